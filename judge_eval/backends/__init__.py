@@ -1,0 +1,1 @@
+"""Backends: whoever completes requests, and the wrappers around them."""

@@ -1,0 +1,163 @@
+"""Every error this package raises, in one tree.
+
+    JudgeEvalError
+    ├── ConfigError              a flag, setting or name cannot be used
+    │   └── UnknownNameError     a name that does not exist (advises the nearest ones)
+    ├── DataError                a record or file cannot be read (names file, line, field)
+    ├── PromptError              a prompt file is unusable or does not fit the trace
+    ├── MetricError              a metric is undefined for this data
+    │   └── MissingVerdictError  a failed verdict stands where a grade is needed
+    ├── RunError                 a run folder cannot be read, written or resumed
+    ├── StoreError               the cache cannot be read or written
+    ├── CallError                one call to the judge brought no completion
+    │   ├── TransientError       worth another try: rate limit, overload, reset, timeout
+    │   ├── RefusedError         the server declined this very request
+    │   └── BudgetError          the budget does not allow the call
+    └── FatalCallError           no call can succeed: key, model or quota (ends the run)
+
+Every message says what was wrong, where, and what to do. Nothing here carries a key or a token.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+Why = Literal["unreachable", "refused", "unparsable", "truncated", "budget"]
+"""Why there is no verdict; the closed vocabulary of `NoVerdict.why`."""
+
+
+class JudgeEvalError(Exception):
+    """The root of the tree; catching it catches everything this package raises on purpose."""
+
+
+class ConfigError(JudgeEvalError):
+    """A flag, an environment variable, a configuration file or an argument cannot be used."""
+
+
+class UnknownNameError(ConfigError):
+    """A name that does not exist.
+
+    Args:
+        kind: What was looked up, such as `"prompt"`.
+        name: The name as given.
+        known: The names that exist; the nearest are offered in the message.
+    """
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        self.kind, self.name, self.known = kind, name, sorted(known)
+        super().__init__(f"no {kind} {name!r}; {advise(name, self.known)}")
+
+
+class DataError(JudgeEvalError):
+    """A record cannot be read.
+
+    Args:
+        message: What is wrong and what to do.
+        file: The file, where there is one.
+        line: The line in it, counted from 1.
+        field: The field, such as `chunks[2].text`.
+    """
+
+    def __init__(
+        self, message: str, *, file: str | None = None, line: int | None = None, field: str | None = None
+    ) -> None:
+        self.message, self.file, self.line, self.field = message, file, line, field
+        where = ":".join(str(part) for part in (file, line) if part is not None)
+        parts = [part for part in (where, field, message) if part]
+        super().__init__(": ".join(parts))
+
+
+class PromptError(JudgeEvalError):
+    """A prompt file is unusable, was changed after its release, or does not fit what it is given."""
+
+
+class MetricError(JudgeEvalError):
+    """A metric is undefined for this data, for instance `Recall@5` where no total is known."""
+
+
+class MissingVerdictError(MetricError):
+    """A failed verdict stands where a grade is needed, under `missing="error"`."""
+
+
+class RunError(JudgeEvalError):
+    """A run folder cannot be read, written or resumed."""
+
+
+class StoreError(JudgeEvalError):
+    """The cache of verdicts cannot be read or written."""
+
+
+class CallError(JudgeEvalError):
+    """One call to the judge brought no completion.
+
+    Args:
+        detail: What happened, safe to show and to store.
+        why: The matching `NoVerdict.why`.
+    """
+
+    why: Why = "unreachable"
+
+    def __init__(self, detail: str, *, why: Why | None = None) -> None:
+        self.detail = detail
+        if why is not None:
+            self.why = why
+        super().__init__(detail)
+
+
+class TransientError(CallError):
+    """The call may succeed if it is made again.
+
+    Args:
+        detail: What happened.
+        kind: What to count it as: `"rate_limit"`, `"server"`, `"connection"`, `"timeout"` or `"body"`.
+        retry_after: Seconds the server asked to wait, where it did.
+        sent: Whether the server may have done (and billed) the work.
+    """
+
+    def __init__(
+        self,
+        detail: str,
+        *,
+        kind: Literal["rate_limit", "server", "connection", "timeout", "body"] = "server",
+        retry_after: float | None = None,
+        sent: bool = True,
+    ) -> None:
+        self.kind, self.retry_after, self.sent = kind, retry_after, sent
+        super().__init__(detail)
+
+
+class RefusedError(CallError):
+    """The server declined this very request: a content filter, a request too long, a bad argument."""
+
+    why: Why = "refused"
+
+
+class BudgetError(CallError):
+    """The budget does not allow another call."""
+
+    why: Why = "budget"
+
+
+class FatalCallError(JudgeEvalError):
+    """No call can succeed: a wrong key, an unknown model, an exhausted quota. The run stops at once."""
+
+
+def advise(name: str, known: Sequence[str]) -> str:
+    """Say which of the known names was probably meant.
+
+    Args:
+        name: The name as given.
+        known: The names that exist.
+
+    Returns:
+        A clause such as `did you mean 'support/binary'?`, or the whole list where nothing is near.
+    """
+    near = difflib.get_close_matches(name, known, n=2, cutoff=0.6)
+    if not near:
+        folded = {candidate.casefold(): candidate for candidate in known}
+        near = [folded[hit] for hit in difflib.get_close_matches(name.casefold(), folded, n=2, cutoff=0.6)]
+    if near:
+        return "did you mean " + " or ".join(repr(candidate) for candidate in near) + "?"
+    return "known: " + ", ".join(known) if known else "none are known"

@@ -1,0 +1,1 @@
+"""Ranking metrics as values over ragged tables of grades."""

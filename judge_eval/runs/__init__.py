@@ -1,0 +1,1 @@
+"""Runs: what was judged, how, and what came of it."""

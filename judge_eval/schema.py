@@ -1,0 +1,256 @@
+"""The nouns: frozen, closed records of what is judged and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
+
+from judge_eval.digest import digest_parts
+from judge_eval.errors import DataError, Why
+
+
+class Record(BaseModel):
+    """A frozen, closed value: no unknown field, no NaN, no infinity, no change after it is made."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        ser_json_inf_nan="constants",
+        use_attribute_docstrings=True,
+    )
+
+    noun: ClassVar[str] = "record"
+
+    @classmethod
+    def parse(cls, data: Any, *, file: str | None = None, line: int | None = None) -> Self:
+        """Make a record from plain data, with an error that people can read.
+
+        Args:
+            data: A mapping (or an instance of this class).
+            file: The file the data came from, for the message.
+            line: The line in it, counted from 1.
+
+        Raises:
+            DataError: The data do not fit; the message names file, line and field.
+        """
+        try:
+            return cls.model_validate(data)
+        except ValidationError as error:
+            raise data_error(error, file=file, line=line) from None
+
+
+def data_error(error: ValidationError, *, file: str | None = None, line: int | None = None) -> DataError:
+    """Turn pydantic's error into one line that names file, line and field (the first, and how many more)."""
+    first, *rest = error.errors(include_url=False, include_context=False)
+    field = ""
+    for part in first["loc"]:
+        field += f"[{part}]" if isinstance(part, int) else f".{part}" if field else str(part)
+    message = first["msg"].removeprefix("Value error, ")
+    message = message[:1].lower() + message[1:]
+    if first["type"] == "extra_forbidden":
+        message = "no such field; remove it or put it into `metadata`"
+    elif first["type"] == "missing":
+        message = "this field is required"
+    elif first["type"] == "finite_number":
+        message = "must be a finite number, not NaN or infinity"
+    if rest:
+        message += f" (and {len(rest)} more error{'s' if len(rest) > 1 else ''} in this record)"
+    return DataError(message, file=file, line=line, field=field or None)
+
+
+class Chunk(Record):
+    """One retrieved piece of text, at its rank in a `Trace`."""
+
+    noun: ClassVar[str] = "chunk"
+
+    id: str = ""
+    """Unique in its trace; a missing one is made from its position (`c1`, `c2`, ...)."""
+    text: str
+    """What the judge reads."""
+    title: str | None = None
+    """Shown to the judge with the text, where there is one."""
+    score: float | None = None
+    """The retriever's own score; kept, never judged by."""
+    label: int | None = None
+    """A human grade on the scale of the dataset, where there is one; never shown to the judge."""
+    metadata: dict[str, JsonValue] = Field(default_factory=dict)
+    """Anything else; kept, never judged by."""
+
+
+class Trace(Record):
+    """One retrieval to judge: a question, its reference and the chunks in rank order."""
+
+    noun: ClassVar[str] = "trace"
+
+    id: str = ""
+    """Unique in its dataset; a missing one is made from the content (`t-` and 12 digits of its digest)."""
+    query: str
+    """The question that was asked."""
+    reference: str | None = None
+    """The reference answer; prompts of the `support` family need it."""
+    answer: str | None = None
+    """The generated answer; prompts of the `utilisation` family need it."""
+    chunks: tuple[Chunk, ...] = ()
+    """What was retrieved, best first; may be empty."""
+    relevant_total: int | None = Field(default=None, ge=0)
+    """How many relevant chunks exist in the whole pool, where that is known; `Recall@K` needs it."""
+    tags: tuple[str, ...] = ()
+    """Words to group and filter by."""
+    metadata: dict[str, JsonValue] = Field(default_factory=dict)
+    """Anything else; kept, never judged by."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_other_shapes(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping):
+            return data
+        chunks = data.get("chunks")
+        if isinstance(chunks, list | tuple):
+            data = {**data, "chunks": [_chunk_data(chunk, rank) for rank, chunk in enumerate(chunks, 1)]}
+        return data
+
+    @model_validator(mode="after")
+    def _unique_ids(self) -> Self:
+        if len({chunk.id for chunk in self.chunks}) != len(self.chunks):
+            seen: set[str] = set()
+            for chunk in self.chunks:
+                if chunk.id in seen:
+                    raise ValueError(
+                        f"chunks: the id {chunk.id!r} stands twice; ids must be unique in a trace"
+                    )
+                seen.add(chunk.id)
+        if not self.query.strip():
+            raise ValueError("the query is empty; a judge needs the question")
+        if not self.id:
+            object.__setattr__(self, "id", f"t-{self.digest[:12]}")
+        return self
+
+    @cached_property
+    def digest(self) -> str:
+        """64 hexadecimal digits over all that a judge may see, in order (not id, tags, labels, metadata)."""
+        parts: list[str] = [self.query, *_maybe(self.reference), *_maybe(self.answer)]
+        for chunk in self.chunks:
+            parts += (chunk.id, *_maybe(chunk.title), chunk.text)
+        return digest_parts(parts).hex()
+
+
+def _maybe(text: str | None) -> tuple[str, str]:
+    """Spell an optional text so that None and "" differ."""
+    return ("", "") if text is None else ("1", text)
+
+
+def _chunk_data(chunk: Any, rank: int) -> Any:
+    """Accept a `Chunk`, its plain data, a string, or a `ContextChunk(document, relevance)`."""
+    if isinstance(chunk, Chunk):
+        return chunk if chunk.id else chunk.model_copy(update={"id": f"c{rank}"})
+    if isinstance(chunk, str):
+        return {"id": f"c{rank}", "text": chunk}
+    if not isinstance(chunk, Mapping) and hasattr(chunk, "document"):
+        chunk = {"document": chunk.document, "relevance": getattr(chunk, "relevance", None)}
+    if not isinstance(chunk, Mapping):
+        return chunk
+    if "document" in chunk and "text" not in chunk:
+        chunk = dict(chunk)
+        chunk["text"] = chunk.pop("document")
+        if "relevance" in chunk:
+            chunk.setdefault("score", chunk.pop("relevance"))
+    if chunk.get("id") in (None, ""):
+        chunk = {**chunk, "id": f"c{rank}"}
+    return chunk
+
+
+class Scale(Record):
+    """The grades a judge may give, from 0 to `maximum`, and the least that counts as relevant."""
+
+    noun: ClassVar[str] = "scale"
+
+    name: Literal["binary", "graded"] = "binary"
+    maximum: int = Field(default=1, ge=1, le=9)
+    relevant: int = Field(default=1, ge=1, le=9)
+
+    @model_validator(mode="after")
+    def _threshold_on_scale(self) -> Self:
+        if self.relevant > self.maximum:
+            raise ValueError(f"relevant: {self.relevant} is above the highest grade {self.maximum}")
+        return self
+
+
+BINARY = Scale(name="binary", maximum=1, relevant=1)
+GRADED = Scale(name="graded", maximum=3, relevant=2)
+
+
+class Verdict(Record):
+    """What the judge said of one chunk, in a form that can be read and checked."""
+
+    noun: ClassVar[str] = "verdict"
+
+    kind: Literal["verdict"] = "verdict"
+    chunk_id: str
+    grade: int = Field(ge=0)
+    """On the prompt's scale: 0 or 1 where it is binary, 0 to 3 where it is graded."""
+    relevant: bool
+    """Whether the grade reaches the scale's threshold."""
+    reason: str = ""
+    """Why, in the judge's words."""
+    evidence: str = ""
+    """The quote the judge rests on; empty where it gave none."""
+    evidence_found: bool | None = None
+    """Whether the quote really stands in the chunk (after folding); None where there is no quote."""
+    instruction_in_chunk: bool = False
+    """Whether the judge saw an attempt to instruct it inside the chunk."""
+    confidence: float | None = Field(default=None, ge=0, le=1)
+    """The probability that the chunk is relevant, where the server told; else None."""
+    expected_grade: float | None = Field(default=None, ge=0)
+    """The mean grade under the server's probabilities, where it told; else None."""
+
+
+class NoVerdict(Record):
+    """A chunk that could not be judged, with the reason; never a grade, never left out of a count."""
+
+    noun: ClassVar[str] = "missing verdict"
+
+    kind: Literal["no_verdict"] = "no_verdict"
+    chunk_id: str
+    why: Why
+    detail: str = ""
+    """What happened, safe to show."""
+
+
+Outcome = Annotated[Verdict | NoVerdict, Field(discriminator="kind")]
+
+
+class Call(Record):
+    """One completion that a judgment rests on: what it was asked under and what it took."""
+
+    noun: ClassVar[str] = "call"
+
+    key: str
+    """64 hexadecimal digits: the digest of the request."""
+    chunk_ids: tuple[str, ...]
+    """The chunks it was asked about."""
+    model: str = ""
+    """The model's name as the server gave it."""
+    finish: str = "stop"
+    input_tokens: int = Field(default=0, ge=0)
+    output_tokens: int = Field(default=0, ge=0)
+    dropped: tuple[str, ...] = ()
+    """What the server would not take and was left out (`strict`, `json_schema`, `temperature`, ...)."""
+
+
+class Judgment(Record):
+    """A trace's outcomes, one per chunk in rank order, always as many as there are chunks."""
+
+    noun: ClassVar[str] = "judgment"
+
+    trace_id: str
+    outcomes: tuple[Outcome, ...]
+    calls: tuple[Call, ...] = ()
+
+    @cached_property
+    def failed(self) -> int:
+        """How many chunks have no verdict."""
+        return sum(outcome.kind == "no_verdict" for outcome in self.outcomes)

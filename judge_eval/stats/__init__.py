@@ -1,0 +1,1 @@
+"""Statistics of scores and of agreement, on NumPy alone."""

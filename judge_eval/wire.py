@@ -1,0 +1,210 @@
+"""What goes between a judge's plan and a backend: requests, and the completions that answer them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal, Protocol, TypeAlias
+
+from judge_eval.digest import digest_parts
+from judge_eval.errors import CallError
+from judge_eval.schema import Scale
+
+Finish = Literal["stop", "length", "refusal", "filter"]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a conversation."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """What of a chunk is shown to the judge."""
+
+    text: str
+    title: str | None = None
+
+
+class Form(Protocol):
+    """The part of a request that is the same for every chunk, with a digest of its own.
+
+    `render` is pure and deterministic: the digest of the form and the fields of the request determine
+    every message.
+    """
+
+    @property
+    def digest(self) -> bytes:
+        """32 bytes over the texts, the output contract and the version of whoever reads the reply."""
+        ...
+
+    @property
+    def scale(self) -> Scale:
+        """The grades asked for. Binary forms ask for `verdict` (a bool), graded ones for `grade` (an int)."""
+        ...
+
+    @property
+    def listwise(self) -> bool:
+        """Whether one reply judges all passages: `{"verdicts": [{"id": 1, ...}, {"id": 2, ...}]}`.
+
+        Passages are numbered from 1 in the order they are shown. A pointwise reply is one such object
+        without `id`. The fields of an object, in order: `id` (listwise only), `evidence`, `reason`,
+        `instruction_in_chunk`, and `verdict` or `grade`.
+        """
+        ...
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """The strict JSON schema of the reply."""
+        ...
+
+    @property
+    def schema_name(self) -> str:
+        """The name the schema goes by, letters and underscores."""
+        ...
+
+    def render(self, request: Request) -> tuple[Message, ...]:
+        """Write the messages: the static system text, then question, reference or answer, then the passages."""
+        ...
+
+
+@dataclass(frozen=True)
+class Request:
+    """One question to a backend.
+
+    The fields down to `follow_up` make its digest; the rest says what to do with the answer. Messages
+    are rendered when they are needed, so that a cache hit never pays for it.
+    """
+
+    form: Form
+    query: str
+    passages: tuple[Passage, ...]
+    max_tokens: int
+    """The cap on the completion's tokens."""
+    reference: str | None = None
+    """The reference answer; None where the form does not show it."""
+    answer: str | None = None
+    """The generated answer; None where the form does not show it."""
+    sample: int = 0
+    """0 for the first sample; others ask again and are stored apart."""
+    follow_up: tuple[Message, ...] = ()
+    """Messages after the rendered ones, in a repair."""
+    accepts: Callable[[Completion], bool] | None = field(default=None, compare=False, repr=False)
+    """Whether a verdict can be read from a completion; one that is not accepted is never stored."""
+    origin: Request | None = field(default=None, compare=False, repr=False)
+    """The request whose unreadable answer this one repairs.
+
+    An accepted answer is stored under `origin.digest` (not under its own), so that a second run finds it
+    at its first question and never repeats the failed call.
+    """
+    trace_id: str = field(default="", compare=False)
+    chunk_ids: tuple[str, ...] = field(default=(), compare=False)
+
+    @cached_property
+    def digest(self) -> bytes:
+        """32 bytes over all that was asked (not who was asked: a cache adds the backend's identity)."""
+        shape = f"{self.max_tokens},{self.sample},{self.reference is None},{self.answer is None}"
+        parts = [self.form.digest, shape, self.query, self.reference or "", self.answer or ""]
+        for passage in self.passages:
+            parts += ("", "") if passage.title is None else ("1", passage.title)
+            parts.append(passage.text)
+        parts.append(str(len(self.passages)))
+        for message in self.follow_up:
+            parts += (message.role, message.content)
+        return digest_parts(parts)
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The whole conversation, static part first."""
+        return self.form.render(self) + self.follow_up
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens as the server billed them; all counts are >= 0."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    """How many of the input tokens the server took from its own prefix cache."""
+    reasoning_tokens: int = 0
+    """How many of the output tokens were thoughts."""
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.reasoning_tokens + other.reasoning_tokens,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """The probability of one token of the reply and of its alternatives, natural logarithms."""
+
+    token: str
+    logprob: float
+    top: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A backend's answer, whether or not a verdict can be read from it."""
+
+    text: str
+    finish: Finish = "stop"
+    usage: Usage = Usage()
+    model: str = ""
+    """The model's name as the server gave it."""
+    dropped: tuple[str, ...] = ()
+    """What the server would not take and was left out of the request."""
+    logprobs: tuple[TokenLogprob, ...] = ()
+    cached: bool = field(default=False, compare=False)
+    """Whether it came from a cache; never stored."""
+
+    def encode(self) -> bytes:
+        """Write it as compact JSON, without `cached`."""
+        u = self.usage
+        row: list[Any] = [
+            self.text,
+            self.finish,
+            [u.input_tokens, u.output_tokens, u.cached_tokens, u.reasoning_tokens],
+            self.model,
+            list(self.dropped),
+        ]
+        if self.logprobs:
+            row.append([[t.token, t.logprob, [list(pair) for pair in t.top]] for t in self.logprobs])
+        return json.dumps(row, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> Completion:
+        """Read what `encode` wrote; the result says `cached=True`.
+
+        Raises:
+            ValueError: The bytes are not what `encode` writes.
+        """
+        try:
+            text, finish, usage, model, dropped, *more = json.loads(data)
+            if not isinstance(text, str) or finish not in ("stop", "length", "refusal", "filter"):
+                raise ValueError("not a completion")
+            logprobs = tuple(
+                TokenLogprob(token, logprob, tuple((t, p) for t, p in top))
+                for token, logprob, top in (more or [()])[0]
+            )
+            return cls(text, finish, Usage(*usage), model, tuple(dropped), logprobs, True)
+        except (TypeError, ValueError, IndexError) as error:
+            raise ValueError(f"not a stored completion: {error}") from None
+
+    def with_dropped(self, dropped: Sequence[str]) -> Completion:
+        """Return a copy that records what was left out of the request."""
+        return replace(self, dropped=tuple(dropped))
+
+
+Reply: TypeAlias = Completion | CallError
+"""What an inquiry is sent for each request of its wave: an answer, or why there is none."""
