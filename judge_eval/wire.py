@@ -69,7 +69,7 @@ class Form(Protocol):
         ...
 
     def render(self, request: Request) -> tuple[Message, ...]:
-        """Write the messages: the static system text, then question, reference or answer, then the passages."""
+        """Write the messages: static system text, question, reference or answer, passages."""
         ...
 
 
@@ -109,7 +109,13 @@ class Request:
     def digest(self) -> bytes:
         """32 bytes over all that was asked (not who was asked: a cache adds the backend's identity)."""
         shape = f"{self.max_tokens},{self.sample},{self.reference is None},{self.answer is None}"
-        parts = [self.form.digest, shape, self.query, self.reference or "", self.answer or ""]
+        parts: list[str | bytes] = [
+            self.form.digest,
+            shape,
+            self.query,
+            self.reference or "",
+            self.answer or "",
+        ]
         for passage in self.passages:
             parts += ("", "") if passage.title is None else ("1", passage.title)
             parts.append(passage.text)
