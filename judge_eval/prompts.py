@@ -1,0 +1,306 @@
+"""The prompt files: found, checked, fingerprinted, made into forms that render requests."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import tomllib
+from collections.abc import Mapping
+from functools import cache, cached_property
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from string import Template
+from typing import Any, ClassVar, Literal, TypeVar
+
+from pydantic import Field
+
+from judge_eval.digest import digest_json, digest_parts
+from judge_eval.errors import DataError, PromptError, UnknownNameError
+from judge_eval.schema import BINARY, GRADED, Record, Scale
+from judge_eval.wire import Message, Request
+
+READING = "1"
+"""The version of how replies are read and repaired; part of every form's digest, so of every cache key."""
+
+_FENCE_KEY = b"judge_eval fence 1"
+"""Not a secret: a chunk cannot hold the HMAC of a text that contains that HMAC."""
+
+_NAMES = {
+    "reference": {"mark", "query", "reference", "chunks"},
+    "answer": {"mark", "query", "answer", "chunks"},
+    "": {"mark", "query", "chunks"},
+}
+
+
+R = TypeVar("R", bound=Record)
+
+
+class Prompt(Record):
+    """One prompt file: the texts the judge is given and the contract of its reply.
+
+    The texts are `string.Template`s, filled in one pass: `$query`, `$reference` or `$answer` (whatever
+    `needs` names), `$chunks` and `$mark` in `user`; `$text`, `$mark`, in listwise prompts `$number`, and in
+    `titled_chunk` `$title`. A literal dollar sign there is written `$$`; `system` and `contract` are plain.
+    """
+
+    noun: ClassVar[str] = "prompt"
+
+    id: str = Field(pattern=r"^[a-z0-9_-]+(/[a-z0-9_-]+)*$")
+    version: int = Field(ge=1)
+    mode: Literal["pointwise", "listwise"]
+    scale: Literal["binary", "graded"]
+    needs: tuple[Literal["reference", "answer"], ...] = Field(default=(), max_length=1)
+    """What a trace must bring besides the question: `reference`, `answer`, or nothing."""
+    max_tokens: int = Field(ge=16)
+    """The cap on the reply's tokens; in a listwise prompt for each chunk."""
+    system: str
+    contract: str
+    """The form of the reply in words; follows `system` in the same message."""
+    user: str
+    chunk: str
+    titled_chunk: str
+
+    @property
+    def grades(self) -> Scale:
+        """The scale with its threshold."""
+        return BINARY if self.scale == "binary" else GRADED
+
+    @cached_property
+    def digest(self) -> str:
+        """64 hexadecimal digits over every field."""
+        return digest_json(self.model_dump(mode="json"))
+
+    @property
+    def ref(self) -> str:
+        """The id and version, as `support/binary@1`."""
+        return f"{self.id}@{self.version}"
+
+    def check(self) -> None:
+        """Compare the placeholders in the texts with the names that will be given.
+
+        Raises:
+            PromptError: A placeholder is unknown, missing or malformed.
+        """
+        need = self.needs[0] if self.needs else ""
+        number = {"number"} if self.mode == "listwise" else set()
+        expected = {
+            "user": _NAMES[need],
+            "chunk": {"mark", "text"} | number,
+            "titled_chunk": {"mark", "text", "title"} | number,
+        }
+        for name, wanted in expected.items():
+            template = Template(getattr(self, name))
+            if not template.is_valid():
+                raise PromptError(
+                    f"prompt {self.id!r}, {name}: a `$` starts no name; write `$$` for a dollar sign"
+                )
+            found = set(template.get_identifiers())
+            if found != wanted:
+                odd = ", ".join(f"${n}" for n in sorted(found - wanted))
+                lost = ", ".join(f"${n}" for n in sorted(wanted - found))
+                told = "; ".join(t for t in (odd and f"unknown {odd}", lost and f"missing {lost}") if t)
+                raise PromptError(f"prompt {self.id!r}, {name}: the placeholders do not fit: {told}")
+
+
+class Repair(Record):
+    """What the judge is told when an answer could not be read or quotes nothing."""
+
+    noun: ClassVar[str] = "repair prompt"
+
+    id: Literal["repair"]
+    version: int = Field(ge=1)
+    unreadable: str
+    """A template with `$problem`."""
+    evidence: str
+
+    @property
+    def digest(self) -> str:
+        """64 hexadecimal digits over every field."""
+        return digest_json(self.model_dump(mode="json"))
+
+
+class PromptForm:
+    """A prompt as a `wire.Form`: renders messages, knows the reply's schema, has a digest."""
+
+    def __init__(self, prompt: Prompt, repair: Repair) -> None:
+        self.prompt, self.repair = prompt, repair
+        self._system = Message("system", prompt.system.strip() + "\n" + prompt.contract.strip())
+        self._user, self._chunk, self._titled = (
+            Template(text.strip()) for text in (prompt.user, prompt.chunk, prompt.titled_chunk)
+        )
+
+    @cached_property
+    def digest(self) -> bytes:
+        """32 bytes over the prompt, the repair texts and the version of the reading."""
+        return digest_parts([self.prompt.digest, self.repair.digest, READING])
+
+    @property
+    def scale(self) -> Scale:
+        """The prompt's scale."""
+        return self.prompt.grades
+
+    @property
+    def listwise(self) -> bool:
+        """Whether one reply judges all passages."""
+        return self.prompt.mode == "listwise"
+
+    @property
+    def schema_name(self) -> str:
+        """The name the schema goes by."""
+        return "verdicts" if self.listwise else "verdict"
+
+    @cached_property
+    def schema(self) -> Mapping[str, Any]:
+        """The strict JSON schema of the reply, fields in the order they are to be written."""
+        decision: dict[str, Any] = {"verdict": {"type": "boolean"}}
+        if self.prompt.scale == "graded":
+            decision = {"grade": {"type": "integer", "enum": list(range(self.scale.maximum + 1))}}
+        fields = {
+            "evidence": {"type": "string"},
+            "reason": {"type": "string"},
+            "instruction_in_chunk": {"type": "boolean"},
+            **decision,
+        }
+        if not self.listwise:
+            return _object(fields)
+        item = _object({"id": {"type": "integer"}, **fields})
+        return _object({"verdicts": {"type": "array", "items": item}})
+
+    def render(self, request: Request) -> tuple[Message, ...]:
+        """Write the system and the user message.
+
+        Each fence carries a mark made from what it fences, so it is stable for caches and cannot be
+        closed from inside. Question and reference share a mark, which makes them a common prefix of all
+        requests of a trace.
+        """
+        asked = [request.query, request.reference or "", request.answer or ""]
+        blocks = []
+        for number, passage in enumerate(request.passages, 1):
+            mark = _mark([*asked, passage.title or "", passage.text])
+            if passage.title is None:
+                blocks.append(self._chunk.substitute(_numbered(number, self.listwise, mark, passage.text)))
+            else:
+                names = _numbered(number, self.listwise, mark, passage.text)
+                blocks.append(self._titled.substitute(names, title=passage.title))
+        names = {"mark": _mark(asked), "query": request.query, "chunks": "\n".join(blocks)}
+        if self.prompt.needs:
+            need = self.prompt.needs[0]
+            names[need] = getattr(request, need) or ""
+        return (self._system, Message("user", self._user.substitute(names)))
+
+
+def _object(fields: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
+
+
+def _numbered(number: int, listwise: bool, mark: str, text: str) -> dict[str, str]:
+    names = {"mark": mark, "text": text}
+    return {**names, "number": str(number)} if listwise else names
+
+
+def _mark(parts: list[str]) -> str:
+    """12 hexadecimal digits that occur in none of the parts."""
+    data = digest_parts(parts)
+    joined = "\n".join(parts)
+    while True:
+        mark = hmac.digest(_FENCE_KEY, data, "sha256").hex()[:12]
+        if mark not in joined:
+            return mark
+        data = hashlib.sha256(data).digest()
+
+
+def _root() -> Traversable:
+    packed = files("judge_eval") / "_prompts"
+    return packed if packed.is_dir() else Path(__file__).parent.parent / "prompts"
+
+
+def _walk(folder: Traversable, prefix: str = "") -> dict[str, Traversable]:
+    found: dict[str, Traversable] = {}
+    for entry in sorted(folder.iterdir(), key=lambda e: e.name):
+        if entry.is_dir():
+            found |= _walk(entry, f"{prefix}{entry.name}/")
+        elif entry.name.endswith(".toml"):
+            found[prefix + entry.name.removesuffix(".toml")] = entry
+    return found
+
+
+def prompt_ids() -> list[str]:
+    """List the ids of the prompts that come with the package (newest versions), sorted."""
+    return sorted(name for name in _walk(_root()) if name != "repair" and "@" not in name)
+
+
+@cache
+def _shipped(name: str) -> Prompt:
+    entries = _walk(_root())
+    wanted, _, version = name.partition("@")
+    if wanted not in entries or wanted == "repair":
+        raise UnknownNameError("prompt", wanted, prompt_ids())
+    prompt = _read(entries[wanted], Prompt, wanted)
+    if version and str(prompt.version) != version:
+        if name not in entries:
+            raise PromptError(f"prompt {wanted!r} has no version {version!r}; the newest is {prompt.version}")
+        prompt = _read(entries[name], Prompt, name)
+    prompt.check()
+    return prompt
+
+
+def _read(entry: Traversable, kind: type[R], name: str) -> R:
+    try:
+        data = tomllib.loads(entry.read_text(encoding="utf-8"))
+        return kind.parse(data)
+    except (OSError, UnicodeDecodeError) as error:
+        raise PromptError(f"prompt file {name}: cannot be read: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise PromptError(f"prompt file {name}: not TOML: {error}") from None
+    except DataError as error:
+        raise PromptError(f"prompt file {name}: {error}") from None
+
+
+def load_prompt(name: str | Path) -> Prompt:
+    """Load a prompt by id (`support/binary`, or `support/binary@1`), or a file of your own by its `Path`.
+
+    Raises:
+        UnknownNameError: There is no prompt of that id.
+        PromptError: The file cannot be read or its placeholders do not fit.
+    """
+    if isinstance(name, Path):
+        prompt = _read(name, Prompt, str(name))
+        prompt.check()
+        return prompt
+    return _shipped(name)
+
+
+@cache
+def load_repair() -> Repair:
+    """Load the texts of the repair waves."""
+    return _read(_root() / "repair.toml", Repair, "repair")
+
+
+def load_form(name: str | Path) -> PromptForm:
+    """Load a prompt and make a form of it."""
+    return PromptForm(load_prompt(name), load_repair())
+
+
+def lock() -> dict[str, str]:
+    """Read the LOCK: the digest of every released prompt, by `id@version`."""
+    lines = (_root() / "LOCK").read_text(encoding="utf-8").splitlines()
+    rows = (line.split() for line in lines if line.strip() and not line.startswith("#"))
+    return {ref: digest for digest, ref in rows}
+
+
+def check_lock() -> list[str]:
+    """Compare the shipped prompts with the LOCK.
+
+    Returns:
+        One sentence for each prompt that was changed after its release or is not in the LOCK; empty where
+        all is well.
+    """
+    locked, found = lock(), {}
+    for name in _walk(_root()):
+        record: Prompt | Repair = load_repair() if name == "repair" else _shipped(name)
+        found[f"{record.id}@{record.version}"] = record.digest
+    told = [f"{ref} is not in the LOCK" for ref in found if ref not in locked]
+    changed = [ref for ref, digest in found.items() if locked.get(ref, digest) != digest]
+    told += [f"{ref} was changed after its release: give it a new version" for ref in changed]
+    return told + [f"{ref} is in the LOCK, but its file is gone" for ref in locked if ref not in found]
