@@ -1,0 +1,144 @@
+"""Judging all chunks of a trace in one request, and one by one whatever that leaves open."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from judge_eval.errors import CallError
+from judge_eval.judges.base import Inquiry, Wave
+from judge_eval.judges.parsing import Problem, read_many
+from judge_eval.judges.pointwise import (
+    Pointwise,
+    Question,
+    call_of,
+    conclude,
+    distinct,
+    fit_form,
+    fit_scale,
+    repair,
+)
+from judge_eval.prompts import PromptForm
+from judge_eval.schema import Scale, Trace, Verdict
+from judge_eval.wire import Completion, Reply, Request
+
+
+class Listwise:
+    """Asks about all distinct chunks of a trace in one request.
+
+    A reply whose ids are not those asked about is repaired once as a whole; entries that are missing,
+    doubled or off the scale are asked again pointwise. No entry ever shifts another's rank.
+
+    Args:
+        prompt: A listwise prompt: its id, the path of a file of your own, or a form made of one.
+        pointwise: The pointwise prompt for what is left open; by default the listwise prompt's id without
+            its first part (`listwise/support/binary` falls back on `support/binary`).
+        relevant: The least grade that counts as relevant; the prompt's own threshold where None.
+        max_tokens: The cap on a reply's tokens for each chunk; the prompt's own where None.
+        window: The most chunks in one request, >= 2; longer lists are asked in several.
+        sample: Which sample to ask for; 0 is the first.
+    """
+
+    def __init__(
+        self,
+        prompt: str | Path | PromptForm = "listwise/support/binary",
+        *,
+        pointwise: str | Path | PromptForm | None = None,
+        relevant: int | None = None,
+        max_tokens: int | None = None,
+        window: int = 20,
+        sample: int = 0,
+    ) -> None:
+        self.form = fit_form(prompt, "listwise")
+        fallback = pointwise or self.form.prompt.id.removeprefix("listwise/")
+        self.pointwise = Pointwise(fallback, relevant=relevant, sample=sample)
+        self.scale: Scale = fit_scale(self.form, relevant)
+        self.max_tokens = max_tokens or self.form.prompt.max_tokens
+        self.window = window
+        self.sample = sample
+
+    @property
+    def needs(self) -> tuple[Literal["reference", "answer"], ...]:
+        """What a trace must bring besides its question."""
+        return self.form.prompt.needs
+
+    def describe(self) -> dict[str, Any]:
+        """Everything about the judge that could change a verdict."""
+        prompt = self.form.prompt
+        return {
+            "mode": prompt.mode,
+            "prompt": {"id": prompt.id, "version": prompt.version, "digest": self.form.digest.hex()},
+            "scale": self.scale.model_dump(),
+            "max_tokens": self.max_tokens,
+            "window": self.window,
+            "sample": self.sample,
+            "pointwise": self.pointwise.describe(),
+        }
+
+    def inquire(self, trace: Trace, known: Mapping[str, Verdict] = {}) -> Inquiry:
+        """Plan the judging of one trace: a listwise wave, its repair, then pointwise what is open."""
+        questions = distinct(trace.chunks, known)
+        windows = [questions[at : at + self.window] for at in range(0, len(questions), self.window)]
+        if windows:
+            yield from self._ask(trace, windows)
+        left = [q for q in questions if "bare" in q.tried or (q.reading is None and q.problem is None)]
+        if left:
+            yield from self.pointwise.ask(trace, left)
+        return conclude(trace, questions, self.scale, known)
+
+    def _ask(
+        self, trace: Trace, windows: Sequence[Sequence[Question]]
+    ) -> Generator[Wave, Sequence[Reply], None]:
+        asking = [(window, self._request(trace, window), set[str]()) for window in windows]
+        while asking:
+            replies = yield [request for _, request, _ in asking]
+            again = []
+            for (window, request, tried), reply in zip(asking, replies, strict=True):
+                follow_up = self._take(window, request, reply, tried)
+                if follow_up is not None:
+                    again.append((window, follow_up, tried))
+            asking = again
+
+    def _request(self, trace: Trace, window: Sequence[Question]) -> Request:
+        count = len(window)
+
+        def accepts(completion: Completion) -> bool:
+            return not isinstance(read_many(completion, self.form.scale, count), Problem)
+
+        needs = self.form.prompt.needs
+        return Request(
+            form=self.form,
+            query=trace.query,
+            passages=tuple(question.passage for question in window),
+            max_tokens=self.max_tokens * (count + 1),
+            reference=trace.reference if "reference" in needs else None,
+            answer=trace.answer if "answer" in needs else None,
+            sample=self.sample,
+            accepts=accepts,
+            trace_id=trace.id,
+            chunk_ids=tuple(chunk_id for question in window for chunk_id in question.chunk_ids),
+        )
+
+    def _take(
+        self, window: Sequence[Question], request: Request, reply: Reply, tried: set[str]
+    ) -> Request | None:
+        if isinstance(reply, CallError):
+            for question in window:
+                question.problem = Problem(reply.why, reply.detail)
+            return None
+        read = read_many(reply, self.form.scale, len(window))
+        if isinstance(read, Problem):
+            follow_up = repair(self.form, request, reply, read, tried)
+            if follow_up is None and read.why == "refused":
+                for question in window:
+                    question.problem = read
+            return follow_up
+        for number, question in enumerate(window, 1):
+            reading = read.get(number)
+            if reading is None:
+                continue
+            question.reading, question.call = reading, call_of(request, reply)
+            if reading.grade >= self.form.scale.relevant and not reading.evidence.strip():
+                question.tried.add("bare")
+        return None

@@ -1,0 +1,238 @@
+"""Reading replies strictly: the contract's types and nothing else, or a named problem."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from judge_eval.errors import Why
+from judge_eval.schema import Scale
+from judge_eval.wire import Completion, Passage
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read of one passage: the fields of the contract, types checked."""
+
+    grade: int
+    evidence: str
+    reason: str
+    instruction_in_chunk: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why nothing could be read."""
+
+    why: Why
+    detail: str
+
+
+class _UnreadableError(Exception):
+    """Carries the clause that says what is wrong with a reply."""
+
+
+_THOUGHTS = re.compile(r"\A.*</think>|<think>.*\Z", re.DOTALL)
+_FENCE = re.compile(r"```[a-zA-Z]*\s*\n(.*?)```", re.DOTALL)
+
+
+def read_one(completion: Completion, scale: Scale) -> Reading | Problem:
+    """Read the reply to a pointwise request.
+
+    Args:
+        completion: The reply.
+        scale: Binary forms hold `verdict` (a bool), graded ones `grade` (an int from 0 to the maximum).
+
+    Returns:
+        The reading, or a problem whose `why` is `refused`, `truncated` or `unparsable`.
+    """
+    try:
+        return _item(_object(completion.text), scale)
+    except _UnreadableError as error:
+        return _problem(completion, str(error))
+
+
+def read_many(completion: Completion, scale: Scale, count: int) -> dict[int, Reading] | Problem:
+    """Read the reply to a listwise request.
+
+    An entry that is missing, stands twice or breaks the contract is left out, so that it can be asked
+    again; an entry for a passage nobody asked about makes the whole reply a problem. Entries go by their
+    id alone, so none ever shifts another's rank.
+
+    Args:
+        completion: The reply.
+        scale: The grades asked for.
+        count: How many passages were asked about; ids run from 1 to `count`.
+
+    Returns:
+        Readings by id (at least one), or a problem.
+    """
+    try:
+        top = _object(completion.text)
+        items = top.get("verdicts")
+        if set(top) != {"verdicts"} or not isinstance(items, list):
+            raise _UnreadableError('the object does not hold "verdicts", a list, and nothing else')
+        found: dict[int, Reading] = {}
+        doubled: set[int] = set()
+        for item in items:
+            if not isinstance(item, dict):
+                raise _UnreadableError('an entry of "verdicts" is not an object')
+            number = item.pop("id", None)
+            if type(number) is not int or not 1 <= number <= count:
+                raise _UnreadableError(f"an entry has the id {_show(number)}, which was not asked about")
+            if number in doubled or number in found:
+                doubled.add(number)
+                found.pop(number, None)
+                continue
+            try:
+                found[number] = _item(item, scale)
+            except _UnreadableError:
+                doubled.add(number)
+        if not found:
+            raise _UnreadableError("no entry could be read")
+        return found
+    except _UnreadableError as error:
+        return _problem(completion, str(error))
+
+
+def _problem(completion: Completion, clause: str) -> Problem:
+    if completion.finish == "length":
+        return Problem("truncated", f"the reply ended at the cap of {completion.usage.output_tokens} tokens")
+    if completion.finish in ("refusal", "filter"):
+        said = f": {_show(completion.text)}" if completion.text else ""
+        what = "the server's content filter" if completion.finish == "filter" else "the model"
+        return Problem("refused", f"{what} declined{said}")
+    return Problem("unparsable", clause)
+
+
+def _item(item: dict[str, Any], scale: Scale) -> Reading:
+    decision = "verdict" if scale.name == "binary" else "grade"
+    wanted = {"evidence", "reason", "instruction_in_chunk", decision}
+    if missing := wanted - item.keys():
+        raise _UnreadableError(f"the object lacks {', '.join(sorted(missing))}")
+    if odd := item.keys() - wanted:
+        raise _UnreadableError(
+            f"the object holds {', '.join(sorted(map(_show, odd)))}, which was not asked for"
+        )
+    evidence, reason, seen = item["evidence"], item["reason"], item["instruction_in_chunk"]
+    if type(evidence) is not str or type(reason) is not str:
+        raise _UnreadableError('"evidence" and "reason" must be strings')
+    if type(seen) is not bool:
+        raise _UnreadableError(f'"instruction_in_chunk" must be true or false, not {_show(seen)}')
+    value = item[decision]
+    if scale.name == "binary":
+        if type(value) is not bool:
+            raise _UnreadableError(f'"verdict" must be true or false, not {_show(value)}')
+        value = int(value)
+    elif type(value) is not int or not 0 <= value <= scale.maximum:
+        raise _UnreadableError(
+            f'"grade" must be a whole number from 0 to {scale.maximum}, not {_show(value)}'
+        )
+    return Reading(value, _clean(evidence), _clean(reason), seen)
+
+
+def _clean(text: str) -> str:
+    """Replace lone surrogates, which no file can hold."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def _show(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=True, default=str)
+    text = _clean(" ".join(text.split()))
+    return repr(text if len(text) <= 60 else text[:57] + "...")
+
+
+def _object(text: str) -> dict[str, Any]:
+    """Find the one JSON object of a reply, in prose, code fences or after thoughts."""
+    found = _whole(text)
+    if found is not None:
+        return found
+    text = _THOUGHTS.sub("", text)
+    if not text.strip():
+        raise _UnreadableError("the reply is empty")
+    candidates = [value for block in _FENCE.findall(text) if (value := _whole(block)) is not None]
+    if not candidates:
+        candidates = list(_embedded(text))
+    if len(candidates) == 1:
+        return candidates[0]
+    if candidates:
+        raise _UnreadableError(f"the reply holds {len(candidates)} JSON objects instead of one")
+    raise _UnreadableError(f"the reply holds no JSON object: {_show(text)}")
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    out = dict(pairs)
+    if len(out) != len(pairs):
+        raise _UnreadableError("a field stands twice in one object")
+    return out
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(name)
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
+
+
+def _whole(text: str) -> dict[str, Any] | None:
+    try:
+        value = _DECODER.decode(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _embedded(text: str) -> Iterator[dict[str, Any]]:
+    """Yield every JSON object that stands in the text outside another one."""
+    at = text.find("{")
+    while at >= 0:
+        try:
+            value, at = _DECODER.raw_decode(text, at)
+            yield value
+        except (ValueError, RecursionError):
+            at += 1
+        at = text.find("{", at)
+
+
+_FOLDS = str.maketrans(
+    dict.fromkeys("‘’‚‛′`´‹›", "'")
+    | dict.fromkeys("“”„‟″«»「」『』", '"')
+    | dict.fromkeys("\u00ad\u200b\u200c\u200d\u2060\ufeff")
+)
+
+
+def fold(text: str) -> str:
+    """Fold what a copyist may change: Unicode form (NFKC), quotation marks, invisible marks, white space."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text.translate(_FOLDS)).translate(_FOLDS)
+    return " ".join(text.replace("`", "'").replace("''", '"').split())
+
+
+def evidence_found(evidence: str, passage: Passage) -> bool | None:
+    """Tell whether a quote stands in a passage's text or title, after folding.
+
+    A quote with an ellipsis stands there if its parts do, in that order.
+
+    Returns:
+        None where there is no quote.
+    """
+    if not evidence.strip():
+        return None
+    if evidence in passage.text:
+        return True
+    quote = fold(evidence).strip(" \"'")
+    parts = [part for part in (piece.strip() for piece in re.split(r"\.\.\.|\[\.\.\.\]", quote)) if part]
+    for text in (passage.text, passage.title or ""):
+        folded, at = fold(text), 0
+        for part in parts:
+            at = folded.find(part, at)
+            if at < 0:
+                break
+            at += len(part)
+        else:
+            return bool(parts)
+    return False
