@@ -1,0 +1,112 @@
+"""Reading traces from JSON Lines, one by one, with errors that name file, line and field."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from judge_eval.errors import DataError
+from judge_eval.schema import Chunk, Trace
+
+TRACE_FIELDS = frozenset(Trace.model_fields)
+CHUNK_FIELDS = frozenset(Chunk.model_fields) | {"document", "relevance"}
+
+
+def read_jsonl(
+    path: Path,
+    *,
+    name: str | None = None,
+    check: Callable[[Trace], None] | None = None,
+    on_invalid: Literal["error", "skip"] = "error",
+    on_skip: Callable[[DataError], None] | None = None,
+) -> Iterator[Trace]:
+    """Read a file of traces, one JSON object a line, without holding more than one.
+
+    Fields that are not ours are kept in `metadata`. Blank lines are passed over.
+
+    Args:
+        path: The file, UTF-8 (a byte order mark is allowed).
+        name: What to call it in messages; its path by default.
+        check: Called with each trace; a `DataError` it raises is given the file and line.
+        on_invalid: Whether an invalid record ends the reading or is skipped.
+        on_skip: Called with the error of each record that is skipped.
+
+    Raises:
+        DataError: The file cannot be read, or a record is invalid under `on_invalid="error"`.
+    """
+    name = name or str(path)
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror or error}", file=name) from None
+    with file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                yield _trace(line, name, number, check)
+            except DataError as error:
+                if on_invalid == "error":
+                    raise
+                if on_skip is not None:
+                    on_skip(error)
+
+
+def _trace(line: bytes, name: str, number: int, check: Callable[[Trace], None] | None) -> Trace:
+    try:
+        data = json.loads(line.decode("utf-8-sig") if number == 1 else line)
+    except UnicodeDecodeError as error:
+        raise DataError(f"not UTF-8: {error.reason} at byte {error.start}", file=name, line=number) from None
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"not JSON: {error}", file=name, line=number) from None
+    if not isinstance(data, dict):
+        kind = type(data).__name__
+        raise DataError(f"a line holds one JSON object (a trace), not a {kind}", file=name, line=number)
+    if b"\\ud" in line or b"\\uD" in line:
+        data = _mend(data)
+    trace = Trace.parse(_fold(data), file=name, line=number)
+    if check is not None:
+        try:
+            check(trace)
+        except DataError as error:
+            raise DataError(error.message, file=name, line=number, field=error.field) from None
+    return trace
+
+
+def _fold(data: dict[str, Any]) -> dict[str, Any]:
+    """Move the fields that are not ours into `metadata`, in the trace and in its chunks."""
+    if not data.keys() <= TRACE_FIELDS:
+        data = _into_metadata(data, TRACE_FIELDS)
+    chunks = data.get("chunks")
+    if isinstance(chunks, list):
+        data["chunks"] = [
+            _into_metadata(chunk, CHUNK_FIELDS)
+            if isinstance(chunk, dict) and not chunk.keys() <= CHUNK_FIELDS
+            else chunk
+            for chunk in chunks
+        ]
+    return data
+
+
+def _into_metadata(data: dict[str, Any], fields: frozenset[str]) -> dict[str, Any]:
+    metadata = data.get("metadata")
+    if metadata is not None and not isinstance(metadata, dict):
+        return data
+    odd = {key: value for key, value in data.items() if key not in fields}
+    kept = {key: value for key, value in data.items() if key in fields}
+    return {**kept, "metadata": {**odd, **(metadata or {})}}
+
+
+def _mend(value: Any) -> Any:
+    """Replace lone surrogates, which JSON can spell and no file can hold."""
+    if isinstance(value, str):
+        return (
+            value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        )
+    if isinstance(value, list):
+        return [_mend(item) for item in value]
+    if isinstance(value, dict):
+        return {_mend(key): _mend(item) for key, item in value.items()}
+    return value

@@ -1,0 +1,136 @@
+"""The records of a run: what is written into its folder."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field, JsonValue
+
+from judge_eval.schema import Call, Outcome, Record, Trace
+
+FORMAT = 1
+"""The version of the files; a reader refuses versions above its own."""
+
+Status = Literal["submitted", "running", "done", "incomplete", "failed", "interrupted"]
+"""`incomplete`: it ended, but some chunks have no verdict; `interrupted`: stopped early, resumable;
+`failed`: ended by an error that another try may mend, resumable."""
+
+
+class TraceResult(Record):
+    """What came of one trace: a line of `results.jsonl`."""
+
+    noun: ClassVar[str] = "result"
+
+    v: int = FORMAT
+    position: int = Field(ge=0)
+    """The trace's place in the dataset, counted from 0."""
+    trace_id: str
+    digest: str
+    """64 hexadecimal digits: `Trace.digest`."""
+    outcomes: tuple[Outcome, ...]
+    """One for each chunk, in rank order."""
+    scores: dict[str, float | None]
+    """By metric name; None where failed verdicts leave the metric without a value."""
+    bounds: dict[str, tuple[float, float]] = Field(default_factory=dict)
+    """Where a score is None: its least and greatest value with all missing chunks irrelevant, or all relevant."""
+    calls: tuple[Call, ...] = ()
+    trace: Trace
+
+    @property
+    def failed(self) -> int:
+        """How many chunks have no verdict."""
+        return sum(outcome.kind == "no_verdict" for outcome in self.outcomes)
+
+
+class Aggregate(Record):
+    """A metric over the traces of a run."""
+
+    noun: ClassVar[str] = "aggregate"
+
+    mean: float | None
+    """Over the traces that have a value; None where none has."""
+    n: int = Field(ge=0)
+    """How many traces have a value."""
+    n_failed: int = Field(ge=0)
+    """How many traces have none because of failed verdicts."""
+    interval: tuple[float, float] | None = None
+    """95% confidence interval of the mean; None under two traces."""
+    bounds: tuple[float, float] | None = None
+    """The mean over all traces with every missing verdict irrelevant, and with every one relevant."""
+    definition: str = ""
+
+
+class Dataset(Record):
+    """Which traces a run judged."""
+
+    noun: ClassVar[str] = "dataset"
+
+    name: str
+    digest: str = ""
+    """64 hexadecimal digits over the digests and ids of its traces in order."""
+    traces: int = Field(default=0, ge=0)
+    chunks: int = Field(default=0, ge=0)
+    skipped: int = Field(default=0, ge=0)
+    """Invalid records left out because the caller asked for it."""
+    path: str | None = None
+    limit: int | None = None
+    seed: int | None = None
+
+
+class Tally(Record):
+    """What a run took and what failed in it."""
+
+    noun: ClassVar[str] = "tally"
+
+    traces: int = 0
+    verdicts: int = 0
+    failed_verdicts: int = 0
+    failed_traces: int = 0
+    failures: dict[str, int] = Field(default_factory=dict)
+    """Failed verdicts by reason."""
+    calls: int = 0
+    """Completions paid for by this run (all its sittings), unreadable ones included."""
+    hits: int = 0
+    """Requests answered from the cache."""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float | None = None
+    """In US dollars; None where the price is not known."""
+    retries: dict[str, int] = Field(default_factory=dict)
+    """Attempts that were repeated, by what had gone wrong."""
+    dropped: tuple[str, ...] = ()
+    """What the server would not take and was left out of requests."""
+
+
+class Manifest(Record):
+    """Everything about a run but its results: `manifest.json`."""
+
+    noun: ClassVar[str] = "manifest"
+
+    v: int = FORMAT
+    id: str
+    """A UUID."""
+    label: str | None = None
+    href: str | None = None
+    """Where the run belongs: a pull request, a commit, a job."""
+    tags: tuple[str, ...] = ()
+    status: Status = "running"
+    created: datetime
+    finished: datetime | None = None
+    dataset: Dataset
+    judge: dict[str, JsonValue]
+    """What `Judge.describe` returned: mode, prompt, scale, ..."""
+    backend: dict[str, JsonValue]
+    """Provider, model, base URL and parameters."""
+    metrics: tuple[str, ...]
+    aggregates: dict[str, Aggregate] = Field(default_factory=dict)
+    tally: Tally = Tally()
+    environment: dict[str, JsonValue] = Field(default_factory=dict)
+    """Versions of this package and of Python, and the revision of the working folder, where there is one."""
+
+
+def json_schemas() -> dict[str, dict[str, Any]]:
+    """Return the JSON schemas of a run's files and of the dataset's lines, by name."""
+    records: dict[str, type[Record]] = {"manifest": Manifest, "result": TraceResult, "trace": Trace}
+    return {name: record.model_json_schema() for name, record in records.items()}

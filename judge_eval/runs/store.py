@@ -1,0 +1,87 @@
+"""The folder of runs: finding, listing, naming."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from judge_eval.errors import RunError, advise
+from judge_eval.runs.journal import MANIFEST
+from judge_eval.runs.records import Manifest
+from judge_eval.runs.run import load_manifest
+
+UNFINISHED = frozenset({"submitted", "running", "incomplete", "failed", "interrupted"})
+
+
+def run_folders(root: Path) -> Iterator[tuple[Path, Manifest]]:
+    """Yield the runs in a folder, newest first; what is no run is passed over."""
+    found = []
+    if root.is_dir():
+        for folder in root.iterdir():
+            if (folder / MANIFEST).is_file():
+                try:
+                    found.append((folder, load_manifest(folder)))
+                except RunError:
+                    continue
+    found.sort(key=lambda pair: (pair[1].created, pair[1].id), reverse=True)
+    yield from found
+
+
+def list_runs(
+    root: Path, *, label: str | None = None, tags: Sequence[str] = ()
+) -> list[tuple[Path, Manifest]]:
+    """List the runs in a folder, newest first.
+
+    Args:
+        root: The folder of runs.
+        label: Only runs of this label.
+        tags: Only runs that carry all of these.
+    """
+    return [
+        (folder, manifest)
+        for folder, manifest in run_folders(root)
+        if (label is None or manifest.label == label) and set(tags) <= set(manifest.tags)
+    ]
+
+
+def find_run(name: str, root: Path) -> Path:
+    """Find a run by its folder, by its id or the start of it, by `label:NAME` (the newest), or `latest`.
+
+    Args:
+        name: Which run.
+        root: The folder of runs.
+
+    Raises:
+        RunError: There is none, or the start of an id fits several.
+    """
+    given = Path(name)
+    if (given / MANIFEST).is_file():
+        return given
+    if given.is_dir() and given.resolve() != root.resolve():
+        raise RunError(f"no run in {given}: it has no {MANIFEST}; name a run's folder or id")
+    runs = list(run_folders(root))
+    if name.startswith("label:"):
+        runs_of = [folder for folder, manifest in runs if manifest.label == name[6:]]
+        if not runs_of:
+            labels = sorted({manifest.label for _, manifest in runs if manifest.label})
+            raise RunError(f"no run labelled {name[6:]!r} in {root}; {advise(name[6:], labels)}")
+        return runs_of[0]
+    if name == "latest" and runs:
+        return runs[0][0]
+    hits = [
+        f for f, m in runs if m.id == name or (len(name) >= 4 and m.id.startswith(name)) or f.name == name
+    ]
+    if len(hits) == 1:
+        return hits[0]
+    if hits:
+        raise RunError(f"{name!r} is the start of {len(hits)} run ids in {root}; give more of it")
+    known = [manifest.id[:8] for _, manifest in runs]
+    raise RunError(f"no run {name!r} in {root}; {advise(name, known)} (`judge-eval runs list` shows them)")
+
+
+def newest_unfinished(root: Path, dataset_digest: str) -> Path | None:
+    """Return the newest run of a dataset that did not finish, if there is one."""
+    for folder, manifest in run_folders(root):
+        if manifest.status in UNFINISHED and manifest.dataset.digest == dataset_digest:
+            return folder
+    return None
