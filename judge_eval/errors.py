@@ -31,6 +31,9 @@ Why = Literal["unreachable", "refused", "unparsable", "truncated", "budget"]
 class JudgeEvalError(Exception):
     """The root of the tree; catching it catches everything this package raises on purpose."""
 
+    run_folder: str | None = None
+    """The run that the error ended, where there is one; it can be resumed."""
+
 
 class ConfigError(JudgeEvalError):
     """A flag, an environment variable, a configuration file or an argument cannot be used."""

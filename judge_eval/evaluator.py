@@ -1,0 +1,304 @@
+"""The front door: an evaluator judges traces and returns runs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from judge_eval.backends.base import Backend
+from judge_eval.backends.stack import Options, Stack, build, open_store
+from judge_eval.engine import Item, Plan, plan
+from judge_eval.errors import ConfigError, DataError, RunError
+from judge_eval.judges import Judge, Listwise, Pointwise
+from judge_eval.metrics import Metric
+from judge_eval.portal import portal
+from judge_eval.runs.journal import Journal
+from judge_eval.runs.provenance import backend_record, differences, environment
+from judge_eval.runs.records import Dataset, Manifest, TraceResult
+from judge_eval.runs.run import EvalRun, load_manifest
+from judge_eval.runs.scoring import Scorer
+from judge_eval.runs.sitting import Progress, Sitting
+from judge_eval.runs.sources import Traces, replayable, streamed
+from judge_eval.runs.store import newest_unfinished
+from judge_eval.schema import Trace
+
+DEFAULT_METRICS = ("AP@5", "MRR", "NDCG@5")
+
+
+def default_cache() -> Path:
+    """Return where completions are kept unless told otherwise.
+
+    `JUDGE_EVAL_CACHE` where it is set, else `judge_eval` in the user's cache folder.
+    """
+    told = os.environ.get("JUDGE_EVAL_CACHE")
+    if told:
+        return Path(told)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "judge_eval"
+
+
+class Evaluator:
+    """Judges traces with one model and one prompt, and computes metrics.
+
+    Plain verbs are sync and work anywhere, inside a running event loop too; those with an `a` in front
+    are async. One evaluator may be used for many evaluations; it keeps its connections between them.
+
+    Args:
+        model: `provider/model`, such as `openai/NAME` or `fake/overlap`, or a backend of your own.
+        prompt: A prompt's id, or the `Path` of a file of your own.
+        metrics: Names or values of metrics.
+        mode: Whether chunks are judged one by one or a trace at a time.
+        judge: A judge of your own, in place of `prompt` and `mode`.
+        relevant: The least grade that counts as relevant, in place of the prompt's threshold.
+        cache: The folder of the cache; True takes `default_cache()`, False caches nothing.
+        options: How the judge is called: timeouts, limits, budgets.
+
+    Raises:
+        ConfigError: A setting cannot be used; `UnknownNameError` where a name does not exist.
+    """
+
+    def __init__(
+        self,
+        model: str | Backend,
+        *,
+        prompt: str | Path = "support/binary",
+        metrics: Sequence[str | Metric] = DEFAULT_METRICS,
+        mode: Literal["pointwise", "listwise"] = "pointwise",
+        judge: Judge | None = None,
+        relevant: int | None = None,
+        cache: str | Path | bool = True,
+        options: Options | None = None,
+    ) -> None:
+        self.judge: Judge = judge or make_judge(prompt, mode, relevant)
+        self.options = options or Options()
+        self.scorer = Scorer(metrics, self.judge.scale)
+        self._model = model
+        self._store_path = default_cache() if cache is True else None if cache is False else Path(cache)
+        self._stack: Stack | None = None
+
+    @property
+    def stack(self) -> Stack:
+        """The backend with its wrappers, made at first use."""
+        if self._stack is None:
+            store = open_store(self._store_path) if self._store_path is not None else None
+            self._stack = build(self._model, store, self.options)
+        return self._stack
+
+    def evaluate(
+        self,
+        data: Traces,
+        *,
+        out: str | Path | None = None,
+        label: str | None = None,
+        href: str | None = None,
+        tags: Sequence[str] = (),
+        resume: str | Path | bool = False,
+        on_invalid: Literal["error", "skip"] = "error",
+        limit: int | None = None,
+        seed: int | None = None,
+        watch: Callable[[Progress], None] | None = None,
+    ) -> EvalRun:
+        """Judge traces and return the run.
+
+        Args:
+            data: One trace, the path of a JSON Lines file, or traces in an iterable or async iterable.
+            out: The folder of runs; the run is written there as it goes, in a folder of its own. None
+                keeps the run in memory.
+            label: What people call the run.
+            href: Where it belongs: a pull request, a commit, a job.
+            tags: Words to group and filter by.
+            resume: A run's folder to continue; True continues the newest unfinished run of the same data
+                in `out`, or starts one.
+            on_invalid: Whether an invalid record ends the evaluation before it starts, or is skipped.
+            limit: The most traces to judge.
+            seed: With `limit`, judges a random sample instead of the first traces.
+            watch: Called with the progress after each block of finished traces.
+
+        Raises:
+            DataError: A record is invalid, or the data are not those of the run to resume.
+            FatalCallError: No call can succeed: a wrong key, an unknown model, an exhausted quota.
+            RunError: The run's folder cannot be written or resumed.
+            StoreError: The cache cannot be used.
+        """
+        return portal.run(
+            self.aevaluate(
+                data,
+                out=out,
+                label=label,
+                href=href,
+                tags=tags,
+                resume=resume,
+                on_invalid=on_invalid,
+                limit=limit,
+                seed=seed,
+                watch=watch,
+            )
+        )
+
+    async def aevaluate(
+        self,
+        data: Traces,
+        *,
+        out: str | Path | None = None,
+        label: str | None = None,
+        href: str | None = None,
+        tags: Sequence[str] = (),
+        resume: str | Path | bool = False,
+        on_invalid: Literal["error", "skip"] = "error",
+        limit: int | None = None,
+        seed: int | None = None,
+        watch: Callable[[Progress], None] | None = None,
+    ) -> EvalRun:
+        """Judge traces and return the run, from async code; see `evaluate`."""
+        source = replayable(data, check=self._check, on_invalid=on_invalid, limit=limit, seed=seed)
+        if source is None and (limit is not None or resume is True):
+            raise ConfigError(
+                "a stream can be read only once; `limit` and `resume=True` need a list or a file"
+            )
+        dataset = await asyncio.to_thread(source.survey) if source else Dataset(name="stream")
+        manifest = self._manifest(dataset, label, href, tags)
+        journal = self._journal(manifest, Path(out) if out is not None else None, resume)
+        sitting = Sitting(
+            journal.manifest if journal else manifest,
+            self.judge,
+            self.stack,
+            self.scorer,
+            journal,
+            self.options.concurrency,
+            watch,
+        )
+        traces = iter(source) if source else streamed(cast(Any, data), self._check)
+        async for _ in sitting.results(traces):
+            pass
+        return sitting.run()
+
+    def stream(self, data: Traces) -> Iterator[TraceResult]:
+        """Judge traces and yield each result as it is there, in no fixed order."""
+        return portal.iterate(self.astream(data))
+
+    async def astream(self, data: Traces) -> AsyncIterator[TraceResult]:
+        """Judge traces and yield each result as it is there, from async code."""
+        source = replayable(data, check=self._check)
+        dataset = await asyncio.to_thread(source.survey) if source else Dataset(name="stream")
+        manifest = self._manifest(dataset, None, None, ())
+        sitting = Sitting(
+            manifest, self.judge, self.stack, self.scorer, None, self.options.concurrency, keep=False
+        )
+        async for block in sitting.results(
+            iter(source) if source else streamed(cast(Any, data), self._check)
+        ):
+            for result in block:
+                yield result
+
+    def plan(
+        self,
+        data: Traces,
+        *,
+        on_invalid: Literal["error", "skip"] = "error",
+        limit: int | None = None,
+        seed: int | None = None,
+    ) -> tuple[Dataset, Plan]:
+        """Tell what evaluating the data would take, without a call.
+
+        Raises:
+            ConfigError: The data are a stream.
+        """
+        source = replayable(data, check=self._check, on_invalid=on_invalid, limit=limit, seed=seed)
+        if source is None:
+            raise ConfigError("a stream can be read only once; give a list or a file to plan for")
+        dataset = source.survey()
+        items = (Item(position, trace, {}) for position, trace in enumerate(source))
+        return dataset, plan(self.judge, self.stack.backend, items)
+
+    def close(self) -> None:
+        """Give back connections and files."""
+        if self._stack is not None:
+            stack, self._stack = self._stack, None
+            portal.run(stack.backend.aclose())
+
+    async def aclose(self) -> None:
+        """Give back connections and files, from async code."""
+        if self._stack is not None:
+            stack, self._stack = self._stack, None
+            await stack.backend.aclose()
+
+    def __enter__(self) -> Evaluator:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Evaluator:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    def _check(self, trace: Trace) -> None:
+        """See that a trace brings what prompt and metrics need."""
+        for need in self.judge.needs:
+            if not (getattr(trace, need) or "").strip():
+                raise DataError(f"the prompt needs the {need}, and this trace has none", field=need)
+        self.scorer.check(trace)
+
+    def _manifest(
+        self, dataset: Dataset, label: str | None, href: str | None, tags: Sequence[str]
+    ) -> Manifest:
+        return Manifest(
+            id=str(uuid.uuid4()),
+            label=label,
+            href=href,
+            tags=tuple(tags),
+            created=datetime.now(UTC),
+            dataset=dataset,
+            judge=self.judge.describe(),
+            backend=backend_record(self.stack.backend.identity),
+            metrics=self.scorer.names,
+            environment=environment(),
+        )
+
+    def _journal(self, manifest: Manifest, out: Path | None, resume: str | Path | bool) -> Journal | None:
+        folder = None
+        if resume is True:
+            if out is None:
+                raise ConfigError("resume=True looks for the run in `out`; give the folder of runs")
+            folder = newest_unfinished(out, manifest.dataset.digest)
+        elif resume:
+            folder = Path(resume)
+        if folder is not None:
+            before = load_manifest(folder)
+            if told := differences(before, manifest):
+                raise RunError(f"cannot resume {folder}: {told}")
+            return Journal(folder, before.model_copy(update={"status": "running", "finished": None}))
+        if out is None:
+            return None
+        stamp = manifest.created.strftime("%Y%m%d-%H%M%S")
+        return Journal(out / f"{stamp}-{manifest.id[:8]}", manifest)
+
+
+def make_judge(
+    prompt: str | Path, mode: Literal["pointwise", "listwise"] = "pointwise", relevant: int | None = None
+) -> Judge:
+    """Make the judge for a prompt; in listwise mode `support/binary` means `listwise/support/binary`."""
+    if mode == "pointwise":
+        return Pointwise(prompt, relevant=relevant)
+    if isinstance(prompt, str) and not prompt.startswith("listwise/"):
+        prompt = f"listwise/{prompt}"
+    return Listwise(prompt, relevant=relevant)
+
+
+def evaluate(data: Traces, model: str | Backend, **settings: Any) -> EvalRun:
+    """Judge traces with a model and return the run: `Evaluator(model, ...).evaluate(data)` in one call.
+
+    Args:
+        data: See `Evaluator.evaluate`.
+        model: See `Evaluator`.
+        settings: Keyword arguments of `Evaluator`.
+    """
+    with Evaluator(model, **settings) as evaluator:
+        return evaluator.evaluate(data)

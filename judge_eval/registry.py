@@ -51,6 +51,7 @@ def split_model(model: str) -> tuple[str, str]:
     provider, slash, name = model.partition("/")
     if not slash or not provider or not name:
         raise ConfigError(
-            f"model {model!r} does not say who serves it; write `provider/model`, such as `openai/{model or 'NAME'}`"
+            f"model {model!r} does not say who serves it; "
+            f"write `provider/model`, such as `openai/{model.strip('/') or 'NAME'}`"
         )
     return provider, name

@@ -149,6 +149,14 @@ class Usage:
             self.reasoning_tokens + other.reasoning_tokens,
         )
 
+    def __sub__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input_tokens - other.input_tokens,
+            self.output_tokens - other.output_tokens,
+            self.cached_tokens - other.cached_tokens,
+            self.reasoning_tokens - other.reasoning_tokens,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class TokenLogprob:

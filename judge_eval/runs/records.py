@@ -33,7 +33,7 @@ class TraceResult(Record):
     scores: dict[str, float | None]
     """By metric name; None where failed verdicts leave the metric without a value."""
     bounds: dict[str, tuple[float, float]] = Field(default_factory=dict)
-    """Where a score is None: its least and greatest value with all missing chunks irrelevant, or all relevant."""
+    """Where a score is None: the least and the greatest it could be, filling every gap alike."""
     calls: tuple[Call, ...] = ()
     trace: Trace
 

@@ -1,0 +1,177 @@
+"""The one place where backends are stacked around each other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from judge_eval.backends.base import Backend
+from judge_eval.backends.budgeted import Budgeted, price_of
+from judge_eval.backends.cached import Cached
+from judge_eval.backends.disk import DiskStore
+from judge_eval.backends.limited import Limited
+from judge_eval.backends.metered import Metered
+from judge_eval.backends.recording import Recording
+from judge_eval.backends.replay import Replay
+from judge_eval.backends.retried import Retried
+from judge_eval.backends.store import Store
+from judge_eval.registry import find, split_model
+from judge_eval.wire import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How the judge is called. None of it changes a verdict but `params` and `base_url`."""
+
+    base_url: str | None = None
+    """Of an OpenAI-compatible server; None takes `OPENAI_BASE_URL`, else the provider's own."""
+    params: Mapping[str, Any] = field(default_factory=dict)
+    """Sent with every request: temperature, seed, reasoning_effort, ..."""
+    timeout: float = 120.0
+    """Seconds for one call."""
+    concurrency: int = 256
+    """The most calls under way; the rate controller finds how many the server takes."""
+    rpm: float | None = None
+    """Requests a minute, where the server does not advertise a limit."""
+    tpm: float | None = None
+    """Tokens a minute, likewise."""
+    attempts: int = 8
+    """The most attempts at one call."""
+    max_calls: int | None = None
+    max_tokens: int | None = None
+    max_cost: float | None = None
+    """Budgets; what does not fit becomes `NoVerdict(why="budget")`."""
+    offline: bool = False
+    """A cache miss is an error instead of a call."""
+    record: Path | None = None
+    """A cassette to write every completion to."""
+    replay: Path | None = None
+    """A cassette to answer from instead of calling."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What a stack has done up to a moment."""
+
+    calls: int = 0
+    """Completions that were paid for."""
+    hits: int = 0
+    """Requests answered without a call."""
+    usage: Usage = field(default_factory=Usage)
+    retries: Mapping[str, int] = field(default_factory=dict)
+    """Attempts that were repeated, by what had gone wrong."""
+    dropped: tuple[str, ...] = ()
+    """What the server would not take and was left out of requests."""
+
+    def since(self, start: Counts) -> Counts:
+        """Return what came after `start`."""
+        return Counts(
+            self.calls - start.calls,
+            self.hits - start.hits,
+            self.usage - start.usage,
+            Counter(self.retries) - Counter(start.retries),
+            self.dropped,
+        )
+
+
+@dataclass
+class Stack:
+    """A backend with everything around it, and the counters on the way."""
+
+    backend: Backend
+    metered: Metered
+    cached: Cached | None = None
+    retried: Retried | None = None
+
+    def counts(self) -> Counts:
+        """Tell what was done so far."""
+        meter = self.metered.meter
+        cache = self.cached.counts if self.cached else None
+        return Counts(
+            meter.calls,
+            cache.hits + cache.shared if cache else 0,
+            meter.usage,
+            dict(self.retried.counts) if self.retried else {},
+            tuple(sorted(meter.dropped)),
+        )
+
+    def cost(self, usage: Usage) -> float | None:
+        """Return what tokens cost in US dollars; None where the price is not known."""
+        identity = self.backend.identity
+        if usage == Usage():
+            return 0.0
+        return price_of(identity, usage) if identity else None
+
+
+def build(model: str | Backend, store: Store | None, options: Options) -> Stack:
+    """Stack the wrappers: cache, recording, meter, retry, budget, limit, and inmost whoever is asked.
+
+    The budget stands inside the retry, so that every attempt that may be billed counts.
+
+    Args:
+        model: `provider/model`, or a backend of your own.
+        store: Where completions are kept; None caches nothing.
+        options: How to call.
+
+    Raises:
+        ConfigError: The model or an option cannot be used.
+    """
+    retried = None
+    inner: Backend
+    if options.replay is not None:
+        inner = Replay(options.replay)
+    else:
+        inner = create(model, options) if isinstance(model, str) else model
+        if _remote(inner):
+            inner = Limited(inner, concurrency=options.concurrency, rpm=options.rpm, tpm=options.tpm)
+        if (options.max_calls, options.max_tokens, options.max_cost) != (None, None, None):
+            inner = Budgeted(
+                inner,
+                max_calls=options.max_calls,
+                max_tokens=options.max_tokens,
+                max_cost=options.max_cost,
+            )
+        inner = retried = Retried(inner, attempts=options.attempts)
+    metered = Metered(inner)
+    outer: Backend = metered
+    if options.record is not None:
+        outer = Recording(outer, options.record)
+    if store is None or options.replay is not None:
+        return Stack(outer, metered, None, retried)
+    cached = Cached(outer, store, offline=options.offline)
+    return Stack(cached, metered, cached, retried)
+
+
+def create(model: str, options: Options) -> Backend:
+    """Make the backend that a model names.
+
+    Raises:
+        ConfigError: The name has no provider, or the provider takes no such option.
+        UnknownNameError: There is no such provider.
+    """
+    provider, name = split_model(model)
+    factory = find("backends", provider, "provider")
+    if provider == "fake":
+        backend: Backend = factory(name, **options.params)
+        return backend
+    made: Backend = factory(
+        name,
+        base_url=options.base_url,
+        timeout=options.timeout,
+        concurrency=options.concurrency,
+        params=options.params,
+    )
+    return made
+
+
+def _remote(backend: Backend) -> bool:
+    """Tell whether a rate limit can matter."""
+    return backend.identity is None or backend.identity.provider != "fake"
+
+
+def open_store(cache: str | Path) -> Store:
+    """Open a store of completions by its folder."""
+    return DiskStore(cache)

@@ -1,0 +1,277 @@
+"""One sitting of a run: judging a dataset, scoring what finishes, keeping it as it comes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from time import monotonic
+
+from judge_eval.backends.stack import Stack
+from judge_eval.engine import Engine, Item, Judged
+from judge_eval.errors import DataError, JudgeEvalError, RunError
+from judge_eval.judges.base import Judge
+from judge_eval.runs.aggregate import aggregate
+from judge_eval.runs.journal import Index, Journal
+from judge_eval.runs.records import Manifest, Status, Tally, TraceResult
+from judge_eval.runs.run import EvalRun, ResultsFile
+from judge_eval.runs.scoring import Scorer
+from judge_eval.runs.sources import Fingerprint
+from judge_eval.schema import Trace, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run is; handed to whoever watches."""
+
+    traces: int
+    total: int | None
+    """How many traces there are; None for a stream."""
+    verdicts: int
+    failed: int
+    calls: int
+    hits: int
+    retries: int
+    seconds: float
+    folder: str | None
+
+
+@dataclass(slots=True)
+class _Before:
+    """What a resumed run holds of a trace."""
+
+    digest: str
+    known: Mapping[str, Verdict]
+    finished: bool
+
+
+@dataclass
+class Sitting:
+    """Judges traces into a run, from the start or from where an earlier sitting ended.
+
+    Args:
+        manifest: The run's manifest at the start.
+        judge: The plan.
+        stack: Who answers.
+        scorer: The metrics.
+        journal: Where results are kept; None keeps them in memory.
+        concurrency: How many calls may be under way.
+        watch: Called with the progress after each block of finished traces.
+    """
+
+    manifest: Manifest
+    judge: Judge
+    stack: Stack
+    scorer: Scorer
+    journal: Journal | None = None
+    concurrency: int = 64
+    watch: Callable[[Progress], None] | None = None
+    keep: bool = True
+    """Whether results stay in memory where there is no journal."""
+    fingerprint: Fingerprint = field(default_factory=Fingerprint)
+
+    def __post_init__(self) -> None:
+        self._index = self.journal.index if self.journal else Index(self.scorer.names)
+        self._memory: list[TraceResult] = []
+        self._before = _earlier(self.journal)
+        self._base = self.manifest.tally
+        self._failures: dict[int, Counter[str]] = {}
+        self._failed = 0
+        self._chunks = 0
+        self._seen: set[int] = set()
+        self._started = monotonic()
+        self._counts = self.stack.counts()
+        for result in (
+            ResultsFile(self.journal.folder / "results.jsonl") if self._before and self.journal else ()
+        ):
+            self._count(result)
+
+    async def results(
+        self, traces: Iterator[Trace] | AsyncIterator[Trace]
+    ) -> AsyncIterator[list[TraceResult]]:
+        """Judge the traces and yield results as they finish; what was finished before is passed over.
+
+        Raises:
+            JudgeEvalError: Whatever ends the run early; the run's folder then says so and can be resumed.
+        """
+        engine = Engine(self.judge, self.stack.backend, concurrency=self.concurrency)
+        source = self._items(traces) if isinstance(traces, Iterator) else self._aitems(traces)
+        try:
+            async with engine:
+                async for block in engine.results(source):
+                    yield self._keep(block)
+        except BaseException as error:
+            self._keep(engine.take(), quietly=True)
+            status: Status = "failed" if isinstance(error, Exception) else "interrupted"
+            self._close(status, quietly=True)
+            if isinstance(error, JudgeEvalError) and self.journal is not None:
+                error.run_folder = str(self.journal.folder)
+            raise
+        self._check_all_seen()
+        self._close("incomplete" if self._failures else "done")
+
+    def run(self) -> EvalRun:
+        """Return the run as it stands after `results` has ended."""
+        if self.journal is not None:
+            return EvalRun(
+                self.manifest, ResultsFile(self.journal.folder / "results.jsonl"), self.journal.folder
+            )
+        return EvalRun(self.manifest, sorted(self._memory, key=lambda result: result.position))
+
+    def _items(self, traces: Iterator[Trace]) -> Iterator[Item]:
+        for position, trace in enumerate(traces):
+            item = self._item(position, trace)
+            if item is not None:
+                yield item
+
+    async def _aitems(self, traces: AsyncIterator[Trace]) -> AsyncIterator[Item]:
+        position = 0
+        async for trace in traces:
+            item = self._item(position, trace)
+            position += 1
+            if item is not None:
+                yield item
+
+    def _item(self, position: int, trace: Trace) -> Item | None:
+        """Number a trace; None where an earlier sitting has finished it."""
+        self.fingerprint.add(trace)
+        before = self._before.pop(trace.id, None)
+        if before is None:
+            return Item(position, trace, {})
+        if before.digest != trace.digest:
+            raise DataError(
+                f"trace {trace.id!r} is not the one this run judged: its text or chunks have changed"
+            )
+        return None if before.finished else Item(position, trace, before.known)
+
+    def _check_all_seen(self) -> None:
+        if self._before:
+            names = ", ".join(map(repr, list(self._before)[:3]))
+            raise RunError(
+                f"{len(self._before)} traces of this run are not in the data any more: {names}, ..."
+            )
+
+    def _keep(self, block: Sequence[Judged], quietly: bool = False) -> list[TraceResult]:
+        if not block:
+            return []
+        scored = self.scorer.score([(judged.trace, judged.judgment.outcomes) for judged in block])
+        results = [
+            TraceResult(
+                position=judged.position,
+                trace_id=judged.trace.id,
+                digest=judged.trace.digest,
+                outcomes=judged.judgment.outcomes,
+                scores=scores,
+                bounds=bounds,
+                calls=judged.judgment.calls,
+                trace=judged.trace,
+            )
+            for judged, (scores, bounds) in zip(block, scored, strict=True)
+        ]
+        try:
+            if self.journal is not None:
+                self.journal.append(results)
+            else:
+                for result in results:
+                    self._index.add(result, 0, 0)
+                self._memory += results if self.keep else ()
+        except RunError:
+            if quietly:
+                return results
+            raise
+        for result in results:
+            self._count(result)
+        if self.watch is not None:
+            self.watch(self.progress())
+        return results
+
+    def _count(self, result: TraceResult) -> None:
+        if result.position not in self._seen:
+            self._seen.add(result.position)
+            self._chunks += len(result.outcomes)
+        self._failed -= self._failures.pop(result.position, Counter()).total()
+        whys: Counter[str] = Counter(o.why for o in result.outcomes if o.kind == "no_verdict")
+        if whys:
+            self._failures[result.position] = whys
+            self._failed += whys.total()
+
+    def progress(self) -> Progress:
+        """Tell how far the run is."""
+        counts = self.stack.counts().since(self._counts)
+        return Progress(
+            traces=len(self._seen),
+            total=self.manifest.dataset.traces or None,
+            verdicts=self._chunks - self._failed,
+            failed=self._failed,
+            calls=counts.calls,
+            hits=counts.hits,
+            retries=sum(counts.retries.values()),
+            seconds=monotonic() - self._started,
+            folder=str(self.journal.folder) if self.journal else None,
+        )
+
+    def _tally(self) -> Tally:
+        whys: Counter[str] = sum(self._failures.values(), Counter())
+        base, counts = self._base, self.stack.counts().since(self._counts)
+        cost = self.stack.cost(counts.usage)
+        return Tally(
+            traces=len(self._seen),
+            verdicts=self._chunks - self._failed,
+            failed_verdicts=self._failed,
+            failed_traces=len(self._failures),
+            failures=dict(sorted(whys.items())),
+            calls=base.calls + counts.calls,
+            hits=base.hits + counts.hits,
+            input_tokens=base.input_tokens + counts.usage.input_tokens,
+            output_tokens=base.output_tokens + counts.usage.output_tokens,
+            cost=None if cost is None or (base.cost is None and base.calls) else cost + (base.cost or 0.0),
+            retries=dict(Counter(base.retries) + Counter(counts.retries)),
+            dropped=tuple(sorted({*base.dropped, *counts.dropped})),
+        )
+
+    def _close(self, status: Status, quietly: bool = False) -> None:
+        """Write down how the sitting ended."""
+        try:
+            index = self.journal.sort() if self.journal else self._index.sorted()
+            dataset = self.manifest.dataset
+            if not dataset.digest and status in ("done", "incomplete"):
+                update = {
+                    "digest": self.fingerprint.hexdigest(),
+                    "traces": self.fingerprint.traces,
+                    "chunks": self.fingerprint.chunks,
+                }
+                dataset = dataset.model_copy(update=update)
+            aggregates = {
+                name: aggregate(index.scores[name], index.bounds[name], definition=metric.definition)
+                for name, metric in self.scorer.metrics.items()
+            }
+            self.manifest = self.manifest.model_copy(
+                update={
+                    "status": status,
+                    "finished": datetime.now(UTC),
+                    "aggregates": aggregates,
+                    "tally": self._tally(),
+                    "dataset": dataset,
+                }
+            )
+            if self.journal is not None:
+                self.journal.write_manifest(self.manifest)
+        except RunError:
+            if not quietly:
+                raise
+        finally:
+            if self.journal is not None:
+                self.journal.close()
+
+
+def _earlier(journal: Journal | None) -> dict[str, _Before]:
+    """Read what earlier sittings of a run have judged, by trace id."""
+    if journal is None or not len(journal.index):
+        return {}
+    before: dict[str, _Before] = {}
+    for result in ResultsFile(journal.folder / "results.jsonl"):
+        finished = not result.failed
+        known = {} if finished else {o.chunk_id: o for o in result.outcomes if o.kind == "verdict"}
+        before[result.trace_id] = _Before(result.digest, known, finished)
+    return before

@@ -1,0 +1,265 @@
+"""From what a user has (a trace, a list, a file, a stream) to numbered traces with one digest."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from judge_eval.data.jsonl import read_jsonl
+from judge_eval.errors import DataError
+from judge_eval.runs.records import Dataset
+from judge_eval.schema import Trace
+
+Traces: TypeAlias = (
+    Trace
+    | Mapping[str, Any]
+    | str
+    | Path
+    | Iterable[Trace | Mapping[str, Any]]
+    | AsyncIterable[Trace | Mapping[str, Any]]
+)
+"""One trace, a file's path, or traces in any iterable; plain mappings are read as traces."""
+
+Check: TypeAlias = Callable[[Trace], None]
+
+
+class Fingerprint:
+    """The digest of a dataset, fed trace by trace, and the guard of its ids."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+        self._ids: set[str] = set()
+        self.traces = self.chunks = 0
+
+    def add(self, trace: Trace) -> None:
+        """Take a trace in.
+
+        Raises:
+            DataError: Its id was there before.
+        """
+        if trace.id in self._ids:
+            raise DataError(
+                f"the trace id {trace.id!r} stands twice in the dataset; ids are unique", field="id"
+            )
+        self._ids.add(trace.id)
+        self._hash.update(f"{len(trace.id)}:{trace.id}{trace.digest}".encode())
+        self.traces += 1
+        self.chunks += len(trace.chunks)
+
+    def hexdigest(self) -> str:
+        """64 hexadecimal digits over the ids and digests in order."""
+        return self._hash.hexdigest()
+
+
+class Replayable:
+    """Traces that can be read twice: surveyed first, then judged.
+
+    The survey reads everything once, so that a bad record is found before anything is paid for.
+
+    Args:
+        open: Starts reading; called with the check and with whom to tell of skipped records.
+        name: What to call the dataset.
+        path: The file, where there is one.
+        check: What every trace must pass.
+        limit: The most traces to take.
+        seed: Takes a random sample of `limit` traces, in the dataset's order, instead of the first ones.
+    """
+
+    def __init__(
+        self,
+        open: Callable[[Check, Callable[[DataError], None] | None], Iterator[Trace]],
+        *,
+        name: str,
+        path: str | None = None,
+        check: Check,
+        limit: int | None = None,
+        seed: int | None = None,
+    ) -> None:
+        self._open, self._check = open, check
+        self._name, self._path, self._limit, self._seed = name, path, limit, seed
+        self._chosen: frozenset[int] | None = None
+
+    def survey(self, on_skip: Callable[[DataError], None] | None = None) -> Dataset:
+        """Read everything once and tell what is there.
+
+        Raises:
+            DataError: A record is invalid or an id stands twice.
+        """
+        skipped = 0
+
+        def note(error: DataError) -> None:
+            nonlocal skipped
+            skipped += 1
+            if on_skip is not None:
+                on_skip(error)
+
+        if self._limit is not None and self._seed is not None:
+            count = sum(1 for _ in self._open(self._check, None))
+            chosen = random.Random(self._seed).sample(range(count), min(self._limit, count))  # noqa: S311
+            self._chosen = frozenset(chosen)
+        fingerprint = Fingerprint()
+
+        def check(trace: Trace) -> None:
+            self._check(trace)
+
+        for trace in self._take(self._open(check, note)):
+            fingerprint.add(trace)
+        return Dataset(
+            name=self._name,
+            path=self._path,
+            digest=fingerprint.hexdigest(),
+            traces=fingerprint.traces,
+            chunks=fingerprint.chunks,
+            skipped=skipped,
+            limit=self._limit,
+            seed=self._seed,
+        )
+
+    def __iter__(self) -> Iterator[Trace]:
+        return self._take(self._open(_no_check, None))
+
+    def _take(self, traces: Iterator[Trace]) -> Iterator[Trace]:
+        if self._chosen is not None:
+            return (trace for place, trace in enumerate(traces) if place in self._chosen)
+        if self._limit is not None:
+            limit = self._limit
+            return (trace for _, trace in zip(range(limit), traces, strict=False))
+        return traces
+
+
+def _no_check(_: Trace) -> None:
+    """Nothing to check: the survey has done it."""
+
+
+def replayable(
+    data: Traces,
+    *,
+    check: Check,
+    on_invalid: Literal["error", "skip"] = "error",
+    limit: int | None = None,
+    seed: int | None = None,
+    name: str | None = None,
+) -> Replayable | None:
+    """Make a source that can be read twice; None where the data are a stream that can be read only once.
+
+    Raises:
+        DataError: A mapping in the data is no trace.
+    """
+    if isinstance(data, str | Path):
+        path = Path(data)
+
+        def open_file(check: Check, on_skip: Callable[[DataError], None] | None) -> Iterator[Trace]:
+            return read_jsonl(path, name=name, check=check, on_invalid=on_invalid, on_skip=on_skip)
+
+        given = name or str(path)
+        return Replayable(open_file, name=given, path=str(path), check=check, limit=limit, seed=seed)
+    if isinstance(data, Trace | Mapping):
+        data = [data]
+    if isinstance(data, Sequence):
+        listed = [as_trace(item, place) for place, item in enumerate(data)]
+
+        def open_list(check: Check, on_skip: Callable[[DataError], None] | None) -> Iterator[Trace]:
+            return _checked(listed, check, on_invalid, on_skip)
+
+        return Replayable(open_list, name=name or "traces in memory", check=check, limit=limit, seed=seed)
+    return None
+
+
+def _checked(
+    traces: Sequence[Trace],
+    check: Check,
+    on_invalid: Literal["error", "skip"],
+    on_skip: Callable[[DataError], None] | None,
+) -> Iterator[Trace]:
+    for trace in traces:
+        try:
+            check(trace)
+        except DataError as error:
+            told = DataError(f"trace {trace.id!r}: {error.message}", field=error.field)
+            if on_invalid == "error":
+                raise told from None
+            if on_skip is not None:
+                on_skip(told)
+            continue
+        yield trace
+
+
+def as_trace(item: Trace | Mapping[str, Any], place: int) -> Trace:
+    """Read one item of an iterable.
+
+    Raises:
+        DataError: It is neither a trace nor the data of one.
+    """
+    if isinstance(item, Trace):
+        return item
+    if not isinstance(item, Mapping):
+        raise DataError(
+            f"item {place} is a {type(item).__name__}; give `Trace`s or mappings with their fields"
+        )
+    try:
+        return Trace.parse(item)
+    except DataError as error:
+        raise DataError(f"item {place}: {error.message}", field=error.field) from None
+
+
+async def streamed(
+    data: Iterable[Trace | Mapping[str, Any]] | AsyncIterable[Trace | Mapping[str, Any]], check: Check
+) -> AsyncIterator[Trace]:
+    """Read a stream once; a plain iterable that blocks is read in a thread, so that calls go on meanwhile.
+
+    Raises:
+        DataError: An item is no trace or does not pass the check.
+    """
+    place = 0
+    items = data if isinstance(data, AsyncIterable) else _in_thread(iter(data))
+    async for item in items:
+        trace = as_trace(item, place)
+        try:
+            check(trace)
+        except DataError as error:
+            raise DataError(f"trace {trace.id!r}: {error.message}", field=error.field) from None
+        place += 1
+        yield trace
+
+
+async def _in_thread(items: Iterator[Any], ahead: int = 128) -> AsyncIterator[Any]:
+    """Step through a blocking iterator in a daemon thread, at most `ahead` items before they are wanted."""
+    import asyncio
+    import threading
+
+    loop = asyncio.get_running_loop()
+    queue: asyncio.Queue[tuple[bool, Any]] = asyncio.Queue()
+    room, stop = threading.Semaphore(ahead), threading.Event()
+
+    def hand_over(ended: bool, item: Any) -> None:
+        loop.call_soon_threadsafe(queue.put_nowait, (ended, item))
+
+    def read() -> None:
+        try:
+            for item in items:
+                room.acquire()
+                if stop.is_set():
+                    return
+                hand_over(False, item)
+            hand_over(True, None)
+        except Exception as error:
+            if not stop.is_set():
+                hand_over(True, error)
+
+    threading.Thread(target=read, name="judge_eval reader", daemon=True).start()
+    try:
+        while True:
+            ended, item = await queue.get()
+            if not ended:
+                room.release()
+                yield item
+            elif item is None:
+                return
+            else:
+                raise item
+    finally:
+        stop.set()
+        room.release()
