@@ -1,1 +1,8 @@
 """Ranking metrics as values over ragged tables of grades."""
+
+from judge_eval.metrics.base import Metric, metric_names
+from judge_eval.metrics.parse import parse_metric
+from judge_eval.metrics.rerank import mmr
+from judge_eval.metrics.table import GradeTable
+
+__all__ = ["GradeTable", "Metric", "metric_names", "mmr", "parse_metric"]

@@ -1,0 +1,199 @@
+"""Metrics as values whose text parses back to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, overload
+
+import numpy as np
+
+from judge_eval.errors import MetricError, MissingVerdictError, UnknownNameError
+from judge_eval.metrics.catalog import SPECS, Spec, Value
+from judge_eval.metrics.table import Floats, GradeTable
+
+Missing = Literal["error", "exclude", "bounds"]
+MAX_CUTOFF = 10**9
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A named value such as `AP@5`, `NDCG(gain=exp)@10` or `map_cut_5`.
+
+    Args:
+        name: The name without cutoff: `"AP"`, `"map_cut"`.
+        cutoff: K, how many ranks count; None where the whole list does.
+        params: Pairs of parameter and value; those at their default are dropped, the rest is sorted.
+        family: `"rag"` (spelled `P@5`) or `"trec"` (spelled `P_5`).
+
+    Raises:
+        UnknownNameError: There is no such metric, parameter or value.
+    """
+
+    name: str
+    cutoff: int | None = None
+    params: tuple[tuple[str, Value], ...] = ()
+    family: Literal["rag", "trec"] = "rag"
+    spec: Spec = field(init=False, repr=False, compare=False)
+    """What the name stands for."""
+
+    def __post_init__(self) -> None:
+        spec = SPECS.get((self.family, self.name))
+        if spec is None:
+            raise UnknownNameError("metric", self.name, [name for _, name in SPECS])
+        object.__setattr__(self, "spec", spec)
+        given = dict(self.params)
+        for name, value in given.items():
+            self._check(spec, name, value)
+        kept = tuple(
+            (parameter.name, given[parameter.name])
+            for parameter in spec.parameters
+            if parameter.name in given and given[parameter.name] != parameter.default
+        )
+        object.__setattr__(self, "params", kept)
+        k = self.cutoff
+        if k is not None and (isinstance(k, bool) or not 1 <= k <= MAX_CUTOFF):
+            raise explain(str(self), f"a cutoff is a whole number of at least 1, as in {self._example(5)!r}")
+        if spec.cutoff == "required" and k is None:
+            raise explain(str(self), f"it needs a cutoff, as in {self._example(5)!r}")
+        if spec.cutoff == "none" and k is not None:
+            raise explain(f"{self.name} with a cutoff", f"it has none; write {self._example(None)!r}")
+        if k is None and given.get("norm") == "k":
+            raise explain(str(self), f"norm=k needs a cutoff, as in {self._example(5)!r}")
+
+    def __str__(self) -> str:
+        inside = ",".join(f"{name}={value}" for name, value in self.params)
+        inside = f"({inside})" if inside else ""
+        if self.family == "trec":
+            return f"{self.name}{'' if self.cutoff is None else f'_{self.cutoff}'}{inside}"
+        return f"{self.name}{inside}{'' if self.cutoff is None else f'@{self.cutoff}'}"
+
+    @property
+    def needs_total(self) -> bool:
+        """Whether it is undefined where the number of relevant chunks that exist is unknown."""
+        return self.spec.needs_total or self._value("norm") in ("min", "total") or self.needs_pool
+
+    @property
+    def needs_pool(self) -> bool:
+        """Whether it needs the grades of all judged chunks (on a binary scale a total tells NDCG enough)."""
+        return self.spec.needs_pool or self._value("ideal") == "judged"
+
+    @property
+    def depth(self) -> int | None:
+        """How many ranks can change the value; None where the whole list can."""
+        return None if self._value("ideal") == "retrieved" else self.cutoff
+
+    @property
+    def definition(self) -> str:
+        """One text that names the formula with every parameter; shown to users and kept with results."""
+        parts = [f"{self}: {self.spec.formula}"]
+        for parameter in self.spec.parameters:
+            value = self._value(parameter.name)
+            if parameter.choices:
+                chosen = parameter.choices[str(value)]
+                parts.append(f"ideal list: {chosen}" if parameter.name == "ideal" else chosen)
+            else:
+                parts.append(
+                    "relevant: " + ("the scale's threshold" if value is None else f"grade >= {value}")
+                )
+        if self.cutoff is not None:
+            parts.append(f"K = {self.cutoff}")
+        elif self.spec.cutoff == "optional":
+            parts.append("K = the length of the list")
+        return "; ".join(parts)
+
+    @overload
+    def compute(self, table: GradeTable, missing: Literal["error", "exclude"] = "exclude") -> Floats: ...
+
+    @overload
+    def compute(self, table: GradeTable, missing: Literal["bounds"]) -> tuple[Floats, Floats]: ...
+
+    def compute(self, table: GradeTable, missing: Missing = "exclude") -> Floats | tuple[Floats, Floats]:
+        """Compute one value a row.
+
+        Args:
+            table: The grades.
+            missing: What to do with a row in which a verdict failed at a rank that can change the value.
+                `"exclude"`: its value is NaN, which stands for "no value" in memory and is never written.
+                `"error"`: raise. `"bounds"`: compute twice, with all failed verdicts irrelevant (grade 0),
+                then with all of them at the highest grade.
+
+        Returns:
+            float64, one value a row; under `"bounds"` a pair of such arrays, per row the lower and the higher
+            of the two fillings. (Metrics that sort or count what was retrieved, such as AP and NDCG, can go
+            beyond both when only some of the failed verdicts are relevant.) The mean over rows counts a
+            query without a relevant chunk as its value, 0, as trec_eval's does.
+
+        Raises:
+            MetricError: The metric is undefined for this table, for instance because no total is known.
+            MissingVerdictError: Under `"error"`, with the rows named.
+            ValueError: `missing` is none of the three.
+        """
+        if missing not in ("error", "exclude", "bounds"):
+            raise ValueError(f"missing={missing!r}; it is 'error', 'exclude' or 'bounds'")
+        if not table.has_missing:
+            values = self._compute(table)
+            return (values, values.copy()) if missing == "bounds" else values
+        if missing == "bounds":
+            zero, full = self._compute(table.filled(0)), self._compute(table.filled(table.top_grade))
+            return np.minimum(zero, full), np.maximum(zero, full)
+        gaps = table.missing_within(self.depth)
+        failed = np.flatnonzero(gaps)
+        if missing == "error" and len(failed):
+            raise MissingVerdictError(
+                f"{self}: {int(gaps.sum())} failed verdicts in {table.names(failed)}; judge them again, or "
+                "use missing='exclude' or 'bounds'"
+            )
+        values = self._compute(table)
+        values[failed] = np.nan
+        return values
+
+    def _compute(self, table: GradeTable) -> Floats:
+        try:
+            return self.spec.compute(table, self.cutoff, **dict(self.params))
+        except MetricError as error:
+            raise MetricError(f"{self}: {error}") from None
+
+    def _value(self, name: str) -> Value | None:
+        parameter = self.spec.parameter(name)
+        return dict(self.params).get(name, parameter.default) if parameter else None
+
+    def _example(self, cutoff: int | None) -> str:
+        inside = ",".join(f"{name}={value}" for name, value in self.params)
+        inside = f"({inside})" if inside else ""
+        if self.family == "trec":
+            return f"{self.name}{'' if cutoff is None else f'_{cutoff}'}{inside}"
+        return f"{self.name}{inside}{'' if cutoff is None else f'@{cutoff}'}"
+
+    @staticmethod
+    def _check(spec: Spec, name: str, value: Value) -> None:
+        parameter = spec.parameter(name)
+        if parameter is None:
+            known = [parameter.name for parameter in spec.parameters]
+            if not known:
+                raise explain(f"{spec.name}({name}={value})", f"{spec.name} takes no parameters")
+            raise UnknownNameError(f"parameter of {spec.name}", name, known)
+        if parameter.choices:
+            if value not in parameter.choices:
+                raise UnknownNameError(f"{name} of {spec.name}", str(value), parameter.choices)
+        elif isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 127:
+            raise explain(
+                f"{spec.name}({name}={value})",
+                f"{name} is the least relevant grade, a whole number from 1, as in {name}=2",
+            )
+
+
+def explain(text: str, why: str) -> UnknownNameError:
+    """Make the error for a metric that is named nearly right, with a reason in place of near names."""
+    error = UnknownNameError("metric", text, ())
+    error.args = (f"no metric {text!r}; {why}",)
+    return error
+
+
+def metric_names() -> Mapping[str, str]:
+    """List every metric: how it is written (with K for its cutoff), and its formula."""
+    listing = {}
+    for spec in SPECS.values():
+        mark = {"optional": "@K", "required": "_K", "none": ""}[spec.cutoff]
+        listing[f"{spec.name}{mark}"] = spec.formula
+    return listing

@@ -1,0 +1,105 @@
+"""From a metric's text to its value."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import Literal
+
+from judge_eval.errors import UnknownNameError
+from judge_eval.metrics.base import MAX_CUTOFF, Metric, explain
+from judge_eval.metrics.catalog import ALIASES, SPECS, Value
+
+SHAPE = re.compile(r"(?P<name>[A-Za-z][A-Za-z0-9_]*)\s*(?:\((?P<inside>[^()]*)\))?\s*(?:@(?P<k>.*))?")
+TREC_CUT = re.compile(r"(?P<name>[A-Za-z_]+)_(?P<k>[0-9]+)")
+WHOLE = re.compile(r"[1-9][0-9]*")
+
+
+def parse_metric(text: str | Metric) -> Metric:
+    """Read a metric's name; `parse_metric(str(m)) == m`.
+
+    Upper and lower case matter, since `map` is trec_eval's and `MAP` the RAG literature's.
+
+    Args:
+        text: A metric, or a name such as `AP@5`, `NDCG(gain=exp)@10`, `map_cut_5`, `P_5(rel=2)`.
+
+    Raises:
+        UnknownNameError: There is no such metric, parameter or value; the message says what would be right.
+    """
+    if isinstance(text, Metric):
+        return text
+    stripped = text.strip()
+    shape = SHAPE.fullmatch(stripped)
+    if shape is None:
+        raise explain(
+            text, "write a name, its parameters and its cutoff, as in 'AP@5' or 'NDCG(gain=exp)@10'"
+        )
+    name, inside, k = shape["name"], shape["inside"], shape["k"]
+    given = _parameters(stripped, inside)
+    if k is None:
+        cut = TREC_CUT.fullmatch(name)
+        if cut and ("trec", cut["name"]) in SPECS:
+            return Metric(cut["name"], _cutoff(stripped, cut["k"], f"{cut['name']}_5"), given, "trec")
+    family: Literal["rag", "trec"] = "rag"
+    name = ALIASES.get(name, name)
+    if ("rag", name) not in SPECS:
+        family = "trec"
+        if k is not None or ("trec", name) not in SPECS:
+            raise _unknown(stripped, name, k)
+    return Metric(name, None if k is None else _cutoff(stripped, k, f"{name}@5"), given, family)
+
+
+def _cutoff(text: str, digits: str, example: str) -> int:
+    if not WHOLE.fullmatch(digits) or len(digits) > len(str(MAX_CUTOFF)) or int(digits) > MAX_CUTOFF:
+        raise explain(text, f"a cutoff is a whole number of at least 1, as in {example!r}")
+    return int(digits)
+
+
+def _parameters(text: str, inside: str | None) -> tuple[tuple[str, Value], ...]:
+    if inside is None:
+        return ()
+    given: dict[str, Value] = {}
+    for part in inside.split(","):
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        if not (name and equals and value):
+            raise explain(
+                text, "parameters are written name=value with commas between, as in 'NDCG(gain=exp)@10'"
+            )
+        if name in given:
+            raise explain(text, f"{name} is given twice")
+        given[name] = int(value) if WHOLE.fullmatch(value) and len(value) < 10 else value
+    return tuple(given.items())
+
+
+def _unknown(text: str, name: str, k: str | None) -> UnknownNameError:
+    """Offer the names that were probably meant, in the spelling that takes this cutoff."""
+    loose = re.fullmatch(r"(.*?)[_@ ]?([1-9][0-9]*)", name)
+    bare, number = (loose[1], loose[2]) if k is None and loose and loose[1] else (name, k)
+    if number is not None and not WHOLE.fullmatch(number):
+        number = "5"
+    candidates: dict[str, list[str]] = {}
+    for (family, known), spec in SPECS.items():
+        if spec.cutoff == "none" and number is not None:
+            continue
+        if number is None:
+            spelled = f"{known}_5" if spec.cutoff == "required" else known
+        else:
+            spelled = f"{known}@{number}" if family == "rag" else f"{known}_{number}"
+        candidates.setdefault(_fold(known), []).append(spelled)
+    for alias, known in ALIASES.items():
+        candidates.setdefault(_fold(alias), []).append(known if number is None else f"{known}@{number}")
+    near = (
+        [_fold(bare)]
+        if _fold(bare) in candidates
+        else difflib.get_close_matches(_fold(bare), candidates, n=2)
+    )
+    meant = list(dict.fromkeys(spelled for key in near for spelled in candidates[key]))
+    if not meant:
+        return UnknownNameError("metric", text, {name for group in candidates.values() for name in group})
+    error = explain(text, "did you mean " + " or ".join(repr(spelled) for spelled in meant[:3]) + "?")
+    error.known = meant
+    return error
+
+
+def _fold(name: str) -> str:
+    return name.casefold().replace("_cut", "").replace("_", "")

@@ -1,0 +1,114 @@
+"""Rows of different lengths in one flat array."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from judge_eval.errors import MetricError
+
+SLICE = 1 << 20
+
+
+def split(lengths: Sequence[int]) -> NDArray[np.int64]:
+    """Turn the rows' lengths into offsets: int64, starting with 0, one more than there are rows."""
+    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
+
+def pack(
+    flat: list[Any],
+    *,
+    missing: int | None,
+    lengths: Sequence[int],
+    ids: Sequence[str] | None,
+    low: int = 0,
+) -> NDArray[np.int8]:
+    """Store grades as int8.
+
+    Args:
+        flat: All rows' grades, one after the other.
+        missing: The mark that None becomes; where it is None, None is an error.
+        lengths: The rows' lengths, to say where a wrong grade stands.
+        ids: The rows' names, likewise.
+        low: The least value allowed.
+
+    Raises:
+        MetricError: A grade is not a whole number from `low` to 127; the message names trace and rank.
+    """
+    values = np.array(flat, dtype=None if flat else np.int8)
+    if values.dtype.kind in "iub" and values.ndim == 1:
+        if not flat or (int(values.min()) >= low and int(values.max()) <= 127):
+            return values.astype(np.int8)
+    elif missing is not None and any(grade is None for grade in flat):
+        present = [low if grade is None else grade for grade in flat]
+        packed = pack(present, missing=None, lengths=lengths, ids=ids, low=low)
+        packed[[grade is None for grade in flat]] = missing
+        return packed
+    row, rank = 0, 0
+    for grade in flat:
+        while rank >= lengths[row]:
+            row, rank = row + 1, 0
+        if not (isinstance(grade, int | np.integer | np.bool_) and low <= grade <= 127):
+            break
+        rank += 1
+    name = row if ids is None else ids[row]
+    raise MetricError(
+        f"trace {name}, rank {rank + 1}: {grade!r} is not a grade; grades are whole numbers 0..127"
+    )
+
+
+def count_at_least(
+    values: NDArray[np.int8], offsets: NDArray[np.int64], grade: int
+) -> NDArray[np.unsignedinteger[Any]]:
+    """Count the values of each row that reach a grade.
+
+    Returns:
+        One count a row, in the narrowest unsigned type that holds the longest row.
+    """
+    n = len(offsets) - 1
+    lengths = np.diff(offsets)
+    dtype = np.min_scalar_type(int(lengths.max()) if n else 0)
+    counts: NDArray[Any] = np.zeros(n, dtype=dtype)
+    start = 0
+    while start < n:
+        # Slices of about a megabyte keep the comparison's result out of main memory.
+        stop = max(start + 1, int(np.searchsorted(offsets, offsets[start] + SLICE, side="right")) - 1)
+        # reduceat gives an empty row the next row's first value, so empty rows are left out of it.
+        filled = np.flatnonzero(lengths[start:stop]) + start
+        if len(filled):
+            reached = values[offsets[start] : offsets[stop]] >= grade
+            starts = offsets[filled] - offsets[start]
+            counts[filled] = np.add.reduceat(reached.view(np.uint8), starts, dtype=dtype)
+        start = stop
+    return counts
+
+
+def check_layout(name: str, values: Any, offsets: Any) -> NDArray[np.int8]:
+    """Make sure that values and offsets are rows one after the other, and return the values.
+
+    Raises:
+        MetricError: A type, a shape or an offset does not fit.
+    """
+    if not (isinstance(values, np.ndarray) and values.dtype == np.int8 and values.ndim == 1):
+        raise MetricError(f"{name} must be a one-dimensional int8 array")
+    if not (
+        isinstance(offsets, np.ndarray) and offsets.dtype == np.int64 and offsets.ndim == 1 and len(offsets)
+    ):
+        raise MetricError(
+            f"the offsets of {name} must be a one-dimensional int64 array, one longer than the rows"
+        )
+    if offsets[0] != 0 or offsets[-1] != len(values) or (offsets[1:] < offsets[:-1]).any():
+        raise MetricError(f"the offsets of {name} must rise from 0 to {len(values)}")
+    return values
+
+
+def read_only(array: Any) -> Any:
+    """Return a view that cannot be written to."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -1,0 +1,323 @@
+"""The table of grades that every metric is a function of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import chain
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from judge_eval.errors import MetricError
+from judge_eval.metrics.order import trec_order
+from judge_eval.metrics.ragged import check_layout, count_at_least, pack, read_only, split
+
+Grades: TypeAlias = NDArray[np.int8]
+Ints: TypeAlias = NDArray[np.int64]
+Floats: TypeAlias = NDArray[np.float64]
+Rows: TypeAlias = slice | Ints
+"""Which rows of the table a block holds."""
+
+UNJUDGED = -1
+"""In the pool, but nobody graded it (trec_eval's negative grade)."""
+OUTSIDE = -2
+"""Retrieved, but not in the pool at all."""
+MISSING = -3
+"""The judge failed here: no grade, and never a 0."""
+ABSENT = -128
+"""Padding in a block: the list is shorter than this rank."""
+
+BLOCK_CELLS = 1 << 16
+KEPT_CELLS = 1 << 24
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GradeTable:
+    """Graded lists of different lengths, one row a query, best rank first; immutable.
+
+    Args:
+        grades: int8, all rows one after the other; 0..127 or a mark (`UNJUDGED`, `OUTSIDE`, `MISSING`).
+        offsets: int64, one more than there are rows; row i is `grades[offsets[i]:offsets[i + 1]]`.
+        totals: int64 or None; how many chunks at or above `relevant` the whole pool holds, -1 where unknown.
+        ids: The rows' names for messages; None names them by their number from 0.
+        relevant: The least grade that counts as relevant, >= 1; a metric's `rel=` overrides it.
+        maximum: The highest grade of the scale; None takes the highest present (at least `relevant`).
+        pool: int8 grades >= 0 of every judged chunk of each query's pool, laid out like `grades`, or None.
+        pool_offsets: The offsets of `pool`; None exactly where `pool` is None.
+
+    Raises:
+        MetricError: The arrays do not fit together, or a grade is off the scale.
+    """
+
+    grades: Grades
+    offsets: Ints
+    totals: Ints | None = None
+    ids: Sequence[str] | None = None
+    relevant: int = 1
+    maximum: int | None = None
+    pool: Grades | None = None
+    pool_offsets: Ints | None = None
+    has_missing: bool = field(init=False)
+    """Whether any verdict failed."""
+    top_grade: int = field(init=False)
+    """The highest grade of the scale: `maximum`, or what was present."""
+    _kept: dict[int | None, list[tuple[Rows, Grades]]] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.relevant < 1:
+            raise MetricError(f"relevant is {self.relevant}; the least relevant grade is at least 1")
+        if self.maximum is not None and not self.relevant <= self.maximum <= 127:
+            raise MetricError(f"maximum is {self.maximum}; it lies between relevant={self.relevant} and 127")
+        grades = check_layout("grades", self.grades, self.offsets)
+        low, high = (int(grades.min()), int(grades.max())) if len(grades) else (0, 0)
+        if low < MISSING or (self.maximum is not None and high > self.maximum):
+            self._complain_off_scale(low < MISSING)
+        keep = object.__setattr__
+        keep(self, "has_missing", low == MISSING)
+        keep(self, "top_grade", self.maximum if self.maximum is not None else max(self.relevant, high))
+        keep(self, "grades", read_only(grades))
+        keep(self, "offsets", read_only(self.offsets))
+        if (self.pool is None) != (self.pool_offsets is None):
+            raise MetricError("pool and pool_offsets come together or not at all")
+        if self.pool is not None and self.pool_offsets is not None:
+            pool = check_layout("pool", self.pool, self.pool_offsets)
+            if len(self.pool_offsets) != len(self.offsets):
+                raise MetricError(f"pool has {len(self.pool_offsets) - 1} rows, the table {len(self)}")
+            if len(pool) and (pool.min() < 0 or (self.maximum is not None and pool.max() > self.maximum)):
+                raise MetricError(f"the pool's grades must lie between 0 and {self.maximum or 127}")
+            keep(self, "pool", read_only(pool))
+            keep(self, "pool_offsets", read_only(self.pool_offsets))
+        for name, values in (("totals", self.totals), ("ids", self.ids)):
+            if values is not None and len(values) != len(self):
+                raise MetricError(f"{name} has {len(values)} entries, the table {len(self)} rows")
+
+    @classmethod
+    def from_rows(
+        cls,
+        rows: Sequence[Sequence[int | None]],
+        totals: Sequence[int | None] | None = None,
+        ids: Sequence[str] | None = None,
+        relevant: int = 1,
+        *,
+        maximum: int | None = None,
+        pool: Sequence[Sequence[int]] | None = None,
+    ) -> GradeTable:
+        """Make a table from lists of grades.
+
+        Args:
+            rows: One list a query, in rank order, of whole grades >= 0; None stands for a failed verdict.
+            totals: For each row how many relevant chunks the whole pool holds; None or -1 where unknown.
+            ids: The rows' names for messages.
+            relevant: The least grade that counts as relevant.
+            maximum: The highest grade of the scale, where it is known.
+            pool: For each row the grades of all judged chunks, retrieved or not, in any order.
+
+        Raises:
+            MetricError: A grade is not a whole number on the scale, or the lengths differ.
+        """
+        lengths = [len(row) for row in rows]
+        grades = pack(list(chain.from_iterable(rows)), missing=MISSING, lengths=lengths, ids=ids)
+        flat_pool = pool_offsets = None
+        if pool is not None:
+            pool_lengths = [len(row) for row in pool]
+            flat_pool = pack(list(chain.from_iterable(pool)), missing=None, lengths=pool_lengths, ids=ids)
+            pool_offsets = split(pool_lengths)
+        known = None
+        if totals is not None:
+            known = np.array([-1 if total is None else total for total in totals], dtype=np.int64)
+        return cls(grades, split(lengths), known, ids, relevant, maximum, flat_pool, pool_offsets)
+
+    @classmethod
+    def from_trec(
+        cls,
+        qrels: Mapping[str, Mapping[str, int]],
+        run: Mapping[str, Mapping[str, float]],
+        *,
+        relevant: int = 1,
+        complete: bool = False,
+    ) -> GradeTable:
+        """Make a table from judgments and a run, as trec_eval reads them.
+
+        A list is ordered by score descending, then document id descending; scores are compared as 32-bit
+        floats, as trec_eval holds them. A document without a judgment is not relevant, a negative grade
+        means "in the pool, unjudged". A query without judgments is left out.
+
+        Args:
+            qrels: Query id to document id to grade.
+            run: Query id to document id to score.
+            relevant: The least relevant grade (trec_eval's `-l`).
+            complete: Keep queries of `qrels` that the run lacks, as empty lists (trec_eval's `-c`).
+
+        Raises:
+            MetricError: A score is not a number, or a grade is above 127 or not whole.
+        """
+        ids = [query for query in qrels if complete or query in run]
+        rows: list[list[int]] = []
+        pools: list[list[int]] = []
+        for query in ids:
+            judged = qrels[query]
+            pools.append([grade for grade in judged.values() if grade >= 0])
+            rows.append([_mark(judged, document) for document in trec_order(run.get(query, {}), query)])
+        lengths, pool_lengths = [len(row) for row in rows], [len(row) for row in pools]
+        return cls(
+            pack(list(chain.from_iterable(rows)), missing=None, lengths=lengths, ids=ids, low=OUTSIDE),
+            split(lengths),
+            ids=ids,
+            relevant=relevant,
+            pool=pack(list(chain.from_iterable(pools)), missing=None, lengths=pool_lengths, ids=ids),
+            pool_offsets=split(pool_lengths),
+        )
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __repr__(self) -> str:
+        return f"<GradeTable of {len(self)} rows, {len(self.grades)} grades, relevant >= {self.relevant}>"
+
+    @cached_property
+    def lengths(self) -> Ints:
+        """How many chunks each row holds."""
+        return np.diff(self.offsets)
+
+    @cached_property
+    def longest(self) -> int:
+        """The length of the longest row, 0 where there is none."""
+        return int(self.lengths.max()) if len(self) else 0
+
+    @property
+    def missing(self) -> Ints:
+        """How many verdicts failed in each row."""
+        return self.missing_within(None)
+
+    def missing_within(self, k: int | None) -> Ints:
+        """Count the failed verdicts in the first `k` ranks of each row; None counts them all."""
+        counts = np.zeros(len(self), dtype=np.int64)
+        if self.has_missing:
+            for rows, grid in self.blocks(k):
+                counts[rows] = (grid == MISSING).sum(axis=0)
+        return counts
+
+    def filled(self, grade: int) -> GradeTable:
+        """Return a copy in which every failed verdict is this grade."""
+        grades = np.where(self.grades == MISSING, np.int8(grade), self.grades)
+        return replace(self, grades=grades, maximum=self.top_grade)
+
+    def name(self, row: int) -> str:
+        """Return the row's id, or its number where it has none."""
+        return str(row) if self.ids is None else self.ids[row]
+
+    def names(self, rows: Ints) -> str:
+        """Write how many rows these are, with the first few names."""
+        shown = ", ".join(self.name(int(row)) for row in rows[:5])
+        return f"{len(rows)} of {len(self)} traces ({shown}{', ...' if len(rows) > 5 else ''})"
+
+    def blocks(self, k: int | None) -> Iterator[tuple[Rows, Grades]]:
+        """Give the first `k` ranks as rectangles small enough for the processor's cache.
+
+        Yields:
+            Which rows, then their grades as (ranks, rows), `ABSENT` below the end of a list. Together the
+            blocks hold each row once. Rows of very different lengths are sorted by length first, so that
+            one long list does not widen all others.
+        """
+        if k in self._kept:
+            yield from self._kept[k]
+            return
+        width = self.longest if k is None else min(k, self.longest)
+        keep: list[tuple[Rows, Grades]] | None = [] if width * len(self) <= KEPT_CELLS else None
+        clipped = self.lengths if k is None else np.minimum(self.lengths, k)
+        order = None
+        if width * len(self) > max(BLOCK_CELLS, 2 * int(clipped.sum())):
+            order = np.argsort(-clipped, kind="stable")
+        start = 0
+        while start < len(self):
+            if order is not None:
+                width = int(clipped[order[start]])
+            stop = min(len(self), start + max(1, BLOCK_CELLS // max(1, width)))
+            rows: Rows = slice(start, stop) if order is None else order[start:stop]
+            block = (rows, self._grid(rows, width))
+            if keep is not None:
+                keep.append(block)
+            yield block
+            start = stop
+        if keep is not None:
+            # The metrics of a run share a cutoff or two, so the last one is worth a byte a cell.
+            self._kept.clear()
+            self._kept[k] = keep
+
+    def _grid(self, rows: Rows, width: int) -> Grades:
+        starts, lengths = self.offsets[:-1][rows], self.lengths[rows]
+        if not width:
+            return np.empty((0, len(starts)), dtype=np.int8)
+        ranks = np.arange(width)[:, None]
+        grid: Grades = np.take(self.grades, ranks + starts, mode="clip")
+        if lengths.min() < width:
+            grid[ranks >= lengths] = ABSENT
+        return grid
+
+    def totals_at(self, relevant: int) -> Ints:
+        """Count the relevant chunks of each row's whole pool.
+
+        Args:
+            relevant: The least grade that counts.
+
+        Raises:
+            MetricError: They are unknown for some row, or known for another threshold only.
+        """
+        if self.pool is not None and self.pool_offsets is not None:
+            return count_at_least(self.pool, self.pool_offsets, relevant).astype(np.int64)
+        unknown = np.arange(len(self)) if self.totals is None else np.flatnonzero(self.totals < 0)
+        if len(unknown):
+            raise MetricError(
+                f"how many relevant chunks exist is unknown for {self.names(unknown)}; give relevant_total, "
+                "labels of the whole pool, or qrels (the retrieved chunks are not the pool)"
+            )
+        assert self.totals is not None
+        if relevant != self.relevant and self.top_grade > 1:
+            raise MetricError(
+                f"the totals count grades >= {self.relevant}, not >= {relevant}; give the pool's grades or "
+                "drop rel="
+            )
+        return self.totals
+
+    def pool_at_least(self, grade: int) -> NDArray[Any]:
+        """Count the chunks of each row's pool with at least this grade (>= 1).
+
+        Raises:
+            MetricError: The pool's grades are unknown (on a binary scale the totals tell them).
+        """
+        if self.pool is not None and self.pool_offsets is not None:
+            return count_at_least(self.pool, self.pool_offsets, grade)
+        if self.top_grade > 1:
+            raise MetricError(
+                "the grades of the whole pool are unknown; give pool= or qrels (a total is not enough "
+                "on a graded scale)"
+            )
+        return self.totals_at(1)
+
+    def pool_judged(self) -> Ints:
+        """Count the judged chunks, of any grade, of each row's pool.
+
+        Raises:
+            MetricError: The pool's grades are unknown.
+        """
+        if self.pool_offsets is None:
+            raise MetricError("the judged chunks of the whole pool are unknown; give pool= or qrels")
+        return np.diff(self.pool_offsets)
+
+    def _complain_off_scale(self, below: bool) -> None:
+        bad = (self.grades < MISSING) if below else (self.grades > (self.maximum or 0))
+        where = int(np.flatnonzero(bad)[0])
+        row = int(np.searchsorted(self.offsets, where, side="right")) - 1
+        rank = where - int(self.offsets[row]) + 1
+        raise MetricError(
+            f"trace {self.name(row)}, rank {rank}: the grade {self.grades[where]} is off the scale "
+            f"0..{self.maximum or 127}"
+        )
+
+
+def _mark(judged: Mapping[str, int], document: str) -> int:
+    grade = judged.get(document, OUTSIDE)
+    return UNJUDGED if grade < 0 and document in judged else grade
