@@ -1,0 +1,94 @@
+"""Inputs made into checked NumPy arrays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Ints: TypeAlias = npt.NDArray[np.int64]
+
+
+def numbers(values: npt.ArrayLike, name: str) -> Floats:
+    """Return a one-dimensional array of finite numbers.
+
+    Raises:
+        ValueError: The input has another shape, or holds None, NaN or an infinity.
+    """
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 1:
+        raise ValueError(f"{name}: one dimension is needed, got shape {array.shape}")
+    if not np.isfinite(array).all():
+        first = int(np.flatnonzero(~np.isfinite(array))[0])
+        raise ValueError(
+            f"{name}[{first}] is missing or not finite; leave it out and count it beside the figure"
+        )
+    return array
+
+
+def pair(first: npt.ArrayLike, second: npt.ArrayLike, names: tuple[str, str]) -> tuple[Floats, Floats]:
+    """Return two arrays of finite numbers of equal length.
+
+    Raises:
+        ValueError: As `numbers`, or the lengths differ.
+    """
+    a, b = numbers(first, names[0]), numbers(second, names[1])
+    if a.size != b.size:
+        raise ValueError(f"{names[0]} has {a.size} values, {names[1]} has {b.size}; they must be paired")
+    return a, b
+
+
+def group_codes(ids: Iterable[Hashable] | None, n: int, name: str = "clusters") -> tuple[Ints, int]:
+    """Number the groups from 0 in order of appearance.
+
+    Args:
+        ids: One id for each of the n units; None puts each unit into a group of its own.
+        n: How many units there are.
+        name: What to call the ids in a message.
+
+    Returns:
+        The group of each unit (int64, shape (n,)) and how many groups there are.
+
+    Raises:
+        ValueError: There are more or fewer ids than units.
+    """
+    if ids is None:
+        return np.arange(n, dtype=np.int64), n
+    seen: dict[Hashable, int] = {}
+    codes = np.fromiter((seen.setdefault(_plain(id_), len(seen)) for id_ in ids), dtype=np.int64)
+    if codes.size != n:
+        raise ValueError(f"{name}: {codes.size} ids for {n} values; each value needs one")
+    return codes, len(seen)
+
+
+def group_sums(values: Floats, codes: Ints, groups: int) -> Floats:
+    """Return the sum of the values of each group, shape (groups,)."""
+    return np.bincount(codes, weights=values, minlength=groups).astype(np.float64)
+
+
+def check_level(level: float) -> float:
+    """Return a confidence level.
+
+    Raises:
+        ValueError: It is not strictly between 0 and 1.
+    """
+    if not 0 < level < 1:
+        raise ValueError(f"level: {level} is not between 0 and 1; 0.95 is usual")
+    return level
+
+
+def defined(value: float | np.floating | Floats) -> float | None:
+    """Return a single number as a plain float, or None where it is NaN."""
+    plain = float(value)
+    return None if math.isnan(plain) else plain
+
+
+def _plain(id_: Hashable) -> Hashable:
+    # NaN differs from itself and would make each missing id a group of its own without anyone noticing.
+    if id_ is None or id_ != id_:
+        raise ValueError("a group id is missing; give a unit without a group an id of its own")
+    return id_

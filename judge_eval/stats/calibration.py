@@ -1,0 +1,233 @@
+"""A judge's threshold, or its map from grades to relevance, chosen on labels and tested on others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from judge_eval.stats import tables
+from judge_eval.stats._arrays import Floats, Ints, group_codes, group_sums, pair
+from judge_eval.stats.estimate import Estimate
+from judge_eval.stats.resample import Resampler
+
+Objective = Literal["kappa", "f1", "youden"]
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdCalibration:
+    """A threshold chosen on some traces; every figure here comes from the other traces."""
+
+    threshold: float
+    """The least grade that counts as relevant."""
+    objective: Objective
+    fitted_traces: int
+    """How many traces it was chosen on."""
+    kappa: Estimate
+    precision: Estimate
+    recall: Estimate
+    accuracy: Estimate
+
+    def __str__(self) -> str:
+        shown = [f"{name} {getattr(self, name)}" for name in ("kappa", "precision", "recall", "accuracy")]
+        return (
+            f"relevant from {self.threshold:g} ({self.objective} on {self.fitted_traces} traces); held out: "
+            + (", ".join(shown))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class IsotonicCalibration:
+    """A rising map from scores to relevance fitted on some traces; its figures come from the others."""
+
+    scores: tuple[float, ...]
+    """The knots, ascending."""
+    relevance: tuple[float, ...]
+    """The chance of relevance at each knot, in [0, 1], never falling."""
+    fitted_traces: int
+    """How many traces it was fitted on."""
+    brier: Estimate
+    """Mean squared error of the map on the held-out traces."""
+    brier_constant: Estimate
+    """The same for a constant, the share of relevant chunks among the fitted: what a map must beat."""
+    bias: Estimate
+    """Mean relevance by the map minus the humans', on the held-out traces."""
+
+    def apply(self, scores: npt.ArrayLike) -> Floats:
+        """Return the chance of relevance at each score, linear between knots, constant beyond them.
+
+        Args:
+            scores: Finite numbers of any shape.
+        """
+        x = np.asarray(scores, dtype=np.float64)
+        return np.interp(x, self.scores, self.relevance).astype(np.float64)
+
+    def __str__(self) -> str:
+        steps = ", ".join(f"{s:g}: {r:.3g}" for s, r in zip(self.scores, self.relevance, strict=True))
+        return f"{steps} ({self.fitted_traces} traces); held out: Brier {self.brier}, bias {self.bias}"
+
+
+def calibrate_threshold(
+    grades: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    traces: Iterable[Hashable],
+    *,
+    objective: Objective = "kappa",
+    held_out: float = 0.5,
+    level: float = 0.95,
+    seed: int = 0,
+) -> ThresholdCalibration:
+    """Choose the least grade that counts as relevant, on labelled data.
+
+    Whole traces are split at random. The threshold is chosen among the grades of the one part; the figures
+    are measured on the other, and there is no way to get them for the part it was chosen on. Between equal
+    thresholds the lowest is taken.
+
+    Args:
+        grades: The judge's grades (or any scores), shape (n,).
+        labels: Relevant by human label (true, 1) or not (false, 0), shape (n,).
+        traces: The trace of each chunk.
+        objective: `kappa`, `f1`, or `youden` (sensitivity + specificity - 1).
+        held_out: The share of traces held out, strictly between 0 and 1.
+        level: Confidence level of the intervals, which are resampled by trace.
+        seed: Seed of the split and of the bootstrap.
+
+    Raises:
+        ValueError: There are fewer than four traces, the part to choose on lacks relevant or irrelevant
+            chunks, a value is missing, an option is out of range, or lengths differ.
+    """
+    x, y, codes, held = _split(grades, labels, traces, held_out, seed)
+    scorers: dict[str, Callable[[Floats], Floats]] = {
+        "kappa": tables.kappa_of,
+        "f1": tables.f1_of,
+        "youden": lambda counts: tables.recall_of(counts) + tables.specificity_of(counts) - 1,
+    }
+    if objective not in scorers:
+        raise ValueError(f"objective: {objective!r} is none of 'kappa', 'f1', 'youden'")
+    candidates = np.unique(x[~held])
+    scored = []
+    for candidate in candidates:
+        found = scorers[objective](_counts(x[~held] >= candidate, y[~held]))[0]
+        scored.append(-np.inf if np.isnan(found) else found)
+    threshold = float(candidates[int(np.argmax(scored))])
+    parts = _counts(x[held] >= threshold, y[held], codes[held])
+    draws = Resampler(parts, level=level, seed=seed)
+    n, groups = int(held.sum()), parts.shape[0]
+
+    def figure(statistic: Callable[[Floats], Floats]) -> Estimate:
+        return _with_counts(draws.estimate(statistic), n, groups)
+
+    return ThresholdCalibration(
+        threshold=threshold,
+        objective=objective,
+        fitted_traces=int(np.unique(codes[~held]).size),
+        kappa=figure(tables.kappa_of),
+        precision=figure(tables.precision_of),
+        recall=figure(tables.recall_of),
+        accuracy=figure(tables.accuracy_of),
+    )
+
+
+def calibrate_isotonic(
+    scores: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    traces: Iterable[Hashable],
+    *,
+    held_out: float = 0.5,
+    level: float = 0.95,
+    seed: int = 0,
+) -> IsotonicCalibration:
+    """Fit a map from scores to the chance of relevance that never falls (isotonic regression).
+
+    Whole traces are split at random; the map is fitted on the one part by pooling adjacent violators (Ayer
+    et al. 1955), its figures are measured on the other, and there is no way to get them for the part it was
+    fitted on.
+
+    Args:
+        scores: The judge's grades, expected grades or confidences, shape (n,).
+        labels: Relevant by human label (true, 1) or not (false, 0), shape (n,).
+        traces: The trace of each chunk.
+        held_out: The share of traces held out, strictly between 0 and 1.
+        level: Confidence level of the intervals, which are resampled by trace.
+        seed: Seed of the split and of the bootstrap.
+
+    Raises:
+        ValueError: As `calibrate_threshold`.
+    """
+    x, y, codes, held = _split(scores, labels, traces, held_out, seed)
+    knots, heights = pool_adjacent_violators(x[~held], y[~held])
+    fitted = np.interp(x[held], knots, heights)
+    share = float(y[~held].mean())
+    _, local = np.unique(codes[held], return_inverse=True)
+    local, groups = local.astype(np.int64), int(local.max()) + 1
+    columns = (np.ones(fitted.size), (fitted - y[held]) ** 2, (share - y[held]) ** 2, fitted - y[held])
+    draws = Resampler(
+        np.column_stack([group_sums(c, local, groups) for c in columns]), level=level, seed=seed
+    )
+    brier, constant, bias = (
+        _with_counts(draws.estimate(partial(_mean_of, column=k)), fitted.size, groups) for k in (1, 2, 3)
+    )
+    return IsotonicCalibration(
+        scores=tuple(knots.tolist()),
+        relevance=tuple(heights.tolist()),
+        fitted_traces=int(np.unique(codes[~held]).size),
+        brier=brier,
+        brier_constant=constant,
+        bias=bias,
+    )
+
+
+def pool_adjacent_violators(x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """Return the distinct x, ascending, and the rising heights there that are closest to y in squares."""
+    knots, inverse, counts = np.unique(x, return_inverse=True, return_counts=True)
+    sums = np.bincount(inverse, weights=y, minlength=knots.size)
+    blocks: list[list[float]] = []
+    for total, count in zip(sums.tolist(), counts.tolist(), strict=True):
+        blocks.append([total, count, 1])
+        # Compared as products, so that equal means of different blocks are not told apart by rounding.
+        while len(blocks) > 1 and blocks[-2][0] * blocks[-1][1] >= blocks[-1][0] * blocks[-2][1]:
+            last = blocks.pop()
+            blocks[-1] = [a + b for a, b in zip(blocks[-1], last, strict=True)]
+    heights = np.concatenate([np.full(int(width), total / count) for total, count, width in blocks])
+    return knots, heights.astype(np.float64)
+
+
+def _split(
+    scores: npt.ArrayLike, labels: npt.ArrayLike, traces: Iterable[Hashable], held_out: float, seed: int
+) -> tuple[Floats, Floats, Ints, npt.NDArray[np.bool_]]:
+    x, y = pair(scores, labels, ("scores", "labels"))
+    codes, groups = group_codes(traces, x.size, "traces")
+    if not np.isin(y, (0.0, 1.0)).all():
+        raise ValueError("labels: only 0 and 1 are labels; binarise human grades first")
+    if not 0 < held_out < 1:
+        raise ValueError(f"held_out: {held_out} is not between 0 and 1")
+    if groups < 4:
+        raise ValueError(f"{groups} labelled traces cannot be split; at least 4 are needed, 50 are sensible")
+    size = min(groups - 2, max(2, round(held_out * groups)))
+    aside = np.zeros(groups, dtype=np.bool_)
+    aside[np.random.default_rng(seed).choice(groups, size=size, replace=False)] = True
+    held = aside[codes]
+    if np.unique(y[~held]).size < 2:
+        raise ValueError("the traces to fit on hold only one kind of label; label more traces")
+    return x, y, codes, held
+
+
+def _counts(judged: npt.NDArray[np.bool_], labels: Floats, codes: Ints | None = None) -> Floats:
+    kept = np.zeros(labels.size, dtype=np.int64)
+    if codes is not None:
+        _, inverse = np.unique(codes, return_inverse=True)
+        kept = inverse.astype(np.int64)
+    groups = int(kept.max()) + 1
+    return tables.confusion_by_group(judged.astype(np.int64), labels.astype(np.int64), (2, 2), kept, groups)
+
+
+def _mean_of(sums: Floats, column: int) -> Floats:
+    return tables.ratio(sums[:, column], sums[:, 0])
+
+
+def _with_counts(drawn: Estimate, n: int, groups: int) -> Estimate:
+    return Estimate(drawn.value, drawn.interval, n, groups, drawn.standard_error, drawn.undefined)

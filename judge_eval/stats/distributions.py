@@ -1,0 +1,244 @@
+"""Probabilities and quantiles of the normal, t, noncentral t and beta distributions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from statistics import NormalDist
+
+import numpy as np
+
+_STANDARD = NormalDist()
+_STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
+
+
+def normal_cdf(z: float) -> float:
+    """Return P(Z <= z) of the standard normal distribution, accurate in both tails."""
+    return 0.5 * math.erfc(-z / math.sqrt(2))
+
+
+def normal_ppf(p: float) -> float:
+    """Return the z with P(Z <= z) = p.
+
+    Raises:
+        ValueError: p is not strictly between 0 and 1.
+    """
+    _check_probability(p)
+    return _STANDARD.inv_cdf(p)
+
+
+def beta_cdf(x: float, a: float, b: float) -> float:
+    """Return P(X <= x) of the beta distribution: the regularised incomplete beta function I_x(a, b).
+
+    Args:
+        x: Any number; below 0 the result is 0, above 1 it is 1.
+        a: First shape, > 0.
+        b: Second shape, > 0.
+
+    Raises:
+        ValueError: A shape is not positive.
+    """
+    if not (a > 0 and b > 0):
+        raise ValueError(f"beta: the shapes must be positive, got {a} and {b}")
+    return _incomplete_beta(a, b, x, 1 - x)[0]
+
+
+def beta_ppf(p: float, a: float, b: float) -> float:
+    """Return the x with `beta_cdf(x, a, b) == p`.
+
+    Raises:
+        ValueError: p is not strictly between 0 and 1, or a shape is not positive.
+    """
+    _check_probability(p)
+    beta_cdf(0.5, a, b)
+
+    # Bisection on the logarithms keeps the relative accuracy of values close to 0.
+    # Whichever tail is the smaller is matched, since its probability is the one known to many digits.
+    def excess(x: float, y: float) -> float:
+        lower, upper = _incomplete_beta(a, b, x, y)
+        return lower - p if p < 0.5 else (1 - p) - upper
+
+    if beta_cdf(0.5, a, b) < p:
+        return 1 - _log_bisect(lambda y: -excess(1 - y, y))
+    return _log_bisect(lambda x: excess(x, 1 - x))
+
+
+def t_cdf(t: float, df: float) -> float:
+    """Return P(T <= t) of Student's t distribution.
+
+    Args:
+        t: Any number.
+        df: Degrees of freedom, > 0, not necessarily whole.
+
+    Raises:
+        ValueError: The degrees of freedom are not positive.
+    """
+    upper = t_sf(abs(t), df)
+    return upper if t < 0 else 1 - upper
+
+
+def t_sf(t: float, df: float) -> float:
+    """Return P(T > t), accurate far out in the tail where `1 - t_cdf` is not.
+
+    Raises:
+        ValueError: The degrees of freedom are not positive.
+    """
+    if not df > 0:
+        raise ValueError(f"t: the degrees of freedom must be positive, got {df}")
+    if math.isinf(t):
+        return 0.0 if t > 0 else 1.0
+    outer, central = _t_split(abs(t), df)
+    if t < 0:
+        return 0.5 + 0.5 * central
+    return 0.5 * outer if outer < 0.5 else 0.5 - 0.5 * central
+
+
+@lru_cache(maxsize=1024)
+def t_ppf(p: float, df: float) -> float:
+    """Return the t with P(T <= t) = p.
+
+    Raises:
+        ValueError: p is not strictly between 0 and 1, or the degrees of freedom are not positive.
+    """
+    _check_probability(p)
+    t_sf(0.0, df)
+    if p == 0.5:
+        return 0.0
+    tail = min(p, 1 - p)
+    # Near the median the tail probability hardly moves; there the central probability is matched instead.
+    if tail < 0.25:
+        value = _root(lambda t: 2 * tail - _t_split(t, df)[0], 0.0, 1.0)
+    else:
+        value = _root(lambda t: _t_split(t, df)[1] - 2 * abs(p - 0.5), 0.0, 1.0)
+    return value if p > 0.5 else -value
+
+
+def t_power(shift: float, df: float, alpha: float = 0.05) -> float:
+    """Return the power of the two-sided t test, from the noncentral t distribution.
+
+    P(|T| > t(1 - alpha/2)) where T = (Z + shift) / S, integrated over the distribution of
+    S = sqrt(chi2(df) / df) by Gauss-Legendre quadrature.
+
+    Args:
+        shift: The true difference in units of its standard error (the noncentrality).
+        df: Degrees of freedom, > 0.
+        alpha: The test's level, between 0 and 1.
+
+    Raises:
+        ValueError: An argument is out of its range.
+    """
+    critical = t_ppf(1 - alpha / 2, df)
+    spread = 12 / math.sqrt(2 * df)
+    low, high = max(0.0, 1 - spread), 1 + spread
+    nodes, weights = np.polynomial.legendre.leggauss(300)
+    s = low + (high - low) * (nodes + 1) / 2
+    log_density = (df - 1) * np.log(s) - df * (s * s - 1) / 2
+    # Normalising the weights themselves leaves the gamma function, and its rounding, out of it.
+    density = weights * np.exp(log_density - log_density.max())
+    density /= density.sum()
+    above = np.array(
+        [normal_cdf(shift - critical * each) + normal_cdf(-shift - critical * each) for each in s]
+    )
+    return float(min(1.0, density @ above))
+
+
+def _check_probability(p: float) -> None:
+    if not 0 < p < 1:
+        raise ValueError(f"a probability strictly between 0 and 1 is needed, got {p}")
+
+
+def _t_split(t: float, df: float) -> tuple[float, float]:
+    """Return P(|T| > t) and P(|T| <= t) for t >= 0, each with its own relative accuracy."""
+    if t * t > 1e300:
+        t = 1e150
+    x = df / (df + t * t)
+    return _incomplete_beta(df / 2, 0.5, x, t * t / (df + t * t))
+
+
+def _incomplete_beta(a: float, b: float, x: float, y: float) -> tuple[float, float]:
+    """Return I_x(a, b) and its complement, given x and y = 1 - x (each exact, for the sake of both tails)."""
+    if x <= 0:
+        return 0.0, 1.0
+    if y <= 0:
+        return 1.0, 0.0
+    power = math.exp(_log_power(a, b, x, y))
+    if x < (a + 1) / (a + b + 2):
+        lower = power * _continued_fraction(a, b, x, y)
+        return lower, 1 - lower
+    upper = power * _continued_fraction(b, a, y, x)
+    return 1 - upper, upper
+
+
+def _log_power(a: float, b: float, x: float, y: float) -> float:
+    """Return ln(x^a y^b / B(a, b)) without the cancellation of large terms.
+
+    For a large shape the logarithms of the gamma functions are of the order a ln a while the result is of
+    the order 1; Stirling's series lets the large terms be subtracted before they are rounded.
+    """
+    if a < b:
+        a, b, x, y = b, a, y, x
+    if a < 10:
+        return a * math.log(x) + b * math.log(y) + math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
+    shift = x * b - a * y
+    head = a * _log_ratio(shift / a, x * (a + b) / a)
+    rest = _stirling(a + b) - _stirling(a)
+    if b < 10:
+        rest += b * math.log(y * (a + b)) - b - math.lgamma(b)
+        return head + rest - 0.5 * math.log1p(b / a)
+    tail = b * _log_ratio(-shift / b, y * (a + b) / b)
+    return head + tail + rest - _stirling(b) + 0.5 * (math.log(b / (2 * math.pi)) - math.log1p(b / a))
+
+
+def _log_ratio(excess: float, ratio: float) -> float:
+    return math.log1p(excess) if abs(excess) < 0.5 else math.log(ratio)
+
+
+def _stirling(z: float) -> float:
+    """Return what Stirling's formula leaves out of ln Gamma(z), for z >= 10."""
+    return sum(c / z ** (2 * k + 1) for k, c in enumerate(_STIRLING))
+
+
+def _continued_fraction(a: float, b: float, x: float, y: float) -> float:
+    """Evaluate the continued fraction of Didonato and Morris (1992) for I_x(a, b), by Lentz's algorithm.
+
+    It takes y = 1 - x beside x, so that no digit of a small y is lost.
+    """
+
+    def partial(m: int) -> float:
+        outer = (a + m) * (a * y - b * x + 1 + m * (2 - x)) / (a + 2 * m + 1)
+        return m + m * (b - m) * x / (a + 2 * m - 1) + outer if m else outer
+
+    tiny = 1e-300
+    value = partial(0) or tiny
+    c, d = value, 0.0
+    for m in range(1, 100_000):
+        over = (a + m - 1) * (a + b + m - 1) * m * (b - m) * x * x / (a + 2 * m - 1) ** 2
+        under = partial(m)
+        d = 1 / ((under + over * d) or tiny)
+        c = (under + over / c) or tiny
+        value *= c * d
+        if abs(c * d - 1) < 1e-16:
+            break
+    return 1 / value
+
+
+def _root(rising: Callable[[float], float], low: float, high: float) -> float:
+    """Find where a rising function crosses 0, to the last bits, by doubling and bisection."""
+    while rising(high) < 0 and high < 1e150:
+        low, high = high, high * 2
+    for _ in range(200):
+        middle = (low + high) / 2
+        if middle in (low, high):
+            break
+        if rising(middle) < 0:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
+def _log_bisect(rising: Callable[[float], float]) -> float:
+    """Find where a rising function of (0, 1) crosses 0, to the last bits of the logarithm."""
+    log_x = _root(lambda u: rising(math.exp(u - 700.0)), 0.0, 700.0)
+    return math.exp(log_x - 700.0)

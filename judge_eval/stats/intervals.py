@@ -1,0 +1,194 @@
+"""Means, quantiles and proportions with their confidence intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from judge_eval.stats._arrays import Floats, check_level, group_codes, group_sums, numbers
+from judge_eval.stats.distributions import beta_ppf, normal_ppf, t_ppf
+from judge_eval.stats.estimate import Estimate, Interval
+from judge_eval.stats.resample import resample_interval
+
+IntervalMethod = Literal["t", "bca", "percentile"]
+
+
+@dataclass(frozen=True, slots=True)
+class Quantiles:
+    """The 20th, 50th and 90th percentile (linear interpolation), of n values."""
+
+    p20: float
+    p50: float
+    p90: float
+    n: int
+
+    def __str__(self) -> str:
+        return f"p20 {self.p20:.4g}, p50 {self.p50:.4g}, p90 {self.p90:.4g} (n={self.n})"
+
+
+def mean_interval(
+    values: npt.ArrayLike,
+    *,
+    clusters: Iterable[Hashable] | None = None,
+    level: float = 0.95,
+    method: IntervalMethod = "t",
+    replicates: int = 9999,
+    seed: int = 0,
+) -> Estimate:
+    """Return the mean of per-trace values with its interval.
+
+    `method="t"` without clusters is Student's interval. With clusters it is the cluster-robust interval
+    CR1 (sandwich variance times G/(G-1)) with t on G-1 degrees of freedom (Cameron and Miller 2015).
+    `"bca"` (Efron 1987) and `"percentile"` resample traces, or whole clusters where these are given.
+
+    Values that are all equal give an interval of no width: the data show no variation, which at a small n
+    does not mean that there is none.
+
+    Args:
+        values: One finite number a trace, shape (n,).
+        clusters: One id a trace (the same document, the same conversation); None: traces are independent.
+        level: Confidence level, between 0 and 1.
+        method: Which interval.
+        replicates: Bootstrap replicates, >= 100 (bootstrap methods only).
+        seed: Seed of the bootstrap.
+
+    Returns:
+        The estimate; its value is None for n = 0, its interval None for fewer than two traces or clusters.
+
+    Raises:
+        ValueError: A value is missing, an option is out of range, ids and values differ in number.
+    """
+    x = numbers(values, "values")
+    check_level(level)
+    if method not in ("t", "bca", "percentile"):
+        raise ValueError(f"method: {method!r} is none of 't', 'bca', 'percentile'")
+    codes, groups = group_codes(clusters, x.size)
+    named = None if clusters is None else groups
+    if x.size == 0:
+        return Estimate(None, None, 0, named)
+    mean, error = float(x.mean()), standard_error(x, codes, groups)
+    if groups < 2 or error is None:
+        return Estimate(mean, None, x.size, named)
+    if method == "t":
+        half = t_ppf((1 + level) / 2, groups - 1) * error
+        interval = Interval(mean - half, mean + half, level, "t" if clusters is None else "CR1 t")
+        return Estimate(mean, interval, x.size, named, error)
+    parts = np.column_stack([group_sums(x, codes, groups), group_sums(np.ones_like(x), codes, groups)])
+    drawn = resample_interval(
+        parts,
+        lambda sums: sums[:, 0] / sums[:, 1],
+        level=level,
+        method=method,
+        replicates=replicates,
+        seed=seed,
+    )
+    return Estimate(mean, drawn.interval, x.size, named, error)
+
+
+def standard_error(values: Floats, codes: npt.NDArray[np.int64], groups: int) -> float | None:
+    """Return the standard error of a mean, robust to clusters (CR1).
+
+    sqrt(G/(G-1) * sum over clusters of (sum of residuals)^2) / n; with clusters of one this is s / sqrt(n).
+
+    Args:
+        values: Shape (n,), n >= 1.
+        codes: The cluster of each value, 0 to groups - 1.
+        groups: How many clusters there are.
+
+    Returns:
+        None for fewer than two clusters.
+    """
+    if groups < 2:
+        return None
+    sums = group_sums(values - values.mean(), codes, groups)
+    return math.sqrt(groups / (groups - 1) * float(sums @ sums)) / values.size
+
+
+def quantiles(values: npt.ArrayLike) -> Quantiles | None:
+    """Return the 20th, 50th and 90th percentile of per-trace values; None where there are none.
+
+    Raises:
+        ValueError: A value is missing.
+    """
+    x = numbers(values, "values")
+    if x.size == 0:
+        return None
+    p20, p50, p90 = (float(q) for q in np.quantile(x, [0.2, 0.5, 0.9]))
+    return Quantiles(p20, p50, p90, x.size)
+
+
+def breakdown(
+    values: npt.ArrayLike,
+    tags: Iterable[Iterable[str]],
+    *,
+    clusters: Iterable[Hashable] | None = None,
+    level: float = 0.95,
+) -> dict[str, Estimate]:
+    """Return the mean and t interval of the traces that carry each tag, tags in alphabetical order.
+
+    Args:
+        values: One finite number a trace, shape (n,).
+        tags: The tags of each trace, n of them; a trace counts under each of its tags.
+        clusters: As in `mean_interval`.
+        level: Confidence level.
+
+    Raises:
+        ValueError: As `mean_interval`, or tags and values differ in number.
+    """
+    x = numbers(values, "values")
+    codes, _ = group_codes(clusters, x.size)
+    rows: dict[str, list[int]] = {}
+    count = 0
+    for count, names in enumerate(tags, 1):
+        for name in set(names):
+            rows.setdefault(name, []).append(count - 1)
+    if count != x.size:
+        raise ValueError(f"tags: {count} sets of tags for {x.size} values; each value needs one")
+    return {
+        name: mean_interval(
+            x[rows[name]], clusters=None if clusters is None else codes[rows[name]].tolist(), level=level
+        )
+        for name in sorted(rows)
+    }
+
+
+def proportion_interval(
+    successes: int, n: int, *, level: float = 0.95, method: Literal["wilson", "exact"] = "wilson"
+) -> Estimate:
+    """Return a rate with an interval that stays inside [0, 1] and has width even at 0 of n or n of n.
+
+    Args:
+        successes: How many of the n, 0 <= successes <= n.
+        n: How many independent trials.
+        level: Confidence level.
+        method: `wilson` is Wilson's score interval (1927), `exact` is Clopper and Pearson's (1934).
+
+    Returns:
+        The estimate; its value is None for n = 0.
+
+    Raises:
+        ValueError: The counts do not fit, or an option is out of range.
+    """
+    check_level(level)
+    if not 0 <= successes <= n:
+        raise ValueError(f"successes: {successes} of {n} is not a count")
+    if method not in ("wilson", "exact"):
+        raise ValueError(f"method: {method!r} is none of 'wilson', 'exact'")
+    if n == 0:
+        return Estimate(None, None, 0)
+    rate, tail = successes / n, (1 - level) / 2
+    if method == "wilson":
+        z = normal_ppf(1 - tail)
+        centre, scale = rate + z * z / (2 * n), 1 + z * z / n
+        half = z * math.sqrt(rate * (1 - rate) / n + z * z / (4 * n * n))
+        low, high = (centre - half) / scale, (centre + half) / scale
+    else:
+        low = beta_ppf(tail, successes, n - successes + 1) if successes else 0.0
+        high = beta_ppf(1 - tail, successes + 1, n - successes) if successes < n else 1.0
+    low, high = (0.0 if successes == 0 else low), (1.0 if successes == n else high)
+    return Estimate(rate, Interval(low, high, level, method), n)

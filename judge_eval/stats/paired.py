@@ -1,0 +1,178 @@
+"""Comparison of a candidate with a baseline on the same traces."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from judge_eval.stats._arrays import Floats, check_level, group_codes, group_sums, pair
+from judge_eval.stats.distributions import t_ppf, t_sf
+from judge_eval.stats.estimate import Interval
+from judge_eval.stats.intervals import standard_error
+from judge_eval.stats.power import minimal_detectable_difference
+from judge_eval.stats.randomisation import sign_flip_test
+
+
+@dataclass(frozen=True, slots=True)
+class PairedComparison:
+    """What the same traces say about two systems; differences are candidate minus baseline."""
+
+    n: int
+    """How many traces both have a value for."""
+    clusters: int | None
+    """How many clusters they came from; None where traces are independent."""
+    baseline_mean: float
+    candidate_mean: float
+    difference: float
+    interval: Interval | None
+    """Of the difference: t, or CR1 with t(G-1) under clusters; None for fewer than two units."""
+    standard_error: float | None
+    p_t: float | None
+    """Two-sided p of the paired t test (cluster-robust under clusters); None for fewer than two units."""
+    p_randomisation: float
+    """Two-sided p of the sign-flip test, which flips whole clusters where there are any."""
+    exact: bool
+    """Whether all sign flips were enumerated."""
+    dz: float | None
+    """Cohen's dz: the mean difference over its standard deviation; None without variation."""
+    wins: int
+    """Traces where the candidate is higher."""
+    ties: int
+    losses: int
+    detectable: float | None
+    """The smallest true difference found with 80% power by a two-sided test; None without variation."""
+
+    def __str__(self) -> str:
+        interval = f" {self.interval}" if self.interval else ""
+        p = f"p={self.p_randomisation:.4g} (randomisation)"
+        p += f", p={self.p_t:.4g} (t)" if self.p_t is not None else ""
+        counts = f"{self.wins} wins, {self.ties} ties, {self.losses} losses"
+        return f"{self.difference:+.4g}{interval}, {p}, {counts} (n={self.n})"
+
+
+@dataclass(frozen=True, slots=True)
+class NonInferiority:
+    """Whether a candidate is worse than a baseline by less than a margin."""
+
+    difference: float
+    """Candidate minus baseline."""
+    margin: float
+    lower: float
+    """The one-sided lower bound of the difference at level 1 - alpha."""
+    p: float
+    """One-sided p of the hypothesis that the candidate is worse by the margin or more."""
+    alpha: float
+    shown: bool
+    """Whether non-inferiority is shown: the lower bound is above -margin."""
+
+    def __str__(self) -> str:
+        verdict = "non-inferior" if self.shown else "not shown to be non-inferior"
+        bounds = f"{self.difference:+.4g}, at worst {self.lower:+.4g}, margin {self.margin:g}"
+        return f"{verdict}: {bounds} (p={self.p:.4g})"
+
+
+def compare_paired(
+    baseline: npt.ArrayLike,
+    candidate: npt.ArrayLike,
+    *,
+    clusters: Iterable[Hashable] | None = None,
+    level: float = 0.95,
+    permutations: int = 9999,
+    seed: int = 0,
+) -> PairedComparison:
+    """Compare two systems on per-trace values of the same traces.
+
+    Without variation of the differences the t test has no standard error: p_t is 1 where they are all 0,
+    and None where they are all the same other number.
+
+    Args:
+        baseline: One finite number a trace, shape (n,).
+        candidate: The same traces in the same order.
+        clusters: One id a trace; None: traces are independent.
+        level: Confidence level of the interval.
+        permutations: Draws of the randomisation test where it is not exact.
+        seed: Seed of those draws.
+
+    Raises:
+        ValueError: There is no trace, a value is missing, or lengths differ.
+    """
+    a, b = pair(baseline, candidate, ("baseline", "candidate"))
+    check_level(level)
+    if a.size == 0:
+        raise ValueError("no trace is common to both; there is nothing to compare")
+    d = b - a
+    # Rounding of equal scores (0.1 + 0.2 against 0.3) is no win.
+    d[np.abs(d) <= 1e-12 * np.maximum(np.abs(a), np.abs(b))] = 0.0
+    codes, groups = group_codes(clusters, d.size)
+    mean, error = float(d.mean()), _error(d, codes, groups)
+    interval = p_t = None
+    if error is not None:
+        half = t_ppf((1 + level) / 2, groups - 1) * error
+        interval = Interval(mean - half, mean + half, level, "t" if clusters is None else "CR1 t")
+        p_t = 2 * t_sf(abs(mean) / error, groups - 1) if error > 0 else 1.0 if mean == 0 else None
+    flipped = sign_flip_test(group_sums(d, codes, groups), permutations=permutations, seed=seed)
+    spread = float(d.std(ddof=1)) if d.size > 1 else 0.0
+    return PairedComparison(
+        n=d.size,
+        clusters=None if clusters is None else groups,
+        baseline_mean=float(a.mean()),
+        candidate_mean=float(b.mean()),
+        difference=mean,
+        interval=interval,
+        standard_error=error,
+        p_t=p_t,
+        p_randomisation=flipped.p,
+        exact=flipped.exact,
+        dz=mean / spread if error and spread else None,
+        wins=int((d > 0).sum()),
+        ties=int((d == 0).sum()),
+        losses=int((d < 0).sum()),
+        detectable=minimal_detectable_difference(error, groups - 1) if error else None,
+    )
+
+
+def non_inferiority(
+    baseline: npt.ArrayLike,
+    candidate: npt.ArrayLike,
+    margin: float,
+    *,
+    clusters: Iterable[Hashable] | None = None,
+    alpha: float = 0.05,
+) -> NonInferiority:
+    """Test whether the candidate is worse than the baseline by less than a margin (one-sided paired t).
+
+    Args:
+        baseline: One finite number a trace, shape (n,).
+        candidate: The same traces in the same order.
+        margin: The loss that would still be accepted, > 0, in the units of the values.
+        clusters: One id a trace; None: traces are independent.
+        alpha: The test's level.
+
+    Raises:
+        ValueError: The margin is not positive, there are fewer than two traces (or clusters), a value is
+            missing, or lengths differ.
+    """
+    a, b = pair(baseline, candidate, ("baseline", "candidate"))
+    check_level(alpha)
+    if not (margin > 0 and math.isfinite(margin)):
+        raise ValueError(f"margin: {margin} is not a positive number")
+    codes, groups = group_codes(clusters, a.size)
+    error = _error(b - a, codes, groups) if a.size else None
+    if error is None:
+        raise ValueError(f"non-inferiority needs two traces or clusters, got {groups}")
+    mean = float((b - a).mean())
+    lower = mean - t_ppf(1 - alpha, groups - 1) * error
+    p = t_sf((mean + margin) / error, groups - 1) if error > 0 else float(mean <= -margin)
+    return NonInferiority(mean, margin, lower, p, alpha, lower > -margin)
+
+
+def _error(d: Floats, codes: npt.NDArray[np.int64], groups: int) -> float | None:
+    """Return the standard error of the mean difference, 0 where all that is left is rounding."""
+    error = standard_error(d, codes, groups)
+    if error is not None and error < 1e-14 * float(np.abs(d).max()):
+        return 0.0
+    return error

@@ -1,0 +1,156 @@
+"""Randomisation tests, with the corrections that many comparisons need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from judge_eval.stats._arrays import Floats, numbers
+
+_BLOCK = 4_000_000
+_EXACT_LIMIT = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Randomisation:
+    """The outcome of a sign-flip test."""
+
+    p: float
+    """Two-sided, in (0, 1]."""
+    exact: bool
+    """Whether every assignment of signs was enumerated."""
+    assignments: int
+    """How many assignments were compared with the observed one."""
+
+    def __str__(self) -> str:
+        return f"p={self.p:.4g} ({'exact' if self.exact else 'Monte Carlo'}, {self.assignments} assignments)"
+
+
+@dataclass(frozen=True, slots=True)
+class PairDifference:
+    """One pair of systems in a Tukey HSD test."""
+
+    first: int
+    """Column of the first system, counted from 0."""
+    second: int
+    difference: float
+    """Mean of the second minus mean of the first."""
+    p: float
+    """Adjusted for all pairs, in (0, 1]."""
+
+    def __str__(self) -> str:
+        return f"{self.second} - {self.first}: {self.difference:+.4g}, p={self.p:.4g}"
+
+
+def sign_flip_test(differences: npt.ArrayLike, *, permutations: int = 9999, seed: int = 0) -> Randomisation:
+    """Test whether paired differences are symmetric about 0, by flipping their signs (Fisher 1935).
+
+    All assignments of signs are enumerated where at most 16 differences are not 0 (a flipped 0 changes
+    nothing, so that this is exact for the others too). Else `permutations` assignments are drawn, and
+    p = (b + 1) / (m + 1) with b the draws at least as extreme (Phipson and Smyth 2010).
+
+    Args:
+        differences: One number a trace; or the sum of a cluster's differences, to flip whole clusters.
+        permutations: Draws where the test is not exact, >= 1.
+        seed: Seed of the draws.
+
+    Returns:
+        The outcome; p is 1 where there is no difference at all.
+
+    Raises:
+        ValueError: A difference is missing, or permutations is not positive.
+    """
+    d = numbers(differences, "differences")
+    d = d[d != 0]
+    if permutations < 1:
+        raise ValueError(f"permutations: {permutations} is not positive")
+    # Sums in another order differ in their last bits; those must count as equal.
+    bound = abs(float(d.sum())) - 1e-12 * float(np.abs(d).sum())
+    if d.size <= _EXACT_LIMIT:
+        sums = np.zeros(1)
+        for each in d:
+            sums = np.concatenate([sums + each, sums - each])
+        return Randomisation(float((np.abs(sums) >= bound).mean()), True, sums.size)
+    rng = np.random.default_rng(seed)
+    extreme = 0
+    for rows in _rows(permutations, d.size):
+        bits = np.unpackbits(rng.integers(0, 256, size=(rows, -(-d.size // 8)), dtype=np.uint8), axis=1)
+        sums = 2 * (bits[:, : d.size].astype(np.float64) @ d) - d.sum()
+        extreme += int((np.abs(sums) >= bound).sum())
+    return Randomisation((extreme + 1) / (permutations + 1), False, permutations)
+
+
+def tukey_hsd(values: npt.ArrayLike, *, permutations: int = 9999, seed: int = 0) -> list[PairDifference]:
+    """Compare all pairs of systems by the randomised paired Tukey HSD test (Carterette 2012).
+
+    In each draw the values of every trace are shuffled among the systems, and the range of the system means
+    is taken; a pair's p is the share of draws whose range reaches the pair's difference, observed one
+    included. It holds the chance of any false difference among all pairs at the level.
+
+    Args:
+        values: Shape (traces, systems), at least one trace and two systems, finite.
+        permutations: Draws, >= 1.
+        seed: Seed of the draws.
+
+    Returns:
+        The pairs (0, 1), (0, 2), ..., (1, 2), ...
+
+    Raises:
+        ValueError: The shape does not fit, or a value is missing.
+    """
+    table = np.asarray(values, dtype=np.float64)
+    if table.ndim != 2 or table.shape[0] < 1 or table.shape[1] < 2:
+        raise ValueError(
+            f"values: shape (traces, systems) with two systems or more is needed, got {table.shape}"
+        )
+    if not np.isfinite(table).all():
+        raise ValueError("values: a value is missing or not finite; keep the traces that all systems have")
+    if permutations < 1:
+        raise ValueError(f"permutations: {permutations} is not positive")
+    rng = np.random.default_rng(seed)
+    means = table.mean(axis=0)
+    firsts, seconds = np.triu_indices(table.shape[1], 1)
+    gaps = np.abs(means[firsts] - means[seconds])
+    bounds = gaps - 1e-12 * max(1e-300, float(np.abs(table).max()))
+    reached = np.zeros(gaps.size, dtype=np.int64)
+    for rows in _rows(permutations, table.size):
+        shuffled = rng.permuted(np.broadcast_to(table, (rows, *table.shape)), axis=2).mean(axis=1)
+        ranges: Floats = np.ptp(shuffled, axis=1)
+        reached += (ranges[:, None] >= bounds).sum(axis=0)
+    ps = (reached + 1) / (permutations + 1)
+    return [
+        PairDifference(int(i), int(j), float(means[j] - means[i]), float(p))
+        for i, j, p in zip(firsts, seconds, ps, strict=True)
+    ]
+
+
+def holm(p_values: npt.ArrayLike) -> tuple[float, ...]:
+    """Adjust p values for several comparisons by Holm's step-down method (1979).
+
+    Args:
+        p_values: Shape (m,), each in [0, 1].
+
+    Returns:
+        The adjusted p values in the order given; a comparison is significant where its value is <= alpha.
+
+    Raises:
+        ValueError: A p value is missing or outside [0, 1].
+    """
+    p = numbers(p_values, "p_values")
+    if ((p < 0) | (p > 1)).any():
+        raise ValueError("p_values: each must lie in [0, 1]")
+    order = np.argsort(p, kind="stable")
+    stepped = np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1))
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.minimum(stepped, 1.0)
+    return tuple(adjusted.tolist())
+
+
+def _rows(total: int, width: int) -> Iterator[int]:
+    """Yield how many draws to make at a time, so that a block stays small."""
+    step = max(1, _BLOCK // max(1, width))
+    for start in range(0, total, step):
+        yield min(step, total - start)

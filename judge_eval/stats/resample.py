@@ -1,0 +1,156 @@
+"""Bootstrap intervals of any figure, resampled by trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from judge_eval.stats._arrays import Floats, check_level, defined
+from judge_eval.stats.distributions import normal_cdf, normal_ppf
+from judge_eval.stats.estimate import Estimate, Interval
+
+Statistic = Callable[[Floats], Floats]
+"""From sums of parts, shape (R, ...), to one figure each, shape (R,); NaN where it is undefined."""
+
+ResampleMethod = Literal["bca", "percentile"]
+
+_BLOCK = 4_000_000
+
+
+def resample_interval(
+    parts: npt.ArrayLike,
+    statistic: Statistic,
+    *,
+    level: float = 0.95,
+    method: ResampleMethod = "bca",
+    replicates: int = 2000,
+    seed: int = 0,
+) -> Estimate:
+    """Return a figure with an interval that is resampled by trace (or any other unit).
+
+    The figure must be a function of sums over traces, such as kappa of the summed confusion matrices: then
+    a replicate costs one row of a matrix product, whatever the number of pairs in a trace.
+
+    Replicates where the figure is undefined are left out and counted in `undefined`; where they are more
+    than one in twenty there is no interval.
+
+    Args:
+        parts: What each trace adds to the sums, shape (G, ...).
+        statistic: The figure as a function of the sums, vectorised over the first axis.
+        level: Confidence level, between 0 and 1.
+        method: `bca` (Efron 1987; acceleration by a jackknife over traces) or `percentile`.
+        replicates: How many replicates, >= 100.
+        seed: Seed; equal seeds give equal intervals.
+
+    Returns:
+        The estimate, n being the number of traces G.
+
+    Raises:
+        ValueError: An option is out of range, or parts is no array of finite numbers.
+    """
+    draws = Resampler(parts, level=level, method=method, replicates=replicates, seed=seed)
+    return draws.estimate(statistic)
+
+
+class Resampler:
+    """One set of bootstrap draws shared by several figures.
+
+    Args:
+        parts: What each trace adds to the sums, shape (G, ...).
+        level: Confidence level, between 0 and 1.
+        method: `bca` or `percentile`.
+        replicates: How many replicates, >= 100.
+        seed: Seed of the draws.
+
+    Raises:
+        ValueError: An option is out of range, or parts is no array of finite numbers.
+    """
+
+    def __init__(
+        self,
+        parts: npt.ArrayLike,
+        *,
+        level: float = 0.95,
+        method: ResampleMethod = "bca",
+        replicates: int = 2000,
+        seed: int = 0,
+    ) -> None:
+        array = np.asarray(parts, dtype=np.float64)
+        if array.ndim < 1 or not np.isfinite(array).all():
+            raise ValueError("parts: an array of finite numbers is needed, one entry a trace")
+        if method not in ("bca", "percentile"):
+            raise ValueError(f"method: {method!r} is none of 'bca', 'percentile'")
+        if replicates < 100:
+            raise ValueError(f"replicates: {replicates} are too few for an interval; take 1000 or more")
+        self.level, self.method = check_level(level), method
+        self._parts, self._groups = array, array.shape[0]
+        self._total = array.sum(axis=0, keepdims=True)
+        rows = [counts @ array.reshape(self._groups, -1) for counts in _draws(self._groups, replicates, seed)]
+        self._sums = np.concatenate(rows).reshape(-1, *array.shape[1:]) if rows else array[:0]
+
+    def estimate(self, statistic: Statistic) -> Estimate:
+        """Return one figure with its interval (see `resample_interval`)."""
+        if self._groups == 0:
+            return Estimate(None, None, 0)
+        value = defined(statistic(self._total)[0])
+        if value is None or self._groups < 2:
+            return Estimate(value, None, self._groups)
+        replicated = statistic(self._sums)
+        kept = replicated[np.isfinite(replicated)]
+        undefined = replicated.size - kept.size
+        if undefined > 0.05 * replicated.size:
+            return Estimate(value, None, self._groups, undefined=undefined)
+        left_out = statistic(self._total - self._parts) if self.method == "bca" else None
+        interval = interval_from_replicates(value, kept, left_out, self.level)
+        error = float(kept.std(ddof=1))
+        return Estimate(value, interval, self._groups, standard_error=error, undefined=undefined)
+
+
+def interval_from_replicates(
+    value: float, replicates: Floats, left_out: Floats | None, level: float = 0.95
+) -> Interval:
+    """Return the BCa interval of a figure, or the percentile interval.
+
+    Args:
+        value: The figure on the data.
+        replicates: The figure on bootstrap samples, finite, shape (R,).
+        left_out: The figure without each unit in turn (the jackknife); None gives the percentile interval.
+        level: Confidence level.
+    """
+    tails = np.array([(1 - level) / 2, (1 + level) / 2])
+    if left_out is not None:
+        below = ((replicates < value).mean() + (replicates <= value).mean()) / 2
+        # A value outside all replicates would put the bias correction at infinity.
+        edge = 0.5 / replicates.size
+        bias = normal_ppf(float(np.clip(below, edge, 1 - edge)))
+        acceleration = _acceleration(left_out)
+        z = bias + np.array([normal_ppf(float(tail)) for tail in tails])
+        tails = np.array([normal_cdf(bias + each / max(1 - acceleration * each, 1e-12)) for each in z])
+    low, high = np.quantile(replicates, tails)
+    return Interval(float(low), float(high), level, "percentile" if left_out is None else "bca")
+
+
+def _acceleration(left_out: Floats) -> float:
+    kept = left_out[np.isfinite(left_out)]
+    if kept.size < 2:
+        return 0.0
+    deviation = kept.mean() - kept
+    spread = float((deviation**2).sum())
+    return float((deviation**3).sum()) / (6 * spread**1.5) if spread > 1e-300 else 0.0
+
+
+def _draws(groups: int, replicates: int, seed: int) -> Iterator[Floats]:
+    """Yield blocks of rows that say how often each unit was drawn, shape (rows, groups)."""
+    if groups < 2:
+        return
+    rng = np.random.default_rng(seed)
+    rows = max(1, _BLOCK // groups)
+    for start in range(0, replicates, rows):
+        size = min(rows, replicates - start)
+        drawn = rng.integers(0, groups, size=(size, groups))
+        drawn += np.arange(size)[:, None] * groups
+        counts = np.bincount(drawn.ravel(), minlength=size * groups)
+        yield counts.reshape(size, groups).astype(np.float64)
