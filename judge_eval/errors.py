@@ -9,6 +9,7 @@
     │   └── MissingVerdictError  a failed verdict stands where a grade is needed
     ├── RunError                 a run folder cannot be read, written or resumed
     ├── StoreError               the cache cannot be read or written
+    ├── MissError                an answer is not at hand and may not be asked for (offline, replay)
     ├── CallError                one call to the judge brought no completion
     │   ├── TransientError       worth another try: rate limit, overload, reset, timeout
     │   ├── RefusedError         the server declined this very request
@@ -22,7 +23,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 Why = Literal["unreachable", "refused", "unparsable", "truncated", "budget"]
 """Why there is no verdict; the closed vocabulary of `NoVerdict.why`."""
@@ -92,6 +93,26 @@ class StoreError(JudgeEvalError):
     """The cache of verdicts cannot be read or written."""
 
 
+class MissError(JudgeEvalError):
+    """An answer is needed that is not at hand, where asking for it is not allowed. The run stops.
+
+    Args:
+        where: Where it was looked for, such as `"the cache"` or a cassette's path.
+        trace_id: The trace it is needed for.
+        chunk_ids: The chunks it is needed for.
+        advice: What to do.
+    """
+
+    def __init__(self, where: str, trace_id: str, chunk_ids: Sequence[str], advice: str) -> None:
+        self.where, self.trace_id, self.chunk_ids = where, trace_id, tuple(chunk_ids)
+        chunks = ", ".join(repr(chunk) for chunk in self.chunk_ids) or "of no name"
+        noun = "chunks" if len(self.chunk_ids) > 1 else "chunk"
+        super().__init__(f"no answer in {where} for trace {trace_id!r}, {noun} {chunks}; {advice}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _remake, (type(self), str(self), self.__dict__)
+
+
 class CallError(JudgeEvalError):
     """One call to the judge brought no completion.
 
@@ -145,6 +166,13 @@ class BudgetError(CallError):
 
 class FatalCallError(JudgeEvalError):
     """No call can succeed: a wrong key, an unknown model, an exhausted quota. The run stops at once."""
+
+
+def _remake(kind: type[MissError], message: str, fields: dict[str, Any]) -> MissError:
+    """Rebuild an error that was pickled (between processes of a test run, for instance)."""
+    error = kind.__new__(kind, message)
+    error.__dict__.update(fields)
+    return error
 
 
 def advise(name: str, known: Sequence[str]) -> str:

@@ -1,0 +1,251 @@
+"""The cache around a backend: what was paid for once is never paid for again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+from weakref import WeakKeyDictionary
+
+from judge_eval.backends.base import Backend, Identity
+from judge_eval.backends.commit import Committer
+from judge_eval.backends.store import Claiming, Store
+from judge_eval.digest import digest_parts
+from judge_eval.errors import CallError, MissError, StoreError
+from judge_eval.wire import Completion, Request
+
+_ONLINE = "run once without --offline"
+
+_Outcome: TypeAlias = Completion | Exception | None  # None: whoever was asking was cancelled
+_Flights: TypeAlias = dict[bytes, "asyncio.Future[_Outcome]"]
+
+
+@dataclass
+class CacheCounts:
+    """What the cache did; all counts are >= 0."""
+
+    hits: int = 0
+    """Requests answered from the store."""
+    misses: int = 0
+    """Requests for which the backend was asked."""
+    stored: int = 0
+    """Completions written."""
+    rejected: int = 0
+    """Completions from which no verdict could be read, and which were not written for that."""
+    shared: int = 0
+    """Requests answered by an equal one that was in flight."""
+    corrupt: int = 0
+    """Rows of the store that were refused."""
+
+
+class Cached:
+    """A backend that asks another one only for what its store does not hold.
+
+    The key covers who answers and everything asked. A backend without an identity is passed through
+    and never stored. Equal requests in flight are one call, in this process and (where the store can
+    claim keys) among processes.
+
+    A completion is returned once its row is written. If it cannot be written it is returned all the
+    same, for it is paid, but every later call raises the `StoreError` before it is made (`failure`
+    tells it too), and `aclose` tries once more.
+
+    A repair (`request.origin`) is always asked, and its accepted answer is stored under the key of the
+    request that started it, so that the next run finds it at its first question.
+
+    Args:
+        inner: Whom to ask.
+        store: Where completions are kept; closed by `aclose`.
+        offline: Whether a miss is an error instead of a call.
+        delay: Seconds a written row may wait for others, to share a transaction with them.
+        patience: Seconds to wait for another process that is asking for the same, before asking too.
+    """
+
+    def __init__(
+        self,
+        inner: Backend,
+        store: Store,
+        *,
+        offline: bool = False,
+        delay: float = 0.002,
+        patience: float = 600.0,
+    ) -> None:
+        self.inner, self.store, self.offline = inner, store, offline
+        self._patience = patience
+        self._committer = Committer(store, delay=delay)
+        self._flights: WeakKeyDictionary[asyncio.AbstractEventLoop, _Flights] = WeakKeyDictionary()
+        self._counts = CacheCounts()
+        self._corrupt_before = store.corrupt
+        self._read_only: bool | None = None
+
+    @property
+    def identity(self) -> Identity | None:
+        """Who answers: the backend inside."""
+        return self.inner.identity
+
+    @property
+    def failure(self) -> StoreError | None:
+        """Why completions are not being written, where they are not."""
+        return self._committer.failure
+
+    @property
+    def counts(self) -> CacheCounts:
+        """What the cache did so far (a copy)."""
+        corrupt = self._counts.corrupt + self.store.corrupt - self._corrupt_before
+        return replace(self._counts, stored=self._committer.stored, corrupt=corrupt)
+
+    def key(self, request: Request) -> bytes | None:
+        """32 bytes over who answers and what is asked; None where nothing is stored."""
+        identity = self.inner.identity
+        return None if identity is None else digest_parts((identity.digest, request.digest))
+
+    def peek(self, requests: Sequence[Request]) -> list[Completion | None]:
+        """Look up many requests at once; None where a call is needed.
+
+        Raises:
+            StoreError: The store cannot be read.
+        """
+        found: list[Completion | None] = [None] * len(requests)
+        identity = self.inner.identity
+        if identity is None:
+            return found
+        who = identity.digest
+        places = [place for place, request in enumerate(requests) if request.origin is None]
+        rows = self.store.get_many([digest_parts((who, requests[place].digest)) for place in places])
+        for place, row in zip(places, rows, strict=True):
+            if row is not None:
+                found[place] = self._decode(row)
+        return found
+
+    async def complete(self, request: Request) -> Completion:
+        """Answer from the store, from an equal request in flight, or by asking.
+
+        Raises:
+            MissError: `offline`, and the store does not hold the answer.
+            StoreError: The store cannot be read or written.
+            CallError: The call brought no completion.
+            FatalCallError: No call can succeed.
+        """
+        key = self.key(request)
+        if key is None:
+            return await self.inner.complete(request)
+        loop = asyncio.get_running_loop()
+        flights = self._flights.get(loop)
+        if flights is None:
+            flights = self._flights[loop] = {}
+        while (flight := flights.get(key)) is not None:
+            # Shielded: a follower that is cancelled takes neither the leader nor its siblings with it.
+            outcome = await asyncio.shield(flight)
+            if outcome is not None:
+                self._counts.shared += 1
+                if isinstance(outcome, Exception):
+                    raise outcome
+                return outcome
+        flight = flights[key] = loop.create_future()
+        outcome = None
+        paid: list[Completion] = []
+        try:
+            outcome = await self._find_or_ask(request, key, paid)
+            return outcome
+        except Exception as error:
+            outcome = error
+            raise
+        finally:
+            del flights[key]
+            # Cancelled after the call: its row is on its way, so nobody need ask again.
+            flight.set_result(outcome or (paid[0] if paid else None))
+
+    async def aclose(self) -> None:
+        """Write what waits, then close the store and the backend.
+
+        Raises:
+            StoreError: Paid completions could not be written, in a second try either.
+        """
+        try:
+            await self._committer.aclose()
+        finally:
+            await self.inner.aclose()
+
+    async def _find_or_ask(self, request: Request, key: bytes, paid: list[Completion]) -> Completion:
+        if not self._may_ask():
+            hit = self._look_up(key) if request.origin is None else None
+            if hit is None:
+                raise self._refusal(request)
+            return hit
+        if request.origin is not None:
+            return await self._pay(request, key, paid)
+        claims = self.store if isinstance(self.store, Claiming) else None
+        claimed = claims is not None and claims.claim(key)
+        try:
+            # Looked up with the claim in hand: whoever held it before may just have stored the answer.
+            hit = self._look_up(key)
+            if hit is None and claims is not None and not claimed:
+                claimed, hit = await self._await_other(claims, key)
+            return hit if hit is not None else await self._pay(request, key, paid)
+        finally:
+            if claims is not None and claimed:
+                claims.release(key)
+
+    async def _await_other(self, claims: Claiming, key: bytes) -> tuple[bool, Completion | None]:
+        """Wait while another process asks; returns whether the claim was won, and the other's answer."""
+        loop = asyncio.get_running_loop()
+        until, wait = loop.time() + self._patience, 0.005
+        while loop.time() < until:
+            await asyncio.sleep(wait)
+            wait = min(wait * 1.5, 0.05)
+            claimed = claims.claim(key)
+            hit = self._look_up(key)
+            if claimed or hit is not None:
+                return claimed, hit
+        return False, None
+
+    async def _pay(self, request: Request, key: bytes, paid: list[Completion]) -> Completion:
+        self._counts.misses += 1
+        completion = await self.inner.complete(request)
+        paid.append(completion)
+        if request.accepts is not None and not request.accepts(completion):
+            self._counts.rejected += 1
+            return completion
+        root = request
+        while root.origin is not None:
+            root = root.origin
+        try:
+            row = completion.encode()
+        except ValueError:  # a lone surrogate in the reply: no file can hold it
+            self._counts.rejected += 1
+            return completion
+        # No await between the answer and the row: a cancellation cannot come between them.
+        await self._committer.add(key if root is request else self.key(root) or key, row)
+        return completion
+
+    def _look_up(self, key: bytes) -> Completion | None:
+        row = self.store.get_many((key,))[0]
+        return None if row is None else self._decode(row)
+
+    def _decode(self, row: bytes) -> Completion | None:
+        try:
+            completion = Completion.decode(row)
+        except ValueError:
+            self._counts.corrupt += 1
+            return None
+        self._counts.hits += 1
+        return completion
+
+    def _may_ask(self) -> bool:
+        if self._read_only is None:
+            self._read_only = self.store.info().read_only
+        return not (self.offline or self._read_only or self.failure is not None)
+
+    def _refusal(self, request: Request) -> Exception:
+        """Say, before anything is paid, why it may not be asked for or could not be kept."""
+        if self.failure is not None:
+            return StoreError(str(self.failure))
+        if request.origin is not None:  # its first answer stands
+            return CallError("the answer was not asked for again: the cache is offline or read-only")
+        if self.offline:
+            return MissError("the cache", request.trace_id, request.chunk_ids, _ONLINE)
+        return StoreError(
+            f"{self.store.info().path}: the cache cannot be written and does not hold the answer for trace "
+            f"{request.trace_id!r}, chunks {', '.join(map(repr, request.chunk_ids))}; what is paid for would "
+            "be lost: make it writable, name another folder with --cache, or use --no-cache"
+        )

@@ -1,0 +1,257 @@
+"""Cassettes: recorded answers in a file that people can review."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, TypeAlias
+from urllib.parse import urlsplit
+
+from judge_eval.backends.base import Identity
+from judge_eval.errors import ConfigError, DataError, RefusedError
+from judge_eval.wire import Completion, Request
+
+FORMAT = 1
+_ASKED = 100  # characters of the question and of the first passage shown for review
+
+Row: TypeAlias = dict[str, Any]
+
+
+@dataclass
+class Tape:
+    """What a cassette holds."""
+
+    identity: Identity | None = None
+    """Who answered; None where that was not to be stored."""
+    rows: dict[str, Row] = field(default_factory=dict)
+    """The answers by the digest of their request."""
+
+
+def describe(request: Request, answer: Completion | RefusedError) -> Row:
+    """Write an answer down with what was asked, in short."""
+    row: Row = {"trace_id": request.trace_id, "chunk_ids": list(request.chunk_ids)}
+    row["asked"] = _short(request.query)
+    row["passage"] = _short(request.passages[0].text) if request.passages else ""
+    if request.sample:
+        row["sample"] = request.sample
+    if request.origin is not None:
+        row["repair"] = True
+    if isinstance(answer, RefusedError):
+        row["refused"] = answer.detail
+    else:
+        text, finish, usage, model, dropped, *logprobs = json.loads(answer.encode())
+        row |= {"reply": text, "finish": finish, "model": model, "usage": usage}
+        if dropped:
+            row["dropped"] = dropped
+        if logprobs:
+            row["logprobs"] = logprobs[0]
+    row["key"] = request.digest.hex()
+    return row
+
+
+def answer_in(row: Row) -> Completion | RefusedError:
+    """Read what `describe` wrote.
+
+    Raises:
+        ValueError: It is not that.
+    """
+    if "refused" in row:
+        return RefusedError(str(row["refused"]))
+    try:
+        fields = [row["reply"], row["finish"], row["usage"], row["model"], row.get("dropped", [])]
+        return Completion.decode(json.dumps([*fields, row.get("logprobs", [])]).encode())
+    except KeyError as error:
+        raise ValueError(f"field {error} is missing") from None
+
+
+def read(path: Path) -> Tape:
+    """Read a cassette; a torn last line is left out, and of two answers to one request the later counts.
+
+    Raises:
+        DataError: A line is not what was written; the message names file and line.
+        ConfigError: There is no such file, or it cannot be read.
+    """
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such cassette; make it with --record {path}") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: the cassette cannot be read: {error.strerror}") from None
+    return _parse(path, data)
+
+
+def append(path: Path, identity: Identity | None, rows: Sequence[Row]) -> None:
+    """Add lines to a cassette, whole and safe from other processes that do the same; starts one if needed.
+
+    Raises:
+        ConfigError: The file is another backend's, or cannot be written.
+    """
+    with _locked(path) as file:
+        size = file.seek(0, os.SEEK_END)
+        lines = b"" if size else _line(_header(identity))
+        if size:
+            file.seek(size - 1)
+            if file.read(1) != b"\n":
+                _mend(path, file)
+            file.seek(0)
+            _check_header(path, file.readline(), identity)
+            file.seek(0, os.SEEK_END)
+        file.write(lines + b"".join(map(_line, rows)))
+        file.flush()
+
+
+def tidy(path: Path) -> None:
+    """Rewrite a cassette in its lasting order, one line a request.
+
+    Raises:
+        DataError: A line is not what was written.
+        ConfigError: The file cannot be written.
+    """
+    if not path.exists():
+        return
+    with _locked(path) as file:
+        file.seek(0)
+        data = file.read()
+        if not data:
+            return
+        tape = _parse(path, data)
+        lines = [_line(_header(tape.identity)), *map(_line, sorted(tape.rows.values(), key=_order))]
+        if b"".join(lines) == data:
+            return
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        try:
+            with os.fdopen(handle, "wb") as made:
+                made.writelines(lines)
+                made.flush()
+                os.fsync(made.fileno())
+            Path(name).chmod(path.stat().st_mode & 0o777)
+            Path(name).replace(path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+
+
+def _parse(path: Path, data: bytes) -> Tape:
+    *lines, rest = data.split(b"\n")
+    torn = False
+    if rest:
+        lines.append(rest)
+        torn = True
+    if not lines:
+        return Tape()
+    tape = Tape(_read_header(path, lines[0]))
+    for number, line in enumerate(lines[1:], start=2):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+            answer_in(row)
+            tape.rows[str(row["key"])] = row
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            if torn and number == len(lines):
+                break
+            message = f"not a recorded answer ({error}); mend the line, or delete it and record it again"
+            raise DataError(message, file=str(path), line=number) from None
+    return tape
+
+
+def _header(identity: Identity | None) -> Row:
+    who: Row | None = None
+    if identity is not None:
+        if "@" in urlsplit(identity.base_url).netloc:
+            raise ConfigError(
+                "the base URL holds a user name or password, which a cassette must not keep; "
+                "give the key in the environment instead"
+            )
+        who = {
+            "provider": identity.provider,
+            "model": identity.model,
+            "base_url": identity.base_url,
+            "params": [list(pair) for pair in identity.params],
+        }
+    return {"cassette": FORMAT, "backend": who}
+
+
+def _read_header(path: Path, line: bytes) -> Identity | None:
+    try:
+        header = json.loads(line)
+        if header["cassette"] != FORMAT:
+            raise ValueError(f"format {header['cassette']!r}, and this version reads {FORMAT}")
+        who = header["backend"]
+        if who is None:
+            return None
+        params = tuple((str(name), str(value)) for name, value in who["params"])
+        return Identity(str(who["provider"]), str(who["model"]), str(who["base_url"]), params)
+    except (ValueError, TypeError, KeyError) as error:
+        raise DataError(f"not the first line of a cassette: {error}", file=str(path), line=1) from None
+
+
+def _check_header(path: Path, line: bytes, identity: Identity | None) -> None:
+    there = _read_header(path, line)
+    if there != identity:
+        raise ConfigError(
+            f"{path}: the cassette holds the answers of {_who(there)}, not of {_who(identity)}; "
+            "record into another file, or delete this one"
+        )
+
+
+def _who(identity: Identity | None) -> str:
+    if identity is None:
+        return "a backend without a name"
+    params = ", ".join(f"{name}={value}" for name, value in identity.params)
+    return " ".join(filter(None, [f"{identity.provider}/{identity.model}", identity.base_url, params]))
+
+
+def _mend(path: Path, file: IO[bytes]) -> None:
+    """Give the last line its end, or remove it where it was torn."""
+    file.seek(0)
+    data = file.read()
+    start = data.rfind(b"\n") + 1
+    try:
+        json.loads(data[start:])
+        file.write(b"\n")
+    except ValueError:
+        if not start:
+            raise DataError("not the first line of a cassette", file=str(path), line=1) from None
+        file.truncate(start)
+
+
+def _line(row: Row) -> bytes:
+    try:
+        return json.dumps(row, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+    except UnicodeEncodeError:  # a lone surrogate
+        return json.dumps(row, allow_nan=False).encode() + b"\n"
+
+
+def _order(row: Row) -> tuple[str, list[str], bool, int, str]:
+    chunks = [str(chunk) for chunk in row.get("chunk_ids") or ()]
+    return str(row.get("trace_id")), chunks, "repair" in row, int(row.get("sample", 0)), row["key"]
+
+
+def _short(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= _ASKED else text[: _ASKED - 1] + "…"
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[IO[bytes]]:
+    """Open a cassette for reading and appending, alone among all processes that do it this way."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        while True:
+            with path.open("a+b") as file:
+                with contextlib.suppress(ImportError):  # no such locks outside POSIX
+                    import fcntl
+
+                    fcntl.flock(file, fcntl.LOCK_EX)
+                if path.exists() and path.stat().st_ino == os.fstat(file.fileno()).st_ino:
+                    yield file
+                    return
+            # Rewritten while waiting: what was opened is no longer the cassette.
+    except OSError as error:
+        raise ConfigError(f"{path}: the cassette cannot be written: {error.strerror}") from None

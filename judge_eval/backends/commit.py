@@ -1,0 +1,154 @@
+"""Group commit: rows of many tasks, written together by one thread."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TypeAlias
+from weakref import WeakKeyDictionary
+
+from judge_eval.backends.store import Store
+from judge_eval.errors import StoreError
+
+Row: TypeAlias = tuple[bytes, bytes]
+
+
+@dataclass
+class _Queue:
+    """What waits to be written in one event loop."""
+
+    rows: list[Row] = field(default_factory=list)
+    waiters: list[asyncio.Future[None]] = field(default_factory=list)
+    task: asyncio.Task[None] | None = None
+
+
+class Committer:
+    """Writes rows to a store, in transactions shared by whoever writes within a moment.
+
+    Rows that could not be written are kept in memory, and `failure` says why; nothing is raised to
+    those who wait, because what they hold is paid for.
+
+    Args:
+        store: Where to.
+        delay: Seconds to wait for more rows before a transaction.
+    """
+
+    def __init__(self, store: Store, *, delay: float) -> None:
+        self._store = store
+        self._delay = delay
+        self._queues: WeakKeyDictionary[asyncio.AbstractEventLoop, _Queue] = WeakKeyDictionary()
+        self._worker: ThreadPoolExecutor | None = None
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._unsaved: list[Row] = []
+        self.stored = 0
+        """How many rows were written."""
+        self.failure: StoreError | None = None
+        """Why rows are not written, where they are not."""
+
+    def add(self, key: bytes, value: bytes) -> asyncio.Future[None]:
+        """Hand over a row. It is written even if nobody waits.
+
+        Returns:
+            A future that is done once the row is written, or `failure` is set.
+        """
+        loop = asyncio.get_running_loop()
+        queue = self._queues.get(loop)
+        if queue is None:
+            queue = self._queues[loop] = _Queue()
+        waiter: asyncio.Future[None] = loop.create_future()
+        queue.rows.append((key, value))
+        queue.waiters.append(waiter)
+        if queue.task is None:
+            queue.task = loop.create_task(self._drain(queue))
+        return waiter
+
+    async def aclose(self) -> None:
+        """Write what waits, try once more what could not be written, then close the store.
+
+        Raises:
+            StoreError: Rows could not be written; they are given up.
+        """
+        queue = self._queues.get(asyncio.get_running_loop())
+        if queue is not None and queue.task is not None:
+            await asyncio.shield(queue.task)
+        rows, self._unsaved, self.failure = self._unsaved, [], None
+        try:
+            if rows:
+                await asyncio.shield(asyncio.wrap_future(self._submit(rows)))
+                self.stored += len(rows)
+        except StoreError as error:
+            raise StoreError(f"{error} ({len(rows)} paid answers are not in the cache)") from None
+        finally:
+            worker, self._worker = self._worker, None
+            if worker is not None and self._pid == os.getpid():
+                worker.submit(self._store.close)  # its connection belongs to the thread that wrote
+                worker.shutdown(wait=True)
+            self._store.close()
+
+    async def _drain(self, queue: _Queue) -> None:
+        try:
+            while queue.rows:
+                await asyncio.sleep(self._delay)
+                await self._write(queue)
+        except asyncio.CancelledError:
+            self._write_now(queue)  # the loop is being torn down, the rows are paid for
+            raise
+        finally:
+            queue.task = None
+
+    async def _write(self, queue: _Queue) -> None:
+        rows, waiters = _take(queue)
+        job = self._submit(rows)
+        try:
+            await asyncio.shield(asyncio.wrap_future(job))
+        except Exception as error:
+            self._fail(rows, error)
+        except asyncio.CancelledError:
+            self._settle(rows, job)
+            _wake(waiters)
+            raise
+        else:
+            self.stored += len(rows)
+        _wake(waiters)
+
+    def _write_now(self, queue: _Queue) -> None:
+        rows, waiters = _take(queue)
+        if rows:
+            self._settle(rows, self._submit(rows))
+        _wake(waiters)
+
+    def _settle(self, rows: list[Row], job: Future[None]) -> None:
+        try:
+            job.result()
+        except Exception as error:
+            self._fail(rows, error)
+        else:
+            self.stored += len(rows)
+
+    def _fail(self, rows: list[Row], error: Exception) -> None:
+        self._unsaved += rows
+        self.failure = error if isinstance(error, StoreError) else StoreError(f"the cache failed: {error!r}")
+
+    def _submit(self, rows: list[Row]) -> Future[None]:
+        if self._pid != os.getpid():  # a fork has neither the thread nor a lock that can be trusted
+            self._worker, self._lock, self._pid = None, threading.Lock(), os.getpid()
+        with self._lock:
+            if self._worker is None:
+                self._worker = ThreadPoolExecutor(1, thread_name_prefix="judge-eval-cache")
+            return self._worker.submit(self._store.put_many, rows)
+
+
+def _take(queue: _Queue) -> tuple[list[Row], list[asyncio.Future[None]]]:
+    rows, waiters = queue.rows, queue.waiters
+    queue.rows, queue.waiters = [], []
+    return rows, waiters
+
+
+def _wake(waiters: list[asyncio.Future[None]]) -> None:
+    for waiter in waiters:
+        if not waiter.done():
+            waiter.set_result(None)

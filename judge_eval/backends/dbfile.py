@@ -1,0 +1,128 @@
+"""Looking over a database file before anything in it is believed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+import stat
+from pathlib import Path
+
+from judge_eval.errors import StoreError
+
+DB = "cache.db"
+"""The database's name in its folder."""
+INLINE = 1
+"""diskcache's mode of a value that stands in the row itself, the only one that is read or written."""
+APPLICATION_ID = 0x4A455631
+"""`JEV1` in the file's header: this program's cache, in its first layout."""
+_SCHEMA = "8d21b01d7a5207e51833e5c3479cbaf05afadd117b0ed3ba19def062e25fdc57"
+"""SHA-256 of everything the database's schema holds: a table, index, trigger or view more is refused."""
+
+WAY_OUT = "start afresh with `judge-eval cache clear`, or name another folder with --cache"
+
+
+class ForeignError(StoreError):
+    """The database belongs to another program: it is neither used nor removed."""
+
+
+def check_files(path: Path) -> os.stat_result | None:
+    """Look at the files of a database without opening it.
+
+    Returns:
+        What the file system says of the database; None where there is none.
+
+    Raises:
+        StoreError: Something else than a database of ours lies there.
+    """
+    found = None
+    for name in (path.name, path.name + "-wal", path.name + "-shm"):
+        try:
+            status = os.lstat(path.with_name(name))
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise StoreError(f"{path}: the cache cannot be read: {error.strerror}; {WAY_OUT}") from None
+        if not stat.S_ISREG(status.st_mode):
+            raise StoreError(f"{path.with_name(name)}: not a plain file, which the cache needs; {WAY_OUT}")
+        if name == path.name:
+            found = status
+    # A rollback journal names files that SQLite would delete; this database never has one.
+    if os.path.lexists(path.with_name(path.name + "-journal")):
+        raise StoreError(f"{path}: has a rollback journal, which the cache never writes; {WAY_OUT}")
+    if found is not None and found.st_size == 0:
+        raise StoreError(f"{path}: the cache's file is empty, so what it held is lost; {WAY_OUT}")
+    return found
+
+
+def writable(path: Path) -> bool:
+    """Whether the database and its folder (for the log beside it) can be written by this process."""
+    effective = os.access in os.supports_effective_ids
+    return all(os.access(each, os.W_OK, effective_ids=effective) for each in (path.parent, path))
+
+
+def open_reader(path: Path) -> sqlite3.Connection:
+    """Open a database for reading, from any thread, after looking over its schema.
+
+    Raises:
+        StoreError: It is no cache of this program, or is damaged, or cannot be read.
+    """
+    uri = path.as_uri() + "?mode=rw"
+    if not writable(path):
+        wal = path.with_name(path.name + "-wal")
+        # Without the right to write, the log beside the file cannot be read; one that is not empty holds
+        # rows, and the file without them may be inconsistent.
+        if wal.exists() and wal.stat().st_size:
+            raise StoreError(
+                f"{path}: cannot be written and was not closed in order; copy its folder to a "
+                "place that can be written and name it with --cache"
+            )
+        uri = path.as_uri() + "?mode=ro&immutable=1"
+    con = None
+    try:
+        con = sqlite3.connect(uri, uri=True, timeout=30, isolation_level=None, check_same_thread=False)
+        for pragma in ("trusted_schema=OFF", "query_only=ON", "cell_size_check=ON", "mmap_size=0"):
+            con.execute(f"PRAGMA {pragma}")
+        ((application,),) = con.execute("PRAGMA application_id").fetchall()
+        rows = con.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall()
+    except sqlite3.Error as error:
+        if con is not None:
+            con.close()
+        raise explain(path, error) from None
+    if application != APPLICATION_ID:
+        con.close()
+        raise ForeignError(f"{path}: the database of another program; name another folder with --cache")
+    if schema_digest(rows) != _SCHEMA:
+        con.close()
+        raise StoreError(f"{path}: somebody changed the build of the cache's tables; {WAY_OUT}")
+    return con
+
+
+def schema_digest(rows: list[tuple[object, ...]]) -> str:
+    """Digest the rows of `sqlite_master` in an order of their own; 64 hexadecimal digits."""
+    return hashlib.sha256("\n".join(sorted(map(repr, rows))).encode()).hexdigest()
+
+
+def explain(path: Path, error: BaseException) -> StoreError:
+    """Say what went wrong with a database, and the way out."""
+    chain: list[str] = []
+    cause: BaseException | None = error
+    while cause is not None:  # diskcache hides the cause behind its own error or behind a failed rollback
+        chain.append(str(cause) or type(cause).__name__)
+        cause = cause.__cause__ or cause.__context__
+    text = " ".join(chain).lower()
+    detail = chain[-1]
+    if "full" in text or "no space" in text or "file too large" in text:
+        return StoreError(f"{path}: no space left for the cache ({detail}); make room, then resume the run")
+    if "readonly" in text or "read-only" in text or "permission" in text:
+        return StoreError(
+            f"{path}: the cache cannot be written ({detail}); make it writable or name another "
+            "folder with --cache"
+        )
+    if "locked" in text or "busy" in text:
+        return StoreError(
+            f"{path}: another process has held the cache for too long; try again when it is done"
+        )
+    if "malformed" in text or "not a database" in text or "no such table" in text:
+        return StoreError(f"{path}: the cache is damaged ({detail}); {WAY_OUT}")
+    return StoreError(f"{path}: the cache cannot be used ({detail}); {WAY_OUT}")

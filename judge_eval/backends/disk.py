@@ -1,0 +1,285 @@
+"""The store on this machine's disk: a diskcache folder, hardened and never evicting."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from judge_eval.backends.claims import Claims
+from judge_eval.backends.dbfile import (
+    DB,
+    INLINE,
+    WAY_OUT,
+    ForeignError,
+    check_files,
+    explain,
+    open_reader,
+    writable,
+)
+from judge_eval.backends.store import KEY_BYTES, StoreInfo, seal, unseal
+from judge_eval.errors import StoreError
+
+_BATCH = 500  # SQLite's older limit is 999 parameters; more than 500 gains nothing
+
+
+class _Open:
+    """What one process holds open. Nothing of it survives a fork: SQLite's connections must not."""
+
+    def __init__(self, folder: Path) -> None:
+        self.pid = os.getpid()
+        self.reading = threading.Lock()
+        self.writing = threading.Lock()
+        self.reader: sqlite3.Connection | None = None
+        self.reader_file = 0
+        self.cache: Any = None
+        self.cache_file = 0
+        self.claims = Claims(folder / "cache.lock")
+
+
+_abandoned: list[_Open] = []  # what a fork inherited: closing it could disturb the parent's locks
+
+
+class DiskStore:
+    """Completions in a folder of this machine, shared by its threads and processes.
+
+    Nothing is opened before the first use, and a folder is made by the first write only. The folder is
+    made with mode 0700 and its files with 0600. A row counts as written once `put_many` returned: it
+    survives the death of the process (not of the machine, whose last moments may be lost). The folder
+    must be on a local disk, since SQLite's locks do not hold over NFS.
+
+    Args:
+        folder: Where it is; `~` stands for the home folder.
+        timeout: Seconds to wait for another process that writes.
+    """
+
+    def __init__(self, folder: str | Path, *, timeout: float = 60.0) -> None:
+        self.folder = Path(os.path.abspath(Path(folder).expanduser()))
+        self.timeout = timeout
+        self._path = self.folder / DB
+        self._open = _Open(self.folder)
+        self._corrupt = 0
+
+    def __getstate__(self) -> tuple[Path, float]:
+        return self.folder, self.timeout
+
+    def __setstate__(self, state: tuple[Path, float]) -> None:
+        DiskStore.__init__(self, state[0], timeout=state[1])
+
+    @property
+    def corrupt(self) -> int:
+        """How many rows were refused so far because they are not what was written."""
+        return self._corrupt
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Look up keys of 32 bytes; None where there is no undamaged row.
+
+        Raises:
+            StoreError: The cache cannot be read; the message says the way out.
+        """
+        here = self._here()
+        found: dict[bytes, bytes | None] = {}
+        with here.reading:
+            con = self._reader(here)
+            if con is None:
+                return [None] * len(keys)
+            try:
+                for start in range(0, len(keys), _BATCH):
+                    part = keys[start : start + _BATCH]
+                    marks = ",".join("?" * len(part))
+                    rows = con.execute(
+                        "SELECT key, mode, filename, value FROM Cache "  # noqa: S608 # only question marks
+                        f"WHERE raw = 1 AND key IN ({marks})",
+                        part,
+                    )
+                    for key, mode, filename, row in rows:
+                        value = unseal(key, row) if mode == INLINE and filename is None else None
+                        found[key] = value
+                        self._corrupt += value is None
+            except sqlite3.Error as error:
+                self._drop_reader(here)
+                raise explain(self._path, error) from None
+        return [found.get(key) for key in keys]
+
+    def put_many(self, items: Sequence[tuple[bytes, bytes]]) -> None:
+        """Write all rows in one transaction, or none.
+
+        Raises:
+            StoreError: The cache cannot be written; the message says the way out.
+        """
+        if any(len(key) != KEY_BYTES for key, _ in items):
+            raise StoreError(f"a key of the cache has {KEY_BYTES} bytes")
+        here = self._here()
+        with here.writing:
+            for _ in range(2):
+                self._write(here, items)
+                if here.cache_file == _inode(self._path):
+                    return
+                here.cache = None  # the folder was removed meanwhile: what was written went with it
+        raise StoreError(f"{self._path}: the cache is being removed while it is in use; {WAY_OUT}")
+
+    def info(self) -> StoreInfo:
+        """Count rows and bytes; a folder that does not exist holds none.
+
+        Raises:
+            StoreError: The cache cannot be read.
+        """
+        here = self._here()
+        with here.reading:
+            con = self._reader(here)
+            if con is None:
+                return StoreInfo(str(self.folder), 0, 0, not _can_make(self.folder))
+            try:
+                ((entries,),) = con.execute("SELECT count(*) FROM Cache").fetchall()
+            except sqlite3.Error as error:
+                self._drop_reader(here)
+                raise explain(self._path, error) from None
+        names = (DB, DB + "-wal")
+        size = sum(path.stat().st_size for path in map(self.folder.joinpath, names) if path.exists())
+        return StoreInfo(str(self.folder), entries, size, not writable(self._path))
+
+    def clear(self) -> None:
+        """Remove every row; where the database is damaged, remove its files (and no others).
+
+        Raises:
+            StoreError: The cache cannot be written.
+        """
+        here = self._here()
+        with here.writing, here.reading:
+            try:
+                if self._reader(here) is None:
+                    return
+                con = sqlite3.connect(self._path, timeout=self.timeout, isolation_level=None)
+                try:
+                    con.execute("DELETE FROM Cache")
+                finally:
+                    con.close()
+                return
+            except sqlite3.OperationalError as error:  # full, locked, read-only: not damaged
+                raise explain(self._path, error) from None
+            except ForeignError:
+                raise
+            except (StoreError, sqlite3.Error) as error:
+                if self._path.exists() and not writable(self._path):
+                    raise error if isinstance(error, StoreError) else explain(self._path, error) from None
+            self._drop_reader(here)
+            self._drop_cache(here)
+            try:
+                for name in (DB + "-journal", DB + "-shm", DB + "-wal", DB):
+                    (self.folder / name).unlink(missing_ok=True)
+            except OSError as error:
+                raise explain(self._path, error) from None
+
+    def claim(self, key: bytes) -> bool:
+        """Claim a key for this process; False while someone else holds it. Ends with the process."""
+        claims = self._here().claims
+        try:
+            try:
+                return claims.claim(key)
+            except FileNotFoundError:
+                _make(self.folder)
+                return claims.claim(key)
+        except OSError as error:
+            raise explain(self._path, error) from None
+
+    def release(self, key: bytes) -> None:
+        """Give a claim back."""
+        self._here().claims.release(key)
+
+    def close(self) -> None:
+        """Close the reading connection and the calling thread's writing one; a later use opens them again."""
+        here = self._here()
+        with here.writing, here.reading:
+            self._drop_reader(here)
+            if here.cache is not None:
+                here.cache.close()
+            here.claims.close()
+
+    def _here(self) -> _Open:
+        if self._open.pid != os.getpid():
+            _abandoned.append(self._open)
+            self._open = _Open(self.folder)
+        return self._open
+
+    def _reader(self, here: _Open) -> sqlite3.Connection | None:
+        inode = _inode(self._path)
+        if here.reader is not None and here.reader_file == inode:
+            return here.reader
+        self._drop_reader(here)
+        status = check_files(self._path)
+        if status is not None:
+            here.reader, here.reader_file = open_reader(self._path), status.st_ino
+        return here.reader
+
+    def _writer(self, here: _Open) -> Any:
+        if here.cache is None:
+            from judge_eval.backends import hardened
+
+            _make(self.folder)
+            if check_files(self._path) is None:
+                hardened.create(self.folder)
+                status = check_files(self._path)
+            if not writable(self._path):
+                raise StoreError(
+                    f"{self._path}: the cache cannot be written; make it writable or name "
+                    "another folder with --cache"
+                )
+            open_reader(self._path).close()
+            cache = hardened.open_cache(self.folder, self.timeout)
+            here.cache, here.cache_file = cache, _inode(self._path)
+        return here.cache
+
+    def _write(self, here: _Open, items: Sequence[tuple[bytes, bytes]]) -> None:
+        try:
+            cache = self._writer(here)
+            with cache.transact(retry=False):
+                for key, value in items:
+                    cache.set(key, seal(key, value), retry=False)
+        except StoreError:
+            self._drop_cache(here)
+            raise
+        except Exception as error:  # sqlite3's, diskcache's and the system's own, which share no base
+            self._drop_cache(here)
+            raise explain(self._path, error) from None
+
+    def _drop_reader(self, here: _Open) -> None:
+        if here.reader is not None:
+            here.reader.close()
+        here.reader, here.reader_file = None, 0
+
+    def _drop_cache(self, here: _Open) -> None:
+        # A failed commit may leave the connection inside its transaction: only a new one is sure.
+        if here.cache is not None:
+            here.cache.close()
+        here.cache, here.cache_file = None, 0
+
+
+def _inode(path: Path) -> int:
+    try:
+        return os.stat(path).st_ino
+    except OSError:
+        return 0
+
+
+def _can_make(folder: Path) -> bool:
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    return os.access(folder, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
+
+
+def _make(folder: Path) -> None:
+    """Make the folder for its owner alone; close one that holds nothing but a cache to others."""
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return
+    status = folder.stat()
+    shared = status.st_mode & (stat.S_ISVTX | stat.S_ISGID)  # a folder for others too, such as /tmp
+    if status.st_mode & 0o077 and not shared and status.st_uid == os.geteuid():
+        ours = all(child.name.startswith(("cache.", ".new-")) for child in folder.iterdir())
+        if ours:
+            folder.chmod(0o700)

@@ -1,0 +1,137 @@
+"""diskcache bent so that it neither unpickles nor touches a file that a row names."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sqlite3
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import diskcache
+
+from judge_eval.backends.dbfile import APPLICATION_ID, DB, INLINE
+from judge_eval.backends.store import KEY_BYTES
+from judge_eval.errors import StoreError
+
+# Every setting is given, so that none is taken from the file: diskcache keeps its settings there and
+# would evict from 1 GiB on. Memory mapping is off because a file that is truncated under a map kills
+# the process.
+SETTINGS: dict[str, int | str] = {
+    "cull_limit": 0,
+    "disk_min_file_size": 2**62,
+    "disk_pickle_protocol": 5,
+    "eviction_policy": "none",
+    "size_limit": 2**62,
+    "sqlite_auto_vacuum": 1,
+    "sqlite_cache_size": 2**13,
+    "sqlite_journal_mode": "wal",
+    "sqlite_mmap_size": 0,
+    "sqlite_synchronous": 1,
+    "statistics": 0,
+    "tag_index": 0,
+}
+_COUNTERS = ("count", "hits", "misses", "size")
+
+
+class StrictDisk(diskcache.Disk):  # type: ignore[misc] # diskcache carries no types
+    """Keys of 32 bytes, values of bytes in the row; whatever else a row says is refused."""
+
+    def put(self, key: Any) -> tuple[Any, bool]:
+        """Take a key of 32 bytes."""
+        if type(key) is not bytes or len(key) != KEY_BYTES:
+            raise StoreError(f"a key of the cache has {KEY_BYTES} bytes")
+        return sqlite3.Binary(key), True
+
+    def get(self, key: Any, raw: Any) -> bytes:
+        """Read a key; one that would have to be unpickled is refused."""
+        if not raw or type(key) is not bytes or len(key) != KEY_BYTES:
+            raise StoreError("the cache holds a key that it was never given")
+        return key
+
+    def store(self, value: Any, read: bool, key: Any = None) -> tuple[int, int, None, Any]:  # noqa: ARG002
+        """Take a value of bytes into the row."""
+        if read or type(value) is not bytes:
+            raise StoreError("a value of the cache is bytes")
+        return 0, INLINE, None, sqlite3.Binary(value)
+
+    def fetch(self, mode: Any, filename: Any, value: Any, read: bool) -> bytes:
+        """Read a value; one that would have to be unpickled or read from a file is refused."""
+        if mode != INLINE or filename is not None or type(value) is not bytes or read:
+            raise StoreError("the cache holds a value that it was never given")
+        return value
+
+    def filename(self, key: Any = None, value: Any = None) -> tuple[str, str]:  # noqa: ARG002
+        """Refuse: nothing is kept in files."""
+        raise StoreError("the cache keeps nothing in files")
+
+    def remove(self, file_path: Any) -> None:
+        """Remove nothing: no file is ours, whatever a row says."""
+
+
+def create(folder: Path) -> None:
+    """Make an empty database in a folder, whole or not at all; one that is there already is left alone.
+
+    Raises:
+        OSError: The folder cannot be written.
+        sqlite3.Error: The database cannot be made.
+    """
+    # In a private place first: another process never sees a database that is half made, nor is the
+    # file ever open to others.
+    scratch = Path(tempfile.mkdtemp(prefix=".new-", dir=folder))
+    try:
+        made = scratch / DB
+        diskcache.Cache(str(scratch), timeout=60, disk=StrictDisk, **SETTINGS).close()
+        with contextlib.closing(sqlite3.connect(made, isolation_level=None)) as con:
+            con.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        made.chmod(0o600)
+        try:
+            os.link(made, folder / DB)
+        except FileExistsError:
+            pass
+        except OSError:  # a file system without hard links
+            if not (folder / DB).exists():
+                made.replace(folder / DB)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def heal_settings(path: Path) -> None:
+    """Put back the settings in the file where somebody changed them: diskcache runs what stands there.
+
+    Raises:
+        sqlite3.Error: The file cannot be read or written.
+    """
+    with contextlib.closing(sqlite3.connect(path, timeout=60, isolation_level=None)) as con:
+        rows = con.execute("SELECT key, value FROM Settings").fetchall()
+        ours = {key: value for key, value in rows if key not in _COUNTERS}
+        counters = {key: value for key, value in rows if key in _COUNTERS}
+        if ours == SETTINGS and all(type(counters.get(key)) is int for key in _COUNTERS):
+            return
+        con.execute("BEGIN IMMEDIATE")
+        try:
+            con.execute("DELETE FROM Settings")
+            con.executemany("INSERT INTO Settings VALUES (?, ?)", SETTINGS.items())
+            con.executemany("INSERT INTO Settings VALUES (?, ?)", [(key, 0) for key in _COUNTERS])
+            con.execute("UPDATE Settings SET value = (SELECT count(*) FROM Cache) WHERE key = 'count'")
+        except BaseException:
+            con.execute("ROLLBACK")
+            raise
+        con.execute("COMMIT")
+
+
+def open_cache(folder: Path, timeout: float) -> Any:
+    """Open a database that was looked over before.
+
+    Raises:
+        StoreError: diskcache would open another folder than this one.
+        sqlite3.Error: The database cannot be opened.
+    """
+    if os.path.expandvars(folder) != str(folder):
+        raise StoreError(
+            f"{folder}: the cache's folder cannot have the name of a variable ($...) in its name"
+        )
+    heal_settings(folder / DB)
+    return diskcache.Cache(str(folder), timeout=timeout, disk=StrictDisk, **SETTINGS)

@@ -1,0 +1,77 @@
+"""Writing a backend's answers to a cassette while they are given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from judge_eval.backends import cassette
+from judge_eval.backends.base import Backend, Identity, Peeking
+from judge_eval.errors import RefusedError
+from judge_eval.wire import Completion, Request
+
+
+class Recording:
+    """A backend that passes on another one's answers and writes each to a cassette as it comes.
+
+    An answer replaces what the cassette held for its request; the rest of the cassette stays. Refusals
+    of the server are recorded too, other failures are not. Several processes may record into one file.
+
+    Args:
+        inner: Whose answers.
+        path: The cassette; made at the first answer.
+    """
+
+    def __init__(self, inner: Backend, path: str | Path) -> None:
+        self.inner, self.path = inner, Path(path)
+        self._written: set[bytes] = set()
+
+    @property
+    def identity(self) -> Identity | None:
+        """Who answers: the backend inside."""
+        return self.inner.identity
+
+    def peek(self, requests: Sequence[Request]) -> list[Completion | None]:
+        """Pass on what the backend inside has at hand, and record it.
+
+        Raises:
+            ConfigError: The cassette cannot be written, or is another backend's.
+        """
+        if not isinstance(self.inner, Peeking):
+            return [None] * len(requests)
+        found = self.inner.peek(requests)
+        self._record([(r, c) for r, c in zip(requests, found, strict=True) if c is not None])
+        return found
+
+    async def complete(self, request: Request) -> Completion:
+        """Ask the backend inside, and record what it answers.
+
+        Raises:
+            ConfigError: The cassette cannot be written, or is another backend's.
+            CallError: The call brought no completion.
+            FatalCallError: No call can succeed.
+        """
+        try:
+            completion = await self.inner.complete(request)
+        except RefusedError as error:
+            self._record([(request, error)])
+            raise
+        self._record([(request, completion)])
+        return completion
+
+    async def aclose(self) -> None:
+        """Put the cassette into its lasting order, then close the backend inside."""
+        try:
+            if self._written:
+                cassette.tidy(self.path)
+        finally:
+            await self.inner.aclose()
+
+    def _record(self, answers: Sequence[tuple[Request, Completion | RefusedError]]) -> None:
+        # Of equal requests the first answer is recorded: it is what the others were given too.
+        new = {r.digest: (r, a) for r, a in reversed(answers) if r.digest not in self._written}
+        if not new:
+            return
+        rows = [cassette.describe(request, answer) for request, answer in new.values()]
+        cassette.append(self.path, self.inner.identity, rows)
+        self._written |= new.keys()

@@ -1,0 +1,90 @@
+"""What a store of completions is: bytes by key, read and written in batches."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+KEY_BYTES = 32
+"""The length of every key."""
+_SUM_BYTES = 8
+
+
+@dataclass(frozen=True)
+class StoreInfo:
+    """What a store says of itself."""
+
+    path: str
+    """Where it is, without credentials."""
+    entries: int
+    """How many rows it holds."""
+    bytes: int
+    """What it takes on disk, in bytes."""
+    read_only: bool
+    """Whether nothing can be written to it."""
+
+
+@runtime_checkable
+class Store(Protocol):
+    """Bytes by key. Both methods block: the caller decides about threads; both may be called from any."""
+
+    @property
+    def corrupt(self) -> int:
+        """How many rows were refused so far because they are not what was written."""
+        ...
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Look up keys of 32 bytes, answers in their order; None where there is no (undamaged) row.
+
+        Raises:
+            StoreError: The store cannot be read.
+        """
+        ...
+
+    def put_many(self, items: Sequence[tuple[bytes, bytes]]) -> None:
+        """Write all rows or none; a row that is there is replaced. They are kept once this returns.
+
+        Raises:
+            StoreError: The store cannot be written; it holds what it held before.
+        """
+        ...
+
+    def info(self) -> StoreInfo:
+        """Count what is there.
+
+        Raises:
+            StoreError: The store cannot be read.
+        """
+        ...
+
+    def close(self) -> None:
+        """Give back what the calling thread holds open; a later use opens it again."""
+        ...
+
+
+@runtime_checkable
+class Claiming(Protocol):
+    """A store shared by processes that can say which of them is asking for what."""
+
+    def claim(self, key: bytes) -> bool:
+        """Claim a key for this process; False while someone else holds it. Ends with the process."""
+        ...
+
+    def release(self, key: bytes) -> None:
+        """Give a claim back."""
+        ...
+
+
+def seal(key: bytes, value: bytes) -> bytes:
+    """Put a checksum over key and value in front of a value."""
+    return hashlib.sha256(key + value).digest()[:_SUM_BYTES] + value
+
+
+def unseal(key: bytes, row: object) -> bytes | None:
+    """Return the value that was sealed under this key; None where the row is anything else."""
+    if type(row) is not bytes or len(row) < _SUM_BYTES:
+        return None
+    value = row[_SUM_BYTES:]
+    return value if hashlib.sha256(key + value).digest()[:_SUM_BYTES] == row[:_SUM_BYTES] else None
