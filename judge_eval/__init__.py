@@ -1,1 +1,91 @@
-"""Judge retrieved chunks with an LLM and turn the verdicts into ranking metrics that can be trusted."""
+"""Judge retrieved chunks with an LLM and turn the verdicts into ranking metrics that can be trusted.
+
+The names below are loaded when they are first used, so that importing the package costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from judge_eval.backends.base import Backend, Identity
+    from judge_eval.backends.fake import FakeBackend
+    from judge_eval.backends.stack import Options
+    from judge_eval.errors import JudgeEvalError
+    from judge_eval.evaluator import Evaluator, evaluate
+    from judge_eval.judges import Judge, Listwise, Pointwise
+    from judge_eval.metrics import GradeTable, Metric, mmr, parse_metric
+    from judge_eval.runs.records import TraceResult
+    from judge_eval.runs.run import EvalRun
+    from judge_eval.schema import Chunk, Judgment, NoVerdict, Scale, Trace, Verdict
+    from judge_eval.wire import Completion, Request, Usage
+
+_HOMES = {
+    "Backend": "backends.base",
+    "Chunk": "schema",
+    "Completion": "wire",
+    "EvalRun": "runs.run",
+    "Evaluator": "evaluator",
+    "FakeBackend": "backends.fake",
+    "GradeTable": "metrics",
+    "Identity": "backends.base",
+    "Judge": "judges",
+    "JudgeEvalError": "errors",
+    "Judgment": "schema",
+    "Listwise": "judges",
+    "Metric": "metrics",
+    "NoVerdict": "schema",
+    "Options": "backends.stack",
+    "Pointwise": "judges",
+    "Request": "wire",
+    "Scale": "schema",
+    "Trace": "schema",
+    "TraceResult": "runs.records",
+    "Usage": "wire",
+    "Verdict": "schema",
+    "evaluate": "evaluator",
+    "mmr": "metrics",
+    "parse_metric": "metrics",
+}
+
+__all__ = [
+    "Backend",
+    "Chunk",
+    "Completion",
+    "EvalRun",
+    "Evaluator",
+    "FakeBackend",
+    "GradeTable",
+    "Identity",
+    "Judge",
+    "JudgeEvalError",
+    "Judgment",
+    "Listwise",
+    "Metric",
+    "NoVerdict",
+    "Options",
+    "Pointwise",
+    "Request",
+    "Scale",
+    "Trace",
+    "TraceResult",
+    "Usage",
+    "Verdict",
+    "evaluate",
+    "mmr",
+    "parse_metric",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'judge_eval' has no attribute {name!r}")
+    value = getattr(import_module(f"judge_eval.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -101,6 +101,7 @@ class Evaluator:
         on_invalid: Literal["error", "skip"] = "error",
         limit: int | None = None,
         seed: int | None = None,
+        name: str | None = None,
         watch: Callable[[Progress], None] | None = None,
     ) -> EvalRun:
         """Judge traces and return the run.
@@ -117,6 +118,7 @@ class Evaluator:
             on_invalid: Whether an invalid record ends the evaluation before it starts, or is skipped.
             limit: The most traces to judge.
             seed: With `limit`, judges a random sample instead of the first traces.
+            name: What to call the data in messages and in the run; a file's path by default.
             watch: Called with the progress after each block of finished traces.
 
         Raises:
@@ -136,6 +138,7 @@ class Evaluator:
                 on_invalid=on_invalid,
                 limit=limit,
                 seed=seed,
+                name=name,
                 watch=watch,
             )
         )
@@ -152,10 +155,11 @@ class Evaluator:
         on_invalid: Literal["error", "skip"] = "error",
         limit: int | None = None,
         seed: int | None = None,
+        name: str | None = None,
         watch: Callable[[Progress], None] | None = None,
     ) -> EvalRun:
         """Judge traces and return the run, from async code; see `evaluate`."""
-        source = replayable(data, check=self._check, on_invalid=on_invalid, limit=limit, seed=seed)
+        source = replayable(data, check=self._check, on_invalid=on_invalid, limit=limit, seed=seed, name=name)
         if source is None and (limit is not None or resume is True):
             raise ConfigError(
                 "a stream can be read only once; `limit` and `resume=True` need a list or a file"
@@ -202,13 +206,14 @@ class Evaluator:
         on_invalid: Literal["error", "skip"] = "error",
         limit: int | None = None,
         seed: int | None = None,
+        name: str | None = None,
     ) -> tuple[Dataset, Plan]:
         """Tell what evaluating the data would take, without a call.
 
         Raises:
             ConfigError: The data are a stream.
         """
-        source = replayable(data, check=self._check, on_invalid=on_invalid, limit=limit, seed=seed)
+        source = replayable(data, check=self._check, on_invalid=on_invalid, limit=limit, seed=seed, name=name)
         if source is None:
             raise ConfigError("a stream can be read only once; give a list or a file to plan for")
         dataset = source.survey()

@@ -100,10 +100,14 @@ class Stack:
 
     def cost(self, usage: Usage) -> float | None:
         """Return what tokens cost in US dollars; None where the price is not known."""
-        identity = self.backend.identity
         if usage == Usage():
             return 0.0
+        identity = self.backend.identity
         return price_of(identity, usage) if identity else None
+
+    def cost_of(self, input_tokens: int, output_tokens: int) -> float | None:
+        """Return what so many tokens would cost in US dollars; None where the price is not known."""
+        return self.cost(Usage(input_tokens, output_tokens))
 
 
 def build(model: str | Backend, store: Store | None, options: Options) -> Stack:

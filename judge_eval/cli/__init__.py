@@ -1,1 +1,25 @@
-"""The command line."""
+"""The command line: verbs over the evaluator and the runs; the only place that prints."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run `judge-eval`; exits with the verb's code."""
+    from judge_eval.cli.app import app
+
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    app(args=_bare_resume(given), prog_name="judge-eval")
+
+
+def _bare_resume(arguments: list[str]) -> list[str]:
+    """Let `--resume` stand alone: followed by another flag, by the data or by nothing it means `newest`."""
+    out = []
+    for place, argument in enumerate(arguments):
+        following = arguments[place + 1] if place + 1 < len(arguments) else "-"
+        alone = following.startswith("-") or Path(following).is_file()
+        out.append("--resume=newest" if argument == "--resume" and alone else argument)
+    return out

@@ -1,0 +1,58 @@
+"""From errors to exit codes, with one message each and no traceback."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+import typer
+
+from judge_eval.errors import FatalCallError, JudgeEvalError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+OK, GATE, USAGE, INCOMPLETE, INTERRUPTED = 0, 1, 2, 3, 130
+"""0 all is well; 1 a gate failed; 2 usage, configuration or data; 3 incomplete; 130 interrupted."""
+
+
+def verb(function: Callable[P, R]) -> Callable[P, R]:
+    """Make a command answer errors with one message and the right exit code."""
+
+    @functools.wraps(function)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except JudgeEvalError as error:
+            complain(str(error))
+            if error.run_folder:
+                advise_resume(error.run_folder)
+            resumable = error.run_folder is not None and not isinstance(error, FatalCallError)
+            raise typer.Exit(INCOMPLETE if resumable else USAGE) from None
+        except KeyboardInterrupt:
+            complain("interrupted; what was judged is kept")
+            raise typer.Exit(INTERRUPTED) from None
+        except BrokenPipeError:
+            # Whoever read our output has left; say nothing more, not even at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(OK) from None
+
+    return guarded
+
+
+def complain(message: str) -> None:
+    """Write an error to stderr."""
+    print(f"error: {message}", file=sys.stderr)
+
+
+def remark(message: str) -> None:
+    """Write a warning or a remark to stderr."""
+    print(message, file=sys.stderr)
+
+
+def advise_resume(folder: str) -> None:
+    """Say how to go on with a run that ended early."""
+    remark(f"the run is kept in {folder}; the same command with --resume {folder} goes on where it stopped")

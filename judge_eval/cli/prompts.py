@@ -1,0 +1,65 @@
+"""`prompts`: the texts the judge is given."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from judge_eval.cli import options as o
+from judge_eval.cli.errors import USAGE, verb
+
+app = typer.Typer(help="The texts the judge is given.", no_args_is_help=True)
+
+
+@app.command("list")
+@verb
+def list_() -> None:
+    """List the prompts that come with the package."""
+    from judge_eval.cli.output import console, table
+    from judge_eval.prompts import load_prompt, prompt_ids
+
+    prompts = [load_prompt(name) for name in prompt_ids()]
+    rows = [
+        [p.id, str(p.version), p.mode, p.scale, ", ".join(p.needs) or "nothing", p.digest[:12]]
+        for p in prompts
+    ]
+    console().print(table(["prompt", "version", "mode", "scale", "needs besides the query", "digest"], rows))
+
+
+@app.command("show")
+@verb
+def show(name: Annotated[str, typer.Argument(help="A prompt's id, or file:PATH.")]) -> None:
+    """Show a prompt as the judge reads it."""
+    from judge_eval.prompts import load_prompt
+
+    prompt = load_prompt(o.prompt_name(name))
+    print(f"{prompt.ref}, {prompt.mode}, {prompt.scale}, digest {prompt.digest}\n")
+    print("--- system ---")
+    print(prompt.system.strip() + "\n" + prompt.contract.strip())
+    print("\n--- user ---")
+    print(prompt.user.strip())
+    print("\n--- each chunk ---")
+    print(prompt.titled_chunk.strip())
+
+
+@app.command("check")
+@verb
+def check(
+    name: Annotated[
+        str | None, typer.Argument(help="A file of your own, as file:PATH; else all shipped.")
+    ] = None,
+) -> None:
+    """Check a prompt file of your own, or that no shipped prompt was changed after its release."""
+    from judge_eval.prompts import check_lock, load_prompt, prompt_ids
+
+    if name is not None:
+        prompt = load_prompt(o.prompt_name(name))
+        print(f"{prompt.ref} is well formed, digest {prompt.digest}")
+        return
+    told = check_lock()
+    for line in told:
+        print(line)
+    if told:
+        raise typer.Exit(USAGE)
+    print(f"{len(prompt_ids())} prompts agree with the LOCK")

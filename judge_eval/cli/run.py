@@ -1,0 +1,165 @@
+"""`run`: judge a dataset."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from judge_eval.cli import options as o
+from judge_eval.cli.errors import INCOMPLETE, advise_resume, remark, verb
+
+if TYPE_CHECKING:
+    from judge_eval.evaluator import Evaluator
+
+
+@verb
+def run(
+    data: Annotated[Path, typer.Argument(help="Traces as JSON Lines; - reads standard input.")],
+    model: o.Model = None,
+    prompt: o.Prompt = "support/binary",
+    mode: o.ModeOption = o.Mode.pointwise,
+    metrics: o.Metrics = None,
+    relevant: o.Relevant = None,
+    out: o.Out = Path("runs"),
+    label: o.Label = None,
+    href: o.Href = None,
+    tag: o.Tag = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Judge at most so many traces.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="With --limit: a random sample instead of the first traces.")
+    ] = None,
+    on_invalid: Annotated[
+        o.OnInvalid, typer.Option(envvar="JUDGE_EVAL_ON_INVALID", help="What an invalid record does.")
+    ] = o.OnInvalid.error,
+    resume: Annotated[
+        str | None,
+        typer.Option(
+            help="Go on with a run; alone: the newest unfinished run of the same data.",
+            metavar="[RUN]",
+            rich_help_panel=o.KEEPING,
+        ),
+    ] = None,
+    max_failures: Annotated[
+        int, typer.Option(envvar="JUDGE_EVAL_MAX_FAILURES", min=0, help="Failed verdicts that are borne.")
+    ] = 0,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show calls, cache hits and tokens; ask nobody.")
+    ] = False,
+    cache: o.Cache = None,
+    no_cache: o.NoCache = False,
+    offline: o.Offline = False,
+    base_url: o.BaseUrl = None,
+    param: o.Param = None,
+    concurrency: o.Concurrency = 256,
+    timeout: o.Timeout = 120.0,
+    rpm: o.Rpm = None,
+    tpm: o.Tpm = None,
+    attempts: o.Attempts = 8,
+    max_calls: o.MaxCalls = None,
+    max_tokens: o.MaxTokens = None,
+    max_cost: o.MaxCost = None,
+    record: o.Record = None,
+    replay: o.Replay = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the run here too: .json, .csv or .md.")
+    ] = None,
+    json_: o.Json = False,
+    quiet: o.Quiet = False,
+) -> None:
+    """Judge every chunk of a dataset; print the metrics, keep the run.
+
+    Examples:
+    judge-eval run traces.jsonl --model openai/NAME --metrics AP@5,NDCG@5 --label main
+    judge-eval run traces.jsonl --model fake/overlap --dry-run
+    """
+    from judge_eval.cli.output import summary
+    from judge_eval.cli.progress import watching
+    from judge_eval.cli.session import evaluator, make_options
+    from judge_eval.runs import export
+    from judge_eval.runs.store import find_run
+
+    if output is not None:
+        export.check_suffix(output)
+    options = make_options(
+        base_url=base_url,
+        param=param,
+        timeout=timeout,
+        concurrency=concurrency,
+        rpm=rpm,
+        tpm=tpm,
+        attempts=attempts,
+        max_calls=max_calls,
+        max_tokens=max_tokens,
+        max_cost=max_cost,
+        offline=offline,
+        record=record,
+        replay=replay,
+    )
+    with (
+        _readable(data) as (path, name),
+        evaluator(model, prompt, mode, metrics, relevant, cache, no_cache, options) as made,
+    ):
+        if dry_run:
+            _tell_plan(made, path, name, on_invalid, limit, seed)
+            return
+        chosen: Path | bool = resume == "newest"
+        if resume is not None and resume != "newest":
+            chosen = find_run(resume, out)
+        with watching(quiet) as watch:
+            done = made.evaluate(
+                path,
+                name=name,
+                out=out,
+                label=label,
+                href=href,
+                tags=tag or (),
+                resume=chosen,
+                on_invalid=on_invalid.value,
+                limit=limit,
+                seed=seed,
+                watch=watch,
+            )
+    if json_:
+        print(done.manifest.model_dump_json(indent=2))
+    else:
+        summary(done)
+    if output is not None:
+        export.write(done, output)
+    failed = done.manifest.tally.failed_verdicts
+    if failed > max_failures:
+        if not quiet and done.folder is not None:
+            advise_resume(str(done.folder))
+        raise typer.Exit(INCOMPLETE)
+
+
+@contextmanager
+def _readable(data: Path) -> Iterator[tuple[Path, str]]:
+    """Yield a file that can be read twice: standard input is laid down in a temporary one."""
+    if str(data) != "-":
+        yield data, str(data)
+        return
+    with tempfile.NamedTemporaryFile(prefix="judge_eval-", suffix=".jsonl") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+        file.flush()
+        yield Path(file.name), "standard input"
+
+
+def _tell_plan(
+    made: Evaluator, path: Path, name: str, on_invalid: o.OnInvalid, limit: int | None, seed: int | None
+) -> None:
+    dataset, plan = made.plan(path, name=name, on_invalid=on_invalid.value, limit=limit, seed=seed)
+    cost = made.stack.cost_of(plan.input_tokens, plan.output_tokens)
+    print(f"{name}: {plan.traces} traces, {plan.chunks} chunks")
+    if dataset.skipped:
+        print(f"{dataset.skipped} invalid records would be skipped")
+    print(f"{plan.calls} calls, {plan.hits} answered without one")
+    print(f"about {plan.input_tokens:,} input tokens, at most {plan.output_tokens:,} output tokens")
+    print(f"at most ${cost:.2f}" if cost is not None else "cost: unknown for this model")
+    remark("nobody was asked")

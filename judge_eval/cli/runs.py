@@ -1,0 +1,56 @@
+"""`runs`: the folder of runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from judge_eval.cli import options as o
+from judge_eval.cli.errors import verb
+
+app = typer.Typer(help="The folder of runs.", no_args_is_help=True)
+
+
+@app.command("list")
+@verb
+def list_(
+    out: o.Out = Path("runs"),
+    label: Annotated[str | None, typer.Option(help="Only runs of this label.")] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="Only runs with this tag; repeatable.")] = None,
+    json_: o.Json = False,
+) -> None:
+    """List runs, newest first."""
+    from judge_eval.cli.output import console, table
+    from judge_eval.runs.export import interval, number
+    from judge_eval.runs.store import list_runs
+
+    found = list_runs(out, label=label, tags=tag or ())
+    if json_:
+        print(json.dumps([json.loads(manifest.model_dump_json()) for _, manifest in found], indent=2))
+        return
+    if not found:
+        print(f"no runs in {out}" + (" that fit" if label or tag else ""))
+        return
+    rows = []
+    for _, m in found:
+        name, first = next(iter(m.aggregates.items()), ("", None))
+        score = f"{name} {number(first.mean)} {interval(first.interval)}" if first else ""
+        failed = str(m.tally.failed_verdicts or "")
+        started = m.created.strftime("%Y-%m-%d %H:%M")
+        rows.append(
+            [
+                m.id[:8],
+                started,
+                m.status,
+                str(m.tally.traces),
+                failed,
+                score,
+                m.label or "",
+                ", ".join(m.tags),
+            ]
+        )
+    columns = ["id", "started (UTC)", "status", "traces", "failed", "first metric", "label", "tags"]
+    console().print(table(columns, rows, right=(3, 4)))

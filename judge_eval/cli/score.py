@@ -1,0 +1,43 @@
+"""`score`: other metrics over the verdicts of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from judge_eval.cli import options as o
+from judge_eval.cli.errors import verb
+
+
+@verb
+def score(
+    run: Annotated[
+        str, typer.Argument(help="A run's folder, its id or the start of it, label:NAME or latest.")
+    ],
+    metrics: o.Metrics = None,
+    relevant: o.Relevant = None,
+    out: o.Out = Path("runs"),
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the scored run here: .json, .csv or .md.")
+    ] = None,
+    json_: o.Json = False,
+) -> None:
+    """Compute metrics over a run's verdicts, without a call; the run itself stays as it is."""
+    from judge_eval.cli.output import summary
+    from judge_eval.runs import export
+    from judge_eval.runs.rescore import rescore
+    from judge_eval.runs.run import EvalRun
+    from judge_eval.runs.store import find_run
+
+    if output is not None:
+        export.check_suffix(output)
+    found = EvalRun.load(find_run(run, out))
+    scored = rescore(found, o.split_metrics(metrics) or found.manifest.metrics, relevant)
+    if json_:
+        print(scored.manifest.model_dump_json(indent=2))
+    else:
+        summary(scored)
+    if output is not None:
+        export.write(scored, output)

@@ -1,0 +1,64 @@
+"""`show`: a run, or one of its traces with every verdict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from judge_eval.cli import options as o
+from judge_eval.cli.errors import verb
+
+
+@verb
+def show(
+    run: Annotated[
+        str, typer.Argument(help="A run's folder, its id or the start of it, label:NAME or latest.")
+    ],
+    trace: Annotated[str | None, typer.Argument(help="A trace's id: show its verdicts.")] = None,
+    out: o.Out = Path("runs"),
+    failed: Annotated[bool, typer.Option("--failed", help="List only traces with failed verdicts.")] = False,
+    json_: o.Json = False,
+) -> None:
+    """Show a run and its traces, or one trace with its verdicts, reasons and evidence."""
+    from judge_eval.cli.output import console, strip, summary, table, trace_card
+    from judge_eval.errors import RunError, advise
+    from judge_eval.runs.export import number
+    from judge_eval.runs.run import EvalRun
+    from judge_eval.runs.store import find_run
+
+    found = EvalRun.load(find_run(run, out))
+    if trace is not None:
+        for result in found.results:
+            if result.trace_id == trace:
+                if json_:
+                    print(result.model_dump_json(indent=2))
+                else:
+                    trace_card(result)
+                return
+        ids = [result.trace_id for result in found.results]
+        raise RunError(f"no trace {trace!r} in this run; {advise(trace, ids[:1000])}")
+    if json_:
+        print(found.manifest.model_dump_json(indent=2))
+        return
+    summary(found)
+    names = found.manifest.metrics[:4]
+    rows = [
+        [
+            result.trace_id,
+            strip(result),
+            *(number(result.scores.get(name)) for name in names),
+            _brief(result.trace.query),
+        ]
+        for result in found.results
+        if result.failed or not failed
+    ]
+    if rows:
+        print()
+        console().print(table(["trace", "ranks", *names, "query"], rows, right=range(2, 2 + len(names))))
+
+
+def _brief(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= 60 else text[:57] + "..."

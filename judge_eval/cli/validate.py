@@ -1,0 +1,50 @@
+"""`validate`: read a dataset and say what is wrong with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from judge_eval.cli import options as o
+from judge_eval.cli.errors import USAGE, verb
+
+
+@verb
+def validate(
+    data: Annotated[Path, typer.Argument(help="Traces as JSON Lines.")],
+    prompt: Annotated[
+        str | None, typer.Option(help="Also check that every trace brings what this prompt needs.")
+    ] = None,
+    most: Annotated[int, typer.Option(min=1, help="How many errors to print.")] = 20,
+) -> None:
+    """Read a dataset without judging it; print file, line and field of every error."""
+    from judge_eval.errors import DataError
+    from judge_eval.prompts import load_prompt
+    from judge_eval.runs.sources import replayable
+    from judge_eval.schema import Trace
+
+    needs = load_prompt(o.prompt_name(prompt)).needs if prompt else ()
+    told = 0
+
+    def check(trace: Trace) -> None:
+        for need in needs:
+            if not (getattr(trace, need) or "").strip():
+                raise DataError(f"the prompt {prompt} needs the {need}, and this trace has none", field=need)
+
+    def tell(error: DataError) -> None:
+        nonlocal told
+        told += 1
+        if told <= most:
+            print(error)
+
+    source = replayable(data, check=check, on_invalid="skip")
+    assert source is not None
+    dataset = source.survey(tell)
+    if told > most:
+        print(f"... and {told - most} more")
+    labelled = "" if not dataset.traces else f", digest {dataset.digest[:12]}"
+    print(f"{dataset.traces} valid traces, {dataset.chunks} chunks{labelled}; {told} invalid")
+    if told or not dataset.traces:
+        raise typer.Exit(USAGE)

@@ -1,0 +1,142 @@
+"""Runs as JSON, CSV or Markdown."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from judge_eval.errors import ConfigError
+from judge_eval.runs.journal import write_atomically
+from judge_eval.runs.run import EvalRun
+
+VERDICT_COLUMNS = (
+    "trace_id",
+    "rank",
+    "chunk_id",
+    "kind",
+    "grade",
+    "relevant",
+    "why",
+    "reason",
+    "evidence",
+    "evidence_found",
+    "instruction_in_chunk",
+    "label",
+    "query",
+)
+
+
+def as_json(run: EvalRun) -> str:
+    """Write the manifest and all results as one JSON document."""
+    results = [result.model_dump(mode="json") for result in run.results]
+    document = {**run.manifest.model_dump(mode="json"), "results": results}
+    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def as_csv(run: EvalRun) -> str:
+    """Write one row a verdict: trace, rank, grade, reason, evidence, label, and the trace's scores."""
+    out = io.StringIO()
+    metrics = list(run.manifest.metrics)
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([*VERDICT_COLUMNS, *metrics])
+    for row in verdict_rows(run):
+        writer.writerow(["" if row[name] is None else row[name] for name in (*VERDICT_COLUMNS, *metrics)])
+    return out.getvalue()
+
+
+def verdict_rows(run: EvalRun) -> Iterator[dict[str, Any]]:
+    """Yield a flat row for every chunk of every trace, failed ones included."""
+    for result in run.results:
+        for rank, (chunk, outcome) in enumerate(zip(result.trace.chunks, result.outcomes, strict=True), 1):
+            row: dict[str, Any] = dict.fromkeys(VERDICT_COLUMNS)
+            row |= {key: value for key, value in outcome.model_dump().items() if key in row}
+            if outcome.kind == "no_verdict":
+                row["reason"] = outcome.detail
+            row |= {
+                "trace_id": result.trace_id,
+                "rank": rank,
+                "label": chunk.label,
+                "query": result.trace.query,
+            }
+            yield row | result.scores
+
+
+def as_markdown(run: EvalRun) -> str:
+    """Write the summary as Markdown: what was judged, the table of metrics, what failed."""
+    m = run.manifest
+    title = _cell(m.label or m.id[:8])
+    lines = [f"## judge_eval: {f'[{title}]({m.href})' if m.href else title}", ""]
+    lines += [
+        f"{describe(run)}",
+        "",
+        "| metric | mean | 95% interval | n | failed |",
+        "|---|---|---|---|---|",
+    ]
+    for name, a in m.aggregates.items():
+        lines.append(f"| {name} | {number(a.mean)} | {interval(a.interval)} | {a.n} | {a.n_failed or ''} |")
+    if m.tally.failed_verdicts:
+        lines += ["", f"**{failures(run)}**"]
+    return "\n".join(lines) + "\n"
+
+
+def number(value: float | None) -> str:
+    """Write a mean with four decimals; `none` where there is none."""
+    return "none" if value is None else f"{value:.4f}"
+
+
+def interval(value: tuple[float, float] | None) -> str:
+    """Write an interval with four decimals; empty where there is none."""
+    return "" if value is None else f"[{value[0]:.4f}, {value[1]:.4f}]"
+
+
+def describe(run: EvalRun) -> str:
+    """Say in one line what was judged, by whom and how."""
+    m = run.manifest
+    prompt = m.judge.get("prompt")
+    ref = f"{prompt['id']}@{prompt['version']}" if isinstance(prompt, dict) else "a judge of its own"
+    who = f"{m.backend.get('provider')}/{m.backend.get('model')}"
+    return f"{m.dataset.name}: {m.tally.traces} traces, judged by {who} with {ref}"
+
+
+def failures(run: EvalRun) -> str:
+    """Say how many verdicts failed and why."""
+    t = run.manifest.tally
+    whys = ", ".join(f"{why} {count}" for why, count in t.failures.items())
+    verdicts = f"{t.failed_verdicts} verdict{'s' if t.failed_verdicts != 1 else ''}"
+    traces = f"{t.failed_traces} trace{'s' if t.failed_traces != 1 else ''}"
+    return f"{verdicts} failed in {traces} ({whys}); the means leave these traces out"
+
+
+def _cell(text: str) -> str:
+    """Make text safe inside Markdown: no markup, no new line."""
+    return " ".join("".join("\\" + c if c in "\\`*_[]<>|#" else c for c in text).split())
+
+
+WRITERS: dict[str, Callable[[EvalRun], str]] = {".json": as_json, ".csv": as_csv, ".md": as_markdown}
+
+
+def check_suffix(path: Path) -> None:
+    """See that a run can be written to a file of this name.
+
+    Raises:
+        ConfigError: The suffix is none of .json, .csv, .md.
+    """
+    if path.suffix.lower() not in WRITERS:
+        raise ConfigError(f"cannot write {path}: the suffix says the format; use {', '.join(WRITERS)}")
+
+
+def write(run: EvalRun, path: Path) -> None:
+    """Write a run to a file, in the format its suffix names.
+
+    Raises:
+        ConfigError: The suffix is none of .json, .csv, .md, or the file cannot be written.
+    """
+    check_suffix(path)
+    try:
+        write_atomically(path, WRITERS[path.suffix.lower()](run).encode())
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror or error}") from None

@@ -1,0 +1,107 @@
+"""Other metrics, or another threshold, over the verdicts of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TypeVar
+
+from judge_eval.errors import DataError, MetricError
+from judge_eval.metrics import Metric
+from judge_eval.runs.aggregate import aggregate
+from judge_eval.runs.journal import Index
+from judge_eval.runs.records import TraceResult
+from judge_eval.runs.run import EvalRun
+from judge_eval.runs.scoring import Scorer
+from judge_eval.schema import BINARY, Scale
+
+T = TypeVar("T")
+
+
+def scale_of(run: EvalRun) -> Scale:
+    """Return the scale a run was judged on."""
+    scale = run.manifest.judge.get("scale")
+    return Scale.parse(scale) if scale is not None else BINARY
+
+
+def rescore(run: EvalRun, metrics: Sequence[str | Metric], relevant: int | None = None) -> EvalRun:
+    """Compute metrics over the verdicts of a run, without a call.
+
+    Args:
+        run: A run, in a folder or in memory; it is not changed.
+        metrics: Names or values of metrics.
+        relevant: The least grade that counts as relevant, in place of the run's threshold.
+
+    Returns:
+        The run with these metrics, its results computed as they are read.
+
+    Raises:
+        UnknownNameError: There is no such metric.
+        DataError: A metric needs what a trace does not have; the message names the trace.
+    """
+    scale = scale_of(run)
+    if relevant is not None:
+        scale = Scale.parse({**scale.model_dump(), "relevant": relevant})
+    scorer = Scorer(metrics, scale)
+    results = _Rescored(run.results, scorer)
+    index = Index(scorer.names)
+    for result in results:
+        index.add(result, 0, 0)
+    aggregates = {
+        name: aggregate(index.scores[name], index.bounds[name], definition=metric.definition)
+        for name, metric in scorer.metrics.items()
+    }
+    judge = {**run.manifest.judge, "scale": scale.model_dump()}
+    update = {"metrics": scorer.names, "aggregates": aggregates, "judge": judge}
+    return EvalRun(run.manifest.model_copy(update=update), results, run.folder)
+
+
+class _Rescored(Sequence[TraceResult]):
+    """Results with other scores, computed as they are read."""
+
+    def __init__(self, results: Sequence[TraceResult], scorer: Scorer) -> None:
+        self._results, self._scorer = results, scorer
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+    def __getitem__(self, index: int | slice) -> TraceResult | list[TraceResult]:  # type: ignore[override]
+        if isinstance(index, slice):
+            return self._score(self._results[index])
+        return self._score([self._results[index]])[0]
+
+    def __iter__(self) -> Iterator[TraceResult]:
+        for block in blocks(self._results, 256):
+            yield from self._score(block)
+
+    def _score(self, results: Sequence[TraceResult]) -> list[TraceResult]:
+        for result in results:
+            try:
+                self._scorer.check(result.trace)
+            except DataError as error:
+                raise DataError(f"trace {result.trace_id!r}: {error.message}", field=error.field) from None
+        threshold = self._scorer.scale.relevant
+        out = []
+        for result, (scores, bounds) in zip(
+            results, self._scorer.score([(r.trace, r.outcomes) for r in results]), strict=True
+        ):
+            outcomes = tuple(
+                o.model_copy(update={"relevant": o.grade >= threshold}) if o.kind == "verdict" else o
+                for o in result.outcomes
+            )
+            update = {"scores": scores, "bounds": bounds, "outcomes": outcomes}
+            out.append(result.model_copy(update=update))
+        return out
+
+
+def blocks(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Cut an iterable into lists of at most `size` items.
+
+    Raises:
+        MetricError: The size is below 1.
+    """
+    if size < 1:
+        raise MetricError(f"a block of {size} items")
+    rest = iter(items)
+    while block := list(islice(rest, size)):
+        yield block
