@@ -7,6 +7,7 @@ import inspect
 import json
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Self, TypeAlias
 
@@ -103,7 +104,9 @@ class FakeBackend:
         if isinstance(answer, str):
             return Completion(answer, usage=self._usage(request, answer), model=self._model)
         if isinstance(answer, Completion):
-            return answer
+            if self._identity is None:  # a script's completion is its own affair
+                return answer
+            return replace(answer, usage=self._usage(request, answer.text), model=self._model)
         if isinstance(answer, Exception):
             raise answer
         raise ConfigError(
@@ -199,6 +202,9 @@ def create(model: str, **options: Any) -> FakeBackend:
         if name not in defaults:
             known = [*defaults, *general]
             raise ConfigError(f"fake/{model} takes no option {name!r}; {advise(name, known)}")
+    for name, value in options.items():
+        if not isinstance(value, int | float):
+            raise ConfigError(f"fake/{model}: {name} must be a number, not {value!r}")
     chosen = {**defaults, **options}
     version = _OPINIONS[model][0] if model in _OPINIONS else 1
     params = tuple(sorted((name, json.dumps(value)) for name, value in chosen.items()))

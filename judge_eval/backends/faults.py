@@ -6,7 +6,7 @@ from typing import Final
 
 from judge_eval.backends import rules
 from judge_eval.errors import CallError, ConfigError, TransientError
-from judge_eval.wire import Completion, Request, Usage
+from judge_eval.wire import Completion, Request
 
 _MALFORMED: Final = (
     "I looked at the passage and I think it might help, but I am not sure.",
@@ -17,9 +17,9 @@ _MALFORMED: Final = (
 )
 
 
-def refused(request: Request) -> Completion:
+def refused(_request: Request) -> Completion:
     """Decline: a completion without text, as servers send it."""
-    return Completion("", "refusal", Usage(len(request.query) // 4 + 1, 0), "refused-1")
+    return Completion("", "refusal")
 
 
 def malformed(request: Request) -> str:
@@ -50,8 +50,7 @@ class Flaky:
             return malformed(request)
         text = rules.reply_text(request, rules.by_overlap(request))
         if drawn < self._transient + self._malformed + self._truncated:
-            cut = text[: len(text) // 2]
-            return Completion(cut, "length", Usage(len(request.query) // 4 + 1, len(cut) // 4 + 1), "flaky-1")
+            return Completion(text[: len(text) // 2], "length")
         return text
 
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from judge_eval.backends import fake
 from judge_eval.backends.base import Backend
@@ -201,6 +203,31 @@ def test_overlap_reads_a_sentence_under_its_title():
     )
 
 
+@given(
+    texts=st.lists(
+        st.text(max_size=300) | st.text("ab7 .。\n本あß\u0301", max_size=300), min_size=1, max_size=3
+    ),
+    reference=st.none() | st.text(max_size=100) | st.text("ab7 .本ß", max_size=60),
+    graded=st.booleans(),
+    rule=st.sampled_from(["overlap", "inverted", "obedient", "always", "never", "hash"]),
+)
+@settings(max_examples=300, deadline=None)
+def test_any_text_gets_a_readable_reply(texts, reference, graded, rule):
+    """Whatever the texts, a reply is JSON, on the scale, and quotes at most 40 words of the chunk."""
+    scale = GRADED if graded else BINARY
+    rows = reply(fake.create(rule), ask(*texts, scale=scale, listwise=True, reference=reference))["verdicts"]
+    assert len(rows) == len(texts)
+    for row, text in zip(rows, texts, strict=True):
+        assert row["evidence"] in text
+        assert len(row["evidence"].split()) <= 40
+        assert len(row["reason"].split()) <= 25
+        grade = row["grade"] if graded else row["verdict"]
+        assert type(grade) is (int if graded else bool)
+        assert 0 <= grade <= scale.maximum
+        if rule == "overlap" and grade >= scale.relevant:
+            assert row["evidence"]
+
+
 @pytest.mark.parametrize(
     "order",
     [
@@ -326,6 +353,7 @@ def test_refused_has_no_text():
     """`refused` ends as a refusal, without content."""
     completion = complete(fake.create("refused"), ask(GOOD))
     assert (completion.finish, completion.text) == ("refusal", "")
+    assert completion.usage.input_tokens > len(GOOD) // 4
 
 
 def flaky_outcomes(order: Iterable[int], **options: Any) -> dict[int, str]:
@@ -394,6 +422,8 @@ def test_unknown_rules_and_options_advise():
         fake.create("overlap", seed=1)
     with pytest.raises(ConfigError, match="at most 1 together"):
         fake.create("flaky", transient=0.9, malformed=0.9)
+    with pytest.raises(ConfigError, match="transient must be a number, not 'often'"):
+        fake.create("flaky", transient="often")
     with pytest.raises(ConfigError, match="latency"):
         fake.create("overlap", latency=-1.0)
 
