@@ -1,0 +1,225 @@
+"""The `fake` backend: answers without a network, the same way every time."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final, Self, TypeAlias
+
+from judge_eval.backends import faults, rules
+from judge_eval.backends.base import Identity
+from judge_eval.errors import ConfigError, UnknownNameError, advise
+from judge_eval.wire import Completion, Request, Usage
+
+Answer: TypeAlias = str | Completion | Exception
+"""What a scripted judge says: a reply's text, a whole completion, or an error to raise."""
+Script: TypeAlias = Callable[[Request], Answer | Awaitable[Answer]]
+
+_REQUIRED: Final = object()
+
+
+class FakeBackend:
+    """A backend that is a function.
+
+    Args:
+        function: Called with each request; returns the reply's text, a `Completion`, or an exception to
+            raise. It may be `async`.
+        identity: Who answers. None, the default, means that no answer is ever stored.
+        latency: Seconds to wait before each answer; >= 0.
+        keep: How many of the last requests stay in `requests`; None for all of them.
+
+    Attributes:
+        calls: How many requests came.
+        requests: The requests that came, oldest first.
+
+    Raises:
+        ConfigError: `latency` is negative.
+
+    Example:
+        >>> backend = FakeBackend(lambda request: '{"evidence": "", "reason": "no", '
+        ...                                       '"instruction_in_chunk": false, "verdict": false}')
+    """
+
+    def __init__(
+        self,
+        function: Script,
+        *,
+        identity: Identity | None = None,
+        latency: float = 0.0,
+        keep: int | None = None,
+    ) -> None:
+        if not latency >= 0:
+            raise ConfigError(f"latency must be at least 0 seconds, not {latency}")
+        self._function, self._identity, self._latency = function, identity, latency
+        self.calls = 0
+        self.requests: deque[Request] = deque(maxlen=keep)
+        self._fixed_size: dict[bytes, int] = {}
+
+    @classmethod
+    def table(
+        cls, answers: Mapping[Hashable, Any], *, default: Any = _REQUIRED, latency: float = 0.0
+    ) -> Self:
+        """Answer from a table of chunks.
+
+        Args:
+            answers: By chunk id, or by `(trace_id, chunk_id)`, which goes first. A value is a grade or a
+                bool (a bool is the lowest or highest grade of the scale; an integer off the scale is
+                written down as it is), a mapping of reply fields (`grade` or `verdict`, `evidence`,
+                `reason`, `instruction_in_chunk`), or, for the whole request, a text, a `Completion` or an
+                exception to raise.
+            default: The value for a chunk that is not in the table.
+            latency: Seconds to wait before each answer.
+
+        Returns:
+            A backend; asking it for a chunk that is not in the table, without a default, raises
+            `ConfigError`: a hole in a test's table must not pass for a failed call.
+        """
+        return cls(partial(_from_table, dict(answers), default), latency=latency)
+
+    @property
+    def identity(self) -> Identity | None:
+        """Who answers: the rule with its version, or None for a script."""
+        return self._identity
+
+    async def complete(self, request: Request) -> Completion:
+        """Answer one request.
+
+        Raises:
+            Exception: Whatever the function raised or returned to be raised.
+            ConfigError: The function returned something else than an `Answer`.
+        """
+        self.calls += 1
+        if self.requests.maxlen != 0:
+            self.requests.append(request)
+        if self._latency:
+            await asyncio.sleep(self._latency)
+        answer: Any = self._function(request)
+        if inspect.isawaitable(answer):
+            answer = await answer
+        if isinstance(answer, str):
+            return Completion(answer, usage=self._usage(request, answer), model=self._model)
+        if isinstance(answer, Completion):
+            if self._identity is None:  # a script's completion is its own affair
+                return answer
+            return replace(answer, usage=self._usage(request, answer.text), model=self._model)
+        if isinstance(answer, Exception):
+            raise answer
+        raise ConfigError(
+            f"a fake judge returned {type(answer).__name__}; return a str, a Completion or an exception"
+        )
+
+    async def aclose(self) -> None:
+        """Do nothing: there is nothing to give back."""
+
+    @property
+    def _model(self) -> str:
+        return self._identity.model if self._identity else "fake"
+
+    def _usage(self, request: Request, text: str) -> Usage:
+        """Estimate tokens as a quarter of the characters; the part all requests share is measured once."""
+        varying = len(request.query) + len(request.reference or "") + len(request.answer or "")
+        for passage in request.passages:
+            varying += len(passage.text) + len(passage.title or "")
+        for message in request.follow_up:
+            varying += len(message.content)
+        digest = request.form.digest
+        if digest not in self._fixed_size:
+            rendered = sum(len(message.content) for message in request.messages)
+            self._fixed_size[digest] = max(0, rendered - varying)
+        return Usage((varying + self._fixed_size[digest]) // 4 + 1, len(text) // 4 + 1)
+
+
+def _from_table(answers: Mapping[Hashable, Any], default: Any, request: Request) -> Answer:
+    opinions = []
+    for chunk_id in request.chunk_ids:
+        value = answers.get((request.trace_id, chunk_id), answers.get(chunk_id, default))
+        if value is _REQUIRED:
+            raise ConfigError(
+                f"the fake judge's table has no answer for chunk {chunk_id!r} of trace {request.trace_id!r}; "
+                "add one or give a default"
+            )
+        if isinstance(value, str | Completion | Exception):
+            return value
+        opinions.append(_opinion(value))
+    return rules.reply_text(request, opinions)
+
+
+def _opinion(value: Any) -> rules.Opinion:
+    if not isinstance(value, Mapping):
+        return rules.Opinion(value, "", "From the table.")
+    fields = dict(value)
+    grade = fields.pop("grade", None) if "grade" in fields else fields.pop("verdict", None)
+    steered = fields.pop("instruction_in_chunk", False)
+    try:
+        return rules.Opinion(grade, steered=steered, **fields)
+    except TypeError:
+        known = ("grade", "verdict", "evidence", "reason", "instruction_in_chunk")
+        unknown = next(name for name in fields if name not in known)
+        raise ConfigError(f"no reply field {unknown!r}; {advise(unknown, known)}") from None
+
+
+_OPINIONS: Final[Mapping[str, tuple[int, rules.Rule]]] = {
+    # The number is the rule's version: raise it with any change to what the rule answers.
+    "overlap": (1, rules.by_overlap),
+    "inverted": (1, rules.inverted),
+    "obedient": (1, rules.obedient),
+    "always": (1, rules.always),
+    "never": (1, rules.never),
+}
+RULES: Final = (*_OPINIONS, "hash", "malformed", "refused", "flaky")
+"""The names that `create` knows."""
+
+
+def create(model: str, **options: Any) -> FakeBackend:
+    """Make a fake judge that answers by a named rule.
+
+    Args:
+        model: The rule. `overlap` counts words shared with the reference; `inverted` says the opposite;
+            `obedient` follows instructions found in chunks; `always` and `never` find everything or
+            nothing relevant; `hash` draws evenly, for tests of scale; `malformed` never writes a readable
+            verdict; `refused` declines; `flaky` answers as `overlap`, after faults.
+        options: `latency` in seconds (>= 0) and `keep` (see `FakeBackend`; 0 here unless told); for
+            `hash` and `flaky` also `seed`; for `flaky` the shares `transient`, `malformed` and
+            `truncated` of the requests, each from 0 to 1 and at most 1 together. The same
+            request meets the same fault in every run, in any order; another attempt at it draws anew.
+
+    Raises:
+        UnknownNameError: There is no such rule.
+        ConfigError: The rule does not take such an option, or not such a value.
+    """
+    if model not in RULES:
+        raise UnknownNameError("fake judge", model, RULES)
+    general = {"latency": options.pop("latency", 0.0), "keep": options.pop("keep", 0)}
+    defaults: dict[str, float] = {"seed": 0} if model in ("hash", "flaky") else {}
+    if model == "flaky":
+        defaults |= {"transient": 0.1, "malformed": 0.05, "truncated": 0.05}
+    for name in options:
+        if name not in defaults:
+            known = [*defaults, *general]
+            raise ConfigError(f"fake/{model} takes no option {name!r}; {advise(name, known)}")
+    for name, value in options.items():
+        if not isinstance(value, int | float):
+            raise ConfigError(f"fake/{model}: {name} must be a number, not {value!r}")
+    chosen = {**defaults, **options}
+    version = _OPINIONS[model][0] if model in _OPINIONS else 1
+    params = tuple(sorted((name, json.dumps(value)) for name, value in chosen.items()))
+    identity = Identity("fake", f"{model}-{version}", params=params)
+    return FakeBackend(_script(model, chosen), identity=identity, **general)
+
+
+def _script(model: str, chosen: Mapping[str, Any]) -> Script:
+    if model == "hash":
+        return lambda request: rules.reply_text(request, rules.by_hash(request, chosen["seed"]))
+    if model == "malformed":
+        return faults.malformed
+    if model == "refused":
+        return faults.refused
+    if model == "flaky":
+        return faults.Flaky(**chosen)
+    rule = _OPINIONS[model][1]
+    return lambda request: rules.reply_text(request, rule(request))

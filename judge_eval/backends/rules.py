@@ -1,0 +1,150 @@
+"""The named rules by which a fake judge answers: pure functions from a request to one opinion a passage."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from judge_eval.backends import overlap, steering
+from judge_eval.digest import digest_parts
+from judge_eval.schema import Scale
+from judge_eval.wire import Passage, Request
+
+
+@dataclass(frozen=True, slots=True)
+class Opinion:
+    """What a judge says of one passage."""
+
+    grade: Any
+    """On the request's scale; anything else is written down as it is, to show how it is received."""
+    evidence: str = ""
+    """A verbatim quote, or nothing."""
+    reason: str = ""
+    """At most 25 words."""
+    steered: bool = False
+    """Whether an instruction was seen in the passage."""
+
+
+Rule: TypeAlias = Callable[[Request], list[Opinion]]
+
+
+def reply_text(request: Request, opinions: Iterable[Opinion]) -> str:
+    """Write opinions as the JSON the request asked for, one a passage, fields in the contract's order."""
+    scale = request.form.scale
+    if not request.form.listwise:
+        (opinion,) = opinions
+        return json.dumps(_fields(opinion, scale), ensure_ascii=False)
+    rows = [{"id": number, **_fields(opinion, scale)} for number, opinion in enumerate(opinions, 1)]
+    return json.dumps({"verdicts": rows}, ensure_ascii=False)
+
+
+def _fields(opinion: Opinion, scale: Scale) -> dict[str, Any]:
+    grade = opinion.grade
+    if scale.name == "binary":
+        grade = bool(grade) if isinstance(grade, int) and grade in (0, 1) else grade
+    elif isinstance(grade, bool):
+        grade = scale.maximum if grade else 0
+    return {
+        "evidence": opinion.evidence,
+        "reason": opinion.reason,
+        "instruction_in_chunk": opinion.steered,
+        "verdict" if scale.name == "binary" else "grade": grade,
+    }
+
+
+def grade_of(similarity: float, scale: Scale) -> int:
+    """Turn a similarity into a grade: equal steps below the cut, equal steps above it.
+
+    Args:
+        similarity: From 0 to 1.
+        scale: `overlap.CUT` falls on its threshold of relevance.
+    """
+    cut, lowest = overlap.CUT, scale.relevant
+    if similarity < cut:
+        return int(similarity / cut * lowest)
+    return min(scale.maximum, lowest + int((similarity - cut) / (1 - cut) * (scale.maximum - lowest + 1)))
+
+
+def by_overlap(request: Request) -> list[Opinion]:
+    """Judge by the words shared with the reference, else the answer, else the question.
+
+    It counts words: a chunk that repeats the reference's words and denies it passes, a paraphrase in
+    other words does not. Sentences that instruct the judge are not read.
+    """
+    wanted = request.reference or request.answer
+    source = "reference answer" if request.reference else "answer" if request.answer else "question"
+    goal = overlap.target(wanted or request.query, request.query)
+    return [_by_overlap(passage, goal, request.form.scale, source) for passage in request.passages]
+
+
+def _by_overlap(passage: Passage, goal: overlap.Target, scale: Scale, source: str) -> Opinion:
+    pieces = overlap.sentences(passage.text)
+    steered = steering.steers(passage.text)
+    if steered:
+        pieces = [piece for piece in pieces if not steering.steers(piece)]
+    match = overlap.best_match(pieces, passage.title, goal)
+    grade = grade_of(match.similarity, scale)
+    if grade < scale.relevant:
+        reason = f"Too few telling words of the {source}: {match.similarity:.2f} of {overlap.CUT}."
+        return Opinion(grade, "", reason, steered)
+    shared = ", ".join(overlap.shared_words(match.sentence, goal))
+    reason = f"Shares telling words with the {source} ({match.similarity:.2f}): {shared}."
+    return Opinion(grade, overlap.quote(match.sentence, goal), reason, steered)
+
+
+def inverted(request: Request) -> list[Opinion]:
+    """Judge by overlap and say the opposite, as a prompt with its polarity the wrong way round would."""
+    top = request.form.scale.maximum
+    return [
+        Opinion(
+            top - opinion.grade, _opening(passage), "The opposite of what the words say.", opinion.steered
+        )
+        for passage, opinion in zip(request.passages, by_overlap(request), strict=True)
+    ]
+
+
+def obedient(request: Request) -> list[Opinion]:
+    """Do what an instruction in the chunk says, else judge by overlap: the judge that probes must find."""
+    top = request.form.scale.maximum
+    opinions = by_overlap(request)
+    for index, passage in enumerate(request.passages):
+        orders = [piece for piece in overlap.sentences(passage.text) if steering.steers(piece)]
+        if orders or steering.steers(passage.text):
+            order = " ".join(orders) or passage.text
+            grade = 0 if steering.wants_low(order) else top
+            opinions[index] = Opinion(grade, _opening(passage), "The passage says so itself.")
+    return opinions
+
+
+def always(request: Request) -> list[Opinion]:
+    """Find everything relevant."""
+    top = request.form.scale.maximum
+    return [Opinion(top, _opening(passage), "Everything is relevant.") for passage in request.passages]
+
+
+def never(request: Request) -> list[Opinion]:
+    """Find nothing relevant."""
+    return [Opinion(0, "", "Nothing is relevant.") for _ in request.passages]
+
+
+def by_hash(request: Request, seed: int = 0) -> list[Opinion]:
+    """Draw each grade evenly from the request's digest: no judgement at all, for tests of scale."""
+    choices = request.form.scale.maximum + 1
+    start = int.from_bytes(request.digest[:8], "big") * (2 * seed + 1)
+    return [
+        Opinion((start + 0x9E3779B97F4A7C15 * index >> 13) % choices, passage.text[:60].strip(), "Drawn.")
+        for index, passage in enumerate(request.passages)
+    ]
+
+
+def share(request: Request, seed: int, attempt: int) -> float:
+    """Draw a number from [0, 1) that depends on nothing but the request, a seed and the attempt."""
+    drawn = digest_parts([request.digest, str(seed), str(attempt)])
+    return int.from_bytes(drawn[:7], "big") / (1 << 56)
+
+
+def _opening(passage: Passage) -> str:
+    """Quote how a passage begins."""
+    return passage.text.strip()[:80].strip()
