@@ -70,9 +70,9 @@ def _ideal(reaching: NDArray[Any], k: int | None, gain: Gain) -> Floats:
     for start in range(0, len(values), step):
         counts = reaching[:, start : start + step]
         gains = (counts[0] > ranks).astype(np.float64)
-        for level in range(2, len(reaching) + 1):
-            more = 2.0 ** (level - 1) if gain == "exp" else 1.0
-            gains += (counts[level - 1] > ranks) * more
+        for level, count in enumerate(counts[1:], 1):
+            reached = count > ranks
+            gains += reached * 2.0**level if gain == "exp" else reached
         values[start : start + step] = _discounted(gains)
     return values
 

@@ -76,7 +76,7 @@ def count_at_least(
         Shape (levels, rows), in the narrowest unsigned type that holds the longest row.
     """
     n = len(offsets) - 1
-    lengths = np.diff(offsets)
+    lengths = offsets[1:] - offsets[:-1]
     dtype = np.min_scalar_type(int(lengths.max()) if n else 0)
     counts: NDArray[Any] = np.zeros((len(levels), n), dtype=dtype)
     start = 0

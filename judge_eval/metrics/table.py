@@ -180,12 +180,12 @@ class GradeTable:
     @cached_property
     def lengths(self) -> Ints:
         """How many chunks each row holds."""
-        return np.diff(self.offsets)
+        return self.offsets[1:] - self.offsets[:-1]
 
     @cached_property
     def longest(self) -> int:
         """The length of the longest row, 0 where there is none."""
-        return int(self.lengths.max()) if len(self) else 0
+        return int(np.maximum.reduce(self.lengths, initial=0))
 
     @property
     def missing(self) -> Ints:
