@@ -1,4 +1,4 @@
-"""Speed and memory of the ranking metrics, each beside its bound and its peer: `python -m benchmarks.metrics_speed`."""
+"""Speed and memory of the ranking metrics, beside bounds and peers: `python -m benchmarks.metrics_speed`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PEER_NAMES = {"map_cut.10", "recip_rank", "ndcg_cut.10", "P.10"}
 
 
 def make_table(queries: int, seed: int = 7) -> GradeTable:
-    """Make rows of 10 to 100 grades 0..3, slice by slice so that making them stays within the memory bound."""
+    """Make rows of 10 to 100 grades 0..3, slice by slice so that this stays within the memory bound too."""
     rng = np.random.default_rng(seed)
     offsets = np.zeros(queries + 1, dtype=np.int64)
     np.cumsum(rng.integers(10, 101, queries), out=offsets[1:])
@@ -101,7 +101,8 @@ def main() -> None:
     peer = _in_process("--part", "peer", "--queries", str(min(given.queries, 20_000)))
     print(f"{given.queries:,} queries, {many['chunks']:,} chunks, {', '.join(NAMES)} together")
     print(f"  chunks per second   {many['chunks_per_s']:.3g}   (bound: at least 2e8)")
-    print(f"  over pytrec_eval    {many['chunks_per_s'] / peer['peer_chunks_per_s']:.0f} x   (bound: at least 50 x)")
+    ratio = many["chunks_per_s"] / peer["peer_chunks_per_s"]
+    print(f"  over pytrec_eval    {ratio:.0f} x   (bound: at least 50 x)")
     print(f"  peak memory         {many['peak_mb']:.0f} MB   (bound: under 350 MB)")
     print(f"  one 10-chunk trace  {one['trace_us']:.0f} us   (bound: under 120 us)")
 

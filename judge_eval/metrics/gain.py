@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from judge_eval.metrics.ragged import count_at_least
+from judge_eval.metrics.blocks import BLOCK_CELLS
+from judge_eval.metrics.columns import add_down
 from judge_eval.metrics.ranking import divide
 from judge_eval.metrics.table import Floats, Grades, GradeTable
 
 Gain: TypeAlias = Literal["linear", "exp"]
 
 
-def _gain(grade: float, gain: Gain) -> float:
-    return 2.0**grade - 1 if gain == "exp" else grade
-
-
 def _discounted(gains: Floats) -> Floats:
     """Sum gains of shape (ranks, rows) over log2(rank + 1), rank by rank, so that equal lists sum equally."""
-    total = np.zeros(gains.shape[1])
-    gains /= np.log2(np.arange(2, len(gains) + 2))[:, None]
-    for row in gains:
-        total += row
-    return total
+    gains /= _discounts(len(gains))
+    return add_down(gains)
+
+
+@lru_cache(maxsize=16)
+def _discounts(width: int) -> Floats:
+    discounts: Floats = np.log2(np.arange(2.0, width + 2))[:, None]
+    return discounts
 
 
 def _dcg_of(grid: Grades, gain: Gain) -> Floats:
@@ -53,19 +53,28 @@ def dcg(table: GradeTable, k: int | None = None, *, gain: Gain = "linear") -> Fl
     return values
 
 
-def _ideal_of(reaching: list[NDArray[Any]], levels: list[int], k: int | None, gain: Gain) -> Floats:
-    """DCG of the sorted grades, unsorted: rank i holds the highest level that at least i chunks reach."""
-    n = len(reaching[0]) if reaching else 0
-    width = int(reaching[0].max()) if n else 0
+def _ideal(reaching: NDArray[Any], k: int | None, gain: Gain) -> Floats:
+    """DCG of the sorted grades without a sort: rank i holds the highest level that at least i chunks reach.
+
+    Args:
+        reaching: Shape (levels, rows): how many chunks have at least grade 1, 2, ...
+        k: The cutoff.
+        gain: What a grade gains.
+    """
+    values = np.zeros(reaching.shape[1])
+    width = int(reaching[0].max()) if len(values) else 0
     if k is not None:
         width = min(k, width)
-    ranks = np.arange(width, dtype=np.min_scalar_type(width))[:, None]
-    gains = np.zeros((width, n))
-    before = 0.0
-    for level, count in zip(levels, reaching, strict=True):
-        gains += (count > ranks) * (_gain(level, gain) - before)
-        before = _gain(level, gain)
-    return _discounted(gains)
+    ranks = np.arange(width, dtype=reaching.dtype)[:, None]
+    step = max(1, BLOCK_CELLS // max(1, width))
+    for start in range(0, len(values), step):
+        counts = reaching[:, start : start + step]
+        gains = (counts[0] > ranks).astype(np.float64)
+        for level, count in enumerate(counts[1:], 1):
+            reached = count > ranks
+            gains += reached * 2.0**level if gain == "exp" else reached
+        values[start : start + step] = _discounted(gains)
+    return values
 
 
 def ndcg(
@@ -91,21 +100,8 @@ def ndcg(
     Raises:
         MetricError: `ideal="judged"` and the pool's grades are unknown.
     """
-    count: Callable[[int], NDArray[Any]]
     if ideal == "judged":
-        top = int(table.pool.max()) if table.pool is not None and len(table.pool) else 1
-        count = table.pool_at_least
-        table.pool_at_least(1)
+        best = _ideal(table.pool_at_least_each(), k, gain)
     else:
-        top = int(table.grades.max()) if len(table.grades) else 1
-
-        def count(level: int) -> NDArray[Any]:
-            return count_at_least(table.grades, table.offsets, level)
-
-    levels = list(range(1, max(top, 1) + 1))
-    reaching = [count(level) for level in levels]
-    values = np.zeros(len(table))
-    for rows, grid in table.blocks(k):
-        best = _ideal_of([counts[rows] for counts in reaching], levels, k, gain)
-        values[rows] = np.minimum(divide(_dcg_of(grid, gain), best), 1.0)
-    return values
+        best = _ideal(table.at_least_each(), k, gain)
+    return np.minimum(divide(dcg(table, k, gain=gain), best), 1.0)

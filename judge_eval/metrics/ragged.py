@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from judge_eval.errors import MetricError
 
-SLICE = 1 << 20
+SLICE = 1 << 18
 
 
 def split(lengths: Sequence[int]) -> NDArray[np.int64]:
@@ -40,7 +40,10 @@ def pack(
     Raises:
         MetricError: A grade is not a whole number from `low` to 127; the message names trace and rank.
     """
-    values = np.array(flat, dtype=None if flat else np.int8)
+    try:
+        values = np.array(flat, dtype=None if flat else np.int8)
+    except ValueError:
+        values = np.empty(0, dtype=object)
     if values.dtype.kind in "iub" and values.ndim == 1:
         if not flat or (int(values.min()) >= low and int(values.max()) <= 127):
             return values.astype(np.int8)
@@ -56,6 +59,8 @@ def pack(
         if not (isinstance(grade, int | np.integer | np.bool_) and low <= grade <= 127):
             break
         rank += 1
+    else:
+        return np.array([int(grade) for grade in flat], dtype=np.int8)
     name = row if ids is None else ids[row]
     raise MetricError(
         f"trace {name}, rank {rank + 1}: {grade!r} is not a grade; grades are whole numbers 0..127"
@@ -63,27 +68,30 @@ def pack(
 
 
 def count_at_least(
-    values: NDArray[np.int8], offsets: NDArray[np.int64], grade: int
+    values: NDArray[np.int8], offsets: NDArray[np.int64], levels: Sequence[int]
 ) -> NDArray[np.unsignedinteger[Any]]:
-    """Count the values of each row that reach a grade.
+    """Count the values of each row that reach each level.
 
     Returns:
-        One count a row, in the narrowest unsigned type that holds the longest row.
+        Shape (levels, rows), in the narrowest unsigned type that holds the longest row.
     """
     n = len(offsets) - 1
-    lengths = np.diff(offsets)
+    lengths = offsets[1:] - offsets[:-1]
     dtype = np.min_scalar_type(int(lengths.max()) if n else 0)
-    counts: NDArray[Any] = np.zeros(n, dtype=dtype)
+    counts: NDArray[Any] = np.zeros((len(levels), n), dtype=dtype)
     start = 0
     while start < n:
-        # Slices of about a megabyte keep the comparison's result out of main memory.
-        stop = max(start + 1, int(np.searchsorted(offsets, offsets[start] + SLICE, side="right")) - 1)
+        # Slices keep the comparison's result in the processor's cache.
+        stop = n
+        if len(values) > SLICE:
+            stop = max(start + 1, int(np.searchsorted(offsets, offsets[start] + SLICE, side="right")) - 1)
+        part, starts = values[offsets[start] : offsets[stop]], offsets[start:stop] - offsets[start]
         # reduceat gives an empty row the next row's first value, so empty rows are left out of it.
-        filled = np.flatnonzero(lengths[start:stop]) + start
-        if len(filled):
-            reached = values[offsets[start] : offsets[stop]] >= grade
-            starts = offsets[filled] - offsets[start]
-            counts[filled] = np.add.reduceat(reached.view(np.uint8), starts, dtype=dtype)
+        filled = lengths[start:stop] > 0
+        starts = starts[filled]
+        if len(starts):
+            for level, row in zip(levels, counts[:, start:stop], strict=True):
+                row[filled] = np.add.reduceat((part >= level).view(np.uint8), starts, dtype=dtype)
         start = stop
     return counts
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
+from judge_eval.metrics.columns import add_down, run_down
 from judge_eval.metrics.table import Floats, GradeTable, Ints
 
 EXACT_RANKS = 36
 """Down to this rank precisions are added as whole multiples of 1 / COMMON, which float64 holds exactly."""
 COMMON = math.lcm(*range(1, EXACT_RANKS + 1))
+MULTIPLES = np.array([[COMMON // rank] for rank in range(1, EXACT_RANKS + 1)], dtype=np.float64)
 
 
 def count_relevant(table: GradeTable, k: int | None, rel: int | None = None) -> Floats:
@@ -19,7 +22,7 @@ def count_relevant(table: GradeTable, k: int | None, rel: int | None = None) -> 
     least = table.relevant if rel is None else rel
     hits = np.zeros(len(table))
     for rows, grid in table.blocks(k):
-        hits[rows] = (grid >= least).sum(axis=0)
+        hits[rows] = np.add.reduce(grid >= least, axis=0, dtype=np.int64)
     return hits
 
 
@@ -28,21 +31,20 @@ def mean_precision(table: GradeTable, k: int | None, by: Floats | Ints, rel: int
     least = table.relevant if rel is None else rel
     values = np.zeros(len(table))
     for rows, grid in table.blocks(k):
-        n = grid.shape[1]
-        hits, term, head, tail = np.zeros(n), np.empty(n), np.zeros(n), np.zeros(n)
-        for rank, relevant in enumerate(grid >= least, 1):
-            hits += relevant
-            np.multiply(hits, relevant, out=term)
-            if rank <= EXACT_RANKS:
-                term *= COMMON // rank
-                head += term
-            else:
-                term /= rank
-                tail += term
+        relevant = grid >= least
+        terms = relevant.astype(np.float64)
+        run_down(terms)
+        terms *= relevant
+        head = terms[:EXACT_RANKS]
+        head *= MULTIPLES[: len(head)]
         # One division of two whole numbers is rounded once; further ranks need a second rounding.
-        block = divide(head, np.multiply(by[rows], COMMON, dtype=np.float64))
+        whole = add_down(head)
+        block = divide(whole, np.multiply(by[rows], COMMON, dtype=np.float64))
         if len(grid) > EXACT_RANKS:
-            block = np.where(tail > 0, divide(head / COMMON + tail, by[rows]), block)
+            tail = terms[EXACT_RANKS:]
+            tail /= np.arange(EXACT_RANKS + 1, len(grid) + 1)[:, None]
+            rest = add_down(tail)
+            block = np.where(rest > 0, divide(whole / COMMON + rest, by[rows]), block)
         values[rows] = block
     return values
 
@@ -52,9 +54,10 @@ def depth(table: GradeTable, k: int | None) -> Ints:
     return table.lengths if k is None else np.minimum(table.lengths, k)
 
 
-def divide(values: Floats, by: Floats | Ints) -> Floats:
+def divide(values: Floats, by: NDArray[Any]) -> Floats:
     """Divide, with 0 where the divisor is 0."""
-    return np.divide(values, by, out=np.zeros(len(values)), where=np.asarray(by) > 0)
+    quotients: Floats = np.divide(values, by, out=np.zeros(len(values)), where=by > 0)
+    return quotients
 
 
 def _totals(table: GradeTable, rel: int | None, hits: Floats) -> Ints:
@@ -121,11 +124,8 @@ def reciprocal_rank(table: GradeTable, k: int | None = None, *, rel: int | None 
     least = table.relevant if rel is None else rel
     values = np.zeros(len(table))
     for rows, grid in table.blocks(k):
-        found = np.zeros(grid.shape[1])
-        # From the last rank up, so that the first relevant one is written last.
-        for rank in range(len(grid), 0, -1):
-            np.copyto(found, 1 / rank, where=grid[rank - 1] >= least)
-        values[rows] = found
+        shares = (grid >= least) * (1 / np.arange(1, len(grid) + 1))[:, None]
+        values[rows] = shares.max(axis=0, initial=0)
     return values
 
 

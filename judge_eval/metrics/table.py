@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from judge_eval.errors import MetricError
+from judge_eval.metrics.blocks import Rows, cut_blocks
 from judge_eval.metrics.order import trec_order
 from judge_eval.metrics.ragged import check_layout, count_at_least, pack, read_only, split
 
 Grades: TypeAlias = NDArray[np.int8]
 Ints: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
-Rows: TypeAlias = slice | Ints
-"""Which rows of the table a block holds."""
 
 UNJUDGED = -1
 """In the pool, but nobody graded it (trec_eval's negative grade)."""
@@ -27,16 +26,15 @@ OUTSIDE = -2
 """Retrieved, but not in the pool at all."""
 MISSING = -3
 """The judge failed here: no grade, and never a 0."""
-ABSENT = -128
-"""Padding in a block: the list is shorter than this rank."""
 
-BLOCK_CELLS = 1 << 16
 KEPT_CELLS = 1 << 24
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GradeTable:
     """Graded lists of different lengths, one row a query, best rank first; immutable.
+
+    The arrays are not copied: whoever hands them over leaves them as they are.
 
     Args:
         grades: int8, all rows one after the other; 0..127 or a mark (`UNJUDGED`, `OUTSIDE`, `MISSING`).
@@ -63,7 +61,7 @@ class GradeTable:
     has_missing: bool = field(init=False)
     """Whether any verdict failed."""
     top_grade: int = field(init=False)
-    """The highest grade of the scale: `maximum`, or what was present."""
+    """The highest grade of the scale: `maximum`, or the highest seen (at least `relevant`)."""
     _kept: dict[int | None, list[tuple[Rows, Grades]]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -88,6 +86,8 @@ class GradeTable:
                 raise MetricError(f"pool has {len(self.pool_offsets) - 1} rows, the table {len(self)}")
             if len(pool) and (pool.min() < 0 or (self.maximum is not None and pool.max() > self.maximum)):
                 raise MetricError(f"the pool's grades must lie between 0 and {self.maximum or 127}")
+            if self.maximum is None and len(pool):
+                keep(self, "top_grade", max(self.top_grade, int(pool.max())))
             keep(self, "pool", read_only(pool))
             keep(self, "pool_offsets", read_only(self.pool_offsets))
         for name, values in (("totals", self.totals), ("ids", self.ids)):
@@ -180,12 +180,12 @@ class GradeTable:
     @cached_property
     def lengths(self) -> Ints:
         """How many chunks each row holds."""
-        return np.diff(self.offsets)
+        return self.offsets[1:] - self.offsets[:-1]
 
     @cached_property
     def longest(self) -> int:
         """The length of the longest row, 0 where there is none."""
-        return int(self.lengths.max()) if len(self) else 0
+        return int(np.maximum.reduce(self.lengths, initial=0))
 
     @property
     def missing(self) -> Ints:
@@ -203,7 +203,7 @@ class GradeTable:
     def filled(self, grade: int) -> GradeTable:
         """Return a copy in which every failed verdict is this grade."""
         grades = np.where(self.grades == MISSING, np.int8(grade), self.grades)
-        return replace(self, grades=grades, maximum=self.top_grade)
+        return replace(self, grades=grades)
 
     def name(self, row: int) -> str:
         """Return the row's id, or its number where it has none."""
@@ -222,40 +222,19 @@ class GradeTable:
             blocks hold each row once. Rows of very different lengths are sorted by length first, so that
             one long list does not widen all others.
         """
-        if k in self._kept:
-            yield from self._kept[k]
+        kept = self._kept.get(k)
+        if kept is not None:
+            yield from kept
             return
         width = self.longest if k is None else min(k, self.longest)
-        keep: list[tuple[Rows, Grades]] | None = [] if width * len(self) <= KEPT_CELLS else None
-        clipped = self.lengths if k is None else np.minimum(self.lengths, k)
-        order = None
-        if width * len(self) > max(BLOCK_CELLS, 2 * int(clipped.sum())):
-            order = np.argsort(-clipped, kind="stable")
-        start = 0
-        while start < len(self):
-            if order is not None:
-                width = int(clipped[order[start]])
-            stop = min(len(self), start + max(1, BLOCK_CELLS // max(1, width)))
-            rows: Rows = slice(start, stop) if order is None else order[start:stop]
-            block = (rows, self._grid(rows, width))
-            if keep is not None:
-                keep.append(block)
-            yield block
-            start = stop
-        if keep is not None:
-            # The metrics of a run share a cutoff or two, so the last one is worth a byte a cell.
-            self._kept.clear()
-            self._kept[k] = keep
-
-    def _grid(self, rows: Rows, width: int) -> Grades:
-        starts, lengths = self.offsets[:-1][rows], self.lengths[rows]
-        if not width:
-            return np.empty((0, len(starts)), dtype=np.int8)
-        ranks = np.arange(width)[:, None]
-        grid: Grades = np.take(self.grades, ranks + starts, mode="clip")
-        if lengths.min() < width:
-            grid[ranks >= lengths] = ABSENT
-        return grid
+        if width * len(self) > KEPT_CELLS:
+            yield from cut_blocks(self.grades, self.offsets, self.lengths, width)
+            return
+        # The metrics of a run share a cutoff or two, so the last one is worth a byte a cell.
+        blocks = list(cut_blocks(self.grades, self.offsets, self.lengths, width))
+        self._kept.clear()
+        self._kept[k] = blocks
+        yield from blocks
 
     def totals_at(self, relevant: int) -> Ints:
         """Count the relevant chunks of each row's whole pool.
@@ -267,7 +246,8 @@ class GradeTable:
             MetricError: They are unknown for some row, or known for another threshold only.
         """
         if self.pool is not None and self.pool_offsets is not None:
-            return count_at_least(self.pool, self.pool_offsets, relevant).astype(np.int64)
+            counts: Ints = count_at_least(self.pool, self.pool_offsets, [relevant])[0].astype(np.int64)
+            return counts
         unknown = np.arange(len(self)) if self.totals is None else np.flatnonzero(self.totals < 0)
         if len(unknown):
             raise MetricError(
@@ -275,27 +255,33 @@ class GradeTable:
                 "labels of the whole pool, or qrels (the retrieved chunks are not the pool)"
             )
         assert self.totals is not None
-        if relevant != self.relevant and self.top_grade > 1:
+        if relevant != self.relevant:
             raise MetricError(
                 f"the totals count grades >= {self.relevant}, not >= {relevant}; give the pool's grades or "
                 "drop rel="
             )
         return self.totals
 
-    def pool_at_least(self, grade: int) -> NDArray[Any]:
-        """Count the chunks of each row's pool with at least this grade (>= 1).
+    def at_least_each(self) -> NDArray[Any]:
+        """Count the retrieved chunks with at least grade 1, 2, ...: shape (highest grade present, rows)."""
+        highest = max(1, int(self.grades.max())) if len(self.grades) else 1
+        return count_at_least(self.grades, self.offsets, range(1, highest + 1))
+
+    def pool_at_least_each(self) -> NDArray[Any]:
+        """Count the chunks of the pool with at least grade 1, 2, ...: shape (highest grade present, rows).
 
         Raises:
             MetricError: The pool's grades are unknown (on a binary scale the totals tell them).
         """
         if self.pool is not None and self.pool_offsets is not None:
-            return count_at_least(self.pool, self.pool_offsets, grade)
-        if self.top_grade > 1:
+            highest = max(1, int(self.pool.max())) if len(self.pool) else 1
+            return count_at_least(self.pool, self.pool_offsets, range(1, highest + 1))
+        if self.maximum != 1:
             raise MetricError(
-                "the grades of the whole pool are unknown; give pool= or qrels (a total is not enough "
-                "on a graded scale)"
+                "the grades of the whole pool are unknown; give pool= or qrels (a total is enough on a "
+                "binary scale only, maximum=1)"
             )
-        return self.totals_at(1)
+        return self.totals_at(1)[None, :]
 
     def pool_judged(self) -> Ints:
         """Count the judged chunks, of any grade, of each row's pool.
