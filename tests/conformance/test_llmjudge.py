@@ -118,7 +118,7 @@ def test_published_table(labels: Labels, official: dict[str, tuple[str, str]]) -
 
 
 def test_intervals_by_query_are_wider_than_by_pair(labels: Labels) -> None:
-    """Resampled by query, kappa's interval is several times as wide as one that takes pairs for independent."""
+    """Resampled by query, kappa's interval is several times as wide as resampled by pair."""
     grades = labels.judges["willia-umbrela1"]
     by_query = agreement_figures(grades, labels.human, labels.queries)
     pairs = [str(k) for k in range(labels.human.size)]

@@ -135,7 +135,7 @@ def test_undefined_replicates_are_counted() -> None:
 
 @pytest.mark.parametrize("method", ["t", "bca", "percentile"])
 def test_degenerate_means(method: str) -> None:
-    """No trace has no mean; one trace, or one cluster, has no interval; equal values have one without width."""
+    """No trace has no mean; one trace, or one cluster, has no interval; equal values, one without width."""
     assert mean_interval([], method=method) == Estimate(None, None, 0)
     assert mean_interval([0.5], method=method) == Estimate(0.5, None, 1)
     assert mean_interval([0.5, 1.0], clusters=["a", "a"], method=method).interval is None

@@ -183,7 +183,7 @@ def test_holm_equals_statsmodels(seed: int) -> None:
 
 def test_tukey_equals_an_enumeration() -> None:
     """On a small table the drawn p values approach those of all ways to shuffle each trace's values."""
-    table = np.random.default_rng(8).random((4, 3)) + [0.0, 0.1, 0.5]
+    table = np.random.default_rng(8).random((4, 3)) + np.array([0.0, 0.1, 0.5])
     shuffles = list(itertools.permutations(range(3)))
     ranges = [
         np.ptp(np.mean([row[list(order)] for row, order in zip(table, orders, strict=True)], axis=0))
@@ -200,7 +200,7 @@ def test_tukey_equals_an_enumeration() -> None:
 def test_tukey_finds_the_odd_one_out() -> None:
     """One better system among equals is told from each of them, and they are not told apart."""
     rng = np.random.default_rng(9)
-    table = rng.normal(0, 0.1, (40, 4)) + [0, 0, 0, 0.3]
+    table = rng.normal(0, 0.1, (40, 4)) + np.array([0, 0, 0, 0.3])
     for each in tukey_hsd(table, permutations=999):
         assert (each.p < 0.01) == (each.second == 3)
 
