@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from judge_eval.stats._arrays import Floats, check_level, group_codes, group_sums, numbers, pair
-from judge_eval.stats.distributions import normal_ppf
+from judge_eval.stats.distributions import normal_ppf, t_ppf
 from judge_eval.stats.estimate import Interval
 from judge_eval.stats.sampling import Sample
 
@@ -114,6 +114,8 @@ def ppi_mean(
         judge_only=float(everything.mean()),
         labels_only=float(y.mean()),
         alone=float(y.var()) / y.size,
+        quantile=normal_ppf((1 + level) / 2),
+        method="PPI++ normal",
         level=level,
     )
 
@@ -126,7 +128,9 @@ def ppi_mean_sampled(
     The estimate is power * mean(P of all traces) + the mean of Y - power * P over the labelled, weighted by
     the inverse of their chances (Hajek). Its variance is that of the mean of each trace's influence (the
     augmented inverse-probability-weighted estimator; Robins, Rotnitzky and Zhao 1994), which is a little
-    too large where the choice was stratified. The power makes it smallest, within [0, 1].
+    too large where the choice was stratified. The power makes it smallest, within [0, 1]. Unequal weights
+    leave less than n labels to see the variance by: with Kish's effective number m = (sum w)^2 / sum w^2 the
+    variance is multiplied by m / (m - 1), and the interval is that of t with m - 1 degrees of freedom.
 
     Args:
         labels: The metric under human labels of the chosen traces, in the order of `sample.chosen`.
@@ -157,15 +161,19 @@ def ppi_mean_sampled(
     spread = float(judge @ judge)
     power = min(1.0, max(0.0, -float(human @ judge) / spread)) if spread > 0 else 0.0
     influence = human + power * judge
+    effective = p.size**2 / float(w @ w)
+    correction = effective / (effective - 1)
     return _corrected(
         value=centre + power * (float(p.mean()) - judged_there),
-        variance=float(influence @ influence) / p.size**2,
+        variance=correction * float(influence @ influence) / p.size**2,
         power=power,
         labels=y,
         n_unlabelled=p.size - y.size,
         judge_only=float(p.mean()),
         labels_only=centre,
-        alone=float(human @ human) / p.size**2,
+        alone=correction * float(human @ human) / p.size**2,
+        quantile=t_ppf((1 + level) / 2, effective - 1),
+        method="PPI++ weighted t",
         level=level,
     )
 
@@ -246,14 +254,16 @@ def _corrected(
     judge_only: float,
     labels_only: float,
     alone: float,
+    quantile: float,
+    method: str,
     level: float,
 ) -> CorrectedMean:
     error = math.sqrt(variance)
-    half = normal_ppf((1 + level) / 2) * error
+    half = quantile * error
     few = f"only {labels.size} labelled traces: below {FEW_LABELS} the interval may be too short"
     return CorrectedMean(
         value=value,
-        interval=Interval(value - half, value + half, level, "PPI++ normal"),
+        interval=Interval(value - half, value + half, level, method),
         standard_error=error,
         power=power,
         n_labelled=labels.size,

@@ -84,13 +84,13 @@ def stratified_sample(
 
 
 def _allocate(available: Ints, size: int, allocation: str) -> Ints:
-    """Share the sample out, one trace at a time, to the stratum that is furthest below its due."""
+    """Share the sample out, one trace at a time, to the stratum furthest below its due (Sainte-Lague)."""
     due = available.astype(np.float64) if allocation == "proportional" else np.ones(available.size)
     take = np.zeros(available.size, dtype=np.int64)
     least = np.minimum(available, 2)
     for _ in range(size):
         # What is owed to each comes before any share, and one to each before two.
         owed = np.where(take < least, take, np.inf)
-        shares = np.where(take < available, (take + 1) / due, np.inf)
+        shares = np.where(take < available, (take + 0.5) / due, np.inf)
         take[int(np.argmin(owed if np.isfinite(owed).any() else shares))] += 1
     return take

@@ -1,0 +1,234 @@
+import warnings
+
+import krippendorff
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import cohen_kappa_score, precision_recall_fscore_support, roc_auc_score
+
+from judge_eval.stats import (
+    agreement_figures,
+    alpha_interval,
+    auc,
+    cohen_kappa,
+    confusion_matrix,
+    detection,
+    gwet_ac1,
+    krippendorff_alpha,
+)
+
+PAIRS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=40)
+
+# Krippendorff's own example with 4 observers, 12 units, missing ratings (2011, "Computing Krippendorff's
+# alpha-reliability"): nominal .743, ordinal .815, interval .849.
+EXAMPLE = [
+    [1, 2, 3, 3, 2, 1, 4, 1, 2, None, None, None],
+    [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, None, 3],
+    [None, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, None],
+    [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, None],
+]
+
+
+@settings(max_examples=300, deadline=None)
+@given(PAIRS, st.sampled_from([None, "linear", "quadratic"]))
+def test_kappa_equals_scikit_learn(pairs: list[tuple[int, int]], weights: str | None) -> None:
+    """Kappa and weighted kappa are scikit-learn's to 1e-12; where that is undefined it is None."""
+    a, b = zip(*pairs, strict=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        oracle = cohen_kappa_score(a, b, weights=weights)
+        whole = cohen_kappa_score(a, b, weights=weights, labels=[0, 1, 2, 3])
+    ours = cohen_kappa(a, b, weights)
+    assert ours == (None if np.isnan(oracle) else pytest.approx(oracle, abs=1e-12))
+    scaled = cohen_kappa(a, b, weights, categories=[0, 1, 2, 3])
+    assert scaled == (None if np.isnan(whole) else pytest.approx(whole, abs=1e-12))
+
+
+def test_kappa_where_it_is_undefined() -> None:
+    """One and the same grade throughout leaves kappa 0/0: None. A constant judge that differs has kappa 0."""
+    assert cohen_kappa([1, 1, 1], [1, 1, 1]) is None
+    assert cohen_kappa([1, 1, 1], [1, 1, 1], categories=[0, 1]) is None
+    assert cohen_kappa([1, 1, 1], [0, 0, 0]) == 0
+    assert cohen_kappa([1, 1, 1, 1], [0, 1, 0, 1]) == 0
+
+
+def test_missing_grades_are_refused() -> None:
+    """A missing grade, one off the scale, no pair, unequal lengths: each is refused with its place."""
+    with pytest.raises(ValueError, match=r"a\[1\] is missing"):
+        cohen_kappa([1, None], [1, 0])
+    with pytest.raises(ValueError, match=r"b\[1\]: 7 is none of the categories"):
+        cohen_kappa([1, 3], [1, 7], categories=[0, 1, 2, 3])
+    with pytest.raises(ValueError, match="no pair"):
+        cohen_kappa([], [])
+    with pytest.raises(ValueError, match="must be paired"):
+        gwet_ac1([1], [1, 0])
+    with pytest.raises(ValueError, match="weights"):
+        cohen_kappa([1], [0], "cubic")  # type: ignore[arg-type]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.lists(st.sampled_from([0, 1, 2, 5, None]), min_size=6, max_size=6), min_size=2, max_size=4),
+    st.sampled_from(["nominal", "ordinal", "interval"]),
+)
+def test_alpha_equals_the_krippendorff_package(ratings: list[list[int | None]], level: str) -> None:
+    """Alpha of any number of raters with missing ratings is the krippendorff package's to 1e-12."""
+    table = np.array(ratings, dtype=float)
+    ours = krippendorff_alpha(ratings, level)  # type: ignore[arg-type]
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            oracle = float(krippendorff.alpha(table, level_of_measurement=level))
+    except ValueError:  # one value, or no unit with two ratings
+        oracle = np.nan
+    assert ours == (None if np.isnan(oracle) else pytest.approx(oracle, abs=1e-12))
+
+
+def test_alpha_of_the_published_example() -> None:
+    """Krippendorff's worked example gives his figures."""
+    figures = [krippendorff_alpha(EXAMPLE, level) for level in ("nominal", "ordinal", "interval")]
+    assert [round(each, 3) for each in figures if each is not None] == [0.743, 0.815, 0.849]
+
+
+def test_alpha_where_it_is_undefined() -> None:
+    """Without variation, without a unit rated twice, without any rating there is no alpha."""
+    assert krippendorff_alpha([[1, 1], [1, 1]]) is None
+    assert krippendorff_alpha([[1, None], [None, 2]]) is None
+    assert krippendorff_alpha([[None, None], [None, None]]) is None
+    with pytest.raises(ValueError, match="shape"):
+        krippendorff_alpha([1, 2, 3])
+    with pytest.raises(ValueError, match="level"):
+        krippendorff_alpha([[1, 2], [1, 2]], "ratio")  # type: ignore[arg-type]
+
+
+def test_ac1_of_a_worked_example() -> None:
+    """AC1 of the table 118, 5, 2, 0 is p = .944, e = 2 * .972 * .028, (p - e) / (1 - e) = .9408."""
+    a = [0] * 123 + [1] * 2
+    b = [0] * 118 + [1] * 5 + [0] * 2
+    chance = 2 * (243 / 250) * (7 / 250)
+    assert gwet_ac1(a, b) == pytest.approx((118 / 125 - chance) / (1 - chance), abs=1e-12)
+    assert round(gwet_ac1(a, b) or 0, 4) == 0.9408
+    assert (cohen_kappa(a, b) or 0) < 0  # where nearly all grades are equal kappa collapses; AC1 does not
+
+
+def test_ac1_at_its_ends() -> None:
+    """Full agreement on one grade of a known scale is 1; with no other grade known it is undefined."""
+    assert gwet_ac1([1, 1], [1, 1], categories=[0, 1]) == 1
+    assert gwet_ac1([1, 1], [1, 1]) is None
+    assert gwet_ac1([0, 1], [1, 0]) == -1
+
+
+def test_confusion_matrix_counts() -> None:
+    """Rows are the first rater's grades, columns the second's; grades that nobody gave stay in the table."""
+    found = confusion_matrix([0, 1, 1, 3], [0, 1, 0, 1], categories=[0, 1, 2, 3])
+    assert found.categories == (0, 1, 2, 3)
+    assert found.counts == ((1, 0, 0, 0), (1, 1, 0, 0), (0, 0, 0, 0), (0, 1, 0, 0))
+    assert str(found).splitlines()[0].split() == ["0", "1", "2", "3"]
+
+
+@settings(max_examples=100, deadline=None)
+@given(PAIRS, st.integers(1, 3))
+def test_detection_equals_scikit_learn(pairs: list[tuple[int, int]], threshold: int) -> None:
+    """Precision, recall and F1 at a threshold are scikit-learn's, None where that has to make one up."""
+    judge, human = (np.array(side) for side in zip(*pairs, strict=True))
+    found = detection(judge, human, threshold)
+    j, h = judge >= threshold, human >= threshold
+    p, r, f, _ = precision_recall_fscore_support(h, j, average="binary", zero_division=np.nan)
+    assert found.precision == (None if not j.any() else pytest.approx(p))
+    assert found.recall == (None if not h.any() else pytest.approx(r))
+    assert found.f1 == (None if not (h | j).any() else pytest.approx(f))
+    assert found.specificity == (None if h.all() else pytest.approx((~j & ~h).sum() / (~h).sum()))
+    assert found.bias == pytest.approx(j.mean() - h.mean())
+    assert found.n == len(pairs)
+    assert f"(n={len(pairs)})" in str(found)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.integers(-3, 3), st.booleans()), min_size=1, max_size=40))
+def test_auc_equals_scikit_learn(pairs: list[tuple[int, bool]]) -> None:
+    """AUC with ties is scikit-learn's; with one kind of label only it is None."""
+    scores, labels = zip(*pairs, strict=True)
+    expected = pytest.approx(roc_auc_score(labels, scores), abs=1e-12) if len(set(labels)) == 2 else None
+    assert auc(np.array(scores) / 7, labels) == expected
+
+
+def test_auc_needs_binary_labels() -> None:
+    """Grades are not labels."""
+    with pytest.raises(ValueError, match="only 0 and 1"):
+        auc([0.1, 0.2], [2, 0])
+
+
+def graded(seed: int = 0) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """Grades of a judge and of people on 30 traces of 6 chunks."""
+    rng = np.random.default_rng(seed)
+    human = rng.integers(0, 4, 180)
+    judge = np.where(rng.random(180) < 0.6, human, rng.integers(0, 4, 180))
+    return judge, human, [f"t{k // 6}" for k in range(180)]
+
+
+def test_all_figures_equal_the_single_ones() -> None:
+    """Every figure of the table with intervals is that of its own function, inside its interval."""
+    judge, human, traces = graded()
+    found = agreement_figures(judge, human, traces)
+    expected = {
+        "kappa": cohen_kappa(judge, human),
+        "kappa_linear": cohen_kappa(judge, human, "linear"),
+        "kappa_quadratic": cohen_kappa(judge, human, "quadratic"),
+        "alpha_nominal": krippendorff_alpha([judge, human], "nominal"),
+        "alpha_ordinal": krippendorff_alpha([judge, human], "ordinal"),
+        "alpha_interval": krippendorff_alpha([judge, human], "interval"),
+        "ac1": gwet_ac1(judge, human),
+        "accuracy": (judge == human).mean(),
+        "bias": judge.mean() - human.mean(),
+    }
+    for grade in (1, 2, 3):
+        at = detection(judge, human, grade)
+        expected[f"kappa_ge{grade}"] = cohen_kappa(judge >= grade, human >= grade)
+        expected[f"precision_ge{grade}"], expected[f"recall_ge{grade}"] = at.precision, at.recall
+        expected[f"specificity_ge{grade}"], expected[f"bias_ge{grade}"] = at.specificity, at.bias
+        expected[f"auc_ge{grade}"] = auc(judge, human >= grade)
+    assert found.keys() == expected.keys()
+    for name, estimate in found.items():
+        assert estimate.value == pytest.approx(expected[name], abs=1e-12), name
+        assert estimate.interval is not None, name
+        assert expected[name] in estimate.interval, name
+        assert (estimate.n, estimate.clusters) == (180, 30)
+
+
+def test_resampled_kappa_equals_plain_resampling() -> None:
+    """The fast bootstrap over summed tables has the quantiles of one that copies the rows of whole traces."""
+    judge, human, traces = graded(1)
+    rng = np.random.default_rng(2)
+    rows = np.arange(180).reshape(30, 6)
+    plain = []
+    for _ in range(1500):
+        drawn = rows[rng.integers(0, 30, 30)].ravel()
+        plain.append(cohen_kappa(judge[drawn], human[drawn]))
+    interval = agreement_figures(judge, human, traces, method="percentile")["kappa"].interval
+    assert interval is not None
+    low, high = np.quantile(np.array(plain, dtype=float), [0.025, 0.975])
+    assert (interval.low, interval.high) == pytest.approx((low, high), abs=0.12 * (high - low))
+
+
+def test_figures_without_agreement_to_measure() -> None:
+    """Raters that never vary have no kappa and no alpha, and nothing is NaN; one trace has no interval."""
+    found = agreement_figures([1, 1, 1], [1, 1, 1], ["a", "b", "c"], categories=[0, 1])
+    assert found["kappa"].value is None
+    assert found["alpha_ordinal"].value is None
+    assert found["auc_ge1"].value is None
+    assert found["accuracy"].value == 1
+    assert all(each.interval is None for each in agreement_figures([1, 0], [1, 1], ["a", "a"]).values())
+
+
+def test_alpha_of_a_panel_with_interval() -> None:
+    """Alpha of several raters with missing ratings has its value and an interval resampled by trace."""
+    rng = np.random.default_rng(3)
+    truth = rng.integers(0, 4, 90)
+    panel = np.array([np.where(rng.random(90) < 0.7, truth, rng.integers(0, 4, 90)) for _ in range(3)], float)
+    panel[rng.random(panel.shape) < 0.1] = np.nan
+    found = alpha_interval(panel, np.repeat(np.arange(30), 3).tolist())
+    assert found.value == pytest.approx(krippendorff_alpha(panel), abs=1e-12)
+    assert found.interval is not None
+    assert found.value in found.interval
+    assert (found.n, found.clusters) == (90, 30)

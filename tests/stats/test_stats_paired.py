@@ -1,0 +1,223 @@
+import itertools
+
+import numpy as np
+import pytest
+import scipy.stats
+from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.power import TTestPower
+
+from judge_eval.stats import (
+    compare_paired,
+    holm,
+    mean_interval,
+    minimal_detectable_difference,
+    non_inferiority,
+    sign_flip_test,
+    tukey_hsd,
+)
+
+
+def scores(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Per-trace values of a baseline and of a slightly better candidate."""
+    rng = np.random.default_rng(seed)
+    a = rng.beta(2, 3, n)
+    return a, np.clip(a + rng.normal(0.04, 0.1, n), 0, 1)
+
+
+def test_paired_t_equals_scipy() -> None:
+    """Difference, p and interval are those of scipy's paired t test; the effect is mean over deviation."""
+    a, b = scores(40, 1)
+    found, oracle = compare_paired(a, b), scipy.stats.ttest_rel(b, a)
+    interval = oracle.confidence_interval(0.95)
+    assert found.interval is not None
+    assert found.p_t == pytest.approx(oracle.pvalue, rel=1e-10)
+    assert (found.interval.low, found.interval.high) == pytest.approx(
+        (interval.low, interval.high), abs=1e-12
+    )
+    assert found.difference == pytest.approx((b - a).mean(), abs=1e-15)
+    assert found.dz == pytest.approx((b - a).mean() / (b - a).std(ddof=1), abs=1e-12)
+    assert (found.wins, found.ties, found.losses) == ((b > a).sum(), (b == a).sum(), (b < a).sum())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_exact_sign_flips_equal_scipy(seed: int) -> None:
+    """With few traces, ties among them included, p is that of scipy's exact permutation test."""
+    rng = np.random.default_rng(seed)
+    a, b = (rng.integers(0, 5, 11) / 4 for _ in range(2))
+    oracle = scipy.stats.permutation_test(
+        (b, a), lambda x, y, axis: (x - y).mean(axis=axis), permutation_type="samples", n_resamples=np.inf
+    )
+    found = compare_paired(a, b)
+    assert found.exact
+    assert found.p_randomisation == pytest.approx(oracle.pvalue, abs=1e-12)
+
+
+def test_exact_sign_flips_by_brute_force() -> None:
+    """The enumeration counts every assignment of signs once."""
+    d = np.array([0.3, -0.1, 0.25, 0.0, 0.4, 0.05])
+    sums = [
+        abs(sum(s * x for s, x in zip(signs, d, strict=True)))
+        for signs in itertools.product((1, -1), repeat=6)
+    ]
+    expected = np.mean([each >= abs(d.sum()) - 1e-12 for each in sums])
+    assert sign_flip_test(d).p == pytest.approx(expected, abs=1e-15)
+
+
+def test_drawn_sign_flips_approach_the_exact_test() -> None:
+    """With many traces p is drawn, seeded, never 0, and near the normal limit of the exact p."""
+    d = np.random.default_rng(3).normal(0.1, 1, 200)
+    found = sign_flip_test(d, permutations=20_000, seed=1)
+    limit = 2 * scipy.stats.norm.sf(abs(d.sum()) / np.sqrt((d**2).sum()))
+    assert not found.exact
+    assert found.p == pytest.approx(limit, abs=5 * np.sqrt(limit / 20_000) + 0.005)
+    assert sign_flip_test(d, permutations=20_000, seed=1) == found
+    assert sign_flip_test(np.full(64, 0.5), permutations=999).p == 1 / 1000
+
+
+def test_clusters_flip_together() -> None:
+    """Traces of one cluster flip as one, and the t test uses clusters as its units."""
+    rng = np.random.default_rng(4)
+    d = np.repeat(rng.normal(0.2, 1, 8), 5)
+    ids = np.repeat(np.arange(8), 5).tolist()
+    found = compare_paired(np.zeros(40), d, clusters=ids)
+    assert found.exact
+    assert found.p_randomisation == sign_flip_test(d[::5]).p
+    assert found.interval == mean_interval(d, clusters=ids).interval
+    alone = compare_paired(np.zeros(8), d[::5])
+    assert found.p_t == pytest.approx(alone.p_t, rel=1e-9)
+    assert found.clusters == 8
+
+
+def test_identical_runs_show_no_difference() -> None:
+    """A run against itself: difference 0, p 1, all ties, no effect, interval without width."""
+    a, _ = scores(30, 5)
+    found = compare_paired(a, a)
+    assert (found.difference, found.p_t, found.p_randomisation) == (0, 1, 1)
+    assert (found.wins, found.ties, found.losses) == (0, 30, 0)
+    assert found.dz is None
+    assert found.detectable is None
+    assert found.interval is not None
+    assert (found.interval.low, found.interval.high) == (0, 0)
+
+
+def test_rounding_is_no_win() -> None:
+    """Equal scores that differ in their last bit are ties."""
+    found = compare_paired([0.3, 0.5], [0.1 + 0.2, 0.5])
+    assert (found.wins, found.ties) == (0, 2)
+    assert found.p_t == 1
+
+
+def test_constant_shift_has_no_t_test() -> None:
+    """The same difference on every trace has no variation to test against, but its signs can be flipped."""
+    a = np.array([0.1, 0.2, 0.3, 0.4, 0.5])
+    found = compare_paired(a, a + 0.1)
+    assert found.p_t is None
+    assert found.dz is None
+    assert found.p_randomisation == 2 / 2**5
+
+
+def test_one_trace_and_none() -> None:
+    """One trace gives a difference without interval; none is refused, as is a missing value."""
+    found = compare_paired([0.2], [0.5])
+    assert found.difference == pytest.approx(0.3)
+    assert (found.interval, found.p_t, found.p_randomisation) == (None, None, 1)
+    with pytest.raises(ValueError, match="nothing to compare"):
+        compare_paired([], [])
+    with pytest.raises(ValueError, match="must be paired"):
+        compare_paired([0.1], [0.1, 0.2])
+    with pytest.raises(ValueError, match=r"candidate\[0\] is missing"):
+        compare_paired([0.1], [float("nan")])
+
+
+def test_detectable_difference_equals_statsmodels() -> None:
+    """The smallest difference that can be shown is that of the exact power of the paired t test."""
+    rng = np.random.default_rng(6)
+    a, b = scores(25, 6)
+    spread = (b - a).std(ddof=1)
+    solved = TTestPower().solve_power(nobs=25, alpha=0.05, power=0.8) * spread
+    assert compare_paired(a, b).detectable == pytest.approx(solved, rel=1e-6)
+    found = minimal_detectable_difference(0.02, 49, power=0.9, alpha=0.01)
+    p = scipy.stats.ttest_1samp(rng.normal(found / 0.02, np.sqrt(50), (20_000, 50)), 0, axis=1).pvalue
+    assert (p <= 0.01).mean() == pytest.approx(0.9, abs=0.01)
+
+
+def test_detectable_difference_checks_its_arguments() -> None:
+    """A power below the level, or a negative standard error, is refused."""
+    with pytest.raises(ValueError, match="power"):
+        minimal_detectable_difference(0.1, 10, power=0.01)
+    with pytest.raises(ValueError, match="standard_error"):
+        minimal_detectable_difference(-0.1, 10)
+
+
+def test_non_inferiority_equals_a_shifted_one_sided_test() -> None:
+    """Its p is that of scipy's one-sided t test against -margin, and it agrees with its own bound."""
+    a, b = scores(30, 7)
+    for margin in (0.001, 0.02, 0.1):
+        found = non_inferiority(a, b - 0.05, margin)
+        oracle = scipy.stats.ttest_1samp(b - 0.05 - a, -margin, alternative="greater")
+        assert found.p == pytest.approx(oracle.pvalue, rel=1e-9)
+        assert found.lower == pytest.approx(oracle.confidence_interval(0.95).low, abs=1e-12)
+        assert found.shown == (found.p < 0.05)
+
+
+def test_degenerate_non_inferiority() -> None:
+    """Equal runs are non-inferior at any margin; no margin, or one trace, is refused."""
+    assert non_inferiority([0.1, 0.2], [0.1, 0.2], 0.01).shown
+    assert not non_inferiority([0.5, 0.5], [0.25, 0.25], 0.1).shown
+    with pytest.raises(ValueError, match="margin"):
+        non_inferiority([0.1, 0.2], [0.1, 0.2], 0)
+    with pytest.raises(ValueError, match="two traces"):
+        non_inferiority([0.1], [0.1], 0.01)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_holm_equals_statsmodels(seed: int) -> None:
+    """Holm's adjusted p values are statsmodels', in the order given, ties included."""
+    rng = np.random.default_rng(seed)
+    p = np.round(rng.random(9) ** 3, 2)
+    assert holm(p) == pytest.approx(tuple(multipletests(p, method="holm")[1]), abs=1e-15)
+    assert holm([]) == ()
+    with pytest.raises(ValueError, match=r"\[0, 1\]"):
+        holm([0.2, 1.2])
+
+
+def test_tukey_equals_an_enumeration() -> None:
+    """On a small table the drawn p values approach those of all ways to shuffle each trace's values."""
+    table = np.random.default_rng(8).random((4, 3)) + np.array([0.0, 0.1, 0.5])
+    shuffles = list(itertools.permutations(range(3)))
+    ranges = [
+        np.ptp(np.mean([row[list(order)] for row, order in zip(table, orders, strict=True)], axis=0))
+        for orders in itertools.product(shuffles, repeat=4)
+    ]
+    found = tukey_hsd(table, permutations=20_000, seed=1)
+    assert [(each.first, each.second) for each in found] == [(0, 1), (0, 2), (1, 2)]
+    for each in found:
+        exact = np.mean(np.array(ranges) >= abs(each.difference) - 1e-12)
+        assert each.p == pytest.approx(exact, abs=0.015)
+        assert each.difference == pytest.approx(table[:, each.second].mean() - table[:, each.first].mean())
+
+
+def test_tukey_finds_the_odd_one_out() -> None:
+    """One better system among equals is told from each of them, and they are not told apart."""
+    rng = np.random.default_rng(9)
+    table = rng.normal(0, 0.1, (40, 4)) + np.array([0, 0, 0, 0.3])
+    for each in tukey_hsd(table, permutations=999):
+        assert (each.p < 0.01) == (each.second == 3)
+
+
+def test_tukey_checks_its_table() -> None:
+    """A table without two systems, or with a missing value, is refused; equal systems have p = 1."""
+    assert tukey_hsd([[0.5, 0.5], [0.2, 0.2]], permutations=99)[0].p == 1
+    with pytest.raises(ValueError, match="two systems"):
+        tukey_hsd([[0.1], [0.2]])
+    with pytest.raises(ValueError, match="missing"):
+        tukey_hsd([[0.1, None], [0.2, 0.3]])
+
+
+def test_comparisons_read_well() -> None:
+    """A comparison, a test of non-inferiority, a pair and a randomisation each print in one line."""
+    found = compare_paired([0.1, 0.2, 0.3], [0.2, 0.2, 0.5])
+    assert "2 wins, 1 ties, 0 losses (n=3)" in str(found)
+    assert str(non_inferiority([0.1, 0.2], [0.1, 0.2], 0.01)).startswith("non-inferior: +0")
+    assert str(tukey_hsd([[0.5, 0.75]], permutations=99)[0]).startswith("1 - 0: +0.25")
+    assert "exact" in str(sign_flip_test([0.5]))
