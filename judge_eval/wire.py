@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, Protocol, TypeAlias
 
+from pydantic_core import from_json
+
 from judge_eval.digest import digest_parts
 from judge_eval.errors import CallError
 from judge_eval.schema import Scale
@@ -108,18 +110,19 @@ class Request:
     @cached_property
     def digest(self) -> bytes:
         """32 bytes over all that was asked (not who was asked: a cache adds the backend's identity)."""
-        shape = f"{self.max_tokens},{self.sample},{self.reference is None},{self.answer is None}"
-        parts: list[str | bytes] = [
-            self.form.digest,
+        titled = "".join(["-" if passage.title is None else "t" for passage in self.passages])
+        shape = f"{self.max_tokens},{self.sample},{self.reference is None},{self.answer is None},{titled}"
+        parts = [
+            self.form.digest.hex(),
             shape,
             self.query,
             self.reference or "",
             self.answer or "",
         ]
         for passage in self.passages:
-            parts += ("", "") if passage.title is None else ("1", passage.title)
+            if passage.title is not None:
+                parts.append(passage.title)
             parts.append(passage.text)
-        parts.append(str(len(self.passages)))
         for message in self.follow_up:
             parts += (message.role, message.content)
         return digest_parts(parts)
@@ -204,7 +207,7 @@ class Completion:
             ValueError: The bytes are not what `encode` writes.
         """
         try:
-            text, finish, usage, model, dropped, *more = json.loads(data)
+            text, finish, usage, model, dropped, *more = from_json(data)
             if not isinstance(text, str) or finish not in ("stop", "length", "refusal", "filter"):
                 raise ValueError("not a completion")
             logprobs = tuple(

@@ -119,7 +119,7 @@ class Stack:
 
 
 def build(model: str | Backend, store: Store | None, options: Options) -> Stack:
-    """Stack the wrappers: cache, recording, meter, retry, budget, limit, and inmost whoever is asked.
+    """Stack the wrappers: recording, cache, meter, retry, budget, limit, and inmost whoever is asked.
 
     The budget stands inside the retry, so that every attempt that may be billed counts.
 
@@ -149,13 +149,13 @@ def build(model: str | Backend, store: Store | None, options: Options) -> Stack:
             )
         inner = retried = Retried(inner, attempts=options.attempts)
     metered = Metered(inner)
-    outer: Backend = metered
+    cached = None
+    if store is not None and options.replay is None:
+        cached = Cached(metered, store, offline=options.offline)
+    outer: Backend = cached or metered
     if options.record is not None:
         outer = Recording(outer, options.record)
-    if store is None or options.replay is not None:
-        return Stack(outer, metered, None, retried)
-    cached = Cached(outer, store, offline=options.offline)
-    return Stack(cached, metered, cached, retried)
+    return Stack(outer, metered, cached, retried)
 
 
 def create(model: str, options: Options) -> Backend:
