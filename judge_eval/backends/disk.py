@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import stat
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,8 +15,11 @@ from judge_eval.backends.dbfile import (
     INLINE,
     WAY_OUT,
     ForeignError,
+    can_make,
     check_files,
     explain,
+    inode,
+    make_folder,
     open_reader,
     writable,
 )
@@ -58,7 +60,7 @@ class DiskStore:
     """
 
     def __init__(self, folder: str | Path, *, timeout: float = 60.0) -> None:
-        self.folder = Path(os.path.abspath(Path(folder).expanduser()))
+        self.folder = Path(folder).expanduser().resolve()
         self.timeout = timeout
         self._path = self.folder / DB
         self._open = _Open(self.folder)
@@ -117,7 +119,7 @@ class DiskStore:
         with here.writing:
             for _ in range(2):
                 self._write(here, items)
-                if here.cache_file == _inode(self._path):
+                if here.cache_file == inode(self._path):
                     return
                 here.cache = None  # the folder was removed meanwhile: what was written went with it
         raise StoreError(f"{self._path}: the cache is being removed while it is in use; {WAY_OUT}")
@@ -132,7 +134,7 @@ class DiskStore:
         with here.reading:
             con = self._reader(here)
             if con is None:
-                return StoreInfo(str(self.folder), 0, 0, not _can_make(self.folder))
+                return StoreInfo(str(self.folder), 0, 0, not can_make(self.folder))
             try:
                 ((entries,),) = con.execute("SELECT count(*) FROM Cache").fetchall()
             except sqlite3.Error as error:
@@ -181,7 +183,7 @@ class DiskStore:
             try:
                 return claims.claim(key)
             except FileNotFoundError:
-                _make(self.folder)
+                make_folder(self.folder)
                 return claims.claim(key)
         except OSError as error:
             raise explain(self._path, error) from None
@@ -206,8 +208,8 @@ class DiskStore:
         return self._open
 
     def _reader(self, here: _Open) -> sqlite3.Connection | None:
-        inode = _inode(self._path)
-        if here.reader is not None and here.reader_file == inode:
+        now = inode(self._path)
+        if here.reader is not None and here.reader_file == now:
             return here.reader
         self._drop_reader(here)
         status = check_files(self._path)
@@ -217,20 +219,23 @@ class DiskStore:
 
     def _writer(self, here: _Open) -> Any:
         if here.cache is None:
+            if os.path.expandvars(self.folder) != str(self.folder):  # diskcache would expand it
+                raise StoreError(
+                    f"{self.folder}: the cache's folder cannot hold the name of a variable ($...)"
+                )
+            if check_files(self._path) is not None and not writable(self._path):
+                raise StoreError(
+                    f"{self._path}: the cache cannot be written; make it writable or name another folder "
+                    "with --cache"
+                )
             from judge_eval.backends import hardened
 
-            _make(self.folder)
+            make_folder(self.folder)
             if check_files(self._path) is None:
                 hardened.create(self.folder)
-                status = check_files(self._path)
-            if not writable(self._path):
-                raise StoreError(
-                    f"{self._path}: the cache cannot be written; make it writable or name "
-                    "another folder with --cache"
-                )
             open_reader(self._path).close()
-            cache = hardened.open_cache(self.folder, self.timeout)
-            here.cache, here.cache_file = cache, _inode(self._path)
+            here.cache = hardened.open_cache(self.folder, self.timeout)
+            here.cache_file = inode(self._path)
         return here.cache
 
     def _write(self, here: _Open, items: Sequence[tuple[bytes, bytes]]) -> None:
@@ -256,30 +261,3 @@ class DiskStore:
         if here.cache is not None:
             here.cache.close()
         here.cache, here.cache_file = None, 0
-
-
-def _inode(path: Path) -> int:
-    try:
-        return os.stat(path).st_ino
-    except OSError:
-        return 0
-
-
-def _can_make(folder: Path) -> bool:
-    while not folder.exists() and folder != folder.parent:
-        folder = folder.parent
-    return os.access(folder, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
-
-
-def _make(folder: Path) -> None:
-    """Make the folder for its owner alone; close one that holds nothing but a cache to others."""
-    if not folder.exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        folder.mkdir(mode=0o700, exist_ok=True)
-        return
-    status = folder.stat()
-    shared = status.st_mode & (stat.S_ISVTX | stat.S_ISGID)  # a folder for others too, such as /tmp
-    if status.st_mode & 0o077 and not shared and status.st_uid == os.geteuid():
-        ours = all(child.name.startswith(("cache.", ".new-")) for child in folder.iterdir())
-        if ours:
-            folder.chmod(0o700)

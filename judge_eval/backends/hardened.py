@@ -126,12 +126,7 @@ def open_cache(folder: Path, timeout: float) -> Any:
     """Open a database that was looked over before.
 
     Raises:
-        StoreError: diskcache would open another folder than this one.
         sqlite3.Error: The database cannot be opened.
     """
-    if os.path.expandvars(folder) != str(folder):
-        raise StoreError(
-            f"{folder}: the cache's folder cannot have the name of a variable ($...) in its name"
-        )
     heal_settings(folder / DB)
     return diskcache.Cache(str(folder), timeout=timeout, disk=StrictDisk, **SETTINGS)
