@@ -61,6 +61,12 @@ class Claims:
                 os.close(self._file)
                 self._file = None
 
+    def forget(self) -> None:
+        """Let go of the file in a forked child, where the claims are not this process's."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
 
 def _place(key: bytes) -> int:
     """The byte that stands for a key; two keys at one byte only wait for each other."""

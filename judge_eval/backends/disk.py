@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from judge_eval.backends import forks
 from judge_eval.backends.claims import Claims
 from judge_eval.backends.dbfile import (
     DB,
@@ -30,10 +31,9 @@ _BATCH = 500  # SQLite's older limit is 999 parameters; more than 500 gains noth
 
 
 class _Open:
-    """What one process holds open. Nothing of it survives a fork: SQLite's connections must not."""
+    """What one process holds open."""
 
     def __init__(self, folder: Path) -> None:
-        self.pid = os.getpid()
         self.reading = threading.Lock()
         self.writing = threading.Lock()
         self.reader: sqlite3.Connection | None = None
@@ -42,8 +42,15 @@ class _Open:
         self.cache_file = 0
         self.claims = Claims(folder / "cache.lock")
 
+    def close_reader(self) -> None:
+        if self.reader is not None:
+            self.reader.close()
+        self.reader, self.reader_file = None, 0
 
-_abandoned: list[_Open] = []  # what a fork inherited: closing it could disturb the parent's locks
+    def close_cache(self) -> None:
+        if self.cache is not None:
+            self.cache.close()
+        self.cache, self.cache_file = None, 0
 
 
 class DiskStore:
@@ -83,7 +90,7 @@ class DiskStore:
         Raises:
             StoreError: The cache cannot be read; the message says the way out.
         """
-        here = self._here()
+        here = self._open
         found: dict[bytes, bytes | None] = {}
         with here.reading:
             con = self._reader(here)
@@ -103,7 +110,7 @@ class DiskStore:
                         found[key] = value
                         self._corrupt += value is None
             except sqlite3.Error as error:
-                self._drop_reader(here)
+                here.close_reader()
                 raise explain(self._path, error) from None
         return [found.get(key) for key in keys]
 
@@ -115,13 +122,13 @@ class DiskStore:
         """
         if any(len(key) != KEY_BYTES for key, _ in items):
             raise StoreError(f"a key of the cache has {KEY_BYTES} bytes")
-        here = self._here()
+        here = self._open
         with here.writing:
             for _ in range(2):
                 self._write(here, items)
                 if here.cache_file == inode(self._path):
                     return
-                here.cache = None  # the folder was removed meanwhile: what was written went with it
+                here.close_cache()  # the folder was removed meanwhile: what was written went with it
         raise StoreError(f"{self._path}: the cache is being removed while it is in use; {WAY_OUT}")
 
     def info(self) -> StoreInfo:
@@ -130,7 +137,7 @@ class DiskStore:
         Raises:
             StoreError: The cache cannot be read.
         """
-        here = self._here()
+        here = self._open
         with here.reading:
             con = self._reader(here)
             if con is None:
@@ -138,7 +145,7 @@ class DiskStore:
             try:
                 ((entries,),) = con.execute("SELECT count(*) FROM Cache").fetchall()
             except sqlite3.Error as error:
-                self._drop_reader(here)
+                here.close_reader()
                 raise explain(self._path, error) from None
         names = (DB, DB + "-wal")
         size = sum(path.stat().st_size for path in map(self.folder.joinpath, names) if path.exists())
@@ -150,7 +157,7 @@ class DiskStore:
         Raises:
             StoreError: The cache cannot be written.
         """
-        here = self._here()
+        here = self._open
         with here.writing, here.reading:
             try:
                 if self._reader(here) is None:
@@ -168,8 +175,8 @@ class DiskStore:
             except (StoreError, sqlite3.Error) as error:
                 if self._path.exists() and not writable(self._path):
                     raise error if isinstance(error, StoreError) else explain(self._path, error) from None
-            self._drop_reader(here)
-            self._drop_cache(here)
+            here.close_reader()
+            here.close_cache()
             try:
                 for name in (DB + "-journal", DB + "-shm", DB + "-wal", DB):
                     (self.folder / name).unlink(missing_ok=True)
@@ -178,7 +185,7 @@ class DiskStore:
 
     def claim(self, key: bytes) -> bool:
         """Claim a key for this process; False while someone else holds it. Ends with the process."""
-        claims = self._here().claims
+        claims = self._open.claims
         try:
             try:
                 return claims.claim(key)
@@ -190,30 +197,40 @@ class DiskStore:
 
     def release(self, key: bytes) -> None:
         """Give a claim back."""
-        self._here().claims.release(key)
+        self._open.claims.release(key)
 
     def close(self) -> None:
-        """Close the reading connection and the calling thread's writing one; a later use opens them again."""
-        here = self._here()
+        """Close the connections; a later use opens them again."""
+        here = self._open
         with here.writing, here.reading:
-            self._drop_reader(here)
-            if here.cache is not None:
-                here.cache.close()
+            here.close_reader()
+            here.close_cache()
             here.claims.close()
 
-    def _here(self) -> _Open:
-        if self._open.pid != os.getpid():
-            _abandoned.append(self._open)
+    def before_fork(self) -> None:
+        """Wait for what is running and close the connections, which no fork may inherit."""
+        self._open.writing.acquire()
+        self._open.reading.acquire()
+        self._open.close_reader()
+        self._open.close_cache()
+
+    def after_fork(self, *, child: bool) -> None:
+        """Go on, in a child with locks of its own."""
+        before = self._open
+        if child:
             self._open = _Open(self.folder)
-        return self._open
+            before.claims.forget()
+        before.reading.release()
+        before.writing.release()
 
     def _reader(self, here: _Open) -> sqlite3.Connection | None:
         now = inode(self._path)
         if here.reader is not None and here.reader_file == now:
             return here.reader
-        self._drop_reader(here)
+        here.close_reader()
         status = check_files(self._path)
         if status is not None:
+            forks.watch(self)
             here.reader, here.reader_file = open_reader(self._path), status.st_ino
         return here.reader
 
@@ -233,6 +250,7 @@ class DiskStore:
             make_folder(self.folder)
             if check_files(self._path) is None:
                 hardened.create(self.folder)
+            forks.watch(self)
             open_reader(self._path).close()
             here.cache = hardened.open_cache(self.folder, self.timeout)
             here.cache_file = inode(self._path)
@@ -245,19 +263,8 @@ class DiskStore:
                 for key, value in items:
                     cache.set(key, seal(key, value), retry=False)
         except StoreError:
-            self._drop_cache(here)
+            here.close_cache()  # a failed commit may leave the connection inside its transaction
             raise
         except Exception as error:  # sqlite3's, diskcache's and the system's own, which share no base
-            self._drop_cache(here)
+            here.close_cache()
             raise explain(self._path, error) from None
-
-    def _drop_reader(self, here: _Open) -> None:
-        if here.reader is not None:
-            here.reader.close()
-        here.reader, here.reader_file = None, 0
-
-    def _drop_cache(self, here: _Open) -> None:
-        # A failed commit may leave the connection inside its transaction: only a new one is sure.
-        if here.cache is not None:
-            here.cache.close()
-        here.cache, here.cache_file = None, 0

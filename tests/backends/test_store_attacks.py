@@ -163,7 +163,7 @@ def test_the_disk_refuses_all_of_it_on_its_own(tmp_path: Path, canary: Path, vic
 
 
 def test_diskcache_over_planted_rows_runs_nothing(folder: Path, canary: Path, victim: Path) -> None:
-    """diskcache's own walk over every key and value with this Disk runs no code and removes no file."""
+    """The library's own walk over every key and value with this Disk runs no code and removes no file."""
     bomb = pickle.dumps(Bomb(canary))
     edit(folder, "INSERT INTO Cache (key, raw, mode, size, value) VALUES (?, 0, 4, 0, ?)", bomb, bomb)
     edit(folder, "UPDATE Cache SET mode = 2, filename = ? WHERE key = ?", str(victim), KEY)
