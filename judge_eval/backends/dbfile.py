@@ -114,6 +114,11 @@ def explain(path: Path, error: BaseException) -> StoreError:
     detail = chain[-1]
     if "full" in text or "no space" in text or "file too large" in text:
         return StoreError(f"{path}: no space left for the cache ({detail}); make room, then resume the run")
+    if "disk i/o error" in text:
+        return StoreError(
+            f"{path}: the disk refused to read or write the cache ({detail}); see whether it is full, over "
+            "its quota or failing, then resume the run"
+        )
     if "readonly" in text or "read-only" in text or "permission" in text:
         return StoreError(
             f"{path}: the cache cannot be written ({detail}); make it writable or name another "
@@ -155,7 +160,7 @@ def make_folder(folder: Path) -> None:
         return
     status = folder.stat()
     shared = status.st_mode & (stat.S_ISVTX | stat.S_ISGID)  # a folder for others too, such as /tmp
-    if status.st_mode & 0o077 and not shared and status.st_uid == os.geteuid():
+    if status.st_mode & 0o077 and not shared and status.st_uid == getattr(os, "geteuid", int)():
         ours = all(child.name.startswith(("cache.", ".new-")) for child in folder.iterdir())
         if ours:
             folder.chmod(0o700)

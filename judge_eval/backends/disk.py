@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import threading
@@ -40,7 +41,7 @@ class _Open:
         self.reader_file = 0
         self.cache: Any = None
         self.cache_file = 0
-        self.claims = Claims(folder / "cache.lock")
+        self.claims = Claims.at(folder / "cache.lock")
 
     def close_reader(self) -> None:
         if self.reader is not None:
@@ -51,6 +52,11 @@ class _Open:
         if self.cache is not None:
             self.cache.close()
         self.cache, self.cache_file = None, 0
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):  # at the interpreter's end half of it may be gone
+            self.close_reader()
+            self.close_cache()
 
 
 class DiskStore:
