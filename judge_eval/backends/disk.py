@@ -41,6 +41,7 @@ class _Open:
         self.reader_file = 0
         self.cache: Any = None
         self.cache_file = 0
+        self.watched = False
         self.claims = Claims.at(folder / "cache.lock")
 
     def close_reader(self) -> None:
@@ -191,7 +192,9 @@ class DiskStore:
 
     def claim(self, key: bytes) -> bool:
         """Claim a key for this process; False while someone else holds it. Ends with the process."""
-        claims = self._open.claims
+        here = self._open
+        self._watch(here)
+        claims = here.claims
         try:
             try:
                 return claims.claim(key)
@@ -229,6 +232,11 @@ class DiskStore:
         before.reading.release()
         before.writing.release()
 
+    def _watch(self, here: _Open) -> None:
+        if not here.watched:
+            here.watched = True
+            forks.watch(self)
+
     def _reader(self, here: _Open) -> sqlite3.Connection | None:
         now = inode(self._path)
         if here.reader is not None and here.reader_file == now:
@@ -236,7 +244,7 @@ class DiskStore:
         here.close_reader()
         status = check_files(self._path)
         if status is not None:
-            forks.watch(self)
+            self._watch(here)
             here.reader, here.reader_file = open_reader(self._path), status.st_ino
         return here.reader
 
@@ -256,7 +264,7 @@ class DiskStore:
             make_folder(self.folder)
             if check_files(self._path) is None:
                 hardened.create(self.folder)
-            forks.watch(self)
+            self._watch(here)
             open_reader(self._path).close()
             here.cache = hardened.open_cache(self.folder, self.timeout)
             here.cache_file = inode(self._path)

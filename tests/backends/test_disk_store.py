@@ -427,6 +427,7 @@ AS_NOBODY = """if True:
     import os, sys
     from judge_eval.backends.disk import DiskStore
     from judge_eval.errors import StoreError
+    import judge_eval.backends.hardened, urllib.parse  # while the interpreter's own files can be read
     if os.geteuid() == 0:
         os.setgid(65534); os.setuid(65534)
     store = DiskStore(sys.argv[1])
