@@ -479,6 +479,45 @@ def test_processes_in_step_pay_once(tmp_path: Path) -> None:
     assert DiskStore(tmp_path / "c").info().entries == 300
 
 
+KILLED = """if True:
+    import asyncio, os, sys
+    sys.path.insert(0, sys.argv[3])
+    from cache_doubles import Counting, ask
+    from judge_eval.backends.cached import Cached
+    from judge_eval.backends.disk import DiskStore
+    log = os.open(sys.argv[2], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    def answer(request):
+        os.write(log, b"called\\n")
+        return f"yes {request.query}"
+    cached = Cached(Counting(answer, wait=0.005), DiskStore(sys.argv[1]))
+    async def run():
+        queue = iter(range(400))
+        async def work():
+            for n in queue:
+                await cached.complete(ask(f"q{n}"))
+                print(n, flush=True)
+        await asyncio.gather(*(work() for _ in range(8)))
+        await cached.aclose()
+    asyncio.run(run())
+"""
+
+
+def test_killed_runs_pay_again_only_for_what_was_in_flight(tmp_path: Path) -> None:
+    """Killed three times, then finished: at most eight calls more for each kill, and every answer there."""
+    here = str(Path(__file__).parent)
+    command = [sys.executable, "-c", KILLED, str(tmp_path / "c"), str(tmp_path / "log"), here]
+    for lines in (30, 130, 230):
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            for _ in range(lines):
+                assert process.stdout.readline()
+            process.kill()
+    assert subprocess.run(command, stdout=subprocess.DEVNULL, timeout=60, check=False).returncode == 0
+    assert 400 <= len((tmp_path / "log").read_bytes().splitlines()) <= 400 + 3 * 8
+    found = Cached(Counting(), DiskStore(tmp_path / "c")).peek([ask(f"q{n}") for n in range(400)])
+    assert [c and c.text for c in found] == [f"yes q{n}" for n in range(400)]
+
+
 def test_a_stalled_process_is_not_waited_for_for_ever(tmp_path: Path) -> None:
     """When another one holds a claim longer than the patience, the call is made all the same."""
     store, other = DiskStore(tmp_path), DiskStore(tmp_path)
