@@ -72,10 +72,11 @@ class Cached:
         store: Store,
         *,
         offline: bool = False,
-        delay: float = 0.002,
+        delay: float = 0.005,
         patience: float = 600.0,
     ) -> None:
         self.inner, self.store, self.offline = inner, store, offline
+        self._claims = store if isinstance(store, Claiming) else None  # asked once: this is slow to ask
         self._patience = patience
         self._committer = Committer(store, delay=delay)
         self._flights: WeakKeyDictionary[asyncio.AbstractEventLoop, _Flights] = WeakKeyDictionary()
@@ -178,7 +179,7 @@ class Cached:
             return hit
         if request.origin is not None:
             return await self._pay(request, key, paid)
-        claims = self.store if isinstance(self.store, Claiming) else None
+        claims = self._claims
         claimed = claims is not None and claims.claim(key)
         try:
             # Looked up with the claim in hand: whoever held it before may just have stored the answer.
