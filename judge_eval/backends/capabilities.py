@@ -22,7 +22,8 @@ _UNSUPPORTED = re.compile(
     re.IGNORECASE,
 )
 _OUTPUT = re.compile(
-    r"response_?format|json_?schema|json_object|structured output|guided|grammar|json mode", re.IGNORECASE
+    r"response_?format|json_?schema|json_object|structured output|guided|grammar|json mode|[\"'`.]strict\b",
+    re.IGNORECASE,
 )
 
 

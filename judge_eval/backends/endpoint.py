@@ -22,6 +22,8 @@ _NOT_SENT = {
     "ClientConnectorCertificateError", "ClientConnectorSSLError", "ConnectionTimeoutError",
     "ConnectionRefusedError", "gaierror", "UnsupportedProtocol", "LocalProtocolError",
 }  # fmt: skip
+_SENT = {"ClientOSError", "ServerDisconnectedError", "ConnectionResetError", "BrokenPipeError"}
+"""Found in the chain, these mean that a connection stood; one transport reports them as failed connecting."""
 E_ = TypeVar("E_", bound=CallError)
 
 
@@ -158,7 +160,8 @@ def unreachable(error: BaseException, timeout: float, place: str) -> CallError:
         chain.append(cause)
         cause = cause.__cause__ or cause.__context__
     names = [name for link in chain for name in (klass.__name__ for klass in type(link).__mro__)]
-    sent = not _NOT_SENT.intersection(names)
+    stood = _SENT.intersection(type(link).__name__ for link in chain)
+    sent = bool(stood) or not _NOT_SENT.intersection(names)
     innermost = next((str(link) for link in reversed(chain) if str(link)), "")
     if sent and any("Timeout" in name for name in names):
         return timed_out(timeout, place)

@@ -275,7 +275,7 @@ class OpenAI:
         first = "\n\n".join(system) + told
         messages = [{"role": "system", "content": first}, *rest] if first else rest
         more = f',"{can.cap}":{request.max_tokens}' if can.cap else ""
-        if request.sample and "seed" in self._params and "seed" not in can.without:
+        if "seed" in self._params and "seed" not in can.without:
             more += f',"seed":{self._params["seed"] + request.sample}'
         head = '{"messages":'
         try:
@@ -288,7 +288,9 @@ class OpenAI:
     def _tail(self, form: Form, can: Capabilities) -> tuple[str, str]:
         """Write what is the same for every request of a form: words for the system text, and fields."""
         fields: dict[str, Any] = {"model": self._identity.model}
-        fields |= {name: value for name, value in self._params.items() if name not in can.without}
+        fields |= {
+            name: value for name, value in self._params.items() if name not in can.without and name != "seed"
+        }
         wanted = response_format(can.mode, form.schema_name, form.schema)
         if wanted is not None:
             fields["response_format"] = wanted

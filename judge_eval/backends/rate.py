@@ -2,9 +2,9 @@
 
 Three rules, the strictest of which decides:
 
-- a *window* of calls in flight: it doubles per round until the first rejection, then rises by two a round
-  and falls by half a call per rejection (so it halves where everything is rejected, and stands at about
-  four over the rejected share where rejections come at random);
+- a *window* of calls in flight: it doubles per round until the first rejection; then it falls by half a
+  call per rejection (so it halves where everything is rejected, and some rejections at random do it no
+  harm) and rises slowly, faster the longer there was no rejection;
 - *not before*: no call starts until the longest wait that any rejection asked for is over;
 - *pacing*: once less than a quarter of an advertised quota is left, calls are spread at the rate at which
   it refills, a little faster while some is left; a rate given by the user is always spread evenly.
@@ -24,6 +24,8 @@ Outcome = Literal["ok", "rejected", "neutral"]
 
 _SLACK = 0.02
 """Seconds by which a paced call may make up for a clock that woke late."""
+_GROWTH = 0.035
+"""What a completed call adds to the window after a rejection: it rises while fewer than 6.5% are rejected."""
 _SCARCE = 0.25
 """The share of a quota below which calls are paced."""
 
@@ -89,7 +91,7 @@ class Meter:
         if share >= 1:
             return 0.0
         # Just under the refill at an empty bucket, so that it settles a little above empty.
-        return cost / (self.refill * (0.96 + 2 * max(share, 0.0)))
+        return cost / (self.refill * (0.98 + 2 * max(share, 0.0)))
 
     def spent(self, cost: float, now: float) -> Meter:
         """The meter after a call has started."""
@@ -116,6 +118,11 @@ class State:
     requests: Meter | None = None
     tokens: Meter | None = None
     rejected: int = 0
+    """Calls rejected so far."""
+    streak: int = 0
+    """Calls completed since the last rejection."""
+    wary_until: float = -math.inf
+    """Until then, replies to calls from before the last rejection come in: higher limits are old news."""
 
 
 def start(limits: Limits) -> State:
@@ -158,7 +165,7 @@ def admit(state: State, guess: float, now: float) -> tuple[State, float]:
     next_at = max(state.next_at, now - _SLACK) + gap if gap else state.next_at
     return State(
         limits, state.window, state.slow_start, state.in_flight + 1, state.not_before, next_at, spread,
-        state.latency, state.cost, requests, tokens, state.rejected,
+        state.latency, state.cost, requests, tokens, state.rejected, state.streak, state.wary_until,
     ), 0.0  # fmt: skip
 
 
@@ -185,25 +192,33 @@ def release(
         The state after it.
     """
     window, slow, spread, not_before = state.window, state.slow_start, state.spread, state.not_before
-    latency, cost, rejected, next_at = state.latency, state.cost, state.rejected, state.next_at
+    latency, cost, next_at = state.latency, state.cost, state.next_at
+    rejected, streak, wary_until = state.rejected, state.streak, state.wary_until
     if outcome == "ok":
+        streak += 1
         # A window that is not used tells nothing about a wider one.
         if state.in_flight * 2 >= window:
-            window = min(float(state.limits.most), window + (1 if slow else 2 / window))
+            # Where the server tells what is left, pacing keeps the rate and the window may be wide.
+            quick = slow or state.requests is not None
+            step = 1.0 if quick else min(1.0, _GROWTH * (1 + (streak / window) ** 2 / 4))
+            window = min(float(state.limits.most), window + step)
         latency += (took - latency) * (0.1 if latency else 1.0)
+        if slow and state.requests is not None:
+            # Little's law: what the advertised rate keeps in flight, with a little room.
+            window = max(window, min(float(state.limits.most), 1.2 * state.requests.refill * latency))
         if tokens:
             cost += (tokens - cost) * (0.1 if cost else 1.0)
     elif outcome == "rejected":
-        rejected += 1
-        slow = False
+        rejected, streak, slow = rejected + 1, 0, False
         window = max(1.0, window - 0.5)
         spread = latency / window
+        wary_until = now + 2 * latency
         if retry_after is not None:
             not_before = max(not_before, now + retry_after)
             next_at = max(next_at, not_before)
     return State(
         state.limits, window, slow, state.in_flight - 1, not_before, next_at, spread,
-        latency, cost, state.requests, state.tokens, rejected,
+        latency, cost, state.requests, state.tokens, rejected, streak, wary_until,
     )  # fmt: skip
 
 
@@ -214,11 +229,12 @@ def advertise(state: State, signal: RateSignal, now: float) -> State:
     """
     others = max(0, state.in_flight - 1)
     requests, tokens = state.requests, state.tokens
-    if signal.requests is not None:
-        quota = signal.requests
+    wary = now < state.wary_until
+    quota = signal.requests
+    if quota is not None and not (wary and requests is not None and quota.limit > requests.limit):
         requests = Meter(quota.limit, quota.refill, quota.remaining - others, now)
-    if signal.tokens is not None:
-        quota = signal.tokens
+    quota = signal.tokens
+    if quota is not None and not (wary and tokens is not None and quota.limit > tokens.limit):
         tokens = Meter(quota.limit, quota.refill, quota.remaining - others * state.cost, now)
     return replace(state, requests=requests, tokens=tokens)
 

@@ -53,7 +53,7 @@ class Retried:
         self._attempts, self._max_delay = attempts, max_delay
         self._base, self._longest = base, longest
         self._random = random.Random(seed)  # noqa: S311 - jitter, no secret
-        self._stats: Counter[str] = Counter()
+        self._counts: Counter[str] = Counter()
         self._answered = False
         self._retrying: AsyncRetrying | None = None
 
@@ -63,9 +63,9 @@ class Retried:
         return self._inner.identity
 
     @property
-    def stats(self) -> Mapping[str, int]:
+    def counts(self) -> Mapping[str, int]:
         """How many attempts were repeated, by the kind of `TransientError`."""
-        return dict(self._stats)
+        return dict(self._counts)
 
     async def complete(self, request: Request) -> Completion:
         """Answer one request, in as many attempts as it takes.
@@ -107,7 +107,7 @@ class Retried:
             retry=retry_if_exception_type(TransientError),
             wait=self._wait,
             stop=self._stop,
-            before_sleep=self._count,
+            before_sleep=self._note,
             retry_error_callback=self._give_up,
         )
 
@@ -127,8 +127,8 @@ class Retried:
         """Whether this server has never been reached."""
         return error.kind == "connection" and not error.sent and not self._answered
 
-    def _count(self, state: RetryCallState) -> None:
-        self._stats[_error(state).kind] += 1
+    def _note(self, state: RetryCallState) -> None:
+        self._counts[_error(state).kind] += 1
 
     def _give_up(self, state: RetryCallState) -> Any:
         error, number = _error(state), state.attempt_number

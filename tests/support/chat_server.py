@@ -65,7 +65,7 @@ def error(
 
 @dataclass
 class Faults:
-    """How often calls go wrong: shares of calls, drawn from the seed, the body and the number of the attempt."""
+    """How often calls go wrong: shares of calls, drawn from seed, body and number of the attempt."""
 
     rate_429: float = 0.0
     rate_500: float = 0.0
@@ -187,7 +187,7 @@ def completion(
     choice: dict[str, Any] = {"index": 0, "message": answer, "logprobs": None, "finish_reason": finish}
     if body.get("logprobs"):
         choice["logprobs"] = {"content": [
-            {"token": token, "logprob": -0.1, "bytes": None, "top_logprobs": [{"token": token, "logprob": -0.1}]}
+            {"token": token, "logprob": -0.1, "top_logprobs": [{"token": token, "logprob": -0.1}]}
             for token in re.findall(r"\w+|\W", text)
         ]}  # fmt: skip
     return {
@@ -513,7 +513,7 @@ def main(arguments: list[str] | None = None) -> None:
 
     async def run() -> None:
         def ready() -> None:
-            print(server.url, flush=True)
+            print(server.url, flush=True)  # noqa: T201
             for number in (signal.SIGINT, signal.SIGTERM):
                 asyncio.get_running_loop().add_signal_handler(number, server._stop.set)
 
