@@ -163,7 +163,7 @@ def unreachable(error: BaseException, timeout: float, place: str) -> CallError:
     stood = _SENT.intersection(type(link).__name__ for link in chain)
     sent = bool(stood) or not _NOT_SENT.intersection(names)
     innermost = next((str(link) for link in reversed(chain) if str(link)), "")
-    if sent and any("Timeout" in name for name in names):
+    if sent and not stood and any("Timeout" in name for name in names):
         return timed_out(timeout, place)
     if type(error).__name__ == "APIResponseValidationError":
         return RefusedError(f"{place} sent a reply that cannot be read: {innermost[:200]}")

@@ -83,7 +83,7 @@ class Gate:
                     self._state = rate.release(self._state, "neutral", loop.time())
                 else:
                     self._waiters.remove(waiter)
-                # The alarm may stand on the loop of the one who left.
+                # The alarm may stand on a loop that ends with the one who left.
                 self._alarm = None
                 self._pump(loop)
             raise
@@ -122,17 +122,19 @@ class Gate:
             if wait:
                 if wait != float("inf") and (self._alarm is None or now + wait < self._alarm):
                     self._alarm = now + wait
-                    if head.loop is here:
-                        here.call_later(wait, self._ring, head.loop)
-                    else:
-                        head.loop.call_soon_threadsafe(head.loop.call_later, wait, self._ring, head.loop)
+                    # On the loop of one who is here: another's may end before the alarm.
+                    here.call_later(wait, self._ring, here)
                 return
             waiters.popleft()
             head.granted = True
             if head.loop is here:
                 head.wake()
-            else:
+                continue
+            try:
                 head.loop.call_soon_threadsafe(head.wake)
+            except RuntimeError:
+                # Its loop has just been closed: nobody will use the slot.
+                self._state = rate.release(self._state, "neutral", now)
 
     def _ring(self, loop: asyncio.AbstractEventLoop) -> None:
         with self._lock:

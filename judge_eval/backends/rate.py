@@ -121,6 +121,8 @@ class State:
     """Calls rejected so far."""
     streak: int = 0
     """Calls completed since the last rejection."""
+    peak: float = 0.0
+    """The most calls in flight lately."""
     wary_until: float = -math.inf
     """Until then, replies to calls from before the last rejection come in: higher limits are old news."""
 
@@ -165,7 +167,8 @@ def admit(state: State, guess: float, now: float) -> tuple[State, float]:
     next_at = max(state.next_at, now - _SLACK) + gap if gap else state.next_at
     return State(
         limits, state.window, state.slow_start, state.in_flight + 1, state.not_before, next_at, spread,
-        state.latency, state.cost, requests, tokens, state.rejected, state.streak, state.wary_until,
+        state.latency, state.cost, requests, tokens, state.rejected, state.streak,
+        max(state.peak, state.in_flight + 1), state.wary_until,
     ), 0.0  # fmt: skip
 
 
@@ -194,10 +197,11 @@ def release(
     window, slow, spread, not_before = state.window, state.slow_start, state.spread, state.not_before
     latency, cost, next_at = state.latency, state.cost, state.next_at
     rejected, streak, wary_until = state.rejected, state.streak, state.wary_until
+    peak = max(state.in_flight, state.peak - 0.1)
     if outcome == "ok":
         streak += 1
         # A window that is not used tells nothing about a wider one.
-        if state.in_flight * 2 >= window:
+        if peak * 2.5 >= window:
             # Where the server tells what is left, pacing keeps the rate and the window may be wide.
             quick = slow or state.requests is not None
             step = 1.0 if quick else min(1.0, _GROWTH * (1 + (streak / window) ** 2 / 4))
@@ -218,7 +222,7 @@ def release(
             next_at = max(next_at, not_before)
     return State(
         state.limits, window, slow, state.in_flight - 1, not_before, next_at, spread,
-        latency, cost, state.requests, state.tokens, rejected, streak, wary_until,
+        latency, cost, state.requests, state.tokens, rejected, streak, peak, wary_until,
     )  # fmt: skip
 
 

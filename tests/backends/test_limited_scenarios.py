@@ -7,6 +7,8 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import pytest
+
 from judge_eval.backends.base import Identity
 from judge_eval.backends.limited import Limited
 from judge_eval.backends.rate import Quota, RateSignal
@@ -99,3 +101,54 @@ def judge_all(server: SimulatedServer, calls: int = CALLS, **limits: float) -> t
         return asyncio.get_running_loop().time(), lost
 
     return run(go())
+
+
+def constant(rpm: float) -> Callable[[float], float]:
+    """Make a limit that stays."""
+    return lambda now: rpm
+
+
+def falling(now: float) -> float:
+    """10,000 a minute, and 1,500 from the twelfth second on."""
+    return 10_000 if now < 12 else 1_500
+
+
+SCENARIOS: list[tuple[str, SimulatedServer, float, float, float]] = [
+    # name, server, ideal seconds, most over it, most rejections
+    ("500", SimulatedServer(constant(500)), 480, 0.05, 20),
+    ("500, full bucket", SimulatedServer(constant(500), burst_seconds=60), 420, 0.05, 20),
+    ("500, empty bucket", SimulatedServer(constant(500), burst_seconds=60, level=0), 480, 0.05, 20),
+    ("500, by the minute", SimulatedServer(constant(500), fixed_window=True), 420, 0.05, 20),
+    ("500, not advertised", SimulatedServer(constant(500), advertises=False), 480, 0.05, 600),
+    ("500, not a word", SimulatedServer(constant(500), advertises=False, says_when=False), 480, 0.05, 600),
+    ("10k", SimulatedServer(constant(10_000)), 24, 0.12, 20),
+    ("10k, empty bucket", SimulatedServer(constant(10_000), burst_seconds=60, level=0), 24, 0.12, 20),
+    ("10k, small bucket", SimulatedServer(constant(10_000), burst_seconds=0.5), 24, 0.12, 20),
+    ("10k, not advertised", SimulatedServer(constant(10_000), advertises=False), 24, 0.12, 600),
+    ("10k to 1.5k", SimulatedServer(falling), 92, 0.10, 40),
+    ("10k to 1.5k, empty bucket", SimulatedServer(falling, burst_seconds=60, level=0), 92, 0.10, 40),
+    ("10k to 1.5k, not advertised", SimulatedServer(falling, advertises=False), 92, 0.10, 900),
+]
+
+
+@pytest.mark.parametrize(
+    ("server", "ideal", "over", "rejections"),
+    [row[1:] for row in SCENARIOS],
+    ids=[row[0] for row in SCENARIOS],
+)
+def test_scenario(server: SimulatedServer, ideal: float, over: float, rejections: float) -> None:
+    """4,000 calls against a limit: none lost, in about the ideal time, with few rejections."""
+    took, lost = judge_all(server)
+    assert lost == 0
+    assert server.done == CALLS
+    assert took <= ideal * (1 + over)
+    assert server.rejections <= rejections
+
+
+@pytest.mark.parametrize(("limits", "least"), [({"rpm": 300}, 118.0), ({"tpm": 300 * 550}, 118.0)])
+def test_own_limit(limits: dict[str, float], least: float) -> None:
+    """`rpm` and `tpm` keep calls under a limit that the server does not advertise: it rejects nothing."""
+    server = SimulatedServer(constant(310), advertises=False, burst_seconds=6)
+    took, lost = judge_all(server, calls=600, **limits)
+    assert (lost, server.rejections) == (0, 0)
+    assert least <= took <= 135
