@@ -24,6 +24,7 @@ from judge_eval.stats.overlap import rbo
 from judge_eval.stats.paired import NonInferiority, PairedComparison, compare_paired, non_inferiority
 from judge_eval.stats.power import minimal_detectable_difference
 from judge_eval.stats.randomisation import PairDifference, Randomisation, holm, sign_flip_test, tukey_hsd
+from judge_eval.stats.rankings import ranking_figures
 from judge_eval.stats.ranks import kendall_tau_b, spearman, tau_ap
 from judge_eval.stats.resample import Resampler, resample_interval
 from judge_eval.stats.sampling import Sample, simple_random_sample, stratified_sample
@@ -65,6 +66,7 @@ __all__ = [
     "ppi_mean_sampled",
     "proportion_interval",
     "quantiles",
+    "ranking_figures",
     "rbo",
     "resample_interval",
     "rogan_gladen",
