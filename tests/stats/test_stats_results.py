@@ -30,6 +30,7 @@ def results() -> dict[str, object]:
         "table": stats.confusion_matrix(grades, grades),
         "detection": stats.detection(grades, human),
         "one figure": stats.agreement_figures(human, human * 0, traces, replicates=200)["kappa"],
+        "apart": stats.disagreements(grades, human, traces)[0],
         "corrected": stats.ppi_mean(a, b, b),
         "weighted": stats.ppi_mean_sampled(a[:6], b, sample),
         "rate": stats.rogan_gladen(human, [1, 0, 1, 0], [1, 1, 0, 0]),
