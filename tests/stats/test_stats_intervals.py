@@ -210,3 +210,16 @@ def test_estimates_read_well() -> None:
     assert str(Estimate(None, None, 0)) == "undefined (n=0)"
     assert 0.25 in interval
     assert 0.8 not in interval
+
+
+def test_bca_of_a_biased_figure_equals_scipy() -> None:
+    """BCa corrects the bias of a figure whose replicates lie too low, the variance, as scipy's does."""
+    x = np.random.default_rng(12).normal(size=15)
+    theirs = scipy.stats.bootstrap(
+        (x,), np.var, n_resamples=20_000, random_state=np.random.default_rng(13)
+    ).confidence_interval
+    parts = np.column_stack([x**2, x, np.ones(15)])
+    ours = resample_interval(
+        parts, lambda s: s[:, 0] / s[:, 2] - (s[:, 1] / s[:, 2]) ** 2, replicates=20_000, seed=14
+    )
+    assert bounds(ours) == pytest.approx((theirs.low, theirs.high), abs=0.05 * (theirs.high - theirs.low))
