@@ -197,7 +197,7 @@ class Completion:
         ]
         if self.logprobs:
             row.append([[t.token, t.logprob, [list(pair) for pair in t.top]] for t in self.logprobs])
-        return json.dumps(row, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+        return _write_row(row)
 
     @classmethod
     def decode(cls, data: bytes) -> Completion:
@@ -207,7 +207,7 @@ class Completion:
             ValueError: The bytes are not what `encode` writes.
         """
         try:
-            text, finish, usage, model, dropped, *more = from_json(data)
+            text, finish, usage, model, dropped, *more = _read_row(data)
             if not isinstance(text, str) or finish not in ("stop", "length", "refusal", "filter"):
                 raise ValueError("not a completion")
             logprobs = tuple(
@@ -221,6 +221,23 @@ class Completion:
     def with_dropped(self, dropped: Sequence[str]) -> Completion:
         """Return a copy that records what was left out of the request."""
         return replace(self, dropped=tuple(dropped))
+
+
+def _write_row(row: list[Any]) -> bytes:
+    try:
+        return json.dumps(row, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    except UnicodeEncodeError:  # a lone surrogate: JSON can spell it, UTF-8 cannot
+        return json.dumps(row, separators=(",", ":"), allow_nan=False).encode()
+
+
+def _read_row(data: bytes) -> list[Any]:
+    try:
+        row = from_json(data)
+    except ValueError:  # a lone surrogate, which the fast reader refuses
+        row = json.loads(data)
+    if not isinstance(row, list):
+        raise ValueError("not a list")
+    return row
 
 
 Reply: TypeAlias = Completion | CallError

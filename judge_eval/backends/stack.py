@@ -14,12 +14,11 @@ from judge_eval.backends.cached import Cached
 from judge_eval.backends.disk import DiskStore
 from judge_eval.backends.limited import Limited
 from judge_eval.backends.metered import Metered
-from judge_eval.backends.prices import price
+from judge_eval.backends.prices import price_of
 from judge_eval.backends.recording import Recording
 from judge_eval.backends.replay import Replay
 from judge_eval.backends.retried import Retried
 from judge_eval.backends.store import Store
-from judge_eval.errors import ConfigError
 from judge_eval.registry import find, split_model
 from judge_eval.wire import Usage
 
@@ -96,7 +95,7 @@ class Stack:
             meter.calls,
             cache.hits + cache.shared if cache else 0,
             meter.usage,
-            self.retried.stats if self.retried else {},
+            self.retried.counts if self.retried else {},
             tuple(sorted(meter.dropped)),
         )
 
@@ -107,11 +106,7 @@ class Stack:
         identity = self.backend.identity
         if identity is None or identity.provider == "fake":
             return None
-        try:
-            told = price(identity.model, usage)
-        except ConfigError:  # the price list is an extra
-            return None
-        return None if told is None else float(told)
+        return price_of(identity, usage)
 
     def cost_of(self, input_tokens: int, output_tokens: int) -> float | None:
         """Return what so many tokens would cost in US dollars; None where the price is not known."""
@@ -145,7 +140,6 @@ def build(model: str | Backend, store: Store | None, options: Options) -> Stack:
                 max_calls=options.max_calls,
                 max_tokens=options.max_tokens,
                 max_cost=options.max_cost,
-                price=price if options.max_cost is not None else None,
             )
         inner = retried = Retried(inner, attempts=options.attempts)
     metered = Metered(inner)

@@ -237,11 +237,13 @@ def test_damaged_rows_are_misses() -> None:
     assert cached.peek([ask()]) != [None]
 
 
-def test_a_reply_no_file_can_hold_is_given_back() -> None:
-    """A reply with a lone surrogate is paid for: it is returned, and not stored."""
-    store = MemoryStore()
-    assert complete_all(Cached(Counting(lambda _: "yes \ud800"), store), ask())[0].text == "yes \ud800"
-    assert store.rows == {}
+def test_a_reply_with_a_lone_surrogate_is_kept() -> None:
+    """A reply with a lone surrogate, which UTF-8 cannot spell, is paid for: it is stored and found again."""
+    cached = Cached(Counting(lambda _: "yes \ud800"), MemoryStore())
+    assert complete_all(cached, ask())[0].text == "yes \ud800"
+    (found,) = cached.peek([ask()])
+    assert found is not None
+    assert found.text == "yes \ud800"
 
 
 def test_twenty_equal_requests_are_one_call() -> None:
