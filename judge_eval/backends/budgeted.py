@@ -8,13 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 
+from judge_eval.backends import prices
 from judge_eval.backends.base import Backend, Identity
-from judge_eval.backends.prices import price_of, require_price
 from judge_eval.digest import canonical_json
 from judge_eval.errors import BudgetError, CallError, ConfigError, FatalCallError, TransientError
 from judge_eval.wire import Completion, Request, Usage
 
-Price = Callable[[Identity, Usage], Decimal | float | None]
+Price = Callable[[str, Usage], Decimal | float | None]
 """What tokens cost, in one currency; None where it is not known."""
 
 _MARGIN = 1.5
@@ -75,12 +75,12 @@ class Budgeted:
         self._inner = inner
         self._max_calls, self._max_tokens = max_calls, max_tokens
         self._max_cost = None if max_cost is None else Decimal(str(max_cost))
-        self._price: Price | None = price
-        if self._max_cost is not None and price is None:
-            require_price(inner.identity)
-            self._price = price_of
-        elif self._max_cost is not None and self._cost(Usage(1000, 1000)) is None:
-            raise ConfigError("max_cost: the price of these calls is not known; use max_tokens or max_calls")
+        self._model = inner.identity.model if inner.identity else ""
+        self._price = price or (prices.price if self._max_cost is not None else None)
+        if self._max_cost is not None and self._cost(Usage(1000, 1000)) is None:
+            raise ConfigError(
+                f"max_cost: the price of {self._model!r} is not known; use max_tokens or max_calls"
+            )
         self._spent = self._reserved = Spending()
         self._density: float | None = None
         self._frames: dict[bytes, int] = {}
@@ -200,10 +200,9 @@ class Budgeted:
         return Spending(1, usage.input_tokens + usage.output_tokens, self._cost(usage) or Decimal(0))
 
     def _cost(self, usage: Usage) -> Decimal | None:
-        identity = self._inner.identity
-        if self._price is None or identity is None:
+        if self._price is None:
             return None
-        cost = self._price(identity, usage)
+        cost = self._price(self._model, usage)
         return None if cost is None else Decimal(str(cost))
 
     def _size(self, request: Request) -> int:
@@ -227,6 +226,3 @@ class Budgeted:
 
 def _bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
-
-
-__all__ = ["Budgeted", "Price", "Spending", "price_of"]

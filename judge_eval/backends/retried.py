@@ -53,7 +53,7 @@ class Retried:
         self._attempts, self._max_delay = attempts, max_delay
         self._base, self._longest = base, longest
         self._random = random.Random(seed)  # noqa: S311 - jitter, no secret
-        self._counts: Counter[str] = Counter()
+        self._stats: Counter[str] = Counter()
         self._answered = False
         self._retrying: AsyncRetrying | None = None
 
@@ -63,9 +63,9 @@ class Retried:
         return self._inner.identity
 
     @property
-    def counts(self) -> Mapping[str, int]:
+    def stats(self) -> Mapping[str, int]:
         """How many attempts were repeated, by the kind of `TransientError`."""
-        return dict(self._counts)
+        return dict(self._stats)
 
     async def complete(self, request: Request) -> Completion:
         """Answer one request, in as many attempts as it takes.
@@ -128,7 +128,7 @@ class Retried:
         return error.kind == "connection" and not error.sent and not self._answered
 
     def _note(self, state: RetryCallState) -> None:
-        self._counts[_error(state).kind] += 1
+        self._stats[_error(state).kind] += 1
 
     def _give_up(self, state: RetryCallState) -> Any:
         error, number = _error(state), state.attempt_number

@@ -47,7 +47,7 @@ def test_until_it_succeeds() -> None:
     inner = Scripted([SERVER, TransientError("x", kind="timeout"), SERVER, "done"])
     backend = Retried(inner, seed=1)
     assert virtual_time.run(backend.complete(ask())).text == "done"
-    assert backend.counts == {"server": 2, "timeout": 1}
+    assert backend.stats == {"server": 2, "timeout": 1}
 
 
 def test_the_end_of_attempts() -> None:
@@ -172,7 +172,7 @@ def test_every_answer_through_a_storm(faulty: ChatServer, monkeypatch: pytest.Mo
             await asyncio.gather(*(work() for _ in range(32)))
         finally:
             await backend.aclose()
-        return answers, dict(backend.counts)
+        return answers, dict(backend.stats)
 
     answers, counts = asyncio.run(all_answers(faulty.url))
     with ChatServer() as quiet:
