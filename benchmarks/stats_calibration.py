@@ -59,7 +59,8 @@ def average_precision(grades: npt.NDArray[np.bool_]) -> Floats:
     """Return AP over the last axis: the mean precision at the relevant ranks, 0 where there is none."""
     hits = grades.cumsum(axis=-1)
     precision = hits / np.arange(1, grades.shape[-1] + 1)
-    return (precision * grades).sum(axis=-1) / np.maximum(hits[..., -1], 1)
+    found: Floats = (precision * grades).sum(axis=-1) / np.maximum(hits[..., -1], 1)
+    return found
 
 
 def true_mean() -> float:

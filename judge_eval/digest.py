@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -27,21 +27,17 @@ def digest_json(value: Any) -> str:
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
 
 
-def digest_parts(parts: Iterable[str | bytes]) -> bytes:
+def digest_parts(parts: Sequence[str]) -> bytes:
     """Digest a sequence of texts so that no two different sequences collide by joining.
 
-    Each part is preceded by its length in bytes, so `("ab", "c")` and `("a", "bc")` differ. This is
-    about four times as fast as a digest of canonical JSON, and is what cache keys are made of.
+    The lengths of all parts go ahead of the joined texts, so `("ab", "c")` and `("a", "bc")` differ. This
+    costs a fraction of a digest of canonical JSON, and is what cache keys are made of.
 
     Returns:
         The 32 bytes of the SHA-256.
     """
-    joined = []
-    for part in parts:
-        data = part.encode() if isinstance(part, str) else part
-        joined.append(b"%d:" % len(data))
-        joined.append(data)
-    return hashlib.sha256(b"".join(joined)).digest()
+    lengths = ",".join([str(len(part)) for part in parts])
+    return hashlib.sha256(f"{lengths}:{''.join(parts)}".encode()).digest()
 
 
 def short(digest: str) -> str:

@@ -80,6 +80,7 @@ class Engine:
         linger: float = 0.02,
     ) -> None:
         self._judge, self._backend = judge, backend
+        self._peek = backend.peek if isinstance(backend, Peeking) else _nothing_at_hand
         self._drain, self._linger = drain, linger
         # Some workers wait for the cache to be written; the others keep the connections busy meanwhile.
         self._most = concurrency + max(4, concurrency // 4)
@@ -201,9 +202,6 @@ class Engine:
                             self._hire()
             states = again
 
-    def _peek(self, requests: Sequence[Request]) -> Sequence[Completion | None]:
-        return self._backend.peek(requests) if isinstance(self._backend, Peeking) else [None] * len(requests)
-
     def _hire(self) -> None:
         worker = asyncio.create_task(self._work(), name="judge_eval worker")
         self._workers.add(worker)
@@ -254,6 +252,10 @@ class Engine:
             await asyncio.wait(list(self._workers))
 
 
+def _nothing_at_hand(requests: Sequence[Request]) -> list[Completion | None]:
+    return [None] * len(requests)
+
+
 async def _next(source: AsyncIterator[Item]) -> list[Item]:
     try:
         return [await anext(source)]
@@ -279,6 +281,7 @@ class Plan:
 def plan(judge: Judge, backend: Backend, source: Iterator[Item]) -> Plan:
     """Count what judging the source would take, without a call."""
     told = Plan()
+    peek = backend.peek if isinstance(backend, Peeking) else _nothing_at_hand
     while items := list(islice(source, BLOCK)):
         requests: list[Request] = []
         for item in items:
@@ -288,7 +291,7 @@ def plan(judge: Judge, backend: Backend, source: Iterator[Item]) -> Plan:
                 requests += next(judge.inquire(item.trace, item.known))
             except StopIteration:
                 continue
-        answers = backend.peek(requests) if isinstance(backend, Peeking) else [None] * len(requests)
+        answers = peek(requests)
         seen: set[bytes] = set()
         for request, answer in zip(requests, answers, strict=True):
             if answer is not None or request.digest in seen:

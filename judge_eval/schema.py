@@ -109,7 +109,7 @@ class Trace(Record):
         if not isinstance(data, Mapping):
             return data
         chunks = data.get("chunks")
-        if isinstance(chunks, list | tuple):
+        if isinstance(chunks, list | tuple) and not all(map(_is_canonical, chunks)):
             data = {**data, "chunks": [_chunk_data(chunk, rank) for rank, chunk in enumerate(chunks, 1)]}
         return data
 
@@ -141,6 +141,11 @@ class Trace(Record):
 def _maybe(text: str | None) -> tuple[str, str]:
     """Spell an optional text so that None and "" differ."""
     return ("", "") if text is None else ("1", text)
+
+
+def _is_canonical(chunk: Any) -> bool:
+    """Tell whether a chunk is plain data that need not be looked at any closer."""
+    return type(chunk) is dict and "text" in chunk and bool(chunk.get("id"))
 
 
 def _chunk_data(chunk: Any, rank: int) -> Any:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, Protocol, TypeAlias
 
+from pydantic_core import from_json
+
 from judge_eval.digest import digest_parts
 from judge_eval.errors import CallError
 from judge_eval.schema import Scale
@@ -108,18 +110,19 @@ class Request:
     @cached_property
     def digest(self) -> bytes:
         """32 bytes over all that was asked (not who was asked: a cache adds the backend's identity)."""
-        shape = f"{self.max_tokens},{self.sample},{self.reference is None},{self.answer is None}"
-        parts: list[str | bytes] = [
-            self.form.digest,
+        titled = "".join(["-" if passage.title is None else "t" for passage in self.passages])
+        shape = f"{self.max_tokens},{self.sample},{self.reference is None},{self.answer is None},{titled}"
+        parts = [
+            self.form.digest.hex(),
             shape,
             self.query,
             self.reference or "",
             self.answer or "",
         ]
         for passage in self.passages:
-            parts += ("", "") if passage.title is None else ("1", passage.title)
+            if passage.title is not None:
+                parts.append(passage.title)
             parts.append(passage.text)
-        parts.append(str(len(self.passages)))
         for message in self.follow_up:
             parts += (message.role, message.content)
         return digest_parts(parts)
@@ -194,7 +197,7 @@ class Completion:
         ]
         if self.logprobs:
             row.append([[t.token, t.logprob, [list(pair) for pair in t.top]] for t in self.logprobs])
-        return json.dumps(row, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+        return _write_row(row)
 
     @classmethod
     def decode(cls, data: bytes) -> Completion:
@@ -204,7 +207,7 @@ class Completion:
             ValueError: The bytes are not what `encode` writes.
         """
         try:
-            text, finish, usage, model, dropped, *more = json.loads(data)
+            text, finish, usage, model, dropped, *more = _read_row(data)
             if not isinstance(text, str) or finish not in ("stop", "length", "refusal", "filter"):
                 raise ValueError("not a completion")
             logprobs = tuple(
@@ -218,6 +221,23 @@ class Completion:
     def with_dropped(self, dropped: Sequence[str]) -> Completion:
         """Return a copy that records what was left out of the request."""
         return replace(self, dropped=tuple(dropped))
+
+
+def _write_row(row: list[Any]) -> bytes:
+    try:
+        return json.dumps(row, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    except UnicodeEncodeError:  # a lone surrogate: JSON can spell it, UTF-8 cannot
+        return json.dumps(row, separators=(",", ":"), allow_nan=False).encode()
+
+
+def _read_row(data: bytes) -> list[Any]:
+    try:
+        row = from_json(data)
+    except ValueError:  # a lone surrogate, which the fast reader refuses
+        row = json.loads(data)
+    if not isinstance(row, list):
+        raise ValueError("not a list")
+    return row
 
 
 Reply: TypeAlias = Completion | CallError

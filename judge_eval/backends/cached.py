@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -11,7 +12,6 @@ from weakref import WeakKeyDictionary
 from judge_eval.backends.base import Backend, Identity
 from judge_eval.backends.commit import Committer
 from judge_eval.backends.store import Claiming, Store
-from judge_eval.digest import digest_parts
 from judge_eval.errors import CallError, MissError, StoreError
 from judge_eval.wire import Completion, Request
 
@@ -37,6 +37,11 @@ class CacheCounts:
     """Requests answered by an equal one that was in flight."""
     corrupt: int = 0
     """Rows of the store that were refused."""
+
+
+def cache_key(identity: Identity, request_digest: bytes) -> bytes:
+    """Return the 32 bytes a completion is stored under: the SHA-256 of who answers and what is asked."""
+    return hashlib.sha256(identity.digest + request_digest).digest()
 
 
 class Cached:
@@ -67,10 +72,11 @@ class Cached:
         store: Store,
         *,
         offline: bool = False,
-        delay: float = 0.002,
+        delay: float = 0.005,
         patience: float = 600.0,
     ) -> None:
         self.inner, self.store, self.offline = inner, store, offline
+        self._claims = store if isinstance(store, Claiming) else None  # asked once: this is slow to ask
         self._patience = patience
         self._committer = Committer(store, delay=delay)
         self._flights: WeakKeyDictionary[asyncio.AbstractEventLoop, _Flights] = WeakKeyDictionary()
@@ -97,7 +103,7 @@ class Cached:
     def key(self, request: Request) -> bytes | None:
         """32 bytes over who answers and what is asked; None where nothing is stored."""
         identity = self.inner.identity
-        return None if identity is None else digest_parts((identity.digest, request.digest))
+        return None if identity is None else cache_key(identity, request.digest)
 
     def peek(self, requests: Sequence[Request]) -> list[Completion | None]:
         """Look up many requests at once; None where a call is needed.
@@ -109,9 +115,8 @@ class Cached:
         identity = self.inner.identity
         if identity is None:
             return found
-        who = identity.digest
         places = [place for place, request in enumerate(requests) if request.origin is None]
-        rows = self.store.get_many([digest_parts((who, requests[place].digest)) for place in places])
+        rows = self.store.get_many([cache_key(identity, requests[place].digest) for place in places])
         for place, row in zip(places, rows, strict=True):
             if row is not None:
                 found[place] = self._decode(row)
@@ -174,7 +179,7 @@ class Cached:
             return hit
         if request.origin is not None:
             return await self._pay(request, key, paid)
-        claims = self.store if isinstance(self.store, Claiming) else None
+        claims = self._claims
         claimed = claims is not None and claims.claim(key)
         try:
             # Looked up with the claim in hand: whoever held it before may just have stored the answer.

@@ -7,16 +7,17 @@ import json
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 from urllib.parse import urlsplit
 
 from judge_eval.backends.base import Identity
 from judge_eval.errors import ConfigError, DataError, RefusedError
-from judge_eval.wire import Completion, Request
+from judge_eval.wire import Completion, Request, Usage
 
 FORMAT = 1
+_USAGE = tuple(each.name for each in fields(Usage))
 _ASKED = 100  # characters of the question and of the first passage shown for review
 
 Row: TypeAlias = dict[str, Any]
@@ -44,12 +45,12 @@ def describe(request: Request, answer: Completion | RefusedError) -> Row:
     if isinstance(answer, RefusedError):
         row["refused"] = answer.detail
     else:
-        text, finish, usage, model, dropped, *logprobs = json.loads(answer.encode())
-        row |= {"reply": text, "finish": finish, "model": model, "usage": usage}
-        if dropped:
-            row["dropped"] = dropped
-        if logprobs:
-            row["logprobs"] = logprobs[0]
+        usage = {name: getattr(answer.usage, name) for name in _USAGE if getattr(answer.usage, name)}
+        row |= {"reply": answer.text, "finish": answer.finish, "model": answer.model, "usage": usage}
+        if answer.dropped:
+            row["dropped"] = list(answer.dropped)
+        if answer.logprobs:
+            row["logprobs"] = [[each.token, each.logprob, list(each.top)] for each in answer.logprobs]
     row["key"] = request.digest.hex()
     return row
 
@@ -63,8 +64,9 @@ def answer_in(row: Row) -> Completion | RefusedError:
     if "refused" in row:
         return RefusedError(str(row["refused"]))
     try:
-        fields = [row["reply"], row["finish"], row["usage"], row["model"], row.get("dropped", [])]
-        return Completion.decode(json.dumps([*fields, row.get("logprobs", [])]).encode())
+        usage = [int(row["usage"].get(name, 0)) for name in _USAGE]
+        parts = [row["reply"], row["finish"], usage, row["model"], row.get("dropped", [])]
+        return Completion.decode(json.dumps([*parts, row.get("logprobs", [])]).encode())
     except KeyError as error:
         raise ValueError(f"field {error} is missing") from None
 

@@ -21,6 +21,15 @@ class Claims:
         self._held: set[bytes] = set()
         self._file: int | None = None
 
+    @classmethod
+    def at(cls, path: Path) -> Claims:
+        """Return the one object of this process for a file.
+
+        The system's locks do not tell apart who in a process took them, and closing the file anywhere
+        in the process ends them all.
+        """
+        return _known.setdefault(path, cls(path))  # one step: no lock that a fork could leave held
+
     def claim(self, key: bytes) -> bool:
         """Claim a key; False while another process, or another task of this one, holds it."""
         try:
@@ -60,6 +69,16 @@ class Claims:
             if self._file is not None and not self._held:
                 os.close(self._file)
                 self._file = None
+
+    def forget(self) -> None:
+        """Let go of the file in a forked child, where the claims are not this process's."""
+        self._lock, self._held = threading.Lock(), set()
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+_known: dict[Path, Claims] = {}
 
 
 def _place(key: bytes) -> int:

@@ -85,7 +85,6 @@ class Committer:
         finally:
             worker, self._worker = self._worker, None
             if worker is not None and self._pid == os.getpid():
-                worker.submit(self._store.close)  # its connection belongs to the thread that wrote
                 worker.shutdown(wait=True)
             self._store.close()
 

@@ -114,6 +114,11 @@ def explain(path: Path, error: BaseException) -> StoreError:
     detail = chain[-1]
     if "full" in text or "no space" in text or "file too large" in text:
         return StoreError(f"{path}: no space left for the cache ({detail}); make room, then resume the run")
+    if "disk i/o error" in text:
+        return StoreError(
+            f"{path}: the disk refused to read or write the cache ({detail}); see whether it is full, over "
+            "its quota or failing, then resume the run"
+        )
     if "readonly" in text or "read-only" in text or "permission" in text:
         return StoreError(
             f"{path}: the cache cannot be written ({detail}); make it writable or name another "
@@ -126,3 +131,36 @@ def explain(path: Path, error: BaseException) -> StoreError:
     if "malformed" in text or "not a database" in text or "no such table" in text:
         return StoreError(f"{path}: the cache is damaged ({detail}); {WAY_OUT}")
     return StoreError(f"{path}: the cache cannot be used ({detail}); {WAY_OUT}")
+
+
+def inode(path: Path) -> int:
+    """Return which file a path leads to now; 0 where there is none."""
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return 0
+
+
+def can_make(folder: Path) -> bool:
+    """Whether a folder exists that can be written, or could be made."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    return os.access(folder, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder for its owner alone; close one that holds nothing but a cache to others.
+
+    Raises:
+        OSError: It cannot be made.
+    """
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return
+    status = folder.stat()
+    shared = status.st_mode & (stat.S_ISVTX | stat.S_ISGID)  # a folder for others too, such as /tmp
+    if status.st_mode & 0o077 and not shared and status.st_uid == getattr(os, "geteuid", int)():
+        ours = all(child.name.startswith(("cache.", ".new-")) for child in folder.iterdir())
+        if ours:
+            folder.chmod(0o700)

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
-import stat
 import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from judge_eval.backends import forks
 from judge_eval.backends.claims import Claims
 from judge_eval.backends.dbfile import (
     DB,
     INLINE,
     WAY_OUT,
     ForeignError,
+    can_make,
     check_files,
     explain,
+    inode,
+    make_folder,
     open_reader,
     writable,
 )
@@ -28,20 +32,32 @@ _BATCH = 500  # SQLite's older limit is 999 parameters; more than 500 gains noth
 
 
 class _Open:
-    """What one process holds open. Nothing of it survives a fork: SQLite's connections must not."""
+    """What one process holds open."""
 
     def __init__(self, folder: Path) -> None:
-        self.pid = os.getpid()
         self.reading = threading.Lock()
         self.writing = threading.Lock()
         self.reader: sqlite3.Connection | None = None
         self.reader_file = 0
         self.cache: Any = None
         self.cache_file = 0
-        self.claims = Claims(folder / "cache.lock")
+        self.watched = False
+        self.claims = Claims.at(folder / "cache.lock")
 
+    def close_reader(self) -> None:
+        if self.reader is not None:
+            self.reader.close()
+        self.reader, self.reader_file = None, 0
 
-_abandoned: list[_Open] = []  # what a fork inherited: closing it could disturb the parent's locks
+    def close_cache(self) -> None:
+        if self.cache is not None:
+            self.cache.close()
+        self.cache, self.cache_file = None, 0
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):  # at the interpreter's end half of it may be gone
+            self.close_reader()
+            self.close_cache()
 
 
 class DiskStore:
@@ -58,7 +74,7 @@ class DiskStore:
     """
 
     def __init__(self, folder: str | Path, *, timeout: float = 60.0) -> None:
-        self.folder = Path(os.path.abspath(Path(folder).expanduser()))
+        self.folder = Path(folder).expanduser().resolve()
         self.timeout = timeout
         self._path = self.folder / DB
         self._open = _Open(self.folder)
@@ -81,7 +97,7 @@ class DiskStore:
         Raises:
             StoreError: The cache cannot be read; the message says the way out.
         """
-        here = self._here()
+        here = self._open
         found: dict[bytes, bytes | None] = {}
         with here.reading:
             con = self._reader(here)
@@ -101,7 +117,7 @@ class DiskStore:
                         found[key] = value
                         self._corrupt += value is None
             except sqlite3.Error as error:
-                self._drop_reader(here)
+                here.close_reader()
                 raise explain(self._path, error) from None
         return [found.get(key) for key in keys]
 
@@ -113,13 +129,13 @@ class DiskStore:
         """
         if any(len(key) != KEY_BYTES for key, _ in items):
             raise StoreError(f"a key of the cache has {KEY_BYTES} bytes")
-        here = self._here()
+        here = self._open
         with here.writing:
             for _ in range(2):
                 self._write(here, items)
-                if here.cache_file == _inode(self._path):
+                if here.cache_file == inode(self._path):
                     return
-                here.cache = None  # the folder was removed meanwhile: what was written went with it
+                here.close_cache()  # the folder was removed meanwhile: what was written went with it
         raise StoreError(f"{self._path}: the cache is being removed while it is in use; {WAY_OUT}")
 
     def info(self) -> StoreInfo:
@@ -128,15 +144,15 @@ class DiskStore:
         Raises:
             StoreError: The cache cannot be read.
         """
-        here = self._here()
+        here = self._open
         with here.reading:
             con = self._reader(here)
             if con is None:
-                return StoreInfo(str(self.folder), 0, 0, not _can_make(self.folder))
+                return StoreInfo(str(self.folder), 0, 0, not can_make(self.folder))
             try:
                 ((entries,),) = con.execute("SELECT count(*) FROM Cache").fetchall()
             except sqlite3.Error as error:
-                self._drop_reader(here)
+                here.close_reader()
                 raise explain(self._path, error) from None
         names = (DB, DB + "-wal")
         size = sum(path.stat().st_size for path in map(self.folder.joinpath, names) if path.exists())
@@ -148,7 +164,7 @@ class DiskStore:
         Raises:
             StoreError: The cache cannot be written.
         """
-        here = self._here()
+        here = self._open
         with here.writing, here.reading:
             try:
                 if self._reader(here) is None:
@@ -166,8 +182,8 @@ class DiskStore:
             except (StoreError, sqlite3.Error) as error:
                 if self._path.exists() and not writable(self._path):
                     raise error if isinstance(error, StoreError) else explain(self._path, error) from None
-            self._drop_reader(here)
-            self._drop_cache(here)
+            here.close_reader()
+            here.close_cache()
             try:
                 for name in (DB + "-journal", DB + "-shm", DB + "-wal", DB):
                     (self.folder / name).unlink(missing_ok=True)
@@ -176,61 +192,82 @@ class DiskStore:
 
     def claim(self, key: bytes) -> bool:
         """Claim a key for this process; False while someone else holds it. Ends with the process."""
-        claims = self._here().claims
+        here = self._open
+        self._watch(here)
+        claims = here.claims
         try:
             try:
                 return claims.claim(key)
             except FileNotFoundError:
-                _make(self.folder)
+                make_folder(self.folder)
                 return claims.claim(key)
         except OSError as error:
             raise explain(self._path, error) from None
 
     def release(self, key: bytes) -> None:
         """Give a claim back."""
-        self._here().claims.release(key)
+        self._open.claims.release(key)
 
     def close(self) -> None:
-        """Close the reading connection and the calling thread's writing one; a later use opens them again."""
-        here = self._here()
+        """Close the connections; a later use opens them again."""
+        here = self._open
         with here.writing, here.reading:
-            self._drop_reader(here)
-            if here.cache is not None:
-                here.cache.close()
+            here.close_reader()
+            here.close_cache()
             here.claims.close()
 
-    def _here(self) -> _Open:
-        if self._open.pid != os.getpid():
-            _abandoned.append(self._open)
+    def before_fork(self) -> None:
+        """Wait for what is running and close the connections, which no fork may inherit."""
+        self._open.writing.acquire()
+        self._open.reading.acquire()
+        self._open.close_reader()
+        self._open.close_cache()
+
+    def after_fork(self, *, child: bool) -> None:
+        """Go on, in a child with locks of its own."""
+        before = self._open
+        if child:
             self._open = _Open(self.folder)
-        return self._open
+            before.claims.forget()
+        before.reading.release()
+        before.writing.release()
+
+    def _watch(self, here: _Open) -> None:
+        if not here.watched:
+            here.watched = True
+            forks.watch(self)
 
     def _reader(self, here: _Open) -> sqlite3.Connection | None:
-        inode = _inode(self._path)
-        if here.reader is not None and here.reader_file == inode:
+        now = inode(self._path)
+        if here.reader is not None and here.reader_file == now:
             return here.reader
-        self._drop_reader(here)
+        here.close_reader()
         status = check_files(self._path)
         if status is not None:
+            self._watch(here)
             here.reader, here.reader_file = open_reader(self._path), status.st_ino
         return here.reader
 
     def _writer(self, here: _Open) -> Any:
         if here.cache is None:
+            if os.path.expandvars(self.folder) != str(self.folder):  # diskcache would expand it
+                raise StoreError(
+                    f"{self.folder}: the cache's folder cannot hold the name of a variable ($...)"
+                )
+            if check_files(self._path) is not None and not writable(self._path):
+                raise StoreError(
+                    f"{self._path}: the cache cannot be written; make it writable or name another folder "
+                    "with --cache"
+                )
             from judge_eval.backends import hardened
 
-            _make(self.folder)
+            make_folder(self.folder)
             if check_files(self._path) is None:
                 hardened.create(self.folder)
-                status = check_files(self._path)
-            if not writable(self._path):
-                raise StoreError(
-                    f"{self._path}: the cache cannot be written; make it writable or name "
-                    "another folder with --cache"
-                )
+            self._watch(here)
             open_reader(self._path).close()
-            cache = hardened.open_cache(self.folder, self.timeout)
-            here.cache, here.cache_file = cache, _inode(self._path)
+            here.cache = hardened.open_cache(self.folder, self.timeout)
+            here.cache_file = inode(self._path)
         return here.cache
 
     def _write(self, here: _Open, items: Sequence[tuple[bytes, bytes]]) -> None:
@@ -240,46 +277,8 @@ class DiskStore:
                 for key, value in items:
                     cache.set(key, seal(key, value), retry=False)
         except StoreError:
-            self._drop_cache(here)
+            here.close_cache()  # a failed commit may leave the connection inside its transaction
             raise
         except Exception as error:  # sqlite3's, diskcache's and the system's own, which share no base
-            self._drop_cache(here)
+            here.close_cache()
             raise explain(self._path, error) from None
-
-    def _drop_reader(self, here: _Open) -> None:
-        if here.reader is not None:
-            here.reader.close()
-        here.reader, here.reader_file = None, 0
-
-    def _drop_cache(self, here: _Open) -> None:
-        # A failed commit may leave the connection inside its transaction: only a new one is sure.
-        if here.cache is not None:
-            here.cache.close()
-        here.cache, here.cache_file = None, 0
-
-
-def _inode(path: Path) -> int:
-    try:
-        return os.stat(path).st_ino
-    except OSError:
-        return 0
-
-
-def _can_make(folder: Path) -> bool:
-    while not folder.exists() and folder != folder.parent:
-        folder = folder.parent
-    return os.access(folder, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
-
-
-def _make(folder: Path) -> None:
-    """Make the folder for its owner alone; close one that holds nothing but a cache to others."""
-    if not folder.exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        folder.mkdir(mode=0o700, exist_ok=True)
-        return
-    status = folder.stat()
-    shared = status.st_mode & (stat.S_ISVTX | stat.S_ISGID)  # a folder for others too, such as /tmp
-    if status.st_mode & 0o077 and not shared and status.st_uid == os.geteuid():
-        ours = all(child.name.startswith(("cache.", ".new-")) for child in folder.iterdir())
-        if ours:
-            folder.chmod(0o700)

@@ -71,6 +71,34 @@ class StrictDisk(diskcache.Disk):  # type: ignore[misc] # diskcache carries no t
         """Remove nothing: no file is ours, whatever a row says."""
 
 
+class OneConnection(diskcache.Cache):  # type: ignore[misc] # diskcache carries no types
+    """A cache with one connection for all threads, which its owner lets in one at a time.
+
+    diskcache keeps a connection in each thread, which nobody else can close; before a fork all have to
+    be closed.
+    """
+
+    _only: sqlite3.Connection | None = None
+
+    @property
+    def _con(self) -> sqlite3.Connection:
+        if self._only is None:
+            path = str(Path(self._directory) / DB)
+            self._only = sqlite3.connect(
+                path, timeout=self._timeout, isolation_level=None, check_same_thread=False
+            )
+            for name, value in SETTINGS.items():
+                if name.startswith("sqlite_"):
+                    self.reset(name, value, update=False)
+        return self._only
+
+    def close(self) -> None:
+        """Close the connection; a later use opens it again."""
+        if self._only is not None:
+            self._only.close()
+            self._only = None
+
+
 def create(folder: Path) -> None:
     """Make an empty database in a folder, whole or not at all; one that is there already is left alone.
 
@@ -83,7 +111,7 @@ def create(folder: Path) -> None:
     scratch = Path(tempfile.mkdtemp(prefix=".new-", dir=folder))
     try:
         made = scratch / DB
-        diskcache.Cache(str(scratch), timeout=60, disk=StrictDisk, **SETTINGS).close()
+        OneConnection(str(scratch), timeout=60, disk=StrictDisk, **SETTINGS).close()
         with contextlib.closing(sqlite3.connect(made, isolation_level=None)) as con:
             con.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         made.chmod(0o600)
@@ -126,12 +154,7 @@ def open_cache(folder: Path, timeout: float) -> Any:
     """Open a database that was looked over before.
 
     Raises:
-        StoreError: diskcache would open another folder than this one.
         sqlite3.Error: The database cannot be opened.
     """
-    if os.path.expandvars(folder) != str(folder):
-        raise StoreError(
-            f"{folder}: the cache's folder cannot have the name of a variable ($...) in its name"
-        )
     heal_settings(folder / DB)
-    return diskcache.Cache(str(folder), timeout=timeout, disk=StrictDisk, **SETTINGS)
+    return OneConnection(str(folder), timeout=timeout, disk=StrictDisk, **SETTINGS)

@@ -24,6 +24,7 @@ class Recording:
 
     def __init__(self, inner: Backend, path: str | Path) -> None:
         self.inner, self.path = inner, Path(path)
+        self._peeking = inner if isinstance(inner, Peeking) else None
         self._written: set[bytes] = set()
 
     @property
@@ -37,9 +38,9 @@ class Recording:
         Raises:
             ConfigError: The cassette cannot be written, or is another backend's.
         """
-        if not isinstance(self.inner, Peeking):
+        if self._peeking is None:
             return [None] * len(requests)
-        found = self.inner.peek(requests)
+        found = self._peeking.peek(requests)
         self._record([(r, c) for r, c in zip(requests, found, strict=True) if c is not None])
         return found
 

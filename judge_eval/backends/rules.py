@@ -141,7 +141,7 @@ def by_hash(request: Request, seed: int = 0) -> list[Opinion]:
 
 def share(request: Request, seed: int, attempt: int) -> float:
     """Draw a number from [0, 1) that depends on nothing but the request, a seed and the attempt."""
-    drawn = digest_parts([request.digest, str(seed), str(attempt)])
+    drawn = digest_parts([request.digest.hex(), str(seed), str(attempt)])
     return int.from_bytes(drawn[:7], "big") / (1 << 56)
 
 

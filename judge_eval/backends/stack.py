@@ -14,12 +14,11 @@ from judge_eval.backends.cached import Cached
 from judge_eval.backends.disk import DiskStore
 from judge_eval.backends.limited import Limited
 from judge_eval.backends.metered import Metered
-from judge_eval.backends.prices import price
+from judge_eval.backends.prices import price_of
 from judge_eval.backends.recording import Recording
 from judge_eval.backends.replay import Replay
 from judge_eval.backends.retried import Retried
 from judge_eval.backends.store import Store
-from judge_eval.errors import ConfigError
 from judge_eval.registry import find, split_model
 from judge_eval.wire import Usage
 
@@ -96,7 +95,7 @@ class Stack:
             meter.calls,
             cache.hits + cache.shared if cache else 0,
             meter.usage,
-            self.retried.stats if self.retried else {},
+            self.retried.counts if self.retried else {},
             tuple(sorted(meter.dropped)),
         )
 
@@ -107,11 +106,7 @@ class Stack:
         identity = self.backend.identity
         if identity is None or identity.provider == "fake":
             return None
-        try:
-            told = price(identity.model, usage)
-        except ConfigError:  # the price list is an extra
-            return None
-        return None if told is None else float(told)
+        return price_of(identity, usage)
 
     def cost_of(self, input_tokens: int, output_tokens: int) -> float | None:
         """Return what so many tokens would cost in US dollars; None where the price is not known."""
@@ -119,7 +114,7 @@ class Stack:
 
 
 def build(model: str | Backend, store: Store | None, options: Options) -> Stack:
-    """Stack the wrappers: cache, recording, meter, retry, budget, limit, and inmost whoever is asked.
+    """Stack the wrappers: recording, cache, meter, retry, budget, limit, and inmost whoever is asked.
 
     The budget stands inside the retry, so that every attempt that may be billed counts.
 
@@ -145,17 +140,16 @@ def build(model: str | Backend, store: Store | None, options: Options) -> Stack:
                 max_calls=options.max_calls,
                 max_tokens=options.max_tokens,
                 max_cost=options.max_cost,
-                price=price if options.max_cost is not None else None,
             )
         inner = retried = Retried(inner, attempts=options.attempts)
     metered = Metered(inner)
-    outer: Backend = metered
+    cached = None
+    if store is not None and options.replay is None:
+        cached = Cached(metered, store, offline=options.offline)
+    outer: Backend = cached or metered
     if options.record is not None:
         outer = Recording(outer, options.record)
-    if store is None or options.replay is not None:
-        return Stack(outer, metered, None, retried)
-    cached = Cached(outer, store, offline=options.offline)
-    return Stack(cached, metered, cached, retried)
+    return Stack(outer, metered, cached, retried)
 
 
 def create(model: str, options: Options) -> Backend:

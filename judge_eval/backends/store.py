@@ -60,7 +60,7 @@ class Store(Protocol):
         ...
 
     def close(self) -> None:
-        """Give back what the calling thread holds open; a later use opens it again."""
+        """Give back what is open; a later use opens it again."""
         ...
 
 

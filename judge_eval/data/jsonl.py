@@ -56,7 +56,7 @@ def read_jsonl(
 
 def _trace(line: bytes, name: str, number: int, check: Callable[[Trace], None] | None) -> Trace:
     try:
-        data = json.loads(line.decode("utf-8-sig") if number == 1 else line)
+        data = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
     except UnicodeDecodeError as error:
         raise DataError(f"not UTF-8: {error.reason} at byte {error.start}", file=name, line=number) from None
     except (ValueError, RecursionError) as error:

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic_core import from_json
+
 from judge_eval.errors import Why
 from judge_eval.schema import Scale
 from judge_eval.wire import Completion, Passage
@@ -30,6 +32,9 @@ class Problem:
 
     why: Why
     detail: str
+
+
+_WANTED = {d: frozenset({"evidence", "reason", "instruction_in_chunk", d}) for d in ("verdict", "grade")}
 
 
 class _UnreadableError(Exception):
@@ -111,10 +116,11 @@ def _problem(completion: Completion, clause: str) -> Problem:
 
 def _item(item: dict[str, Any], scale: Scale) -> Reading:
     decision = "verdict" if scale.name == "binary" else "grade"
-    wanted = {"evidence", "reason", "instruction_in_chunk", decision}
-    if missing := wanted - item.keys():
-        raise _UnreadableError(f"the object lacks {', '.join(sorted(missing))}")
-    if odd := item.keys() - wanted:
+    wanted = _WANTED[decision]
+    if item.keys() != wanted:
+        if missing := wanted - item.keys():
+            raise _UnreadableError(f"the object lacks {', '.join(sorted(missing))}")
+        odd = item.keys() - wanted
         raise _UnreadableError(
             f"the object holds {', '.join(sorted(map(_show, odd)))}, which was not asked for"
         )
@@ -175,10 +181,18 @@ def _no_constant(name: str) -> Any:
     raise ValueError(name)
 
 
+_NAMES = ('"verdicts"', '"id"', '"evidence"', '"reason"', '"instruction_in_chunk"', '"verdict"', '"grade"')
 _DECODER = json.JSONDecoder(object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
 
 
 def _whole(text: str) -> dict[str, Any] | None:
+    if "\\u" not in text and all(text.count(name) <= 1 for name in _NAMES):
+        # No field can stand twice, so the fast reader, which would not tell, may read it.
+        try:
+            value = from_json(text, allow_inf_nan=False)
+        except ValueError:
+            return None
+        return value if isinstance(value, dict) else None
     try:
         value = _DECODER.decode(text)
     except (ValueError, RecursionError):

@@ -135,7 +135,8 @@ class Sitting:
 
     def _item(self, position: int, trace: Trace) -> Item | None:
         """Number a trace; None where an earlier sitting has finished it."""
-        self.fingerprint.add(trace)
+        if not self.manifest.dataset.digest:  # a stream: nobody has surveyed it
+            self.fingerprint.add(trace)
         before = self._before.pop(trace.id, None)
         if before is None:
             return Item(position, trace, {})
@@ -157,7 +158,7 @@ class Sitting:
             return []
         scored = self.scorer.score([(judged.trace, judged.judgment.outcomes) for judged in block])
         results = [
-            TraceResult(
+            TraceResult.model_construct(
                 position=judged.position,
                 trace_id=judged.trace.id,
                 digest=judged.trace.digest,

@@ -1,4 +1,4 @@
-"""A judge's threshold, or its map from grades to relevance, chosen on labels and tested on others."""
+"""Calibration of a judge's grades on labelled traces, measured on other traces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Probabilities and quantiles of the normal, t, noncentral t and beta distributions."""
+"""Distribution functions that the tests rest on, with their inverses."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from functools import lru_cache
 from statistics import NormalDist
 
 import numpy as np
+
+from judge_eval.stats._arrays import Floats
 
 _STANDARD = NormalDist()
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
@@ -131,7 +133,7 @@ def t_power(shift: float, df: float, alpha: float = 0.05) -> float:
     critical = t_ppf(1 - alpha / 2, df)
     spread = 12 / math.sqrt(2 * df)
     low, high = max(0.0, 1 - spread), 1 + spread
-    nodes, weights = np.polynomial.legendre.leggauss(300)
+    nodes, weights = _legendre()
     s = low + (high - low) * (nodes + 1) / 2
     log_density = (df - 1) * np.log(s) - df * (s * s - 1) / 2
     # Normalising the weights themselves leaves the gamma function, and its rounding, out of it.
@@ -141,6 +143,12 @@ def t_power(shift: float, df: float, alpha: float = 0.05) -> float:
         [normal_cdf(shift - critical * each) + normal_cdf(-shift - critical * each) for each in s]
     )
     return float(min(1.0, density @ above))
+
+
+@lru_cache(maxsize=1)
+def _legendre() -> tuple[Floats, Floats]:
+    nodes, weights = np.polynomial.legendre.leggauss(300)
+    return nodes, weights
 
 
 def _check_probability(p: float) -> None:

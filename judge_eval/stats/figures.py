@@ -1,19 +1,38 @@
-"""All figures of agreement between a judge and people, with intervals resampled by trace."""
+"""Agreement of a judge with people, trace by trace."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from judge_eval.stats import tables
-from judge_eval.stats._arrays import Floats, group_codes, group_sums
+from judge_eval.stats._arrays import Floats, group_codes, group_sums, pair
 from judge_eval.stats.agreement import category_codes, coincidences
 from judge_eval.stats.estimate import Estimate
 from judge_eval.stats.resample import ResampleMethod, Resampler, Statistic
 from judge_eval.stats.tables import Level
+
+
+@dataclass(frozen=True, slots=True)
+class TraceDisagreement:
+    """How far judge and human are apart on the chunks of one trace."""
+
+    trace: Hashable
+    distance: float
+    """Mean absolute difference of the grades."""
+    bias: float
+    """Mean grade of the judge minus that of the humans."""
+    unequal: int
+    """Chunks with unequal grades."""
+    n: int
+    """Chunks with both grades."""
+
+    def __str__(self) -> str:
+        return f"{self.trace}: {self.unequal} of {self.n} differ, by {self.distance:.3g} ({self.bias:+.3g})"
 
 
 def agreement_figures(
@@ -100,6 +119,39 @@ def alpha_interval(
     )
     drawn = draws.estimate(partial(tables.alpha_of, values=values, level=level))
     return Estimate(drawn.value, drawn.interval, units, groups, drawn.standard_error, drawn.undefined)
+
+
+def disagreements(
+    judge: npt.ArrayLike, human: npt.ArrayLike, traces: Iterable[Hashable]
+) -> list[TraceDisagreement]:
+    """Return the traces where judge and human differ, the most different first.
+
+    Args:
+        judge: The judge's grades, shape (n,).
+        human: Human grades of the same chunks.
+        traces: The trace of each chunk.
+
+    Returns:
+        One entry for each trace with unequal grades, by mean absolute difference, then by number of unequal
+        grades, then in order of appearance.
+
+    Raises:
+        ValueError: A grade is missing, or lengths differ.
+    """
+    a, b = pair(judge, human, ("judge", "human"))
+    ids = list(traces)
+    codes, groups = group_codes(ids, a.size, "traces")
+    n = np.maximum(group_sums(np.ones(a.size), codes, groups), 1)
+    apart = group_sums(np.abs(a - b), codes, groups) / n
+    bias = group_sums(a - b, codes, groups) / n
+    unequal = group_sums((a != b).astype(np.float64), codes, groups)
+    order = np.lexsort((np.arange(groups), -unequal, -apart))
+    names = list(dict.fromkeys(ids))
+    return [
+        TraceDisagreement(names[k], float(apart[k]), float(bias[k]), int(unequal[k]), int(n[k]))
+        for k in order.tolist()
+        if unequal[k]
+    ]
 
 
 def _statistics(values: Floats) -> dict[str, Statistic]:

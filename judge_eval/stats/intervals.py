@@ -1,4 +1,4 @@
-"""Means, quantiles and proportions with their confidence intervals."""
+"""Summaries of per-trace values with their confidence intervals."""
 
 from __future__ import annotations
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from itertools import groupby
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from judge_eval.stats._arrays import Floats
 
-Ranking: TypeAlias = Sequence[Hashable] | Mapping[Hashable, float]
+Ranking: TypeAlias = Sequence[Hashable] | Mapping[Any, float]
 """Items best first, or scores by item (higher is better, equal scores tie)."""
 
 

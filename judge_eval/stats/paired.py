@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from judge_eval.stats._arrays import Floats, check_level, group_codes, group_sums, pair
+from judge_eval.stats._arrays import Floats, Ints, check_level, group_codes, group_sums, pair
 from judge_eval.stats.distributions import t_ppf, t_sf
 from judge_eval.stats.estimate import Interval
 from judge_eval.stats.intervals import standard_error
@@ -108,7 +108,7 @@ def compare_paired(
     # Rounding of equal scores (0.1 + 0.2 against 0.3) is no win.
     d[np.abs(d) <= 1e-12 * np.maximum(np.abs(a), np.abs(b))] = 0.0
     codes, groups = group_codes(clusters, d.size)
-    mean, error = float(d.mean()), _error(d, codes, groups)
+    mean, error = float(d.mean()), _error(a, b, d, codes, groups)
     interval = p_t = None
     if error is not None:
         half = t_ppf((1 + level) / 2, groups - 1) * error
@@ -161,7 +161,7 @@ def non_inferiority(
     if not (margin > 0 and math.isfinite(margin)):
         raise ValueError(f"margin: {margin} is not a positive number")
     codes, groups = group_codes(clusters, a.size)
-    error = _error(b - a, codes, groups) if a.size else None
+    error = _error(a, b, b - a, codes, groups) if a.size else None
     if error is None:
         raise ValueError(f"non-inferiority needs two traces or clusters, got {groups}")
     mean = float((b - a).mean())
@@ -170,9 +170,9 @@ def non_inferiority(
     return NonInferiority(mean, margin, lower, p, alpha, lower > -margin)
 
 
-def _error(d: Floats, codes: npt.NDArray[np.int64], groups: int) -> float | None:
-    """Return the standard error of the mean difference, 0 where all that is left is rounding."""
+def _error(a: Floats, b: Floats, d: Floats, codes: Ints, groups: int) -> float | None:
+    """Return the standard error of the mean difference d = b - a, 0 where all that is left is rounding."""
     error = standard_error(d, codes, groups)
-    if error is not None and error < 1e-14 * float(np.abs(d).max()):
+    if error is not None and error < 1e-15 * float(np.maximum(np.abs(a), np.abs(b)).max()):
         return 0.0
     return error

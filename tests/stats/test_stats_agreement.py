@@ -14,6 +14,7 @@ from judge_eval.stats import (
     cohen_kappa,
     confusion_matrix,
     detection,
+    disagreements,
     gwet_ac1,
     krippendorff_alpha,
 )
@@ -232,3 +233,15 @@ def test_alpha_of_a_panel_with_interval() -> None:
     assert found.interval is not None
     assert found.value in found.interval
     assert (found.n, found.clusters) == (90, 30)
+
+
+def test_disagreements_by_trace() -> None:
+    """Traces come by distance, then by how many grades differ; those that agree throughout do not come."""
+    judge = [3, 0, 1, 1, 2, 2, 0, 1]
+    human = [0, 0, 1, 1, 1, 1, 1, 1]
+    found = disagreements(judge, human, ["a", "a", "b", "b", "c", "c", "d", "d"])
+    assert [each.trace for each in found] == ["a", "c", "d"]
+    assert (found[0].distance, found[0].bias, found[0].unequal, found[0].n) == (1.5, 1.5, 1, 2)
+    assert (found[2].distance, found[2].bias) == (0.5, -0.5)
+    assert str(found[1]) == "c: 2 of 2 differ, by 1 (+1)"
+    assert disagreements([], [], []) == []

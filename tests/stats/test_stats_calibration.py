@@ -117,3 +117,16 @@ def test_calibration_checks_its_input() -> None:
     with pytest.raises(ValueError, match="objective"):
         calibrate_threshold(grades, labels, traces, objective="accuracy")  # type: ignore[arg-type]
     assert "relevant from" in str(calibrate_threshold(grades, labels, traces))
+
+
+def test_threshold_is_a_score_of_the_fitted_part() -> None:
+    """Even the scores of held-out chunks have no say: the threshold is one that a fitted chunk has."""
+    rng = np.random.default_rng(5)
+    labels = rng.random(300) < 0.5
+    scores = labels * 0.4 + rng.random(300)
+    traces = np.repeat(np.arange(60), 5)
+    for seed in range(10):
+        aside = np.zeros(60, dtype=bool)
+        aside[np.random.default_rng(seed).choice(60, size=30, replace=False)] = True
+        found = calibrate_threshold(scores, labels, traces.tolist(), seed=seed)
+        assert found.threshold in scores[~aside[traces]]

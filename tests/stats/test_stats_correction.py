@@ -2,6 +2,7 @@ import warnings
 
 import numpy as np
 import pytest
+import scipy.stats
 
 from judge_eval.stats import (
     Sample,
@@ -213,3 +214,23 @@ def test_rogan_gladen_needs_both_kinds() -> None:
         rogan_gladen([], [1, 0], [1, 0])
     with pytest.raises(ValueError, match="only 0 and 1"):
         rogan_gladen([2, 0], [1, 0], [1, 0])
+
+
+def test_weighted_correction_by_its_formula() -> None:
+    """Value, standard error and interval follow the stated formulas, Kish's effective number included."""
+    rng = np.random.default_rng(6)
+    predictions = rng.random(80)
+    sample = stratified_sample((predictions > 0.7).tolist(), 20, seed=2)
+    chosen, w = np.array(sample.chosen), np.array(sample.weights)
+    labels = np.clip(predictions[chosen] + rng.normal(0, 0.2, 20), 0, 1)
+    found = ppi_mean_sampled(labels, predictions, sample, level=0.9)
+    rest = labels - found.power * predictions[chosen]
+    centre = np.average(rest, weights=w)
+    assert found.value == pytest.approx(found.power * predictions.mean() + centre, abs=1e-12)
+    influence = found.power * (predictions - predictions.mean())
+    influence[chosen] += (w / w.sum() * 80) * (rest - centre)
+    m = w.sum() ** 2 / (w**2).sum()
+    assert found.standard_error**2 == pytest.approx(m / (m - 1) * (influence**2).mean() / 80, rel=1e-10)
+    half = scipy.stats.t.ppf(0.95, m - 1) * found.standard_error
+    assert found.interval.low == pytest.approx(found.value - half, abs=1e-12)
+    assert found.interval.high == pytest.approx(found.value + half, abs=1e-12)

@@ -60,7 +60,7 @@ def test_bootstrap_equals_scipy_within_monte_carlo_error(method: str) -> None:
     x = np.random.default_rng(3).exponential(size=30)
     name = {"bca": "BCa", "percentile": "percentile"}[method]
     theirs = scipy.stats.bootstrap(
-        (x,), np.mean, n_resamples=20_000, method=name, rng=np.random.default_rng(4)
+        (x,), np.mean, n_resamples=20_000, method=name, random_state=np.random.default_rng(4)
     ).confidence_interval
     ours = mean_interval(x, method=method, replicates=20_000, seed=5)
     noise = 0.05 * (theirs.high - theirs.low)
@@ -77,7 +77,7 @@ def test_bca_of_a_ratio_equals_scipy() -> None:
         lambda a, b, axis: a.sum(axis=axis) / b.sum(axis=axis),
         paired=True,
         n_resamples=20_000,
-        rng=np.random.default_rng(7),
+        random_state=np.random.default_rng(7),
     ).confidence_interval
     ours = resample_interval(np.column_stack([a, b]), lambda s: s[:, 0] / s[:, 1], replicates=20_000, seed=8)
     assert bounds(ours) == pytest.approx((theirs.low, theirs.high), abs=0.05 * (theirs.high - theirs.low))
@@ -210,3 +210,16 @@ def test_estimates_read_well() -> None:
     assert str(Estimate(None, None, 0)) == "undefined (n=0)"
     assert 0.25 in interval
     assert 0.8 not in interval
+
+
+def test_bca_of_a_biased_figure_equals_scipy() -> None:
+    """BCa corrects the bias of a figure whose replicates lie too low, the variance, as scipy's does."""
+    x = np.random.default_rng(12).normal(size=15)
+    theirs = scipy.stats.bootstrap(
+        (x,), np.var, n_resamples=20_000, random_state=np.random.default_rng(13)
+    ).confidence_interval
+    parts = np.column_stack([x**2, x, np.ones(15)])
+    ours = resample_interval(
+        parts, lambda s: s[:, 0] / s[:, 2] - (s[:, 1] / s[:, 2]) ** 2, replicates=20_000, seed=14
+    )
+    assert bounds(ours) == pytest.approx((theirs.low, theirs.high), abs=0.05 * (theirs.high - theirs.low))

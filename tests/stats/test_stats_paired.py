@@ -114,6 +114,7 @@ def test_constant_shift_has_no_t_test() -> None:
     assert found.p_t is None
     assert found.dz is None
     assert found.p_randomisation == 2 / 2**5
+    assert compare_paired(a + 100, a + 100.1).p_t is None
 
 
 def test_one_trace_and_none() -> None:

@@ -1,0 +1,1 @@
+"""Speed and memory, each beside its bound or its peers."""

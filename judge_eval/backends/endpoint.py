@@ -1,0 +1,173 @@
+"""Where a chat server is and how it is reached: address, key, client, and keeping the key out of messages."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import parse_qsl, urlsplit
+
+from judge_eval.errors import CallError, ConfigError, RefusedError, TransientError
+
+if TYPE_CHECKING:
+    import openai
+
+DEFAULT = "https://api.openai.com/v1"
+_PORTS = {"http": 80, "https": 443}
+_KEYLIKE = re.compile(r"(?i)(bearer\s+|\bsk-|\bkey-|api[-_]?key[=:]\s*)[\w*.~+/=-]{4,}")
+_NOT_SENT = {
+    "ConnectError", "ConnectTimeout", "PoolTimeout", "ClientConnectorError", "ClientConnectorDNSError",
+    "ClientConnectorCertificateError", "ClientConnectorSSLError", "ConnectionTimeoutError",
+    "ConnectionRefusedError", "gaierror", "UnsupportedProtocol", "LocalProtocolError",
+}  # fmt: skip
+_SENT = {"ClientOSError", "ServerDisconnectedError", "ConnectionResetError", "BrokenPipeError"}
+"""Found in the chain, these mean that a connection stood; one transport reports them as failed connecting."""
+E_ = TypeVar("E_", bound=CallError)
+
+
+@dataclass(frozen=True)
+class Address:
+    """A base URL: the one that is called, and the one that may be shown."""
+
+    url: str = field(repr=False)
+    public: str
+    """Lower-case host, no default port, no credentials, no query, no slash at the end."""
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    """Credentials and values of the query, never to be shown."""
+    loopback: bool = False
+
+    @classmethod
+    def parse(cls, url: str) -> Address:
+        """Read a base URL.
+
+        Raises:
+            ConfigError: It is not an http or https URL.
+        """
+        try:
+            parts = urlsplit(url.strip())
+            port = parts.port
+        except ValueError:
+            raise ConfigError("the base URL cannot be read; write it as in https://host/v1") from None
+        if parts.scheme not in _PORTS or not parts.hostname:
+            raise ConfigError("the base URL must start with http:// or https://, as in https://host/v1")
+        host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+        netloc = host if port in (None, _PORTS[parts.scheme]) else f"{host}:{port}"
+        public = f"{parts.scheme}://{netloc}{parts.path.rstrip('/')}"
+        secrets = [text for text in (parts.username, parts.password) if text]
+        secrets += [value for _, value in parse_qsl(parts.query) if len(value) > 3]
+        return cls(url.strip(), public, tuple(secrets), _is_loopback(parts.hostname))
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def read_key(variable: str, address: Address) -> str:
+    """Read the key from the environment.
+
+    A server on this machine may do without: it is sent a word in its place.
+
+    Raises:
+        ConfigError: It is missing or cannot be sent in a header.
+    """
+    key = os.environ.get(variable, "").strip()
+    if not key:
+        if address.loopback:
+            return "none"
+        raise ConfigError(f"no key: set the environment variable {variable} to the key for {address.public}")
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise ConfigError(f"the key in {variable} contains characters that no key has; set it again")
+    return key
+
+
+def open_client(
+    address: Address, key: str, timeout: float, connect: float, concurrency: int, transport: str
+) -> openai.AsyncOpenAI:
+    """Open the SDK's client for the running event loop, with a connection for every call in flight.
+
+    Raises:
+        ConfigError: The transport's package is not installed.
+    """
+    import openai
+
+    # The SDK's own limits keep 100 connections alive; their class belongs to the HTTP library it runs on.
+    limits: Any = type(openai.DEFAULT_CONNECTION_LIMITS)(
+        max_connections=concurrency, max_keepalive_connections=concurrency, keepalive_expiry=60.0
+    )
+    wait = openai.Timeout(timeout, connect=connect)
+    options: dict[str, Any] = {"limits": limits, "timeout": wait}
+    try:
+        http = (
+            openai.DefaultAioHttpClient(**options)
+            if transport == "aiohttp"
+            else openai.DefaultAsyncHttpxClient(**options)
+        )
+    except RuntimeError:
+        raise ConfigError("the transport 'aiohttp' needs: pip install 'judge-eval[fast]'") from None
+    return openai.AsyncOpenAI(
+        api_key=key, base_url=address.url, max_retries=0, timeout=wait, http_client=http
+    )
+
+
+class Scrubber:
+    """Takes keys out of texts: the one in use, those in the base URL, and whatever looks like one.
+
+    Args:
+        key: The key in use.
+        address: The base URL in use.
+    """
+
+    def __init__(self, key: str, address: Address) -> None:
+        self._secrets = sorted(
+            (text for text in (key, *address.secrets) if len(text) > 4), key=len, reverse=True
+        )
+
+    def __call__(self, text: str) -> str:
+        """Return the text with `***` in place of secrets."""
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        return _KEYLIKE.sub("***", text)
+
+    def error(self, error: E_) -> E_:
+        """Return the error with a clean detail."""
+        clean = self(error.detail)
+        if clean == error.detail:
+            return error
+        if isinstance(error, TransientError):
+            return type(error)(clean, kind=error.kind, retry_after=error.retry_after, sent=error.sent)
+        return type(error)(clean, why=error.why)
+
+
+def timed_out(timeout: float, place: str) -> TransientError:
+    """Make the error of a call that took too long."""
+    return TransientError(f"no answer from {place} within {timeout:g} s", kind="timeout")
+
+
+def unreachable(error: BaseException, timeout: float, place: str) -> CallError:
+    """Make the error of a call without a reply.
+
+    Whether the request was sent is read from the chain of causes: one transport reports a refused
+    connection as a timeout.
+    """
+    chain: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and cause not in chain:
+        chain.append(cause)
+        cause = cause.__cause__ or cause.__context__
+    names = [name for link in chain for name in (klass.__name__ for klass in type(link).__mro__)]
+    stood = _SENT.intersection(type(link).__name__ for link in chain)
+    sent = bool(stood) or not _NOT_SENT.intersection(names)
+    innermost = next((str(link) for link in reversed(chain) if str(link)), "")
+    if sent and not stood and any("Timeout" in name for name in names):
+        return timed_out(timeout, place)
+    if type(error).__name__ == "APIResponseValidationError":
+        return RefusedError(f"{place} sent a reply that cannot be read: {innermost[:200]}")
+    what = "connection lost" if sent else "cannot connect"
+    return TransientError(
+        f"{what}: {place}: {innermost[:200] or type(chain[-1]).__name__}", kind="connection", sent=sent
+    )

@@ -1,0 +1,330 @@
+"""Asks any server that speaks OpenAI's Chat Completions."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+from weakref import WeakKeyDictionary
+
+from judge_eval.backends import endpoint
+from judge_eval.backends.base import Identity
+from judge_eval.backends.capabilities import Capabilities, contract, response_format
+from judge_eval.backends.headers import rate_signal
+from judge_eval.backends.rate import RateSignal
+from judge_eval.backends.replies import Declined, raise_failure, read_completion
+from judge_eval.digest import canonical_json
+from judge_eval.errors import CallError, ConfigError, FatalCallError
+from judge_eval.wire import Completion, Form, Request
+
+if TYPE_CHECKING:
+    import openai
+
+_RAW: Any = {"headers": {"X-Stainless-Raw-Response": "true"}}
+"""Has the SDK hand over the reply as it came: its own models cost as much CPU as all the rest."""
+_OURS = frozenset(
+    {"model", "messages", "response_format", "max_tokens", "max_completion_tokens", "stream", "n", "tools"}
+)
+_CONNECT = 30.0
+
+
+def create(
+    model: str,
+    *,
+    base_url: str | None = None,
+    timeout: float = 120.0,
+    concurrency: int = 256,
+    params: Mapping[str, Any] | None = None,
+    transport: Literal["httpx", "aiohttp"] = "httpx",
+    key_variable: str = "OPENAI_API_KEY",
+) -> OpenAI:
+    """Make the `openai` backend.
+
+    Args:
+        model: The model's name, as the server knows it.
+        base_url: Where the server is, as in `https://host/v1`; else `OPENAI_BASE_URL`, else OpenAI's.
+        timeout: Seconds one call may take in all, > 0.
+        concurrency: The most calls in flight, for which connections are kept, >= 1.
+        params: Further fields of the request, such as `temperature` (0 unless given; None: not sent),
+            `seed`, `reasoning_effort`, or `logprobs` with `top_logprobs`.
+        transport: `aiohttp` takes less CPU than `httpx`, and needs the extra `fast`.
+        key_variable: The environment variable that holds the key; read at the first call.
+
+    Raises:
+        ConfigError: An argument or the base URL cannot be used.
+    """
+    return OpenAI(
+        model,
+        base_url=base_url,
+        timeout=timeout,
+        concurrency=concurrency,
+        params=params,
+        transport=transport,
+        key_variable=key_variable,
+    )
+
+
+class OpenAI:
+    """A server that speaks OpenAI's Chat Completions; the arguments are those of `create`.
+
+    One call is one HTTP request, without retries, but for a server that declines a field: then the
+    request is repeated without it, and so are all later ones.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        timeout: float = 120.0,
+        concurrency: int = 256,
+        params: Mapping[str, Any] | None = None,
+        transport: Literal["httpx", "aiohttp"] = "httpx",
+        key_variable: str = "OPENAI_API_KEY",
+    ) -> None:
+        if not model.strip():
+            raise ConfigError("no model is named; write --model openai/<name>")
+        if not timeout > 0 or concurrency < 1:
+            raise ConfigError(f"timeout and concurrency must be above 0, not {timeout} and {concurrency}")
+        if transport not in ("httpx", "aiohttp"):
+            raise ConfigError(f"no transport {transport!r}; known: aiohttp, httpx")
+        self._address = endpoint.Address.parse(
+            base_url or os.environ.get("OPENAI_BASE_URL") or endpoint.DEFAULT
+        )
+        self._timeout, self._concurrency = timeout, concurrency
+        self._transport, self._key_variable = transport, key_variable
+        self._params = _checked({"temperature": 0, **(params or {})})
+        shown = tuple(sorted((name, canonical_json(value)) for name, value in self._params.items()))
+        self._identity = Identity("openai", model, self._address.public, shown)
+        self._can = Capabilities()
+        self._proven = False
+        """Whether a vague objection is to the request: a call has succeeded, or weaker forms have not."""
+        self._tails: dict[tuple[bytes, Capabilities], tuple[str, str]] = {}
+        self._sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, _Session] = WeakKeyDictionary()
+        self.listener: Callable[[RateSignal], None] | None = None
+        """Told what the server advertises of its limits."""
+
+    @property
+    def identity(self) -> Identity:
+        """Provider, model, public base URL and every parameter asked for."""
+        return self._identity
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this server was found to take so far."""
+        return self._can
+
+    @property
+    def scope(self) -> str:
+        """The name of the quota: a digest of base URL, key and model."""
+        key = os.environ.get(self._key_variable, "")
+        parts = (self._address.public, hashlib.sha256(key.encode("utf-8", "replace")).hexdigest())
+        return hashlib.sha256(canonical_json([*parts, self._identity.model]).encode()).hexdigest()
+
+    def check(self) -> None:
+        """Make sure that a call can be made, as far as that can be known without one.
+
+        Raises:
+            ConfigError: The key is missing or cannot be sent; the message says which.
+        """
+        endpoint.read_key(self._key_variable, self._address)
+
+    async def complete(self, request: Request) -> Completion:
+        """Answer one request.
+
+        Raises:
+            ConfigError: The key is missing, or the transport is not installed.
+            CallError: This call brought no completion.
+            FatalCallError: Key, quota, address or model are wrong.
+        """
+        session = self._session()
+        can = self._can
+        try:
+            completion = await self._call(session, request, can)
+        except Declined as declined:
+            return await self._learn(session, request, can, declined)
+        if self._can is can:
+            self._proven = True
+        return completion
+
+    async def aclose(self) -> None:
+        """Close the connections of this event loop; a later call opens new ones."""
+        session = self._sessions.pop(asyncio.get_running_loop(), None)
+        if session is not None:
+            await session.client.close()
+
+    def _session(self) -> _Session:
+        loop = asyncio.get_running_loop()
+        session = self._sessions.get(loop)
+        if session is None:
+            key = endpoint.read_key(self._key_variable, self._address)
+            client = endpoint.open_client(
+                self._address,
+                key,
+                self._timeout,
+                min(_CONNECT, self._timeout),
+                self._concurrency,
+                self._transport,
+            )
+            session = self._sessions[loop] = _Session(client, endpoint.Scrubber(key, self._address))
+        return session
+
+    async def _learn(
+        self, session: _Session, request: Request, can: Capabilities, declined: Declined
+    ) -> Completion:
+        """Find out what the server takes: one call at a time does, the others learn from it."""
+        while True:
+            async with session.walking:
+                if self._can is can:
+                    return await self._walk(session, request, can, declined)
+                can = self._can
+            try:
+                return await self._call(session, request, can)
+            except Declined as again:
+                declined = again
+
+    async def _walk(
+        self, session: _Session, request: Request, can: Capabilities, declined: Declined
+    ) -> Completion:
+        """Leave out more and more until the server takes the request.
+
+        An objection that says what it dislikes is believed at once. One that does not may be to this very
+        request, so a weaker form is tried once in this backend's life, and kept only if it succeeds.
+        """
+        first, guessing = declined.error, False
+        while True:
+            following = can.after(declined.objection, tuple(self._params))
+            if following is None and (guessing or (declined.objection.vague and not self._proven)):
+                following = can.lower_mode()
+                guessing = True
+            if following is None:
+                self._proven = self._proven or guessing
+                raise session.scrub.error(first) from None
+            can = following
+            if not guessing:
+                self._can, self._proven = can, False
+            try:
+                completion = await self._call(session, request, can)
+            except Declined as again:
+                declined = again
+                continue
+            self._can, self._proven = can, True
+            return completion
+
+    async def _call(self, session: _Session, request: Request, can: Capabilities) -> Completion:
+        """Make one HTTP request.
+
+        Raises:
+            Declined: The server objects to the form of the request.
+        """
+        place = self._address.public
+        content = self._body(request, can)
+        try:
+            async with asyncio.timeout(self._timeout):
+                reply: Any = await session.post(
+                    "/chat/completions", cast_to=object, content=content, options=_RAW
+                )
+            response = reply.http_response
+            self._advertise(response.headers)
+            return read_completion(response.content, can.dropped, response.headers, place)
+        except Declined:
+            raise
+        except CallError as error:
+            raise session.scrub.error(error) from None
+        except FatalCallError as error:
+            raise FatalCallError(session.scrub(str(error))) from None
+        except TimeoutError:
+            raise endpoint.timed_out(self._timeout, place) from None
+        except session.api_error as error:
+            failed = getattr(error, "response", None)
+            try:
+                if failed is None:
+                    raise endpoint.unreachable(error, self._timeout, place)
+                self._advertise(failed.headers)
+                raise_failure(
+                    failed.status_code, error.body if error.body is not None else "", failed.headers, place
+                )
+                raise AssertionError
+            except CallError as ours:
+                raise session.scrub.error(ours) from None
+            except FatalCallError as ours:
+                raise FatalCallError(session.scrub(str(ours))) from None
+
+    def _advertise(self, headers: Mapping[str, str]) -> None:
+        if self.listener is not None and (signal := rate_signal(headers)) is not None:
+            self.listener(signal)
+
+    def _body(self, request: Request, can: Capabilities) -> bytes:
+        """Write the body; all of it but the messages, the cap and the sample is written once per form."""
+        form = request.form
+        found = self._tails.get((form.digest, can))
+        if found is None:
+            found = self._tails[form.digest, can] = self._tail(form, can)
+        told, tail = found
+        system: list[str] = []
+        rest: list[dict[str, str]] = []
+        for message in request.messages:
+            if message.role == "system":
+                # Some servers want exactly one.
+                system.append(message.content)
+            else:
+                rest.append({"role": message.role, "content": message.content})
+        first = "\n\n".join(system) + told
+        messages = [{"role": "system", "content": first}, *rest] if first else rest
+        more = f',"{can.cap}":{request.max_tokens}' if can.cap else ""
+        if "seed" in self._params and "seed" not in can.without:
+            more += f',"seed":{self._params["seed"] + request.sample}'
+        head = '{"messages":'
+        try:
+            written = json.dumps(messages, ensure_ascii=False, separators=(",", ":")).encode()
+        except UnicodeEncodeError:
+            # A lone surrogate has no UTF-8, but JSON can spell it.
+            written = json.dumps(messages, separators=(",", ":")).encode()
+        return b"".join((head.encode(), written, more.encode(), tail.encode()))
+
+    def _tail(self, form: Form, can: Capabilities) -> tuple[str, str]:
+        """Write what is the same for every request of a form: words for the system text, and fields."""
+        fields: dict[str, Any] = {"model": self._identity.model}
+        fields |= {
+            name: value for name, value in self._params.items() if name not in can.without and name != "seed"
+        }
+        wanted = response_format(can.mode, form.schema_name, form.schema)
+        if wanted is not None:
+            fields["response_format"] = wanted
+        told = contract(form.schema) if can.mode in ("json_object", "prompt") else ""
+        text = json.dumps(fields, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        return told, "," + text[1:]
+
+
+class _Session:
+    """What belongs to one event loop."""
+
+    def __init__(self, client: openai.AsyncOpenAI, scrub: endpoint.Scrubber) -> None:
+        import openai
+
+        self.client, self.scrub = client, scrub
+        self.post = client.post
+        self.api_error = openai.APIError
+        self.walking = asyncio.Lock()
+
+
+def _checked(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Take the parameters that can be sent.
+
+    Raises:
+        ConfigError: One is the package's own, or no JSON.
+    """
+    taken = {name: value for name, value in params.items() if value is not None}
+    for name, value in taken.items():
+        if name in _OURS:
+            raise ConfigError(f"the parameter {name!r} is set by the package; remove it from params")
+        try:
+            canonical_json(value)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"the parameter {name!r} is not JSON: {error}") from None
+    if not isinstance(taken.get("seed", 0), int):
+        raise ConfigError(f"the parameter 'seed' must be a whole number, not {taken['seed']!r}")
+    return taken

@@ -1,0 +1,195 @@
+"""The controller as arithmetic: states, events and times given by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge_eval.backends import rate
+from judge_eval.backends.rate import Limits, Quota, RateSignal, State
+
+
+def admitted(state: State, now: float = 0.0, most: int = 10_000) -> tuple[State, int, float]:
+    """Admit as many calls as may start now; return the state, their number and the wait for the next."""
+    count = 0
+    while count < most:
+        state, wait = rate.admit(state, 100, now)
+        if wait:
+            return state, count, wait
+        count += 1
+    return state, count, 0.0
+
+
+def test_start_and_doubling() -> None:
+    """The window starts at 20, doubles with each completed round, and ends at the most allowed."""
+    state = rate.start(Limits(most=64))
+    seen = []
+    for turn in range(4):
+        state, count, wait = admitted(state, float(turn))
+        assert wait == math.inf
+        seen.append(count)
+        for _ in range(count):
+            state = rate.release(state, "ok", turn + 0.5, took=0.5)
+    assert seen == [20, 40, 64, 64]
+
+
+def test_idle_window_does_not_grow() -> None:
+    """Calls one at a time say nothing about more at once."""
+    state = rate.start(Limits())
+    for turn in range(100):
+        state, _ = rate.admit(state, 1, turn)
+        state = rate.release(state, "ok", turn + 0.5, took=0.5)
+    assert state.window == 20
+
+
+def test_all_rejected_halves() -> None:
+    """A round in which everything is rejected halves the window, and it never goes under one."""
+    state, count, _ = admitted(rate.start(Limits()))
+    for _ in range(count):
+        state = rate.release(state, "rejected", 0.1)
+    assert state.window == 10
+    for turn in range(200):
+        state, _ = rate.admit(state, 1, turn)
+        state = rate.release(state, "rejected", turn + 0.1)
+    assert state.window == 1
+
+
+def test_random_rejections_do_not_starve() -> None:
+    """Every twentieth call rejected at random leaves the window wide."""
+    state, number = rate.start(Limits(most=256)), 0
+    for turn in range(300):
+        state, count, _ = admitted(state, float(turn))
+        for _ in range(count):
+            number += 1
+            state = rate.release(state, "rejected" if number % 20 == 0 else "ok", turn + 0.5, took=0.5)
+    assert state.window > 20
+
+
+def test_it_comes_back() -> None:
+    """After a time of rejections the window opens again when they stop."""
+    state = rate.start(Limits(most=256))
+    for turn in range(300):
+        state, count, _ = admitted(state, float(turn))
+        for _ in range(count):
+            state = rate.release(state, "rejected" if turn < 50 else "ok", turn + 0.5, took=0.01)
+        if turn == 49:
+            assert state.window == 1
+    assert state.window == 256
+
+
+def test_not_before_is_shared() -> None:
+    """One Retry-After keeps every call back until it is over, and a shorter one does not shorten it."""
+    state, _ = rate.admit(rate.start(Limits()), 1, 0)
+    state = rate.release(state, "rejected", 1.0, retry_after=30)
+    state, wait = rate.admit(state, 1, 2.0)
+    assert wait == 29
+    assert rate.release(state, "rejected", 3.0, retry_after=1).not_before == 31
+    assert rate.admit(state, 1, 31.0)[1] == 0
+
+
+def test_pacing_under_a_quarter() -> None:
+    """With plenty left calls start at once; under a quarter they are spread at the refill rate."""
+    state = rate.start(Limits(most=256, start=200))
+    plenty = rate.advertise(state, RateSignal(Quota(600, 500, 10)), 0)
+    assert admitted(plenty)[1] == 200
+    scarce = rate.advertise(state, RateSignal(Quota(600, 6, 59.4)), 0)
+    _, count, wait = admitted(scarce)
+    assert count == 1
+    assert 0.05 < wait < 0.1
+
+
+def test_calls_in_flight_are_taken_off() -> None:
+    """What is under way may not be in the server's count yet."""
+    state, _, _ = admitted(rate.start(Limits(start=100)))
+    state = rate.advertise(state, RateSignal(Quota(600, 150, 10)), 0)
+    assert state.requests is not None
+    assert state.requests.level == 51
+
+
+def test_tokens_are_paced() -> None:
+    """The scarcer of requests and tokens decides."""
+    state = rate.advertise(rate.start(Limits()), RateSignal(Quota(600, 600), Quota(6000, 60, 59.4)), 0)
+    _, count, wait = admitted(state)
+    assert count == 1
+    assert 0.9 < wait < 1.0 + 0.05
+
+
+@pytest.mark.parametrize(
+    ("quota", "refill"),
+    [
+        (Quota(600, 0, 60), 10),  # a bucket that fills in a minute
+        (Quota(86400, 86390, 10), 1),  # a bucket that fills in a day
+        (Quota(600, 100, 1), 10),  # a window about to start anew
+        (Quota(600, 600, 0), 10),
+        (Quota(600, 10), 10),
+    ],
+)
+def test_refill(quota: Quota, refill: float) -> None:
+    """The rate is read from the reset where a bucket fills slowly, and is never above a minute's limit."""
+    assert quota.refill == pytest.approx(refill)
+
+
+def test_old_news_is_not_believed() -> None:
+    """After a rejection, replies to earlier calls may still tell the old, higher limit."""
+    state, _ = rate.admit(rate.start(Limits()), 1, 0)
+    state = rate.release(state, "ok", 1.0, took=1.0)
+    state = rate.advertise(state, RateSignal(Quota(1500, 0, 60)), 2.0)
+    state, _ = rate.admit(state, 1, 2.0)
+    state = rate.release(state, "rejected", 2.0)
+    assert rate.advertise(state, RateSignal(Quota(10_000, 9000, 6)), 3.0).requests == state.requests
+    assert rate.advertise(state, RateSignal(Quota(10_000, 9000, 6)), 5.0).requests != state.requests
+
+
+def test_own_limits_are_spread_evenly() -> None:
+    """`rpm` and `tpm` allow no more than that in a minute, from the first call on."""
+    for limits, most in (
+        (Limits(most=999, start=999, rpm=60), 62),
+        (Limits(most=999, start=999, tpm=6000), 62),
+    ):
+        state, now, count = rate.start(limits), 0.0, 0
+        while True:
+            state, wait = rate.admit(state, 100, now)
+            count += not wait
+            now += wait
+            if now > 60:
+                break
+        assert 59 <= count <= most
+
+
+def test_stricter_limits_hold() -> None:
+    """Two users of one quota get the stricter of both."""
+    joined = rate.tighten(rate.start(Limits(256, 20, None, 5.0)), Limits(8, 20, 60.0, 9.0))
+    assert joined.limits == Limits(8, 20, 60.0, 5.0)
+    assert joined.window == 8
+
+
+EVENTS = st.lists(
+    st.tuples(
+        st.sampled_from(["admit", "ok", "rejected", "neutral", "signal"]),
+        st.floats(0, 5),
+        st.floats(0, 100),
+    ),
+    max_size=80,
+)
+
+
+@given(EVENTS, st.integers(1, 50))
+def test_whatever_happens(events: list[tuple[str, float, float]], most: int) -> None:
+    """The window stays within its bounds, what is in flight within the window's, and no wait is below 0."""
+    state, now = rate.start(Limits(most=most)), 0.0
+    for event, pause, number in events:
+        now += pause
+        if event == "admit":
+            before = state
+            state, wait = rate.admit(state, number, now)
+            assert wait >= 0
+            assert (state is before) == bool(wait)
+        elif event == "signal":
+            state = rate.advertise(state, RateSignal(Quota(100, min(number, 100), pause)), now)
+        elif state.in_flight:
+            state = rate.release(state, event, now, took=pause, retry_after=number)  # type: ignore[arg-type]
+        assert 1 <= state.window <= most
+        assert 0 <= state.in_flight <= most

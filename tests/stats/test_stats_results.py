@@ -1,0 +1,79 @@
+import dataclasses
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import judge_eval.stats as stats
+
+
+def results() -> dict[str, object]:
+    """One result of each kind, degenerate ones among them."""
+    rng = np.random.default_rng(0)
+    a, b = rng.random(20), rng.random(20)
+    grades, traces = rng.integers(0, 4, 40), np.repeat(np.arange(10), 4).tolist()
+    human = rng.integers(0, 2, 40)
+    sample = stats.simple_random_sample(20, 6)
+    return {
+        "mean": stats.mean_interval(a, clusters=np.repeat(np.arange(5), 4)),
+        "no mean": stats.mean_interval([]),
+        "bca": stats.mean_interval(a, method="bca", replicates=200),
+        "quantiles": stats.quantiles(a),
+        "proportion": stats.proportion_interval(0, 9, method="exact"),
+        "paired": stats.compare_paired(a, b),
+        "flat": stats.compare_paired([0.5, 0.5], [0.5, 0.5]),
+        "non-inferior": stats.non_inferiority(a, b, 0.1),
+        "flips": stats.sign_flip_test(a - b),
+        "pair": stats.tukey_hsd(rng.random((5, 2)), permutations=99)[0],
+        "table": stats.confusion_matrix(grades, grades),
+        "detection": stats.detection(grades, human),
+        "one figure": stats.agreement_figures(human, human * 0, traces, replicates=200)["kappa"],
+        "apart": stats.disagreements(grades, human, traces)[0],
+        "corrected": stats.ppi_mean(a, b, b),
+        "weighted": stats.ppi_mean_sampled(a[:6], b, sample),
+        "rate": stats.rogan_gladen(human, [1, 0, 1, 0], [1, 1, 0, 0]),
+        "sample": sample,
+        "threshold": stats.calibrate_threshold(grades, human, traces),
+        "map": stats.calibrate_isotonic(grades, human, traces),
+    }
+
+
+@pytest.mark.parametrize("name", results())
+def test_results_are_plain_frozen_values(name: str) -> None:
+    """Each result is frozen, prints, and is JSON without NaN, so that a run folder can keep it."""
+    result = results()[name]
+    assert dataclasses.is_dataclass(result)
+    assert not isinstance(result, type)
+    json.dumps(dataclasses.asdict(result), allow_nan=False)
+    assert str(result)
+    assert "nan" not in str(result)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        setattr(result, dataclasses.fields(result)[0].name, 0)
+
+
+@pytest.mark.parametrize("name", results())
+def test_equal_calls_give_equal_results(name: str) -> None:
+    """Everything random is seeded: the same call again gives the same result."""
+    assert results()[name] == results()[name]
+
+
+def test_numpy_alone() -> None:
+    """Importing the statistics loads NumPy and nothing of the oracles that the tests use."""
+    code = (
+        "import sys, judge_eval.stats; "
+        "print(sorted({name.split('.')[0] for name in sys.modules} "
+        "& {'scipy', 'sklearn', 'statsmodels', 'krippendorff', 'ppi_py', 'pandas', 'numpy', 'openai'}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.strip() == "['numpy']"
+
+
+def test_public_names_exist_once() -> None:
+    """The list of public names is sorted, without doubles, and each name is there with a docstring."""
+    assert sorted(set(stats.__all__)) == sorted(stats.__all__)
+    for name in stats.__all__:
+        assert getattr(stats, name).__doc__, name

@@ -1,0 +1,526 @@
+"""A chat server on loopback: real HTTP, deterministic replies, faults on demand.
+
+In a test::
+
+    with ChatServer() as server:
+        server.script(reply("refusal"))        # the next call gets this, later ones the usual answer
+        backend = create("some-model", base_url=server.url)
+
+As a process of its own (for benchmarks): `python -m tests.support.chat_server --latency 0.2` prints its
+URL as the first line. `GET /_stats` counts, `GET /_calls` shows the bodies, `POST /_reset` forgets them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import hashlib
+import json
+import re
+import signal
+import socket
+import struct
+import sys
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+REPLIES = Path(__file__).parents[2] / "fixtures" / "replies"
+REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 403: "Forbidden", 404: "Not Found"}
+Flavour = str
+"""`openai`, `reasoning`, `ollama`, `vllm`, `llamacpp`, `openrouter`, `gateway`, `azure`: what is accepted."""
+
+
+@dataclass(frozen=True)
+class Canned:
+    """One reply, or the lack of one."""
+
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: Any = None
+    """A JSON value, or text sent as it is; None for the usual completion."""
+    delay: float = 0.0
+    """Seconds before it is sent, beside the server's latency."""
+    fate: str = "send"
+    """`send`, `reset` (the connection is reset after the request was read) or `hang` (no answer)."""
+
+
+def reply(name: str, **changes: Any) -> Canned:
+    """Read a recorded reply of `fixtures/replies`, with some of its fields changed."""
+    data = json.loads((REPLIES / f"{name}.json").read_text(encoding="utf-8"))
+    data.pop("about", None)
+    return Canned(**{**data, **changes})
+
+
+def error(
+    status: int, message: str = "no", *, code: str | None = None, param: str | None = None, **headers: str
+) -> Canned:
+    """Make an error as OpenAI spells it; header names are given with underscores."""
+    body = {"error": {"message": message, "type": "error", "param": param, "code": code}}
+    return Canned(status, {name.replace("_", "-"): value for name, value in headers.items()}, body)
+
+
+@dataclass
+class Faults:
+    """How often calls go wrong: shares of calls, drawn from seed, body and number of the attempt."""
+
+    rate_429: float = 0.0
+    rate_500: float = 0.0
+    rate_503: float = 0.0
+    rate_reset: float = 0.0
+    rate_hang: float = 0.0
+    rate_malformed: float = 0.0
+    rate_broken_body: float = 0.0
+    rate_refusal: float = 0.0
+    rate_length: float = 0.0
+    retry_after: float | None = 0.05
+    fail_texts: tuple[str, ...] = ()
+    """A call whose body contains one of these always gets HTTP 500."""
+    seed: int = 0
+
+    def draw(self, body: bytes, attempt: int) -> str | None:
+        """Say what goes wrong with this attempt, None where nothing does."""
+        if any(text.encode() in body for text in self.fail_texts):
+            return "500"
+        key = hashlib.sha256(b"%d,%d," % (self.seed, attempt) + body).digest()
+        point = int.from_bytes(key[:8]) / 2**64
+        for name in ("429", "500", "503", "reset", "hang", "malformed", "broken_body", "refusal", "length"):
+            point -= getattr(self, f"rate_{name}")
+            if point < 0:
+                return name
+        return None
+
+
+@dataclass
+class Bucket:
+    """A bucket of requests that fills at `rpm` a minute, as rate limited servers keep it."""
+
+    rpm: float
+    burst: float
+    level: float = 0.0
+    at: float = 0.0
+    advertise: bool = True
+
+    def take(self, now: float) -> tuple[bool, dict[str, str]]:
+        """Take one request at a time in seconds; say whether it was there, and the headers."""
+        self.level = min(self.burst, self.level + (now - self.at) * self.rpm / 60)
+        self.at = now
+        granted = self.level >= 1
+        if granted:
+            self.level -= 1
+        headers: dict[str, str] = {}
+        if self.advertise:
+            reset = (self.burst - self.level) * 60 / self.rpm
+            headers = {
+                "x-ratelimit-limit-requests": f"{self.rpm:.0f}",
+                "x-ratelimit-remaining-requests": f"{int(self.level)}",
+                "x-ratelimit-reset-requests": f"{reset * 1000:.0f}ms",
+            }
+        if not granted:
+            headers["retry-after-ms"] = f"{max(1.0, (1 - self.level) * 60_000 / self.rpm):.0f}"
+        return granted, headers
+
+
+def words_of(body: Mapping[str, Any]) -> str:
+    """Return the text of all messages."""
+    return "\n".join(str(message.get("content") or "") for message in body.get("messages", ()))
+
+
+def shape_of(body: Mapping[str, Any]) -> tuple[str, bool]:
+    """Say which field decides (`verdict` or `grade`), and whether several passages are judged at once."""
+    schema = (body.get("response_format") or {}).get("json_schema", {}).get("schema")
+    text = json.dumps(schema) if schema else words_of(body)
+    return ("grade" if re.search(r'"grade"', text) else "verdict"), bool(re.search(r'"verdicts"', text))
+
+
+def ids_of(body: Mapping[str, Any]) -> list[int]:
+    """Find the passage numbers of a listwise request: in the schema, else in the last message."""
+    found = re.search(r'"enum": (\[1[0-9, ]*\])', json.dumps(body.get("response_format") or {}))
+    if found:
+        return list(json.loads(found[1]))
+    asked = str(body["messages"][-1].get("content") or "")
+    numbers = {int(n) for n in re.findall(r"(?i)\b(?:id|passage|chunk|document)\W{1,4}(\d{1,3})\b", asked)}
+    count = 0
+    while count + 1 in numbers:
+        count += 1
+    return list(range(1, max(count, 1) + 1))
+
+
+def decide(text: str) -> int:
+    """Draw a number from a text: the same for the same text, whoever asks."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[0]
+
+
+def judge(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the verdict that a body deserves: a deterministic function of its messages."""
+    deciding, listwise = shape_of(body)
+    asked = str(body["messages"][-1].get("content") or "")
+    quote = " ".join(max(asked[len(asked) // 2 :].split("\n"), key=len).split()[:6])
+
+    def one(salt: str) -> dict[str, Any]:
+        point = decide(asked + salt)
+        answer: bool | int = point % 4 if deciding == "grade" else point % 2 == 1
+        return {
+            "evidence": quote if answer else "",
+            "reason": "It states a claim of the reference."
+            if answer
+            else "It states no claim of the reference.",
+            "instruction_in_chunk": False,
+            deciding: answer,
+        }
+
+    if not listwise:
+        return one("")
+    return {"verdicts": [{"id": number, **one(str(number))} for number in ids_of(body)]}
+
+
+def completion(
+    body: Mapping[str, Any], content: str | None, *, finish: str = "stop", **message: Any
+) -> dict[str, Any]:
+    """Wrap a text as a chat completion, with the usage a server would bill."""
+    text = content or ""
+    prompt = sum(len(str(m.get("content") or "")) for m in body.get("messages", ())) // 4 + 8
+    answer: dict[str, Any] = {"role": "assistant", "content": content, "refusal": None, **message}
+    choice: dict[str, Any] = {"index": 0, "message": answer, "logprobs": None, "finish_reason": finish}
+    if body.get("logprobs"):
+        choice["logprobs"] = {"content": [
+            {"token": token, "logprob": -0.1, "top_logprobs": [{"token": token, "logprob": -0.1}]}
+            for token in re.findall(r"\w+|\W", text)
+        ]}  # fmt: skip
+    return {
+        "id": f"chatcmpl-{decide(text):03d}",
+        "object": "chat.completion",
+        "created": 1750000000,
+        "model": f"{body.get('model', 'm')}-2026-01-01",
+        "choices": [choice],
+        "usage": {
+            "prompt_tokens": prompt,
+            "completion_tokens": len(text) // 4 + 1,
+            "total_tokens": prompt + len(text) // 4 + 1,
+            "prompt_tokens_details": {"cached_tokens": 0, "audio_tokens": 0},
+            "completion_tokens_details": {"reasoning_tokens": 0, "audio_tokens": 0},
+        },
+        "system_fingerprint": "fp_0",
+    }
+
+
+def objection(flavour: Flavour, body: Mapping[str, Any]) -> Canned | None:
+    """Return the error with which such a server declines the body, None where it takes it."""
+    form = body.get("response_format") or {}
+    if flavour == "reasoning":
+        for name in ("temperature", "top_p", "logprobs", "max_tokens"):
+            if body.get(name) is not None and body[name] is not False:
+                return error(
+                    400, f"Unsupported parameter: '{name}' is not supported with this model.",
+                    code="unsupported_parameter", param=name,
+                )  # fmt: skip
+    if flavour in ("ollama", "gateway") and form.get("json_schema", {}).get("strict") is not None:
+        return error(400, "json_schema.strict: unknown field 'strict'", code="invalid_request_error")
+    if flavour in ("openrouter", "llamacpp", "gateway") and "max_completion_tokens" in body:
+        return error(400, "Unrecognized request argument supplied: max_completion_tokens")
+    if flavour in ("llamacpp", "gateway") and form.get("type") == "json_schema":
+        return error(
+            400, "response_format type must be one of 'text' or 'json_object'", param="response_format"
+        )
+    if flavour == "gateway":
+        if sum(message["role"] == "system" for message in body["messages"]) != 1:
+            return error(400, "exactly one system message is expected")
+        if form:
+            return error(400, "'response_format' of type 'json_object' is not supported by this model")
+    if flavour == "vllm" and "max_completion_tokens" in body and "max_tokens" in body:
+        return error(400, "max_tokens and max_completion_tokens cannot both be set")
+    return None
+
+
+def dress(flavour: Flavour, body: Mapping[str, Any], content: str) -> dict[str, Any]:
+    """Write a completion as such a server does."""
+    thoughts = "The passage is short. Let me look at it."
+    if flavour == "vllm":
+        return completion(body, content, reasoning=thoughts, reasoning_content=thoughts)
+    if flavour == "llamacpp":
+        done = completion(body, f"<think>{thoughts} {{}}</think>\n{content}")
+        done["timings"] = {"prompt_n": 1, "predicted_ms": 1.5}
+        return done
+    if flavour == "gateway":
+        return completion(body, f"Here is my answer:\n```json\n{content}\n```")
+    if flavour == "ollama":
+        done = completion(body, content)
+        done["usage"] = {k: v for k, v in done["usage"].items() if k.endswith("_tokens")}
+        return done
+    return completion(body, content)
+
+
+class ChatServer:
+    """A chat server in a thread of its own; use it as a context manager.
+
+    Args:
+        latency: Seconds each answer takes.
+        flavour: Which server it is like, in what it accepts and how it writes.
+        faults: What goes wrong how often.
+        bucket: A rate limit.
+        verdict: The answer to a body, in place of `judge`.
+        keep: Whether bodies are kept for `calls`.
+        port: 0 for a free one.
+    """
+
+    def __init__(
+        self,
+        *,
+        latency: float = 0.0,
+        flavour: Flavour = "openai",
+        faults: Faults | None = None,
+        bucket: Bucket | None = None,
+        verdict: Callable[[Mapping[str, Any]], Any] = judge,
+        keep: bool = True,
+        port: int = 0,
+    ) -> None:
+        self.latency, self.flavour, self.faults, self.bucket = latency, flavour, faults or Faults(), bucket
+        self.verdict, self.keep, self.port = verdict, keep, port
+        self.calls: list[dict[str, Any]] = []
+        """The bodies received, in order."""
+        self.headers: list[dict[str, str]] = []
+        """The headers received with each, names in lower case."""
+        self.counts: Counter[str] = Counter()
+        """`calls`, `paid` (completions sent) and each status, `reset` or `hang`."""
+        self.in_flight = self.most_in_flight = self.connections = 0
+        self._scripted: deque[Canned] = deque()
+        self._seen: Counter[bytes] = Counter()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._transports: set[asyncio.Transport] = set()
+
+    @property
+    def url(self) -> str:
+        """The base URL to give to a client."""
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        """What happened so far."""
+        return {
+            **self.counts,
+            "most_in_flight": self.most_in_flight,
+            "connections": self.connections,
+            "distinct": len(self._seen),
+        }
+
+    def script(self, *replies: Canned) -> None:
+        """Answer the next calls with these, in order; later ones as usual."""
+        self._scripted.extend(replies)
+
+    def reset(self) -> None:
+        """Forget calls, counts and script."""
+        self.calls.clear()
+        self.headers.clear()
+        self.counts.clear()
+        self._scripted.clear()
+        self._seen.clear()
+        self.most_in_flight = 0
+
+    def __enter__(self) -> Self:
+        ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self.serve(ready.set)), daemon=True)
+        self._thread.start()
+        assert ready.wait(10)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(10)
+
+    async def serve(self, ready: Callable[[], None]) -> None:
+        """Serve until stopped; `ready` is called once the port is known."""
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        server = await self._loop.create_server(
+            lambda: _Connection(self), "127.0.0.1", self.port, backlog=1024
+        )
+        self.port = server.sockets[0].getsockname()[1]
+        ready()
+        await self._stop.wait()
+        server.close()
+        for transport in list(self._transports):
+            transport.abort()
+        await asyncio.sleep(0)
+
+    def answer(self, raw: bytes, headers: dict[str, str]) -> Canned:
+        """Decide on the reply to one call."""
+        self.counts["calls"] += 1
+        try:
+            body = json.loads(raw)
+        except ValueError:
+            return error(400, "the body is not JSON")
+        self._seen[raw] += 1
+        attempt = self._seen[raw]
+        if self.keep:
+            self.calls.append(body)
+            self.headers.append(headers)
+        if self._scripted:
+            canned = self._scripted.popleft()
+            return canned if canned.body is not None else self._usual(canned, body)
+        extra: dict[str, str] = {"x-request-id": f"req_{self.counts['calls']}"}
+        if self.bucket is not None:
+            assert self._loop is not None
+            granted, advertised = self.bucket.take(self._loop.time())
+            extra |= advertised
+            if not granted:
+                return error(429, "Rate limit reached for requests", code="rate_limit_exceeded", **extra)
+        fault = self.faults.draw(raw, attempt)
+        if fault in ("429", "503"):
+            if self.faults.retry_after is not None:
+                extra["retry-after-ms"] = f"{self.faults.retry_after * 1000:.0f}"
+            return error(int(fault), "try again later", **extra)
+        if fault == "500":
+            return error(500, "The server had an error while processing your request.", **extra)
+        if fault in ("reset", "hang"):
+            return Canned(fate=fault)
+        declined = objection(self.flavour, body)
+        if declined is not None:
+            return declined
+        if fault == "broken_body":
+            return Canned(body='{"id": "chatcmpl-1", "choices": [{"mess', headers=extra)
+        if fault == "malformed":
+            return Canned(body=completion(body, '{"evidence": "", "reason": "cut'), headers=extra)
+        if fault == "refusal":
+            return Canned(body=completion(body, None, refusal="I can't help with that."), headers=extra)
+        if fault == "length":
+            return Canned(body=completion(body, '{"evidence": "a', finish="length"), headers=extra)
+        return self._usual(Canned(headers=extra), body)
+
+    def _usual(self, canned: Canned, body: Mapping[str, Any]) -> Canned:
+        if canned.fate != "send":
+            return canned
+        given = self.verdict(body)
+        content = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+        return Canned(canned.status, canned.headers, dress(self.flavour, body, content), canned.delay)
+
+
+class _Connection(asyncio.Protocol):
+    """One kept-alive HTTP/1.1 connection."""
+
+    def __init__(self, server: ChatServer) -> None:
+        self.server, self.buffer = server, b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        self.server._transports.add(transport)
+        self.server.connections += 1
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.server._transports.discard(self.transport)
+
+    def data_received(self, data: bytes) -> None:
+        self.buffer += data
+        while True:
+            end = self.buffer.find(b"\r\n\r\n")
+            if end < 0:
+                return
+            first, *lines = self.buffer[:end].decode("latin-1").split("\r\n")
+            headers = {}
+            for line in lines:
+                name, _, value = line.partition(":")
+                headers[name.lower()] = value.strip()
+            length = int(headers.get("content-length", 0))
+            if len(self.buffer) < end + 4 + length:
+                return
+            body = self.buffer[end + 4 : end + 4 + length]
+            self.buffer = self.buffer[end + 4 + length :]
+            method, path, _ = first.split(" ", 2)
+            self.handle(method, path.partition("?")[0], headers, body)
+
+    def handle(self, method: str, path: str, headers: dict[str, str], body: bytes) -> None:
+        server = self.server
+        if path == "/_stats":
+            return self.send(Canned(body=server.stats))
+        if path == "/_calls":
+            return self.send(Canned(body=server.calls))
+        if path == "/_reset":
+            server.reset()
+            return self.send(Canned(body={}))
+        if method != "POST" or not path.endswith("/chat/completions"):
+            return self.send(error(404, f"Invalid URL ({method} {path})"))
+        server.in_flight += 1
+        server.most_in_flight = max(server.most_in_flight, server.in_flight)
+        canned = server.answer(body, headers)
+        wait = canned.delay + (server.latency if canned.status == 200 else 0.0)
+        assert server._loop is not None
+        if wait > 0:
+            server._loop.call_later(wait, self.finish, canned)
+            return None
+        return self.finish(canned)
+
+    def finish(self, canned: Canned) -> None:
+        server = self.server
+        server.in_flight -= 1
+        if canned.fate == "hang":
+            server.counts["hang"] += 1
+            return
+        if canned.fate == "reset":
+            server.counts["reset"] += 1
+            sock = self.transport.get_extra_info("socket")
+            # Lingering for zero seconds makes the kernel send RST in place of FIN.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.transport.abort()
+            return
+        server.counts[str(canned.status)] += 1
+        if canned.status == 200 and isinstance(canned.body, dict) and canned.body.get("choices"):
+            server.counts["paid"] += 1
+        if not self.transport.is_closing():
+            self.send(canned)
+
+    def send(self, canned: Canned) -> None:
+        text = isinstance(canned.body, str)
+        payload = (canned.body if text else json.dumps(canned.body)).encode("utf-8", "surrogatepass")
+        headers = {"content-type": "application/json", **canned.headers, "content-length": str(len(payload))}
+        head = f"HTTP/1.1 {canned.status} {REASONS.get(canned.status, 'Status')}\r\n"
+        head += "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        self.transport.write(head.encode("latin-1") + b"\r\n" + payload)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Serve until SIGINT or SIGTERM; the first line printed is the base URL."""
+    parser = argparse.ArgumentParser(
+        prog="chat_server", description="A chat server on loopback for benchmarks."
+    )
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--latency", type=float, default=0.0, help="seconds an answer takes")
+    parser.add_argument("--flavour", default="openai")
+    parser.add_argument("--rpm", type=float, help="requests a minute; more get 429")
+    parser.add_argument("--burst", type=float, help="the bucket's size; a second's worth by default")
+    parser.add_argument("--no-advertise", action="store_true", help="send no x-ratelimit-* headers")
+    parser.add_argument("--no-keep", action="store_true", help="do not keep bodies")
+    parser.add_argument("--retry-after", type=float, default=0.05)
+    parser.add_argument("--fail-text", action="append", default=[])
+    parser.add_argument("--seed", type=int, default=0)
+    for name in ("429", "500", "503", "reset", "hang", "malformed", "broken-body", "refusal", "length"):
+        parser.add_argument(f"--rate-{name}", type=float, default=0.0)
+    given = parser.parse_args(arguments)
+    rates = {name: value for name, value in vars(given).items() if name.startswith("rate_")}
+    faults = Faults(
+        **rates, retry_after=given.retry_after, fail_texts=tuple(given.fail_text), seed=given.seed
+    )
+    bucket = None
+    if given.rpm:
+        burst = given.burst or max(1.0, given.rpm / 60)
+        bucket = Bucket(given.rpm, burst, level=burst, advertise=not given.no_advertise)
+    server = ChatServer(
+        latency=given.latency, flavour=given.flavour, faults=faults, bucket=bucket,
+        keep=not given.no_keep, port=given.port,
+    )  # fmt: skip
+
+    async def run() -> None:
+        def ready() -> None:
+            print(server.url, flush=True)  # noqa: T201
+            for number in (signal.SIGINT, signal.SIGTERM):
+                asyncio.get_running_loop().add_signal_handler(number, server._stop.set)
+
+        await server.serve(ready)
+
+    asyncio.run(run())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,47 @@
+"""What users write, checked by mypy --strict and never run."""
+
+from collections.abc import AsyncIterator
+from typing import assert_type
+
+from judge_eval import (
+    Chunk,
+    EvalRun,
+    Evaluator,
+    GradeTable,
+    Metric,
+    NoVerdict,
+    Trace,
+    TraceResult,
+    Verdict,
+    evaluate,
+    parse_metric,
+)
+
+
+def one_trace(trace: Trace) -> None:
+    evaluator = Evaluator("fake/overlap", prompt="support/binary", metrics=["AP@5", parse_metric("MRR")])
+    run = evaluator.evaluate(trace)
+    assert_type(run, EvalRun)
+    assert_type(run["AP@5"], float | None)
+    outcome = run.results[0].outcomes[0]
+    assert_type(outcome, Verdict | NoVerdict)
+    if outcome.kind == "verdict":
+        assert_type(outcome, Verdict)
+    else:
+        assert_type(outcome, NoVerdict)
+
+
+async def many(traces: AsyncIterator[Trace]) -> None:
+    async with Evaluator("fake/overlap", cache=False) as evaluator:
+        assert_type(await evaluator.aevaluate(traces), EvalRun)
+        async for result in evaluator.astream([{"query": "q", "reference": "r", "chunks": ["a"]}]):
+            assert_type(result, TraceResult)
+
+
+def shapes() -> None:
+    assert_type(evaluate("data.jsonl", "fake/overlap", cache=False), EvalRun)
+    assert_type(Trace(query="q", chunks=(Chunk(id="c1", text="t"),)).chunks, tuple[Chunk, ...])
+    metric = parse_metric("NDCG(gain=exp)@10")
+    assert_type(metric, Metric)
+    table = GradeTable.from_rows([[1, 0], [None, 1]], ids=["a", "b"])
+    metric.compute(table, missing="bounds")[0].mean()
