@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from judge_eval.cli import cache, doctor, judge, prompts, run, runs, score, show, validate
+from judge_eval.cli import cache, convert, doctor, export, judge, prompts, run, runs, score, show, validate
 from judge_eval.cli.config import find_config
 from judge_eval.cli.errors import USAGE, complain
 from judge_eval.errors import ConfigError
@@ -26,7 +26,9 @@ app.command("judge")(judge.judge)
 app.command("score")(score.score)
 app.command("show")(show.show)
 app.add_typer(runs.app, name="runs")
+app.command("export")(export.export)
 app.command("validate")(validate.validate)
+app.command("convert")(convert.convert)
 app.add_typer(prompts.app, name="prompts")
 app.add_typer(cache.app, name="cache")
 app.command("doctor")(doctor.doctor)
@@ -60,7 +62,9 @@ def settings(
     except ConfigError as error:
         complain(str(error))
         raise typer.Exit(USAGE) from None
-    defaults: dict[str, Any] = dict.fromkeys(("run", "judge", "score", "validate", "doctor", "show"), found)
+    defaults: dict[str, Any] = dict.fromkeys(
+        ("run", "judge", "score", "validate", "convert", "export", "doctor", "show"), found
+    )
     defaults["runs"] = {"list": found}
     defaults["cache"] = dict.fromkeys(("info", "clear", "path"), found)
     context.default_map = defaults

@@ -13,10 +13,14 @@ from judge_eval.cli.errors import USAGE, verb
 
 @verb
 def validate(
-    data: Annotated[Path, typer.Argument(help="Traces as JSON Lines.")],
+    data: Annotated[Path, typer.Argument(help="Traces: a file or folder of any known format.")],
     prompt: Annotated[
         str | None, typer.Option(help="Also check that every trace brings what this prompt needs.")
     ] = None,
+    format: o.Format = None,
+    map: o.Map = None,
+    corpus: o.CorpusOption = None,
+    list_sep: o.ListSep = None,
     most: Annotated[int, typer.Option(min=1, help="How many errors to print.")] = 20,
 ) -> None:
     """Read a dataset without judging it; print file, line and field of every error."""
@@ -39,7 +43,8 @@ def validate(
         if told <= most:
             print(error)
 
-    source = replayable(data, check=check, on_invalid="skip")
+    reader = o.read_options(format, map, corpus, list_sep)
+    source = replayable(data, check=check, on_invalid="skip", reader=reader)
     assert source is not None
     dataset = source.survey(tell)
     if told > most:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from judge_eval.data.values import HEAVY, decode_mapping, is_missing, kind, plain
+from judge_eval.data.values import decode_mapping, is_missing, kind
 from judge_eval.errors import DataError
+from judge_eval.objects import HEAVY, plain
 
 TEXT = ("text", "page_content", "pageContent", "content", "document", "context", "passage")
 ID = ("id", "id_", "doc_id", "chunk_id", "document_id", "node_id", "docid", "_id")

@@ -7,8 +7,9 @@ from typing import Any
 
 from judge_eval.data.shape import Data, Keys, Shape, has, has_any
 from judge_eval.data.spans import Span, listed, spans_in
-from judge_eval.data.values import decode_mapping, is_missing, plain, rest
+from judge_eval.data.values import decode_mapping, is_missing, rest
 from judge_eval.errors import DataError
+from judge_eval.objects import plain
 
 QUESTIONS = ("query", "question", "input", "user_input", "text", "search_query")
 REFERENCES = (

@@ -11,9 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from judge_eval.errors import DataError
-
-HEAVY = frozenset({"embedding", "sparse_embedding", "blob", "dataframe", "relationships", "text_embedding"})
-"""Keys of other tools that hold vectors or graphs; they are not kept."""
+from judge_eval.objects import HEAVY, plain
 
 
 def text(record: Mapping[str, Any], *keys: str) -> str | None:
@@ -147,23 +145,6 @@ def kind(value: Any) -> str:
     """Name a value's kind for a message."""
     names = {dict: "an object", list: "a list", bool: "a truth value", int: "a number", float: "a number"}
     return "nothing" if value is None else names.get(type(value), f"a {type(value).__name__}")
-
-
-def plain(value: Any, depth: int = 20) -> Any:
-    """Make a value fit for `metadata`: JSON, without NaN; what is no JSON is written as text."""
-    if value is None or isinstance(value, str | bool | int):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if depth <= 0:
-        return None
-    if isinstance(value, Mapping):
-        return {str(key): plain(inner, depth - 1) for key, inner in value.items() if key not in HEAVY}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [plain(inner, depth - 1) for inner in value]
-    if isinstance(value, bytes | bytearray | memoryview):
-        return None
-    return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
 def rest(record: Mapping[str, Any], *used: str) -> dict[str, Any]:
