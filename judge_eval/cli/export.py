@@ -32,7 +32,7 @@ def export(
 
     Examples:
     judge-eval export latest -o main.qrels
-    judge-eval export label:main -o main.json --format inspect
+    judge-eval export label:main -o logs/ --format inspect
     """
     from judge_eval.runs.run import EvalRun
     from judge_eval.runs.store import find_run

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from judge_eval import registry
-from judge_eval.data import flat, traced
+from judge_eval.data import collection, flat, traced
 from judge_eval.data.shape import Keys, Shape, keys_of
 from judge_eval.errors import ConfigError, DataError, UnknownNameError
 
@@ -26,7 +26,7 @@ def find_shape(name: str) -> Shape:
     if own is not None:
         return own
     if name not in registry.names("readers"):
-        known = [*BUILT_IN, *ALIASES, *registry.names("readers"), "trec", "beir"]
+        known = [*BUILT_IN, *ALIASES, *registry.names("readers"), *collection.FORMATS]
         raise UnknownNameError("format", name, known)
     return _installed(name)
 

@@ -110,7 +110,7 @@ def _mapping(item: dict[str, Any], field: str) -> dict[str, Any]:
     for key in META:
         inner = decode_mapping(item.get(key))
         if isinstance(inner, Mapping):
-            metadata |= {str(name): plain(value) for name, value in inner.items()}
+            metadata |= plain(inner)
     if metadata:
         data["metadata"] = metadata
     return data

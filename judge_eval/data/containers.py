@@ -205,7 +205,7 @@ def _cells(reader: Any, header: list[str], name: str) -> Iterator[Row]:
             yield Row(DataError(told, file=name, line=line), line)
             continue
         pairs: Iterable[tuple[str, str]] = zip(header, cells, strict=True)
-        yield Row({key: cell for key, cell in pairs if cell != ""}, line)
+        yield Row({key: cell if cell != "" else None for key, cell in pairs}, line)
 
 
 def _parquet(path: Path, name: str) -> Iterator[Row]:

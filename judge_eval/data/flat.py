@@ -255,7 +255,7 @@ SHAPES = (
         lambda keys: "input" in keys and has_any(keys, "retrieval_context", "retrievalContext"),
         _deepeval,
         frozenset({"input", "actual_output", "expected_output", "retrieval_context", "retrievalContext"}),
-        frozenset({"retrieval_context", "retrievalContext", "context"}),
+        frozenset({"retrieval_context", "retrievalContext"}),
     ),
     Shape(
         "llama-index-rag",

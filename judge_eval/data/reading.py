@@ -147,8 +147,8 @@ class _Reading:
 
     def _see_mapped(self, sample: list[Mapping[str, Any]]) -> None:
         for ours, theirs in self._options.map.items():
-            if sample and not any(_dig(record, theirs) is not None for record in sample):
-                keys = sorted({key for record in sample for key in keys_of(record)})
+            keys = sorted({key for record in sample for key in keys_of(record)})
+            if sample and theirs not in keys:
                 told = f"--map {ours}={theirs}: the first records hold no {theirs!r}; {advise(theirs, keys)}"
                 raise DataError(told, file=self._name)
 

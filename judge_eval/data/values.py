@@ -80,7 +80,7 @@ def decode_list(value: Any, field: str, separator: str | None = None) -> Any:
     if not isinstance(value, str):
         return value
     bare = value.strip()
-    if not bare:
+    if not bare or bare in ("null", "None", "nan", "NaN"):
         return None
     if bare[0] == "[" and bare[-1] == "]":
         found = _literal(bare, field)

@@ -38,8 +38,10 @@ def _phoenix(run: EvalRun, path: Path) -> None:
 
 
 def _inspect(run: EvalRun, path: Path) -> None:
-    from judge_eval.runs.writers.inspect_log import inspect_log
+    from judge_eval.runs.writers.inspect_log import inspect_log, log_name
 
+    if path.is_dir():
+        path = path / log_name(run)
     _stream(iter([inspect_log(run)]), path)
 
 
@@ -79,6 +81,12 @@ SUFFIXES: Mapping[str, str] = {
 
 def write_as(run: EvalRun, path: Path, format: str | None = None) -> str:
     """Write a run in one of `FORMATS`, by default the one that the suffix names.
+
+    Args:
+        run: The run.
+        path: The file. For an Inspect log it may be a folder of logs: the file in it is then named as
+            `inspect view` wants it.
+        format: The format.
 
     Returns:
         The format that was written.

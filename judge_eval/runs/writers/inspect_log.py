@@ -71,6 +71,13 @@ def inspect_log(run: EvalRun) -> str:
     return json.dumps(log, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
+def log_name(run: EvalRun) -> str:
+    """Name the file as `inspect view` finds it in a folder: by its time, its task, its id."""
+    stamp = run.created.strftime("%Y-%m-%dT%H-%M-%S+00-00")
+    label = "".join(c if c.isascii() and c.isalnum() else "-" for c in run.label or "judge-eval")
+    return f"{stamp}_{label}_{run.id[:8]}.json"
+
+
 def _score(run: EvalRun, name: str) -> dict[str, Any]:
     a = run.manifest.aggregates[name]
     metrics = {} if a.mean is None else {"mean": {"name": "mean", "value": a.mean, "params": {}}}

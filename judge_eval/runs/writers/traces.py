@@ -24,5 +24,8 @@ def labelled_lines(run: EvalRun) -> Iterator[str]:
             )
             for chunk, outcome in zip(result.trace.chunks, result.outcomes, strict=True)
         )
-        metadata: dict[str, Any] = {**result.trace.metadata, "judge_eval": {"scores": result.scores, "run": run.id}}
+        metadata: dict[str, Any] = {
+            **result.trace.metadata,
+            "judge_eval": {"scores": result.scores, "run": run.id},
+        }
         yield trace_line(result.trace.model_copy(update={"chunks": chunks, "metadata": metadata})).decode()
