@@ -243,6 +243,7 @@ def read_options(
     corpus: Path | None,
     list_sep: str | None,
     depth: int | None = None,
+    relevant: int | None = None,
 ) -> ReadOptions:
     """Gather the flags on how the data are read.
 
@@ -257,7 +258,7 @@ def read_options(
         if not equals or not ours or not theirs:
             raise ConfigError(f"--map {pair!r}: write OURS=THEIRS, such as reference=gold_answer")
         pairs[ours.strip()] = theirs.strip()
-    return ReadOptions(format, pairs, corpus, list_sep, depth)
+    return ReadOptions(format, pairs, corpus, list_sep, depth, relevant)
 
 
 def need_model(model: str | None) -> str:

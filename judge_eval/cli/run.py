@@ -95,7 +95,7 @@ def run(
 
     if output is not None:
         export.check_suffix(output)
-    reader = o.read_options(format, map, corpus, list_sep, depth)
+    reader = o.read_options(format, map, corpus, list_sep, depth, relevant)
     options = make_options(
         base_url=base_url,
         param=param,

@@ -10,6 +10,10 @@ from judge_eval.data.shape import Data, Keys, Shape, has, has_any
 from judge_eval.data.values import as_list, decode_mapping, is_missing, items, kind, need_text, rest, text
 from judge_eval.errors import DataError
 
+ASSERTIONS = frozenset(
+    {"javascript", "python", "fn", "eval", "grade", "cost", "latency", "regex", "levenshtein"}
+)
+"""promptfoo's assertions of one word that hold no answer."""
 QUERY = ("query", "question")
 DOCUMENTS = ("documents", "source_documents", "source_nodes", "nodes", "docs", "retrieved_documents")
 
@@ -174,12 +178,9 @@ def _expected(cell: str) -> str | None:
         and colon
     ):
         return value.strip()
-    looks_typed = colon and name.replace("-", "").isalpha() and name.islower() and "-" in name
-    return (
-        None
-        if looks_typed or name in ("javascript", "python", "fn", "grade", "cost", "latency")
-        else cell.strip()
-    )
+    bare = name.removeprefix("not-")
+    typed = bare.replace("-", "").isalpha() and bare.islower() and ("-" in name or bare in ASSERTIONS)
+    return None if typed else cell.strip() or None
 
 
 def _with(data: dict[str, Any], record: Data, used: set[str], **texts: str) -> dict[str, Any]:

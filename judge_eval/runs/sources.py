@@ -119,7 +119,8 @@ class Replayable:
         )
 
     def __iter__(self) -> Iterator[Trace]:
-        return self._take(self._open(_no_check, None))
+        # Checked again: what the survey skipped is skipped here too.
+        return self._take(self._open(self._check, None))
 
     def _take(self, traces: Iterator[Trace]) -> Iterator[Trace]:
         if self._chosen is not None:
@@ -128,10 +129,6 @@ class Replayable:
             limit = self._limit
             return (trace for _, trace in zip(range(limit), traces, strict=False))
         return traces
-
-
-def _no_check(_: Trace) -> None:
-    """Nothing to check: the survey has done it."""
 
 
 def replayable(
@@ -170,6 +167,7 @@ def replayable(
                 corpus=told.corpus,
                 list_sep=told.list_sep,
                 depth=told.depth,
+                relevant=told.relevant,
                 name=name,
                 check=check,
                 on_invalid=on_invalid,

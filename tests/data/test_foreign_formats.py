@@ -63,7 +63,7 @@ FILES: list[tuple[str, str, dict[str, Any], str]] = [
     ("haystack.jsonl", "documents", {}, "isr"),
     ("haystack_flat.jsonl", "documents", {}, "isr"),
     ("haystack_answers.jsonl", "documents", {}, "isa"),
-    ("openinference.jsonl", "openinference", {}, ""),
+    ("openinference.jsonl", "openinference", {}, "i"),
     ("phoenix_nested.jsonl", "openinference", {}, "is"),
     ("phoenix_frame.jsonl", "openinference", {}, "is"),
     ("otlp.json", "openinference", {}, "is"),

@@ -338,3 +338,57 @@ def test_a_check_is_placed(tmp_path: Path) -> None:
 
     with pytest.raises(DataError, match=r"x.csv:2: answer: needs more"):
         read(write(tmp_path, "x.csv", f"{HEAD}q?,[],r\n"), check=check)
+
+
+RETRIEVER = {"openinference.span.kind": "RETRIEVER", "input.value": "q?"}
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"name": "r", "attributes": RETRIEVER},
+        {
+            "name": "r",
+            "attributes": {"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.query.text": "q?"},
+        },
+        {"run_type": "retriever", "inputs": {"query": "q?"}, "outputs": None, "error": "timeout"},
+        {"id": "o", "traceId": "t", "type": "RETRIEVER", "input": "q?", "output": None},
+    ],
+)
+def test_a_gap_is_not_an_empty_retrieval(record: Any, tmp_path: Path) -> None:
+    """A span whose documents were not recorded is an error, never a retriever that found nothing."""
+    with pytest.raises(DataError, match=r":1: .*documents are not recorded here"):
+        read(write(tmp_path, "x.jsonl", [record]))
+
+
+def test_an_empty_retrieval_is_found_in_the_output(tmp_path: Path) -> None:
+    """Flattened attributes cannot spell an empty list; the span's output can."""
+    span = {"name": "r", "attributes": {**RETRIEVER, "output.value": '{"documents": []}'}}
+    [trace] = read(write(tmp_path, "x.jsonl", [span]))
+    assert trace.chunks == ()
+
+
+def test_nesting_without_end_is_an_error(tmp_path: Path) -> None:
+    """A record nested deeper than anyone can follow is an error at its line, not a crash."""
+    for depth in (900, 50_000):
+        deep = '{"user_input": "q?", "retrieved_contexts": [], "more": ' + "[" * depth + "]" * depth + "}\n"
+        path = write(tmp_path, "x.jsonl", json.dumps(GOOD) + "\n" + deep)
+        assert len(read(path, on_invalid="skip")) in (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("cell", "reference"),
+    [
+        ("similar(0.8): At nine.", "At nine."),
+        ("equals: At nine.", "At nine."),
+        ("At nine: sharp.", "At nine: sharp."),
+        ("llm-rubric: is polite", None),
+        ("is-json", None),
+        ("javascript: true", None),
+        ("not-contains: x", None),
+    ],
+)
+def test_promptfoo_assertions(cell: str, reference: str | None, tmp_path: Path) -> None:
+    """Only what an assertion holds of an expected answer becomes the reference."""
+    path = write(tmp_path, "x.csv", f"query,context,__expected\nq?,text,{cell}\n")
+    assert [trace.reference for trace in read(path)] == [reference]

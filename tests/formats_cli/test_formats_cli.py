@@ -80,7 +80,7 @@ def test_validate_names_every_fault(tmp_path: Path) -> None:
 
 
 def test_convert_writes_ours(tmp_path: Path) -> None:
-    """`convert` turns a foreign file into ours, to a file or to standard output; bad records end or are told."""
+    """`convert` turns a foreign file into ours, to a file or to standard output."""
     done = judge_eval("convert", FORMATS / "ragas.csv", "-o", "x.jsonl", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "2 traces in x.jsonl\n")
     piped = judge_eval("convert", FORMATS / "ragas.csv", cwd=tmp_path)
