@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
 from judge_eval.digest import digest_parts
 from judge_eval.errors import DataError, Why
+
+R = TypeVar("R", bound="Record")
 
 
 class Record(BaseModel):
@@ -41,6 +43,20 @@ class Record(BaseModel):
             return cls.model_validate(data)
         except ValidationError as error:
             raise data_error(error, file=file, line=line) from None
+
+
+def trusted(kind: type[R], fields: dict[str, Any]) -> R:
+    """Make a record of fields that are known to fit, all of them, without checking them again.
+
+    For the paths that make millions; everywhere else the class is called.
+    """
+    record = kind.__new__(kind)
+    keep = object.__setattr__
+    keep(record, "__dict__", fields)
+    keep(record, "__pydantic_fields_set__", set(fields))
+    keep(record, "__pydantic_extra__", None)
+    keep(record, "__pydantic_private__", None)
+    return record
 
 
 def data_error(error: ValidationError, *, file: str | None = None, line: int | None = None) -> DataError:
