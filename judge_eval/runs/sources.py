@@ -102,10 +102,7 @@ class Replayable:
             self._chosen = frozenset(chosen)
         fingerprint = Fingerprint()
 
-        def check(trace: Trace) -> None:
-            self._check(trace)
-
-        for trace in self._take(self._open(check, note)):
+        for trace in self._take(self._open(self._check, note)):
             fingerprint.add(trace)
         return Dataset(
             name=self._name,
@@ -119,7 +116,8 @@ class Replayable:
         )
 
     def __iter__(self) -> Iterator[Trace]:
-        return self._take(self._open(_no_check, None))
+        # Checked again: a record that the survey skipped must be skipped here too.
+        return self._take(self._open(self._check, None))
 
     def _take(self, traces: Iterator[Trace]) -> Iterator[Trace]:
         if self._chosen is not None:
@@ -128,10 +126,6 @@ class Replayable:
             limit = self._limit
             return (trace for _, trace in zip(range(limit), traces, strict=False))
         return traces
-
-
-def _no_check(_: Trace) -> None:
-    """Nothing to check: the survey has done it."""
 
 
 def replayable(
