@@ -172,7 +172,7 @@ def _checked(
         try:
             check(trace)
         except DataError as error:
-            told = DataError(f"trace {trace.id!r}: {error.message}", field=error.field)
+            told = DataError(error.message, file=f"trace {trace.id!r}", field=error.field)
             if on_invalid == "error":
                 raise told from None
             if on_skip is not None:
@@ -196,7 +196,7 @@ def as_trace(item: Trace | Mapping[str, Any], place: int) -> Trace:
     try:
         return Trace.parse(item)
     except DataError as error:
-        raise DataError(f"item {place}: {error.message}", field=error.field) from None
+        raise DataError(error.message, file=f"item {place}", field=error.field) from None
 
 
 async def streamed(
@@ -214,7 +214,7 @@ async def streamed(
         try:
             check(trace)
         except DataError as error:
-            raise DataError(f"trace {trace.id!r}: {error.message}", field=error.field) from None
+            raise DataError(error.message, file=f"trace {trace.id!r}", field=error.field) from None
         place += 1
         yield trace
 
