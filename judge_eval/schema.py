@@ -21,6 +21,7 @@ class Record(BaseModel):
         frozen=True,
         extra="forbid",
         allow_inf_nan=False,
+        str_max_length=2**40,  # any limit makes pydantic refuse lone surrogates, which no file can hold
         ser_json_inf_nan="constants",
         use_attribute_docstrings=True,
     )
@@ -71,6 +72,8 @@ def data_error(error: ValidationError, *, file: str | None = None, line: int | N
         message = "no such field; remove it or put it into `metadata`"
     elif first["type"] == "missing":
         message = "this field is required"
+    elif first["type"] == "string_unicode":
+        message = "holds half of a character (a lone surrogate); replace it"
     elif first["type"] == "finite_number":
         message = "must be a finite number, not NaN or infinity"
     if rest:

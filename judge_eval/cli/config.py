@@ -35,6 +35,9 @@ KEYS: Mapping[str, str] = {
 }
 """The keys of `[tool.judge_eval]`, each with the parameter it sets."""
 
+REPEATABLE = frozenset({"metrics", "param", "tags"})
+"""The keys that take a list; a single text stands for a list of one."""
+
 FILES = ("judge_eval.toml", "pyproject.toml")
 
 
@@ -68,9 +71,12 @@ def _read(path: Path) -> dict[str, Any] | None:
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: not TOML: {error}") from None
     if path.name == "pyproject.toml":
-        data = data.get("tool", {}).get("judge_eval")
+        tool = data.get("tool")
+        data = tool.get("judge_eval") if isinstance(tool, dict) else None
         if data is None:
             return None
+        if not isinstance(data, dict):
+            raise ConfigError(f"{path}: tool.judge_eval is not a table; write [tool.judge_eval]")
     out: dict[str, Any] = {}
     for key, value in data.items():
         if key not in KEYS:
@@ -79,6 +85,8 @@ def _read(path: Path) -> dict[str, Any] | None:
             value = [f"{name}={_plain(inner)}" for name, inner in value.items()]
         elif isinstance(value, list):
             value = [str(item) for item in value]
+        elif key in REPEATABLE:
+            value = [str(value)]
         out[KEYS[key]] = value
     return out
 

@@ -62,6 +62,8 @@ def _trace(line: bytes, name: str, number: int, check: Callable[[Trace], None] |
         data = _loads(line.removeprefix(codecs.BOM_UTF8) if number == 1 else line)
     except UnicodeDecodeError as error:
         raise DataError(f"not UTF-8: {error.reason} at byte {error.start}", file=name, line=number) from None
+    except json.JSONDecodeError as error:
+        raise DataError(f"not JSON: {error.msg} at column {error.colno}", file=name, line=number) from None
     except (ValueError, RecursionError) as error:
         raise DataError(f"not JSON: {error}", file=name, line=number) from None
     if not isinstance(data, dict):

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from judge_eval.errors import CallError, PromptError, Why
 from judge_eval.judges.base import Inquiry, Wave
-from judge_eval.judges.parsing import Problem, Reading, evidence_found, read_one
+from judge_eval.judges.parsing import Problem, Reading, clean, evidence_found, read_one
 from judge_eval.prompts import PromptForm, load_form
 from judge_eval.schema import Call, Chunk, Judgment, NoVerdict, Scale, Trace, Verdict, trusted
 from judge_eval.wire import Completion, Message, Passage, Reply, Request
@@ -185,7 +185,7 @@ def call_of(request: Request, completion: Completion) -> Call:
         {
             "key": (request.origin or request).digest.hex(),
             "chunk_ids": request.chunk_ids,
-            "model": completion.model,
+            "model": clean(completion.model),
             "finish": completion.finish,
             "input_tokens": completion.usage.input_tokens,
             "output_tokens": completion.usage.output_tokens,
@@ -241,6 +241,7 @@ def conclude(
         else:
             why: Why = question.problem.why if question.problem else "unreachable"
             detail = question.problem.detail if question.problem else "the judge was not asked"
-            outcomes.append(NoVerdict(chunk_id=chunk.id, why=why, detail=detail))
-    calls = tuple(question.call for question in questions if question.call is not None)
-    return Judgment(trace_id=trace.id, outcomes=tuple(outcomes), calls=calls)
+            outcomes.append(NoVerdict(chunk_id=chunk.id, why=why, detail=clean(detail)))
+    # One call may have judged several chunks; it is told once.
+    calls = dict.fromkeys(question.call for question in questions if question.call is not None)
+    return Judgment(trace_id=trace.id, outcomes=tuple(outcomes), calls=tuple(calls))

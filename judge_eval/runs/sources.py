@@ -123,7 +123,8 @@ class Replayable:
 
     def __iter__(self) -> Iterator[Trace]:
         stamp = self._stamp
-        for place, trace in enumerate(self._take(self._open(_no_check, None))):
+        # Checked again: a record that the survey skipped must be skipped here too.
+        for place, trace in enumerate(self._take(self._open(self._check, None))):
             digest = self._digests[32 * place : 32 * place + 32]
             if digest:  # the survey has made it; spare making it again
                 trace.__dict__["digest"] = digest.hex()
@@ -196,7 +197,7 @@ def _checked(
         try:
             check(trace)
         except DataError as error:
-            told = DataError(f"trace {trace.id!r}: {error.message}", field=error.field)
+            told = DataError(error.message, file=f"trace {trace.id!r}", field=error.field)
             if on_invalid == "error":
                 raise told from None
             if on_skip is not None:
@@ -220,7 +221,7 @@ def as_trace(item: Trace | Mapping[str, Any], place: int) -> Trace:
     try:
         return Trace.parse(item)
     except DataError as error:
-        raise DataError(f"item {place}: {error.message}", field=error.field) from None
+        raise DataError(error.message, file=f"item {place}", field=error.field) from None
 
 
 async def streamed(
@@ -238,7 +239,7 @@ async def streamed(
         try:
             check(trace)
         except DataError as error:
-            raise DataError(f"trace {trace.id!r}: {error.message}", field=error.field) from None
+            raise DataError(error.message, file=f"trace {trace.id!r}", field=error.field) from None
         place += 1
         yield trace
 
