@@ -103,7 +103,7 @@ def run(
         replay=replay,
     )
     with (
-        _readable(data) as (path, name),
+        readable(data) as (path, name),
         evaluator(model, prompt, mode, metrics, relevant, cache, no_cache, options) as made,
     ):
         if dry_run:
@@ -140,7 +140,7 @@ def run(
 
 
 @contextmanager
-def _readable(data: Path) -> Iterator[tuple[Path, str]]:
+def readable(data: Path) -> Iterator[tuple[Path, str]]:
     """Yield a file that can be read twice: standard input is laid down in a temporary one."""
     if str(data) != "-":
         yield data, str(data)

@@ -100,6 +100,9 @@ def test_validate(shell: Shell) -> None:
     told = shell("validate", "bad.jsonl", "--prompt", "support/binary")
     assert told.code == 2
     check_golden("cli/validate.txt", told.out)
+    piped = shell("validate", "-", stdin="{bad\n" + PIZZA.read_text())
+    assert piped.out.startswith("standard input:1: not JSON")
+    assert "1 valid traces" in piped.out
     assert "... and 3 more" in shell("validate", "bad.jsonl", "--most", "1").out
 
 
