@@ -72,11 +72,12 @@ def _read(path: Path) -> dict[str, Any] | None:
         raise ConfigError(f"{path}: not TOML: {error}") from None
     if path.name == "pyproject.toml":
         tool = data.get("tool")
-        data = tool.get("judge_eval") if isinstance(tool, dict) else None
-        if data is None:
+        ours = tool.get("judge_eval") if isinstance(tool, dict) else None
+        if ours is None:
             return None
-        if not isinstance(data, dict):
+        if not isinstance(ours, dict):
             raise ConfigError(f"{path}: tool.judge_eval is not a table; write [tool.judge_eval]")
+        data = ours
     out: dict[str, Any] = {}
     for key, value in data.items():
         if key not in KEYS:

@@ -104,7 +104,7 @@ def run(
         replay=replay,
     )
     with (
-        _readable(data) as (path, name),
+        readable(data) as (path, name),
         evaluator(model, prompt, mode, metrics, relevant, cache, no_cache, options) as made,
     ):
         if dry_run:
@@ -151,7 +151,7 @@ def _calm_collector() -> None:
 
 
 @contextmanager
-def _readable(data: Path) -> Iterator[tuple[Path, str]]:
+def readable(data: Path) -> Iterator[tuple[Path, str]]:
     """Yield a file that can be read twice: standard input is laid down in a temporary one."""
     if str(data) != "-":
         yield data, str(data)

@@ -204,7 +204,10 @@ def _embedded(text: str) -> Iterator[dict[str, Any]]:
         try:
             value, at = _DECODER.raw_decode(text, at)
             yield value
-        except (ValueError, RecursionError):
+        except RecursionError:
+            # Trying again from every brace of such a text would take seconds.
+            raise _UnreadableError("the reply is nested too deeply") from None
+        except ValueError:
             at += 1
         at = text.find("{", at)
 

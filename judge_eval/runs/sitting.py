@@ -172,7 +172,7 @@ class Sitting:
                 outcomes=judged.judgment.outcomes,
                 scores=scores,
                 bounds=bounds,
-                calls=self._calls.pop(judged.position, ()) + judged.judgment.calls,
+                calls=self._all_calls(judged),
                 trace=judged.trace,
             )
             for judged, (scores, bounds) in zip(block, scored, strict=True)
@@ -193,6 +193,15 @@ class Sitting:
         if self.watch is not None:
             self.watch(self.progress())
         return results
+
+    def _all_calls(self, judged: Judged) -> tuple[Call, ...]:
+        """Join a trace's calls of this sitting and of earlier ones, in the order of the chunks."""
+        earlier = self._calls.pop(judged.position, ())
+        if not earlier:
+            return judged.judgment.calls
+        ranks = {chunk.id: rank for rank, chunk in enumerate(judged.trace.chunks)}
+        joined = earlier + judged.judgment.calls
+        return tuple(sorted(joined, key=lambda call: ranks[call.chunk_ids[0]]))
 
     def _count(self, result: TraceResult) -> None:
         if result.position not in self._seen:

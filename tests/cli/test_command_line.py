@@ -100,6 +100,9 @@ def test_validate(shell: Shell) -> None:
     told = shell("validate", "bad.jsonl", "--prompt", "support/binary")
     assert told.code == 2
     check_golden("cli/validate.txt", told.out)
+    piped = shell("validate", "-", stdin="{bad\n" + PIZZA.read_text())
+    assert piped.out.startswith("standard input:1: not JSON")
+    assert "1 valid traces" in piped.out
     assert "... and 3 more" in shell("validate", "bad.jsonl", "--most", "1").out
 
 
@@ -128,6 +131,7 @@ def test_the_cache_is_told_and_cleared(shell: Shell) -> None:
         (("run", "pizza.jsonl", *FAKE, "--modell", "x"), 2, "No such option"),
         (("rum", "pizza.jsonl"), 2, "No such command"),
         (("run", "pizza.jsonl", *FAKE, "--param", "latncy=1"), 2, "did you mean 'latency'"),
+        (("run", "pizza.jsonl", *FAKE, "--param", "latency=slow"), 2, "latency must be a number"),
         (("run", "pizza.jsonl", *FAKE, "--param", "latency"), 2, "write NAME=VALUE"),
         (("run", "pizza.jsonl", *FAKE, "--limit", "0"), 2, "--limit"),
         (("run", "pizza.jsonl", *FAKE, "-o", "x.xlsx"), 2, "use .json, .csv, .md"),

@@ -57,7 +57,7 @@ def test_the_one_object_is_found(text: str) -> None:
         (GOOD.replace("true}", "Infinity}"), "no JSON object"),
         (GOOD.replace("true}", "1e999}"), "true or false"),
         ("[" * 100_000, "no JSON object"),
-        ('{"a":' * 20_000, "no JSON object"),
+        ('{"a":' * 20_000, "nested too deeply"),
         ("I cannot help with that.", "no JSON object"),
     ],
 )

@@ -204,8 +204,12 @@ def test_resuming_asks_again_only_what_failed(tmp_path: Path) -> None:
     assert done.status == "done"
     assert done.manifest.tally.failed_verdicts == 0
     for result in done.results:
-        told = {name for call in result.calls for name in call.chunk_ids}
-        assert told == {outcome.chunk_id for outcome in result.outcomes}
+        told = [name for call in result.calls for name in call.chunk_ids]
+        assert told == [outcome.chunk_id for outcome in result.outcomes]
+    whole = evaluator(only("q0-a", "q0-b")).evaluate(TWO, out=tmp_path)
+    assert first.folder is not None
+    assert whole.folder is not None
+    assert lines(first.folder) == lines(whole.folder)
     again = only()
     evaluator(again).evaluate(TWO, resume=str(first.folder))
     assert again.calls == 0

@@ -77,6 +77,8 @@ def test_a_run_is_found_by_its_names(root: Path, name: str, found: str) -> None:
     [
         ("aaaa", "'aaaa' is the start of 2 run ids"),
         ("bbb", "no run 'bbb'"),
+        ("x" * 300, "no run 'xxx"),
+        ("a\0b", "no run 'a"),
         ("bbbb3334", "did you mean 'bbbb3333'"),
         ("label:mian", "no run labelled 'mian' .* did you mean 'main'"),
     ],
