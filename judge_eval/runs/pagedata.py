@@ -25,7 +25,7 @@ LISTED = 5_000
 _FIGURES = ("kappa", "kappa_linear", "kappa_quadratic", "ac1", "accuracy", "bias")
 
 
-@dataclass
+@dataclass(eq=False)
 class Table:
     """The rows of a run with what else one reading of its results brings.
 

@@ -19,7 +19,7 @@ NAMED = 200
 """The most traces that a point of the scatter names."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Pairing:
     """A candidate run held against a baseline, trace by trace (by id).
 

@@ -39,21 +39,21 @@ class Filter:
         """Return the rows that pass the tests (texts are not looked for)."""
         return [row for row in rows if all(test(row) for test in self.tests)]
 
-    def text_fits(self, result: TraceResult) -> bool:
-        """Tell whether the texts are there, or not, as they must be."""
+    def text_fits(self, result: TraceResult, *, reasons: bool = True) -> bool:
+        """Tell whether the texts are there, or not, as they must be; reasons are looked into or not."""
         if not self.texts:
             return True
-        hay = haystack(result)
+        hay = haystack(result, reasons=reasons)
         return all((text in hay) == wanted for text, wanted in self.texts)
 
 
-def haystack(result: TraceResult) -> str:
+def haystack(result: TraceResult, *, reasons: bool = True) -> str:
     """Return all text of a trace that a filter looks into, folded to lower case."""
     trace = result.trace
     parts = [trace.id, trace.query, trace.reference or "", trace.answer or "", *trace.tags]
     for chunk, outcome in zip(trace.chunks, result.outcomes, strict=True):
         said = outcome.reason if outcome.kind == "verdict" else f"{outcome.why} {outcome.detail}"
-        parts += (chunk.id, chunk.title or "", chunk.text, said)
+        parts += (chunk.id, chunk.title or "", chunk.text, said if reasons else "")
     return "\n".join(parts).lower()
 
 

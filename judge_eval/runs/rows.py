@@ -33,6 +33,8 @@ class Row:
     scores: dict[str, float | None]
     tags: tuple[str, ...]
     failed: int
+    labelled: str = ""
+    """A sign a rank: `1` where there is a human label."""
     deltas: dict[str, float] = field(default_factory=dict)
     """By metric: the score minus the baseline's, where both have one."""
     chunks: tuple[int, ...] = ()
@@ -91,6 +93,7 @@ def row_of(result: TraceResult, scale: Scale) -> Row:
         scores=result.scores,
         tags=result.trace.tags,
         failed=result.failed,
+        labelled="".join("0" if chunk.label is None else "1" for chunk in result.trace.chunks),
         question=hash((result.trace.query, result.trace.reference)),
         chunks=tuple(hash((chunk.id, chunk.title, chunk.text)) for chunk in result.trace.chunks),
     )
