@@ -165,6 +165,9 @@ class Evaluator:
                 "a stream can be read only once; `limit` and `resume=True` need a list or a file"
             )
         dataset = await asyncio.to_thread(source.survey) if source else Dataset(name="stream")
+        if source and not dataset.traces:
+            left = f"; {dataset.skipped} invalid ones were skipped" if dataset.skipped else ""
+            raise DataError(f"there is no trace to judge{left}", file=dataset.name)
         manifest = self._manifest(dataset, label, href, tags)
         journal = self._journal(manifest, Path(out) if out is not None else None, resume)
         sitting = Sitting(

@@ -36,6 +36,9 @@ KEYS: Mapping[str, str] = {
 }
 """The keys of `[tool.judge_eval]`, each with the parameter it sets."""
 
+REPEATABLE = frozenset({"metrics", "param", "tags"})
+"""The keys that take a list; a single text stands for a list of one."""
+
 FILES = ("judge_eval.toml", "pyproject.toml")
 
 
@@ -69,9 +72,13 @@ def _read(path: Path) -> dict[str, Any] | None:
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: not TOML: {error}") from None
     if path.name == "pyproject.toml":
-        data = data.get("tool", {}).get("judge_eval")
-        if data is None:
+        tool = data.get("tool")
+        ours = tool.get("judge_eval") if isinstance(tool, dict) else None
+        if ours is None:
             return None
+        if not isinstance(ours, dict):
+            raise ConfigError(f"{path}: tool.judge_eval is not a table; write [tool.judge_eval]")
+        data = ours
     out: dict[str, Any] = {}
     for key, value in data.items():
         if key not in KEYS:
@@ -80,6 +87,8 @@ def _read(path: Path) -> dict[str, Any] | None:
             value = [f"{name}={_plain(inner)}" for name, inner in value.items()]
         elif isinstance(value, list):
             value = [str(item) for item in value]
+        elif key in REPEATABLE:
+            value = [str(value)]
         out[KEYS[key]] = value
     return out
 
