@@ -12,6 +12,7 @@ from typing import Any, Literal, cast
 
 from judge_eval.backends.base import Backend
 from judge_eval.backends.stack import Options, Stack, build, open_store
+from judge_eval.data.reading import ReadOptions
 from judge_eval.engine import Item, Plan, plan
 from judge_eval.errors import ConfigError, DataError, RunError
 from judge_eval.judges import Judge, Listwise, Pointwise
@@ -102,12 +103,14 @@ class Evaluator:
         limit: int | None = None,
         seed: int | None = None,
         name: str | None = None,
+        reader: ReadOptions | None = None,
         watch: Callable[[Progress], None] | None = None,
     ) -> EvalRun:
         """Judge traces and return the run.
 
         Args:
-            data: One trace, the path of a JSON Lines file, or traces in an iterable or async iterable.
+            data: One trace, the path of a file or folder of any known format, or traces in an iterable or
+                async iterable.
             out: The folder of runs; the run is written there as it goes, in a folder of its own. None
                 keeps the run in memory.
             label: What people call the run.
@@ -119,6 +122,7 @@ class Evaluator:
             limit: The most traces to judge.
             seed: With `limit`, judges a random sample instead of the first traces.
             name: What to call the data in messages and in the run; a file's path by default.
+            reader: How a file is to be read, where it does not say so itself: format, field names, corpus.
             watch: Called with the progress after each block of finished traces.
 
         Raises:
@@ -139,6 +143,7 @@ class Evaluator:
                 limit=limit,
                 seed=seed,
                 name=name,
+                reader=reader,
                 watch=watch,
             )
         )
@@ -156,10 +161,19 @@ class Evaluator:
         limit: int | None = None,
         seed: int | None = None,
         name: str | None = None,
+        reader: ReadOptions | None = None,
         watch: Callable[[Progress], None] | None = None,
     ) -> EvalRun:
         """Judge traces and return the run, from async code; see `evaluate`."""
-        source = replayable(data, check=self._check, on_invalid=on_invalid, limit=limit, seed=seed, name=name)
+        source = replayable(
+            data,
+            check=self._check,
+            on_invalid=on_invalid,
+            limit=limit,
+            seed=seed,
+            name=name,
+            reader=reader,
+        )
         if source is None and (limit is not None or resume is True):
             raise ConfigError(
                 "a stream can be read only once; `limit` and `resume=True` need a list or a file"
@@ -210,13 +224,22 @@ class Evaluator:
         limit: int | None = None,
         seed: int | None = None,
         name: str | None = None,
+        reader: ReadOptions | None = None,
     ) -> tuple[Dataset, Plan]:
         """Tell what evaluating the data would take, without a call.
 
         Raises:
             ConfigError: The data are a stream.
         """
-        source = replayable(data, check=self._check, on_invalid=on_invalid, limit=limit, seed=seed, name=name)
+        source = replayable(
+            data,
+            check=self._check,
+            on_invalid=on_invalid,
+            limit=limit,
+            seed=seed,
+            name=name,
+            reader=reader,
+        )
         if source is None:
             raise ConfigError("a stream can be read only once; give a list or a file to plan for")
         dataset = source.survey()

@@ -8,7 +8,21 @@ from typing import Annotated, Any
 
 import typer
 
-from judge_eval.cli import cache, doctor, judge, prompts, report, run, runs, score, serve, show, validate
+from judge_eval.cli import (
+    cache,
+    convert,
+    doctor,
+    export,
+    judge,
+    prompts,
+    report,
+    run,
+    runs,
+    score,
+    serve,
+    show,
+    validate,
+)
 from judge_eval.cli.config import find_config
 from judge_eval.cli.errors import USAGE, complain
 from judge_eval.errors import ConfigError
@@ -28,7 +42,9 @@ app.command("show")(show.show)
 app.command("report")(report.report)
 app.command("serve")(serve.serve)
 app.add_typer(runs.app, name="runs")
+app.command("export")(export.export)
 app.command("validate")(validate.validate)
+app.command("convert")(convert.convert)
 app.add_typer(prompts.app, name="prompts")
 app.add_typer(cache.app, name="cache")
 app.command("doctor")(doctor.doctor)
@@ -63,7 +79,19 @@ def settings(
         complain(str(error))
         raise typer.Exit(USAGE) from None
     defaults: dict[str, Any] = dict.fromkeys(
-        ("run", "judge", "score", "validate", "doctor", "show", "report", "serve"), found
+        (
+            "run",
+            "judge",
+            "score",
+            "validate",
+            "doctor",
+            "show",
+            "report",
+            "serve",
+            "convert",
+            "export",
+        ),
+        found,
     )
     defaults["runs"] = {"list": found}
     defaults["cache"] = dict.fromkeys(("info", "clear", "path"), found)

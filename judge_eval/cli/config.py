@@ -33,6 +33,11 @@ KEYS: Mapping[str, str] = {
     "max_cost": "max_cost",
     "on_invalid": "on_invalid",
     "thresholds": "threshold",
+    "format": "format",
+    "map": "map",
+    "corpus": "corpus",
+    "list_sep": "list_sep",
+    "depth": "depth",
 }
 """The keys of `[tool.judge_eval]`, each with the parameter it sets."""
 

@@ -17,12 +17,20 @@ from judge_eval.cli import options as o
 from judge_eval.cli.errors import INCOMPLETE, advise_resume, remark, verb
 
 if TYPE_CHECKING:
+    from judge_eval.data.reading import ReadOptions
     from judge_eval.evaluator import Evaluator
 
 
 @verb
 def run(
-    data: Annotated[Path, typer.Argument(help="Traces as JSON Lines; - reads standard input.")],
+    data: Annotated[
+        Path, typer.Argument(help="Traces: a file or folder of any known format; - reads standard input.")
+    ],
+    format: o.Format = None,
+    map: o.Map = None,
+    corpus: o.CorpusOption = None,
+    list_sep: o.ListSep = None,
+    depth: o.Depth = None,
     model: o.Model = None,
     prompt: o.Prompt = "support/binary",
     mode: o.ModeOption = o.Mode.pointwise,
@@ -88,6 +96,7 @@ def run(
 
     if output is not None:
         export.check_suffix(output)
+    reader = o.read_options(format, map, corpus, list_sep, depth)
     options = make_options(
         base_url=base_url,
         param=param,
@@ -108,7 +117,7 @@ def run(
         evaluator(model, prompt, mode, metrics, relevant, cache, no_cache, options) as made,
     ):
         if dry_run:
-            _tell_plan(made, path, name, on_invalid, limit, seed)
+            _tell_plan(made, path, name, on_invalid, limit, seed, reader)
             return
         chosen: Path | bool = resume == "newest"
         if resume is not None and resume != "newest":
@@ -118,6 +127,7 @@ def run(
             done = made.evaluate(
                 path,
                 name=name,
+                reader=reader,
                 out=out,
                 label=label,
                 href=href,
@@ -163,9 +173,17 @@ def readable(data: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _tell_plan(
-    made: Evaluator, path: Path, name: str, on_invalid: o.OnInvalid, limit: int | None, seed: int | None
+    made: Evaluator,
+    path: Path,
+    name: str,
+    on_invalid: o.OnInvalid,
+    limit: int | None,
+    seed: int | None,
+    reader: ReadOptions,
 ) -> None:
-    dataset, plan = made.plan(path, name=name, on_invalid=on_invalid.value, limit=limit, seed=seed)
+    dataset, plan = made.plan(
+        path, name=name, on_invalid=on_invalid.value, limit=limit, seed=seed, reader=reader
+    )
     cost = made.stack.cost_of(plan.input_tokens, plan.output_tokens)
     print(f"{name}: {plan.traces} traces, {plan.chunks} chunks")
     if dataset.skipped:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, It
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from judge_eval.data.jsonl import read_jsonl
+from judge_eval.data.reading import ReadOptions, open_dataset
 from judge_eval.errors import DataError
 from judge_eval.runs.records import Dataset
 from judge_eval.schema import Trace
@@ -161,17 +161,39 @@ def replayable(
     limit: int | None = None,
     seed: int | None = None,
     name: str | None = None,
+    reader: ReadOptions | None = None,
 ) -> Replayable | None:
     """Make a source that can be read twice; None where the data are a stream that can be read only once.
+
+    Args:
+        data: The traces, or the file or folder that holds them.
+        check: What every trace must pass.
+        on_invalid: Whether an invalid record ends the reading or is skipped.
+        limit: The most traces to take.
+        seed: Takes a random sample of `limit` traces.
+        name: What to call the data.
+        reader: How a file is to be read.
 
     Raises:
         DataError: A mapping in the data is no trace.
     """
     if isinstance(data, str | Path):
         path = Path(data)
+        told = reader or ReadOptions()
 
         def open_file(check: Check, on_skip: Callable[[DataError], None] | None) -> Iterator[Trace]:
-            return read_jsonl(path, name=name, check=check, on_invalid=on_invalid, on_skip=on_skip)
+            return open_dataset(
+                path,
+                format=told.format,
+                map=told.map,
+                corpus=told.corpus,
+                list_sep=told.list_sep,
+                depth=told.depth,
+                name=name,
+                check=check,
+                on_invalid=on_invalid,
+                on_skip=on_skip,
+            )
 
         given = name or str(path)
         return Replayable(open_file, name=given, path=str(path), check=check, limit=limit, seed=seed)
