@@ -22,6 +22,8 @@ KEYS: Mapping[str, str] = {
     "href": "href",
     "tags": "tag",
     "relevant": "relevant",
+    "interval": "interval",
+    "cluster": "cluster",
     "concurrency": "concurrency",
     "timeout": "timeout",
     "rpm": "rpm",

@@ -14,6 +14,7 @@ import typer
 from judge_eval.errors import ConfigError
 
 JUDGING, CALLING, KEEPING = "Judging", "Calling the judge", "The run"
+NUMBERS, GATING = "Numbers", "Gate"
 
 
 class Mode(StrEnum):
@@ -28,6 +29,13 @@ class OnInvalid(StrEnum):
 
     error = "error"
     skip = "skip"
+
+
+class IntervalMethod(StrEnum):
+    """How intervals of means are made."""
+
+    t = "t"
+    bca = "bca"
 
 
 def _env(name: str) -> str:
@@ -168,6 +176,25 @@ Tag = Annotated[
     list[str] | None,
     typer.Option(
         "--tag", envvar=_env("TAGS"), help="A word to filter by; repeatable.", rich_help_panel=KEEPING
+    ),
+]
+Interval = Annotated[
+    IntervalMethod,
+    typer.Option(
+        "--interval",
+        envvar=_env("INTERVAL"),
+        help="The intervals of means: Student's t, or the BCa bootstrap.",
+        rich_help_panel=NUMBERS,
+    ),
+]
+Cluster = Annotated[
+    str,
+    typer.Option(
+        "--cluster",
+        metavar="KEY",
+        envvar=_env("CLUSTER"),
+        help="The key of a trace's metadata that says which traces belong together.",
+        rich_help_panel=NUMBERS,
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no remarks.")]

@@ -27,6 +27,8 @@ def run(
     mode: o.ModeOption = o.Mode.pointwise,
     metrics: o.Metrics = None,
     relevant: o.Relevant = None,
+    interval: o.Interval = o.IntervalMethod.t,
+    cluster: o.Cluster = "cluster",
     out: o.Out = Path("runs"),
     label: o.Label = None,
     href: o.Href = None,
@@ -104,7 +106,9 @@ def run(
     )
     with (
         _readable(data) as (path, name),
-        evaluator(model, prompt, mode, metrics, relevant, cache, no_cache, options) as made,
+        evaluator(
+            model, prompt, mode, metrics, relevant, cache, no_cache, options, interval, cluster
+        ) as made,
     ):
         if dry_run:
             _tell_plan(made, path, name, on_invalid, limit, seed)
