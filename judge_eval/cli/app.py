@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from judge_eval.cli import cache, doctor, judge, prompts, run, runs, score, show, validate
+from judge_eval.cli import cache, compare, doctor, judge, prompts, run, runs, score, show, validate
 from judge_eval.cli.config import find_config
 from judge_eval.cli.errors import USAGE, complain
 from judge_eval.errors import ConfigError
@@ -25,11 +25,16 @@ app.command("run")(run.run)
 app.command("judge")(judge.judge)
 app.command("score")(score.score)
 app.command("show")(show.show)
+app.command("compare")(compare.compare)
 app.add_typer(runs.app, name="runs")
 app.command("validate")(validate.validate)
 app.add_typer(prompts.app, name="prompts")
 app.add_typer(cache.app, name="cache")
 app.command("doctor")(doctor.doctor)
+
+
+VERBS = ("run", "judge", "score", "validate", "doctor", "show", "compare")
+"""The verbs that take their settings from the configuration."""
 
 
 def _print_version(wanted: bool) -> None:
@@ -60,7 +65,7 @@ def settings(
     except ConfigError as error:
         complain(str(error))
         raise typer.Exit(USAGE) from None
-    defaults: dict[str, Any] = dict.fromkeys(("run", "judge", "score", "validate", "doctor", "show"), found)
+    defaults: dict[str, Any] = dict.fromkeys(VERBS, found)
     defaults["runs"] = {"list": found}
     defaults["cache"] = dict.fromkeys(("info", "clear", "path"), found)
     context.default_map = defaults

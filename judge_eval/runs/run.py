@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 from judge_eval.errors import RunError, UnknownNameError
 from judge_eval.runs.journal import MANIFEST, RESULTS, read_result, whole_lines
 from judge_eval.runs.records import FORMAT, Aggregate, Manifest, Status, TraceResult
 from judge_eval.schema import NoVerdict
+
+if TYPE_CHECKING:
+    from judge_eval.runs.comparison import Comparison
 
 
 class ResultsFile(Sequence[TraceResult]):
@@ -148,6 +151,24 @@ class EvalRun:
     def aggregates(self) -> dict[str, Aggregate]:
         """Every metric's mean with its interval, counts and bounds."""
         return self.manifest.aggregates
+
+    def compare(self, *others: EvalRun, metrics: Sequence[str] | None = None, seed: int = 0) -> Comparison:
+        """Compare this run, as the baseline, with others on the traces they have in common.
+
+        Args:
+            others: The candidates, one or more.
+            metrics: Names of metrics; those of this run where None.
+            seed: Of the randomisation tests.
+
+        Returns:
+            Paired differences with intervals and tests, and the traces that changed; a notebook shows it.
+
+        Raises:
+            RunError: There is no trace in common.
+        """
+        from judge_eval.runs.compare import compare
+
+        return compare(self, *others, metrics=metrics, seed=seed)
 
     def failures(self) -> Iterator[tuple[str, NoVerdict]]:
         """Yield every chunk without a verdict, with the id of its trace."""
