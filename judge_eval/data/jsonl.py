@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
+
+from pydantic_core import from_json
 
 from judge_eval.errors import DataError
 from judge_eval.schema import Chunk, Trace
@@ -56,9 +59,11 @@ def read_jsonl(
 
 def _trace(line: bytes, name: str, number: int, check: Callable[[Trace], None] | None) -> Trace:
     try:
-        data = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
+        data = _loads(line.removeprefix(codecs.BOM_UTF8) if number == 1 else line)
     except UnicodeDecodeError as error:
         raise DataError(f"not UTF-8: {error.reason} at byte {error.start}", file=name, line=number) from None
+    except json.JSONDecodeError as error:
+        raise DataError(f"not JSON: {error.msg} at column {error.colno}", file=name, line=number) from None
     except (ValueError, RecursionError) as error:
         raise DataError(f"not JSON: {error}", file=name, line=number) from None
     if not isinstance(data, dict):
@@ -73,6 +78,14 @@ def _trace(line: bytes, name: str, number: int, check: Callable[[Trace], None] |
         except DataError as error:
             raise DataError(error.message, file=name, line=number, field=error.field) from None
     return trace
+
+
+def _loads(line: bytes) -> Any:
+    try:
+        return from_json(line, allow_inf_nan=False)
+    except ValueError:
+        # Either a lone surrogate, which only the slower reader takes, or an error it words better.
+        return json.loads(line.decode())
 
 
 def _fold(data: dict[str, Any]) -> dict[str, Any]:

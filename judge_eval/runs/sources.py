@@ -33,6 +33,8 @@ class Fingerprint:
         self._hash = hashlib.sha256()
         self._ids: set[str] = set()
         self.traces = self.chunks = 0
+        self.digests = bytearray()
+        """32 bytes a trace, in order."""
 
     def add(self, trace: Trace) -> None:
         """Take a trace in.
@@ -46,6 +48,7 @@ class Fingerprint:
             )
         self._ids.add(trace.id)
         self._hash.update(f"{len(trace.id)}:{trace.id}{trace.digest}".encode())
+        self.digests += bytes.fromhex(trace.digest)
         self.traces += 1
         self.chunks += len(trace.chunks)
 
@@ -81,6 +84,8 @@ class Replayable:
         self._open, self._check = open, check
         self._name, self._path, self._limit, self._seed = name, path, limit, seed
         self._chosen: frozenset[int] | None = None
+        self._digests = b""
+        self._stamp: tuple[int, int] | None = None
 
     def survey(self, on_skip: Callable[[DataError], None] | None = None) -> Dataset:
         """Read everything once and tell what is there.
@@ -89,6 +94,7 @@ class Replayable:
             DataError: A record is invalid or an id stands twice.
         """
         skipped = 0
+        self._stamp = _stamp(self._path)
 
         def note(error: DataError) -> None:
             nonlocal skipped
@@ -101,12 +107,9 @@ class Replayable:
             chosen = random.Random(self._seed).sample(range(count), min(self._limit, count))  # noqa: S311
             self._chosen = frozenset(chosen)
         fingerprint = Fingerprint()
-
-        def check(trace: Trace) -> None:
-            self._check(trace)
-
-        for trace in self._take(self._open(check, note)):
+        for trace in self._take(self._open(self._check, note)):
             fingerprint.add(trace)
+        self._digests = bytes(fingerprint.digests)
         return Dataset(
             name=self._name,
             path=self._path,
@@ -119,8 +122,15 @@ class Replayable:
         )
 
     def __iter__(self) -> Iterator[Trace]:
-        # Checked again: what the survey skipped is skipped here too.
-        return self._take(self._open(self._check, None))
+        stamp = self._stamp
+        # Checked again: a record that the survey skipped must be skipped here too.
+        for place, trace in enumerate(self._take(self._open(self._check, None))):
+            digest = self._digests[32 * place : 32 * place + 32]
+            if digest:  # the survey has made it; spare making it again
+                trace.__dict__["digest"] = digest.hex()
+            yield trace
+        if stamp != _stamp(self._path):
+            raise DataError("was changed while it was read; run again", file=self._name)
 
     def _take(self, traces: Iterator[Trace]) -> Iterator[Trace]:
         if self._chosen is not None:
@@ -129,6 +139,14 @@ class Replayable:
             limit = self._limit
             return (trace for _, trace in zip(range(limit), traces, strict=False))
         return traces
+
+
+def _stamp(path: str | None) -> tuple[int, int] | None:
+    """Tell a file's size and time of change; None where there is no file."""
+    if path is None or not Path(path).exists():
+        return None
+    status = Path(path).stat()
+    return status.st_size, status.st_mtime_ns
 
 
 def replayable(
@@ -198,7 +216,7 @@ def _checked(
         try:
             check(trace)
         except DataError as error:
-            told = DataError(f"trace {trace.id!r}: {error.message}", field=error.field)
+            told = DataError(error.message, file=f"trace {trace.id!r}", field=error.field)
             if on_invalid == "error":
                 raise told from None
             if on_skip is not None:
@@ -222,7 +240,7 @@ def as_trace(item: Trace | Mapping[str, Any], place: int) -> Trace:
     try:
         return Trace.parse(item)
     except DataError as error:
-        raise DataError(f"item {place}: {error.message}", field=error.field) from None
+        raise DataError(error.message, file=f"item {place}", field=error.field) from None
 
 
 async def streamed(
@@ -240,7 +258,7 @@ async def streamed(
         try:
             check(trace)
         except DataError as error:
-            raise DataError(f"trace {trace.id!r}: {error.message}", field=error.field) from None
+            raise DataError(error.message, file=f"trace {trace.id!r}", field=error.field) from None
         place += 1
         yield trace
 
