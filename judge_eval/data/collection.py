@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from judge_eval.data.containers import kind_of, rows
 from judge_eval.data.corpus import corpus_file, load_corpus
 from judge_eval.data.trec import read_qrels, read_run
-from judge_eval.data.values import is_missing
+from judge_eval.data.values import as_list, is_missing
 from judge_eval.errors import DataError
 
 Ranking: TypeAlias = dict[str, list[tuple[str, float | None]]]
@@ -182,6 +182,8 @@ def _qrels(path: Path) -> Mapping[str, Mapping[str, int]]:
     """Read TREC's judgments, BEIR's table of them, or those inside a JSON dataset."""
     if path.suffix.lower() == ".json":
         relevant = json.loads(path.read_bytes())["relevant_docs"]
+        for query, docs in relevant.items():
+            as_list(docs, f"relevant_docs.{query}")
         return {str(query): {str(doc): 1 for doc in docs} for query, docs in relevant.items()}
     with path.open("rb") as file:
         head = file.readline().split()

@@ -7,7 +7,7 @@ from typing import Any
 
 from judge_eval.data.shape import Data, Keys, Shape, has, has_any
 from judge_eval.data.spans import Span, listed, spans_in
-from judge_eval.data.values import decode_mapping, rest
+from judge_eval.data.values import decode_mapping, maybe_list, rest
 from judge_eval.errors import DataError
 from judge_eval.objects import plain
 
@@ -144,7 +144,7 @@ def _mlflow(record: Data) -> Iterator[dict[str, Any]]:
     info = record.get("info")
     info = info if isinstance(info, Mapping) else record
     reference = None
-    for assessment in decode_mapping(info.get("assessments")) or []:
+    for assessment in maybe_list({"assessments": decode_mapping(info.get("assessments"))}, "assessments"):
         if isinstance(assessment, Mapping) and isinstance(assessment.get("expectation"), Mapping):
             name, value = assessment.get("assessment_name"), assessment["expectation"].get("value")
             if name in REFERENCES:
@@ -190,13 +190,13 @@ def _langsmith(record: Data) -> Iterator[dict[str, Any]]:
             _recorded(_documents_in(outputs), "outputs.documents"),
             "inputs.query",
             reference=_reference_in(decode_mapping(record.get("reference_outputs"))),
-            tags=[tag for tag in record.get("tags") or [] if isinstance(tag, str)],
+            tags=[tag for tag in maybe_list(record, "tags") if isinstance(tag, str)],
             metadata={
                 key: plain(record[key]) for key in ("name", "trace_id", "session_id") if record.get(key)
             },
         )
         yield {**data, "id": str(record["id"])} if record.get("id") else data
-    for child in record.get("child_runs") or []:
+    for child in maybe_list(record, "child_runs"):
         if isinstance(child, Mapping):
             yield from _langsmith(child)
 
