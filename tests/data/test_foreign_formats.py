@@ -140,7 +140,7 @@ def test_every_shape_is_alone_on_its_fixture() -> None:
 
 
 def test_ids_say_which_chunks_are_relevant() -> None:
-    """ragas' reference ids become labels of the chunks they name and the number of relevant chunks."""
+    """Ragas' reference ids become labels of the chunks they name and the number of relevant chunks."""
     first = next(open_dataset(FORMATS / "ragas.jsonl"))
     assert [chunk.label for chunk in first.chunks] == [None, 1, None]
     assert first.relevant_total == 1
