@@ -195,6 +195,7 @@ class Evaluator:
             self.scorer,
             journal,
             self.options.concurrency,
+            self.options.lead,
             watch,
         )
         traces = iter(source) if source else streamed(cast(Any, data), self._check)
@@ -212,7 +213,14 @@ class Evaluator:
         dataset = await asyncio.to_thread(source.survey) if source else Dataset(name="stream")
         manifest = self._manifest(dataset, None, None, ())
         sitting = Sitting(
-            manifest, self.judge, self.stack, self.scorer, None, self.options.concurrency, keep=False
+            manifest,
+            self.judge,
+            self.stack,
+            self.scorer,
+            None,
+            self.options.concurrency,
+            self.options.lead,
+            keep=False,
         )
         async for block in sitting.results(
             iter(source) if source else streamed(cast(Any, data), self._check)

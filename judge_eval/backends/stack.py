@@ -47,6 +47,8 @@ class Options:
     """Budgets; what does not fit becomes `NoVerdict(why="budget")`."""
     offline: bool = False
     """A cache miss is an error instead of a call."""
+    lead: bool = False
+    """Whether a trace's first call goes ahead of its siblings, where the server bills a seen prefix less."""
     record: Path | None = None
     """A cassette to write every completion to."""
     replay: Path | None = None

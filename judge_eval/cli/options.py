@@ -162,6 +162,14 @@ Record = Annotated[
 Replay = Annotated[
     Path | None, typer.Option(help="Answer from a cassette instead of calling.", rich_help_panel=CALLING)
 ]
+Lead = Annotated[
+    bool,
+    typer.Option(
+        "--lead",
+        help="A trace's first call goes ahead, where the server bills a seen prefix less.",
+        rich_help_panel=CALLING,
+    ),
+]
 Out = Annotated[
     Path,
     typer.Option("--out", envvar=_env("OUT"), help="The folder of runs.", rich_help_panel=KEEPING),

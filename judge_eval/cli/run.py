@@ -78,6 +78,7 @@ def run(
     max_cost: o.MaxCost = None,
     record: o.Record = None,
     replay: o.Replay = None,
+    lead: o.Lead = False,
     baseline: o.Baseline = None,
     fail_under: o.FailUnder = None,
     max_drop: o.MaxDrop = None,
@@ -122,6 +123,7 @@ def run(
         offline=offline,
         record=record,
         replay=replay,
+        lead=lead,
     )
     with (
         readable(data) as (path, name),

@@ -29,6 +29,7 @@ def make_options(
     offline: bool = False,
     record: Path | None = None,
     replay: Path | None = None,
+    lead: bool = False,
 ) -> Options:
     """Gather the flags on how the judge is called."""
     from judge_eval.backends.stack import Options
@@ -47,6 +48,7 @@ def make_options(
         offline=offline,
         record=record,
         replay=replay,
+        lead=lead,
     )
 
 

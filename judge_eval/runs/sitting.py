@@ -20,6 +20,9 @@ from judge_eval.runs.scoring import Scorer
 from judge_eval.runs.sources import Fingerprint
 from judge_eval.schema import Call, Trace, Verdict
 
+NOTE_EVERY = 5.0
+"""Seconds between notes of what a run has taken, so that a kill forgets no more than that."""
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:
@@ -68,6 +71,8 @@ class Sitting:
     scorer: Scorer
     journal: Journal | None = None
     concurrency: int = 64
+    lead: bool = False
+    """Whether a trace's first call goes ahead of its siblings."""
     watch: Callable[[Progress], None] | None = None
     keep: bool = True
     """Whether results stay in memory where there is no journal."""
@@ -85,7 +90,7 @@ class Sitting:
         self._failed = 0
         self._chunks = 0
         self._seen: set[int] = set()
-        self._started = monotonic()
+        self._started = self._noted = monotonic()
         self._counts = self.stack.counts()
         for result in (
             ResultsFile(self.journal.folder / "results.jsonl") if self._before and self.journal else ()
@@ -100,7 +105,7 @@ class Sitting:
         Raises:
             JudgeEvalError: Whatever ends the run early; the run's folder then says so and can be resumed.
         """
-        engine = Engine(self.judge, self.stack.backend, concurrency=self.concurrency)
+        engine = Engine(self.judge, self.stack.backend, concurrency=self.concurrency, lead=self.lead)
         source = self._items(traces) if isinstance(traces, Iterator) else self._aitems(traces)
         try:
             async with engine:
@@ -194,6 +199,10 @@ class Sitting:
             self._count(result)
         if self.watch is not None:
             self.watch(self.progress())
+        if self.journal is not None and monotonic() - self._noted > NOTE_EVERY:
+            self._noted = monotonic()
+            self.manifest = self.manifest.model_copy(update={"tally": self._tally()})
+            self.journal.write_manifest(self.manifest)
         return results
 
     def _all_calls(self, judged: Judged) -> tuple[Call, ...]:

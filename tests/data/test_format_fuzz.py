@@ -73,7 +73,7 @@ def strain(path: Path, **options: Any) -> list[Trace]:
 
 @pytest.mark.parametrize("name", sorted(p.name for p in FORMATS.iterdir() if p.suffix in (".jsonl", ".json")))
 def test_no_record_breaks_a_reader(name: str, tmp_path: Path) -> None:
-    """With anything in any place of a real record, a reader gives traces or an error of ours, nothing else."""
+    """With anything in any place of a real record, a reader gives traces or an error of ours."""
     text = (FORMATS / name).read_text()
     record = json.loads(text.splitlines()[0] if name.endswith(".jsonl") else text)
     draw = random.Random(name)
