@@ -23,7 +23,7 @@ from judge_eval.runs.records import Dataset, Manifest, TraceResult
 from judge_eval.runs.run import EvalRun, load_manifest
 from judge_eval.runs.scoring import Scorer
 from judge_eval.runs.sitting import Progress, Sitting
-from judge_eval.runs.sources import Traces, replayable, streamed
+from judge_eval.runs.sources import Replayable, Traces, replayable, streamed
 from judge_eval.runs.store import newest_unfinished
 from judge_eval.schema import Trace
 
@@ -101,6 +101,7 @@ class Evaluator:
         on_invalid: Literal["error", "skip"] = "error",
         limit: int | None = None,
         seed: int | None = None,
+        shard: tuple[int, int] | None = None,
         name: str | None = None,
         watch: Callable[[Progress], None] | None = None,
     ) -> EvalRun:
@@ -118,6 +119,7 @@ class Evaluator:
             on_invalid: Whether an invalid record ends the evaluation before it starts, or is skipped.
             limit: The most traces to judge.
             seed: With `limit`, judges a random sample instead of the first traces.
+            shard: `(i, n)` judges part i of n, i from 1; `merge` puts the runs of all parts together.
             name: What to call the data in messages and in the run; a file's path by default.
             watch: Called with the progress after each block of finished traces.
 
@@ -138,6 +140,7 @@ class Evaluator:
                 on_invalid=on_invalid,
                 limit=limit,
                 seed=seed,
+                shard=shard,
                 name=name,
                 watch=watch,
             )
@@ -155,14 +158,15 @@ class Evaluator:
         on_invalid: Literal["error", "skip"] = "error",
         limit: int | None = None,
         seed: int | None = None,
+        shard: tuple[int, int] | None = None,
         name: str | None = None,
         watch: Callable[[Progress], None] | None = None,
     ) -> EvalRun:
         """Judge traces and return the run, from async code; see `evaluate`."""
-        source = replayable(data, check=self._check, on_invalid=on_invalid, limit=limit, seed=seed, name=name)
-        if source is None and (limit is not None or resume is True):
+        source = self.source(data, on_invalid=on_invalid, limit=limit, seed=seed, shard=shard, name=name)
+        if source is None and (limit is not None or resume is True or shard is not None):
             raise ConfigError(
-                "a stream can be read only once; `limit` and `resume=True` need a list or a file"
+                "a stream can be read only once; `limit`, `shard` and `resume=True` need a list or a file"
             )
         dataset = await asyncio.to_thread(source.survey) if source else Dataset(name="stream")
         manifest = self._manifest(dataset, label, href, tags)
@@ -176,7 +180,7 @@ class Evaluator:
             self.options.concurrency,
             watch,
         )
-        traces = iter(source) if source else streamed(cast(Any, data), self._check)
+        traces = source.numbered() if source else streamed(cast(Any, data), self._check)
         async for _ in sitting.results(traces):
             pass
         return sitting.run()
@@ -194,7 +198,7 @@ class Evaluator:
             manifest, self.judge, self.stack, self.scorer, None, self.options.concurrency, keep=False
         )
         async for block in sitting.results(
-            iter(source) if source else streamed(cast(Any, data), self._check)
+            source.numbered() if source else streamed(cast(Any, data), self._check)
         ):
             for result in block:
                 yield result
@@ -206,6 +210,7 @@ class Evaluator:
         on_invalid: Literal["error", "skip"] = "error",
         limit: int | None = None,
         seed: int | None = None,
+        shard: tuple[int, int] | None = None,
         name: str | None = None,
     ) -> tuple[Dataset, Plan]:
         """Tell what evaluating the data would take, without a call.
@@ -213,12 +218,27 @@ class Evaluator:
         Raises:
             ConfigError: The data are a stream.
         """
-        source = replayable(data, check=self._check, on_invalid=on_invalid, limit=limit, seed=seed, name=name)
+        source = self.source(data, on_invalid=on_invalid, limit=limit, seed=seed, shard=shard, name=name)
         if source is None:
             raise ConfigError("a stream can be read only once; give a list or a file to plan for")
         dataset = source.survey()
-        items = (Item(position, trace, {}) for position, trace in enumerate(source))
+        items = (Item(position, trace, {}) for position, trace in source.numbered())
         return dataset, plan(self.judge, self.stack.backend, items)
+
+    def source(
+        self,
+        data: Traces,
+        *,
+        on_invalid: Literal["error", "skip"] = "error",
+        limit: int | None = None,
+        seed: int | None = None,
+        shard: tuple[int, int] | None = None,
+        name: str | None = None,
+    ) -> Replayable | None:
+        """Open data so that they can be read twice, traces checked; None for a stream; see `evaluate`."""
+        return replayable(
+            data, check=self._check, on_invalid=on_invalid, limit=limit, seed=seed, shard=shard, name=name
+        )
 
     def close(self) -> None:
         """Give back connections and files."""
@@ -272,7 +292,7 @@ class Evaluator:
         if resume is True:
             if out is None:
                 raise ConfigError("resume=True looks for the run in `out`; give the folder of runs")
-            folder = newest_unfinished(out, manifest.dataset.digest)
+            folder = newest_unfinished(out, manifest.dataset)
         elif resume:
             folder = Path(resume)
         if folder is not None:

@@ -35,6 +35,7 @@ def run(
     seed: Annotated[
         int | None, typer.Option(help="With --limit: a random sample instead of the first traces.")
     ] = None,
+    shard: o.Shard = None,
     on_invalid: Annotated[
         o.OnInvalid, typer.Option(envvar="JUDGE_EVAL_ON_INVALID", help="What an invalid record does.")
     ] = o.OnInvalid.error,
@@ -87,6 +88,7 @@ def run(
 
     if output is not None:
         export.check_suffix(output)
+    part = o.split_shard(shard)
     options = make_options(
         base_url=base_url,
         param=param,
@@ -107,7 +109,7 @@ def run(
         evaluator(model, prompt, mode, metrics, relevant, cache, no_cache, options) as made,
     ):
         if dry_run:
-            _tell_plan(made, path, name, on_invalid, limit, seed)
+            _tell_plan(made, path, name, on_invalid, limit, seed, part)
             return
         chosen: Path | bool = resume == "newest"
         if resume is not None and resume != "newest":
@@ -124,6 +126,7 @@ def run(
                 on_invalid=on_invalid.value,
                 limit=limit,
                 seed=seed,
+                shard=part,
                 watch=watch,
             )
     if json_:
@@ -152,9 +155,17 @@ def _readable(data: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _tell_plan(
-    made: Evaluator, path: Path, name: str, on_invalid: o.OnInvalid, limit: int | None, seed: int | None
+    made: Evaluator,
+    path: Path,
+    name: str,
+    on_invalid: o.OnInvalid,
+    limit: int | None,
+    seed: int | None,
+    shard: tuple[int, int] | None,
 ) -> None:
-    dataset, plan = made.plan(path, name=name, on_invalid=on_invalid.value, limit=limit, seed=seed)
+    dataset, plan = made.plan(
+        path, name=name, on_invalid=on_invalid.value, limit=limit, seed=seed, shard=shard
+    )
     cost = made.stack.cost_of(plan.input_tokens, plan.output_tokens)
     print(f"{name}: {plan.traces} traces, {plan.chunks} chunks")
     if dataset.skipped:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
@@ -34,15 +34,26 @@ class Index:
 
     def add(self, result: TraceResult, offset: int, length: int) -> None:
         """Note a line; a later one of the same position replaces it when the run is sorted."""
+        self.note(result.position, result.scores, result.bounds, offset, length)
+
+    def note(
+        self,
+        position: int,
+        scores: Mapping[str, float | None],
+        bounds: Mapping[str, tuple[float, float]],
+        offset: int,
+        length: int,
+    ) -> None:
+        """Note a line by what it says; see `add`."""
         row = len(self.positions)
-        self.positions.append(result.position)
+        self.positions.append(position)
         self.offsets.append(offset)
         self.lengths.append(length)
         for name, column in self.scores.items():
-            value = result.scores.get(name)
+            value = scores.get(name)
             column.append(float("nan") if value is None else value)
-            if name in result.bounds:
-                self.bounds[name][row] = result.bounds[name]
+            if name in bounds:
+                self.bounds[name][row] = bounds[name]
 
     def order(self) -> list[int]:
         """Return the rows by position, of two with the same position the later one."""

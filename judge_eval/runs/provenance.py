@@ -53,6 +53,9 @@ def differences(old: Manifest, new: Manifest) -> str:
             f"the data differ (digest {short(old.dataset.digest)}, {old.dataset.traces} traces there; "
             f"{short(new.dataset.digest)}, {new.dataset.traces} traces here)"
         )
+    if str(old.dataset.shard) != str(new.dataset.shard):
+        there, here = old.dataset.shard or "the whole", new.dataset.shard or "the whole"
+        told.append(f"the shards differ ({there} there; {here} here)")
     told += _compare("judge", old.judge, new.judge)
     told += _compare("model", old.backend, new.backend)
     if old.metrics != new.metrics:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from judge_eval.data.jsonl import read_jsonl
-from judge_eval.errors import DataError
-from judge_eval.runs.records import Dataset
+from judge_eval.errors import ConfigError, DataError
+from judge_eval.runs.records import Dataset, Shard
 from judge_eval.schema import Trace
 
 Traces: TypeAlias = (
@@ -66,6 +66,7 @@ class Replayable:
         check: What every trace must pass.
         limit: The most traces to take.
         seed: Takes a random sample of `limit` traces, in the dataset's order, instead of the first ones.
+        shard: Which part of that to judge: its index from 1, and how many parts there are.
     """
 
     def __init__(
@@ -77,8 +78,11 @@ class Replayable:
         check: Check,
         limit: int | None = None,
         seed: int | None = None,
+        shard: tuple[int, int] | None = None,
     ) -> None:
-        self._open, self._check = open, check
+        if shard is not None and not 1 <= shard[0] <= shard[1]:
+            raise ConfigError(f"shard {shard[0]}/{shard[1]}: write i/n with i from 1 to n")
+        self._open, self._check, self._shard = open, check, shard
         self._name, self._path, self._limit, self._seed = name, path, limit, seed
         self._chosen: frozenset[int] | None = None
 
@@ -105,8 +109,15 @@ class Replayable:
         def check(trace: Trace) -> None:
             self._check(trace)
 
+        part = None if self._shard is None else Shard(index=self._shard[0], count=self._shard[1])
+        traces = chunks = 0
         for trace in self._take(self._open(check, note)):
             fingerprint.add(trace)
+            if part is not None and shard_of(trace.id, part.count) == part.index:
+                traces += 1
+                chunks += len(trace.chunks)
+        if part is not None:
+            part = part.model_copy(update={"traces": traces, "chunks": chunks})
         return Dataset(
             name=self._name,
             path=self._path,
@@ -116,10 +127,19 @@ class Replayable:
             skipped=skipped,
             limit=self._limit,
             seed=self._seed,
+            shard=part,
         )
 
     def __iter__(self) -> Iterator[Trace]:
-        return self._take(self._open(_no_check, None))
+        return (trace for _, trace in self.numbered())
+
+    def numbered(self) -> Iterator[tuple[int, Trace]]:
+        """Read the traces to judge, each with its place in the whole dataset, counted from 0."""
+        traces = enumerate(self._take(self._open(_no_check, None)))
+        if self._shard is None:
+            return traces
+        index, count = self._shard
+        return ((place, trace) for place, trace in traces if shard_of(trace.id, count) == index)
 
     def _take(self, traces: Iterator[Trace]) -> Iterator[Trace]:
         if self._chosen is not None:
@@ -128,6 +148,11 @@ class Replayable:
             limit = self._limit
             return (trace for _, trace in zip(range(limit), traces, strict=False))
         return traces
+
+
+def shard_of(trace_id: str, count: int) -> int:
+    """Return the shard, from 1 to `count`, that a trace falls into, whatever other traces there are."""
+    return int.from_bytes(hashlib.sha256(trace_id.encode("utf-8", "surrogatepass")).digest()[:8]) % count + 1
 
 
 def _no_check(_: Trace) -> None:
@@ -141,11 +166,13 @@ def replayable(
     on_invalid: Literal["error", "skip"] = "error",
     limit: int | None = None,
     seed: int | None = None,
+    shard: tuple[int, int] | None = None,
     name: str | None = None,
 ) -> Replayable | None:
     """Make a source that can be read twice; None where the data are a stream that can be read only once.
 
     Raises:
+        ConfigError: There is no such shard.
         DataError: A mapping in the data is no trace.
     """
     if isinstance(data, str | Path):
@@ -155,7 +182,9 @@ def replayable(
             return read_jsonl(path, name=name, check=check, on_invalid=on_invalid, on_skip=on_skip)
 
         given = name or str(path)
-        return Replayable(open_file, name=given, path=str(path), check=check, limit=limit, seed=seed)
+        return Replayable(
+            open_file, name=given, path=str(path), check=check, limit=limit, seed=seed, shard=shard
+        )
     if isinstance(data, Trace | Mapping):
         data = [data]
     if isinstance(data, Sequence):
@@ -164,7 +193,8 @@ def replayable(
         def open_list(check: Check, on_skip: Callable[[DataError], None] | None) -> Iterator[Trace]:
             return _checked(listed, check, on_invalid, on_skip)
 
-        return Replayable(open_list, name=name or "traces in memory", check=check, limit=limit, seed=seed)
+        given = name or "traces in memory"
+        return Replayable(open_list, name=given, check=check, limit=limit, seed=seed, shard=shard)
     return None
 
 
