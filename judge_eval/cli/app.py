@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from judge_eval.cli import cache, doctor, judge, prompts, run, runs, score, show, validate
+from judge_eval.cli import batch, cache, doctor, judge, prompts, run, runs, score, show, validate
 from judge_eval.cli.config import find_config
 from judge_eval.cli.errors import USAGE, complain
 from judge_eval.errors import ConfigError
@@ -26,6 +26,7 @@ app.command("judge")(judge.judge)
 app.command("score")(score.score)
 app.command("show")(show.show)
 app.add_typer(runs.app, name="runs")
+app.add_typer(batch.app, name="batch")
 app.command("validate")(validate.validate)
 app.add_typer(prompts.app, name="prompts")
 app.add_typer(cache.app, name="cache")
@@ -62,5 +63,6 @@ def settings(
         raise typer.Exit(USAGE) from None
     defaults: dict[str, Any] = dict.fromkeys(("run", "judge", "score", "validate", "doctor", "show"), found)
     defaults["runs"] = {"list": found}
+    defaults["batch"] = dict.fromkeys(("export", "submit", "status", "fetch", "import"), found)
     defaults["cache"] = dict.fromkeys(("info", "clear", "path"), found)
     context.default_map = defaults

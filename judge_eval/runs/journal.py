@@ -98,7 +98,7 @@ class Journal:
         self._lock: IO[bytes] | None = None
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._lock = _lock(folder)
+            self._lock = lock_folder(folder)
             self.index, self._size = _recover(folder / RESULTS, manifest.metrics)
             self._file = (folder / RESULTS).open("ab", buffering=0)
             self.write_manifest(manifest)
@@ -173,8 +173,12 @@ def _unwritable(folder: Path, error: OSError) -> RunError:
     )
 
 
-def _lock(folder: Path) -> IO[bytes] | None:
-    """Take the folder's lock for the life of this process; the system frees it however the process ends."""
+def lock_folder(folder: Path) -> IO[bytes] | None:
+    """Take the folder's lock for the life of this process; the system frees it however the process ends.
+
+    Raises:
+        RunError: Another process holds it.
+    """
     try:
         import fcntl
     except ImportError:  # no such locks on this system
