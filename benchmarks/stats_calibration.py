@@ -5,8 +5,8 @@ Run with `python -m benchmarks.stats_calibration [simulations]`; seeded, a few m
 
 from __future__ import annotations
 
+import argparse
 import math
-import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -178,7 +178,9 @@ def simulate(simulations: int) -> list[Line]:
 
 def main() -> int:
     """Print all rates; 1 where one breaks its bounds."""
-    lines = simulate(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--simulations", type=int, default=10_000)
+    lines = simulate(parser.parse_args().simulations)
     for line in lines:
         print(line)
     return 0 if all(line.kept for line in lines) else 1

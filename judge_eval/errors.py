@@ -59,7 +59,7 @@ class DataError(JudgeEvalError):
 
     Args:
         message: What is wrong and what to do.
-        file: The file, where there is one.
+        file: The file, or what else holds the record, such as `item 3` of a list.
         line: The line in it, counted from 1.
         field: The field, such as `chunks[2].text`.
     """

@@ -12,6 +12,7 @@ from typing import Any, Literal, cast
 
 from judge_eval.backends.base import Backend
 from judge_eval.backends.stack import Options, Stack, build, open_store
+from judge_eval.data.reading import ReadOptions
 from judge_eval.engine import Item, Plan, plan
 from judge_eval.errors import ConfigError, DataError, RunError
 from judge_eval.judges import Judge, Listwise, Pointwise
@@ -103,12 +104,14 @@ class Evaluator:
         seed: int | None = None,
         shard: tuple[int, int] | None = None,
         name: str | None = None,
+        reader: ReadOptions | None = None,
         watch: Callable[[Progress], None] | None = None,
     ) -> EvalRun:
         """Judge traces and return the run.
 
         Args:
-            data: One trace, the path of a JSON Lines file, or traces in an iterable or async iterable.
+            data: One trace, the path of a file or folder of any known format, or traces in an iterable or
+                async iterable.
             out: The folder of runs; the run is written there as it goes, in a folder of its own. None
                 keeps the run in memory.
             label: What people call the run.
@@ -121,6 +124,7 @@ class Evaluator:
             seed: With `limit`, judges a random sample instead of the first traces.
             shard: `(i, n)` judges part i of n, i from 1; `merge` puts the runs of all parts together.
             name: What to call the data in messages and in the run; a file's path by default.
+            reader: How a file is to be read, where it does not say so itself: format, field names, corpus.
             watch: Called with the progress after each block of finished traces.
 
         Raises:
@@ -142,6 +146,7 @@ class Evaluator:
                 seed=seed,
                 shard=shard,
                 name=name,
+                reader=reader,
                 watch=watch,
             )
         )
@@ -160,15 +165,21 @@ class Evaluator:
         seed: int | None = None,
         shard: tuple[int, int] | None = None,
         name: str | None = None,
+        reader: ReadOptions | None = None,
         watch: Callable[[Progress], None] | None = None,
     ) -> EvalRun:
         """Judge traces and return the run, from async code; see `evaluate`."""
-        source = self.source(data, on_invalid=on_invalid, limit=limit, seed=seed, shard=shard, name=name)
+        source = self.source(
+            data, on_invalid=on_invalid, limit=limit, seed=seed, shard=shard, name=name, reader=reader
+        )
         if source is None and (limit is not None or resume is True or shard is not None):
             raise ConfigError(
                 "a stream can be read only once; `limit`, `shard` and `resume=True` need a list or a file"
             )
         dataset = await asyncio.to_thread(source.survey) if source else Dataset(name="stream")
+        if source and not dataset.traces:
+            left = f"; {dataset.skipped} invalid ones were skipped" if dataset.skipped else ""
+            raise DataError(f"there is no trace to judge{left}", file=dataset.name)
         manifest = self._manifest(dataset, label, href, tags)
         journal = self._journal(manifest, Path(out) if out is not None else None, resume)
         sitting = Sitting(
@@ -212,13 +223,16 @@ class Evaluator:
         seed: int | None = None,
         shard: tuple[int, int] | None = None,
         name: str | None = None,
+        reader: ReadOptions | None = None,
     ) -> tuple[Dataset, Plan]:
         """Tell what evaluating the data would take, without a call.
 
         Raises:
             ConfigError: The data are a stream.
         """
-        source = self.source(data, on_invalid=on_invalid, limit=limit, seed=seed, shard=shard, name=name)
+        source = self.source(
+            data, on_invalid=on_invalid, limit=limit, seed=seed, shard=shard, name=name, reader=reader
+        )
         if source is None:
             raise ConfigError("a stream can be read only once; give a list or a file to plan for")
         dataset = source.survey()
@@ -234,10 +248,18 @@ class Evaluator:
         seed: int | None = None,
         shard: tuple[int, int] | None = None,
         name: str | None = None,
+        reader: ReadOptions | None = None,
     ) -> Replayable | None:
         """Open data so that they can be read twice, traces checked; None for a stream; see `evaluate`."""
         return replayable(
-            data, check=self._check, on_invalid=on_invalid, limit=limit, seed=seed, shard=shard, name=name
+            data,
+            check=self._check,
+            on_invalid=on_invalid,
+            limit=limit,
+            seed=seed,
+            shard=shard,
+            name=name,
+            reader=reader,
         )
 
     def close(self) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
 from judge_eval.digest import digest_parts
 from judge_eval.errors import DataError, Why
+from judge_eval.objects import chunk_of
+
+R = TypeVar("R", bound="Record")
 
 
 class Record(BaseModel):
@@ -19,6 +22,7 @@ class Record(BaseModel):
         frozen=True,
         extra="forbid",
         allow_inf_nan=False,
+        str_max_length=2**40,  # any limit makes pydantic refuse lone surrogates, which no file can hold
         ser_json_inf_nan="constants",
         use_attribute_docstrings=True,
     )
@@ -43,6 +47,20 @@ class Record(BaseModel):
             raise data_error(error, file=file, line=line) from None
 
 
+def trusted(kind: type[R], fields: dict[str, Any]) -> R:
+    """Make a record of fields that are known to fit, all of them, without checking them again.
+
+    For the paths that make millions; everywhere else the class is called.
+    """
+    record = kind.__new__(kind)
+    keep = object.__setattr__
+    keep(record, "__dict__", fields)
+    keep(record, "__pydantic_fields_set__", set(fields))
+    keep(record, "__pydantic_extra__", None)
+    keep(record, "__pydantic_private__", None)
+    return record
+
+
 def data_error(error: ValidationError, *, file: str | None = None, line: int | None = None) -> DataError:
     """Turn pydantic's error into one line that names file, line and field (the first, and how many more)."""
     first, *rest = error.errors(include_url=False, include_context=False)
@@ -55,6 +73,8 @@ def data_error(error: ValidationError, *, file: str | None = None, line: int | N
         message = "no such field; remove it or put it into `metadata`"
     elif first["type"] == "missing":
         message = "this field is required"
+    elif first["type"] == "string_unicode":
+        message = "holds half of a character (a lone surrogate); replace it"
     elif first["type"] == "finite_number":
         message = "must be a finite number, not NaN or infinity"
     if rest:
@@ -149,15 +169,16 @@ def _is_canonical(chunk: Any) -> bool:
 
 
 def _chunk_data(chunk: Any, rank: int) -> Any:
-    """Accept a `Chunk`, its plain data, a string, or a `ContextChunk(document, relevance)`."""
+    """Accept a `Chunk`, its plain data, a string, or the document object of another library."""
     if isinstance(chunk, Chunk):
         return chunk if chunk.id else chunk.model_copy(update={"id": f"c{rank}"})
     if isinstance(chunk, str):
         return {"id": f"c{rank}", "text": chunk}
-    if not isinstance(chunk, Mapping) and hasattr(chunk, "document"):
-        chunk = {"document": chunk.document, "relevance": getattr(chunk, "relevance", None)}
     if not isinstance(chunk, Mapping):
-        return chunk
+        read = chunk_of(chunk)
+        if read is None:
+            return chunk
+        chunk = read
     if "document" in chunk and "text" not in chunk:
         chunk = dict(chunk)
         chunk["text"] = chunk.pop("document")

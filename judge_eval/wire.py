@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Literal, Protocol, TypeAlias
 
 from pydantic_core import from_json
@@ -75,6 +75,15 @@ class Form(Protocol):
         ...
 
 
+@lru_cache(maxsize=256)
+def _context(
+    form: bytes, query: str, reference: str | None, answer: str | None, max_tokens: int, sample: int
+) -> str:
+    """Digest what all requests of a trace share; they come one after the other, so it is at hand."""
+    shape = f"{max_tokens},{sample},{reference is None},{answer is None}"
+    return digest_parts([form.hex(), shape, query, reference or "", answer or ""]).hex()
+
+
 @dataclass(frozen=True)
 class Request:
     """One question to a backend.
@@ -110,15 +119,11 @@ class Request:
     @cached_property
     def digest(self) -> bytes:
         """32 bytes over all that was asked (not who was asked: a cache adds the backend's identity)."""
+        context = _context(
+            self.form.digest, self.query, self.reference, self.answer, self.max_tokens, self.sample
+        )
         titled = "".join(["-" if passage.title is None else "t" for passage in self.passages])
-        shape = f"{self.max_tokens},{self.sample},{self.reference is None},{self.answer is None},{titled}"
-        parts = [
-            self.form.digest.hex(),
-            shape,
-            self.query,
-            self.reference or "",
-            self.answer or "",
-        ]
+        parts = [context, titled]
         for passage in self.passages:
             if passage.title is not None:
                 parts.append(passage.title)

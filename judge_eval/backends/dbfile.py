@@ -81,7 +81,13 @@ def open_reader(path: Path) -> sqlite3.Connection:
     con = None
     try:
         con = sqlite3.connect(uri, uri=True, timeout=30, isolation_level=None, check_same_thread=False)
-        for pragma in ("trusted_schema=OFF", "query_only=ON", "cell_size_check=ON", "mmap_size=0"):
+        for pragma in (
+            "trusted_schema=OFF",
+            "query_only=ON",
+            "cell_size_check=ON",
+            "mmap_size=0",
+            "cache_size=-32768",
+        ):
             con.execute(f"PRAGMA {pragma}")
         ((application,),) = con.execute("PRAGMA application_id").fetchall()
         rows = con.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall()

@@ -103,12 +103,14 @@ def open_client(
     options: dict[str, Any] = {"limits": limits, "timeout": wait}
     try:
         http = (
-            openai.DefaultAioHttpClient(**options)
-            if transport == "aiohttp"
-            else openai.DefaultAsyncHttpxClient(**options)
+            openai.DefaultAsyncHttpxClient(**options)
+            if transport == "httpx"
+            else openai.DefaultAioHttpClient(**options)
         )
-    except RuntimeError:
-        raise ConfigError("the transport 'aiohttp' needs: pip install 'judge-eval[fast]'") from None
+    except RuntimeError:  # its package is not installed
+        if transport == "aiohttp":
+            raise ConfigError("the transport 'aiohttp' needs: pip install 'judge-eval[fast]'") from None
+        http = openai.DefaultAsyncHttpxClient(**options)
     return openai.AsyncOpenAI(
         api_key=key, base_url=address.url, max_retries=0, timeout=wait, http_client=http
     )

@@ -202,8 +202,8 @@ def create(model: str, **options: Any) -> FakeBackend:
         if name not in defaults:
             known = [*defaults, *general]
             raise ConfigError(f"fake/{model} takes no option {name!r}; {advise(name, known)}")
-    for name, value in options.items():
-        if not isinstance(value, int | float):
+    for name, value in {**options, "latency": general["latency"]}.items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
             raise ConfigError(f"fake/{model}: {name} must be a number, not {value!r}")
     chosen = {**defaults, **options}
     version = _OPINIONS[model][0] if model in _OPINIONS else 1

@@ -38,7 +38,7 @@ def create(
     timeout: float = 120.0,
     concurrency: int = 256,
     params: Mapping[str, Any] | None = None,
-    transport: Literal["httpx", "aiohttp"] = "httpx",
+    transport: Literal["auto", "httpx", "aiohttp"] = "auto",
     key_variable: str = "OPENAI_API_KEY",
     lacking: Sequence[str] = (),
 ) -> OpenAI:
@@ -51,7 +51,8 @@ def create(
         concurrency: The most calls in flight, for which connections are kept, >= 1.
         params: Further fields of the request, such as `temperature` (0 unless given; None: not sent),
             `seed`, `reasoning_effort`, or `logprobs` with `top_logprobs`.
-        transport: `aiohttp` takes less CPU than `httpx`, and needs the extra `fast`.
+        transport: `aiohttp` takes less CPU than `httpx`, and needs the extra `fast`; `auto` takes it where
+            it is installed.
         key_variable: The environment variable that holds the key; read at the first call.
         lacking: What the server is known not to take, in the words of `Completion.dropped`; it is left out
             from the first request on.
@@ -86,7 +87,7 @@ class OpenAI:
         timeout: float = 120.0,
         concurrency: int = 256,
         params: Mapping[str, Any] | None = None,
-        transport: Literal["httpx", "aiohttp"] = "httpx",
+        transport: Literal["auto", "httpx", "aiohttp"] = "auto",
         key_variable: str = "OPENAI_API_KEY",
         lacking: Sequence[str] = (),
     ) -> None:
@@ -94,8 +95,8 @@ class OpenAI:
             raise ConfigError("no model is named; write --model openai/<name>")
         if not timeout > 0 or concurrency < 1:
             raise ConfigError(f"timeout and concurrency must be above 0, not {timeout} and {concurrency}")
-        if transport not in ("httpx", "aiohttp"):
-            raise ConfigError(f"no transport {transport!r}; known: aiohttp, httpx")
+        if transport not in ("auto", "httpx", "aiohttp"):
+            raise ConfigError(f"no transport {transport!r}; known: aiohttp, auto, httpx")
         self._address = endpoint.Address.parse(
             base_url or os.environ.get("OPENAI_BASE_URL") or endpoint.DEFAULT
         )

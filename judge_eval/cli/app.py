@@ -8,7 +8,22 @@ from typing import Annotated, Any
 
 import typer
 
-from judge_eval.cli import batch, cache, doctor, judge, prompts, run, runs, score, show, validate
+from judge_eval.cli import (
+    batch,
+    cache,
+    convert,
+    doctor,
+    export,
+    judge,
+    prompts,
+    report,
+    run,
+    runs,
+    score,
+    serve,
+    show,
+    validate,
+)
 from judge_eval.cli.config import find_config
 from judge_eval.cli.errors import USAGE, complain
 from judge_eval.errors import ConfigError
@@ -25,9 +40,13 @@ app.command("run")(run.run)
 app.command("judge")(judge.judge)
 app.command("score")(score.score)
 app.command("show")(show.show)
+app.command("report")(report.report)
+app.command("serve")(serve.serve)
 app.add_typer(runs.app, name="runs")
 app.add_typer(batch.app, name="batch")
+app.command("export")(export.export)
 app.command("validate")(validate.validate)
+app.command("convert")(convert.convert)
 app.add_typer(prompts.app, name="prompts")
 app.add_typer(cache.app, name="cache")
 app.command("doctor")(doctor.doctor)
@@ -61,7 +80,21 @@ def settings(
     except ConfigError as error:
         complain(str(error))
         raise typer.Exit(USAGE) from None
-    defaults: dict[str, Any] = dict.fromkeys(("run", "judge", "score", "validate", "doctor", "show"), found)
+    defaults: dict[str, Any] = dict.fromkeys(
+        (
+            "run",
+            "judge",
+            "score",
+            "validate",
+            "doctor",
+            "show",
+            "report",
+            "serve",
+            "convert",
+            "export",
+        ),
+        found,
+    )
     defaults["runs"] = {"list": found}
     defaults["batch"] = dict.fromkeys(("export", "submit", "status", "fetch", "import"), found)
     defaults["cache"] = dict.fromkeys(("info", "clear", "path"), found)

@@ -32,8 +32,17 @@ KEYS: Mapping[str, str] = {
     "max_tokens": "max_tokens",
     "max_cost": "max_cost",
     "on_invalid": "on_invalid",
+    "thresholds": "threshold",
+    "format": "format",
+    "map": "map",
+    "corpus": "corpus",
+    "list_sep": "list_sep",
+    "depth": "depth",
 }
 """The keys of `[tool.judge_eval]`, each with the parameter it sets."""
+
+REPEATABLE = frozenset({"metrics", "param", "tags"})
+"""The keys that take a list; a single text stands for a list of one."""
 
 FILES = ("judge_eval.toml", "pyproject.toml")
 
@@ -62,15 +71,19 @@ def find_config(start: Path | None = None) -> tuple[Path | None, dict[str, Any]]
 
 def _read(path: Path) -> dict[str, Any] | None:
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        data: Any = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: not TOML: {error}") from None
     if path.name == "pyproject.toml":
-        data = data.get("tool", {}).get("judge_eval")
-        if data is None:
+        tool = data.get("tool")
+        ours = tool.get("judge_eval") if isinstance(tool, dict) else None
+        if ours is None:
             return None
+        if not isinstance(ours, dict):
+            raise ConfigError(f"{path}: tool.judge_eval is not a table; write [tool.judge_eval]")
+        data = ours
     out: dict[str, Any] = {}
     for key, value in data.items():
         if key not in KEYS:
@@ -79,6 +92,8 @@ def _read(path: Path) -> dict[str, Any] | None:
             value = [f"{name}={_plain(inner)}" for name, inner in value.items()]
         elif isinstance(value, list):
             value = [str(item) for item in value]
+        elif key in REPEATABLE:
+            value = [str(value)]
         out[KEYS[key]] = value
     return out
 

@@ -10,7 +10,7 @@ from typing import ParamSpec, TypeVar
 
 import typer
 
-from judge_eval.errors import FatalCallError, JudgeEvalError
+from judge_eval.errors import ConfigError, DataError, FatalCallError, JudgeEvalError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -30,8 +30,9 @@ def verb(function: Callable[P, R]) -> Callable[P, R]:
             complain(str(error))
             if error.run_folder:
                 advise_resume(error.run_folder)
-            resumable = error.run_folder is not None and not isinstance(error, FatalCallError)
-            raise typer.Exit(INCOMPLETE if resumable else USAGE) from None
+            # Going on does not help where the key, the settings or the data are at fault.
+            mine = isinstance(error, FatalCallError | ConfigError | DataError)
+            raise typer.Exit(USAGE if mine or error.run_folder is None else INCOMPLETE) from None
         except KeyboardInterrupt:
             complain("interrupted; what was judged is kept")
             raise typer.Exit(INTERRUPTED) from None

@@ -7,13 +7,16 @@ import re
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from judge_eval.errors import ConfigError
 
-JUDGING, CALLING, KEEPING = "Judging", "Calling the judge", "The run"
+if TYPE_CHECKING:
+    from judge_eval.data.reading import ReadOptions
+
+READING, JUDGING, CALLING, KEEPING = "Reading the data", "Judging", "Calling the judge", "The run"
 
 
 class Mode(StrEnum):
@@ -179,6 +182,37 @@ Shard = Annotated[
         rich_help_panel=KEEPING,
     ),
 ]
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        envvar=_env("FORMAT"),
+        help="The data's format, where their keys do not tell it (an unknown name lists them all).",
+        rich_help_panel=READING,
+    ),
+]
+Map = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--map", help="OURS=THEIRS: what a field is called in the data; repeatable.", rich_help_panel=READING
+    ),
+]
+CorpusOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--corpus", help="Where the texts of retrieved ids are: a file or folder.", rich_help_panel=READING
+    ),
+]
+ListSep = Annotated[
+    str | None,
+    typer.Option(
+        "--list-sep", help="What stands between the items of a list in a cell.", rich_help_panel=READING
+    ),
+]
+Depth = Annotated[
+    int | None,
+    typer.Option("--depth", min=1, help="Take at most so many chunks of a trace.", rich_help_panel=READING),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no remarks.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
@@ -224,6 +258,29 @@ def split_shard(given: str | None) -> tuple[int, int] | None:
     if not (slash and index.isdecimal() and count.isdecimal() and 1 <= int(index) <= int(count)):
         raise ConfigError(f"--shard {given!r}: write I/N with I from 1 to N, such as 2/8")
     return int(index), int(count)
+
+
+def read_options(
+    format: str | None,
+    map: Sequence[str] | None,
+    corpus: Path | None,
+    list_sep: str | None,
+    depth: int | None = None,
+) -> ReadOptions:
+    """Gather the flags on how the data are read.
+
+    Raises:
+        ConfigError: A pair has no `=`.
+    """
+    from judge_eval.data.reading import ReadOptions
+
+    pairs = {}
+    for pair in map or ():
+        ours, equals, theirs = pair.partition("=")
+        if not equals or not ours or not theirs:
+            raise ConfigError(f"--map {pair!r}: write OURS=THEIRS, such as reference=gold_answer")
+        pairs[ours.strip()] = theirs.strip()
+    return ReadOptions(format, pairs, corpus, list_sep, depth)
 
 
 def need_model(model: str | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 import sys
 import tempfile
@@ -16,12 +17,20 @@ from judge_eval.cli import options as o
 from judge_eval.cli.errors import INCOMPLETE, advise_resume, remark, verb
 
 if TYPE_CHECKING:
+    from judge_eval.data.reading import ReadOptions
     from judge_eval.evaluator import Evaluator
 
 
 @verb
 def run(
-    data: Annotated[Path, typer.Argument(help="Traces as JSON Lines; - reads standard input.")],
+    data: Annotated[
+        Path, typer.Argument(help="Traces: a file or folder of any known format; - reads standard input.")
+    ],
+    format: o.Format = None,
+    map: o.Map = None,
+    corpus: o.CorpusOption = None,
+    list_sep: o.ListSep = None,
+    depth: o.Depth = None,
     model: o.Model = None,
     prompt: o.Prompt = "support/binary",
     mode: o.ModeOption = o.Mode.pointwise,
@@ -89,6 +98,7 @@ def run(
     if output is not None:
         export.check_suffix(output)
     part = o.split_shard(shard)
+    reader = o.read_options(format, map, corpus, list_sep, depth)
     options = make_options(
         base_url=base_url,
         param=param,
@@ -105,19 +115,21 @@ def run(
         replay=replay,
     )
     with (
-        _readable(data) as (path, name),
+        readable(data) as (path, name),
         evaluator(model, prompt, mode, metrics, relevant, cache, no_cache, options) as made,
     ):
         if dry_run:
-            _tell_plan(made, path, name, on_invalid, limit, seed, part)
+            _tell_plan(made, path, name, on_invalid, limit, seed, part, reader)
             return
         chosen: Path | bool = resume == "newest"
         if resume is not None and resume != "newest":
             chosen = find_run(resume, out)
+        _calm_collector()
         with watching(quiet) as watch:
             done = made.evaluate(
                 path,
                 name=name,
+                reader=reader,
                 out=out,
                 label=label,
                 href=href,
@@ -142,8 +154,17 @@ def run(
         raise typer.Exit(INCOMPLETE)
 
 
+def _calm_collector() -> None:
+    """Collect garbage less often: a run makes many short-lived records and no cycles of its own.
+
+    Measured on cold and warm runs: a tenth less CPU for a few MB of memory.
+    """
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
+
+
 @contextmanager
-def _readable(data: Path) -> Iterator[tuple[Path, str]]:
+def readable(data: Path) -> Iterator[tuple[Path, str]]:
     """Yield a file that can be read twice: standard input is laid down in a temporary one."""
     if str(data) != "-":
         yield data, str(data)
@@ -162,9 +183,10 @@ def _tell_plan(
     limit: int | None,
     seed: int | None,
     shard: tuple[int, int] | None,
+    reader: ReadOptions,
 ) -> None:
     dataset, plan = made.plan(
-        path, name=name, on_invalid=on_invalid.value, limit=limit, seed=seed, shard=shard
+        path, name=name, on_invalid=on_invalid.value, limit=limit, seed=seed, shard=shard, reader=reader
     )
     cost = made.stack.cost_of(plan.input_tokens, plan.output_tokens)
     print(f"{name}: {plan.traces} traces, {plan.chunks} chunks")

@@ -13,13 +13,20 @@ from judge_eval.cli.errors import USAGE, verb
 
 @verb
 def validate(
-    data: Annotated[Path, typer.Argument(help="Traces as JSON Lines.")],
+    data: Annotated[
+        Path, typer.Argument(help="Traces: a file or folder of any known format; - reads standard input.")
+    ],
     prompt: Annotated[
         str | None, typer.Option(help="Also check that every trace brings what this prompt needs.")
     ] = None,
+    format: o.Format = None,
+    map: o.Map = None,
+    corpus: o.CorpusOption = None,
+    list_sep: o.ListSep = None,
     most: Annotated[int, typer.Option(min=1, help="How many errors to print.")] = 20,
 ) -> None:
     """Read a dataset without judging it; print file, line and field of every error."""
+    from judge_eval.cli.run import readable
     from judge_eval.errors import DataError
     from judge_eval.prompts import load_prompt
     from judge_eval.runs.sources import replayable
@@ -39,9 +46,11 @@ def validate(
         if told <= most:
             print(error)
 
-    source = replayable(data, check=check, on_invalid="skip")
-    assert source is not None
-    dataset = source.survey(tell)
+    reader = o.read_options(format, map, corpus, list_sep)
+    with readable(data) as (path, name):
+        source = replayable(path, check=check, on_invalid="skip", name=name, reader=reader)
+        assert source is not None
+        dataset = source.survey(tell)
     if told > most:
         print(f"... and {told - most} more")
     labelled = "" if not dataset.traces else f", digest {dataset.digest[:12]}"

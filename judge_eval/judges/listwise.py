@@ -6,7 +6,7 @@ from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from judge_eval.errors import CallError
+from judge_eval.errors import CallError, ConfigError
 from judge_eval.judges.base import Inquiry, Wave
 from judge_eval.judges.parsing import Problem, read_many
 from judge_eval.judges.pointwise import (
@@ -38,6 +38,11 @@ class Listwise:
         max_tokens: The cap on a reply's tokens for each chunk; the prompt's own where None.
         window: The most chunks in one request, >= 2; longer lists are asked in several.
         sample: Which sample to ask for; 0 is the first.
+
+    Raises:
+        ConfigError: The window is below 2.
+        PromptError: A prompt is of the other mode or unusable.
+        UnknownNameError: There is no such prompt.
     """
 
     def __init__(
@@ -50,6 +55,8 @@ class Listwise:
         window: int = 20,
         sample: int = 0,
     ) -> None:
+        if window < 2:
+            raise ConfigError(f"window must be at least 2 chunks, not {window}; one by one is `Pointwise`")
         self.form = fit_form(prompt, "listwise")
         fallback = pointwise or self.form.prompt.id.removeprefix("listwise/")
         self.pointwise = Pointwise(fallback, relevant=relevant, sample=sample)

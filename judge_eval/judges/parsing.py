@@ -42,7 +42,6 @@ class _UnreadableError(Exception):
 
 
 _THOUGHTS = re.compile(r"\A.*</think>|<think>.*\Z", re.DOTALL)
-_FENCE = re.compile(r"```[a-zA-Z]*\s*\n(.*?)```", re.DOTALL)
 
 
 def read_one(completion: Completion, scale: Scale) -> Reading | Problem:
@@ -138,17 +137,17 @@ def _item(item: dict[str, Any], scale: Scale) -> Reading:
         raise _UnreadableError(
             f'"grade" must be a whole number from 0 to {scale.maximum}, not {_show(value)}'
         )
-    return Reading(value, _clean(evidence), _clean(reason), seen)
+    return Reading(value, clean(evidence), clean(reason), seen)
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
     """Replace lone surrogates, which no file can hold."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _show(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=True, default=str)
-    text = _clean(" ".join(text.split()))
+    text = clean(" ".join(text.split()))
     return repr(text if len(text) <= 60 else text[:57] + "...")
 
 
@@ -160,9 +159,7 @@ def _object(text: str) -> dict[str, Any]:
     text = _THOUGHTS.sub("", text)
     if not text.strip():
         raise _UnreadableError("the reply is empty")
-    candidates = [value for block in _FENCE.findall(text) if (value := _whole(block)) is not None]
-    if not candidates:
-        candidates = list(_embedded(text))
+    candidates = list(_embedded(text))
     if len(candidates) == 1:
         return candidates[0]
     if candidates:
@@ -190,9 +187,10 @@ def _whole(text: str) -> dict[str, Any] | None:
         # No field can stand twice, so the fast reader, which would not tell, may read it.
         try:
             value = from_json(text, allow_inf_nan=False)
-        except ValueError:
-            return None
-        return value if isinstance(value, dict) else None
+        except (ValueError, TypeError):  # TypeError: half a character, which UTF-8 cannot hold
+            value = None
+        if isinstance(value, dict):
+            return value
     try:
         value = _DECODER.decode(text)
     except (ValueError, RecursionError):
@@ -207,7 +205,10 @@ def _embedded(text: str) -> Iterator[dict[str, Any]]:
         try:
             value, at = _DECODER.raw_decode(text, at)
             yield value
-        except (ValueError, RecursionError):
+        except RecursionError:
+            # Trying again from every brace of such a text would take seconds.
+            raise _UnreadableError("the reply is nested too deeply") from None
+        except ValueError:
             at += 1
         at = text.find("{", at)
 

@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 from judge_eval.errors import CallError, PromptError, Why
 from judge_eval.judges.base import Inquiry, Wave
-from judge_eval.judges.parsing import Problem, Reading, evidence_found, read_one
+from judge_eval.judges.parsing import Problem, Reading, clean, evidence_found, read_one
 from judge_eval.prompts import PromptForm, load_form
-from judge_eval.schema import Call, Chunk, Judgment, NoVerdict, Scale, Trace, Verdict
+from judge_eval.schema import Call, Chunk, Judgment, NoVerdict, Scale, Trace, Verdict, trusted
 from judge_eval.wire import Completion, Message, Passage, Reply, Request
 
 LARGER_CAP = 8
@@ -180,14 +180,17 @@ def repair(
 
 def call_of(request: Request, completion: Completion) -> Call:
     """Record the completion that a verdict rests on, under the key it is stored by."""
-    return Call(
-        key=(request.origin or request).digest.hex(),
-        chunk_ids=request.chunk_ids,
-        model=completion.model,
-        finish=completion.finish,
-        input_tokens=completion.usage.input_tokens,
-        output_tokens=completion.usage.output_tokens,
-        dropped=completion.dropped,
+    return trusted(
+        Call,
+        {
+            "key": (request.origin or request).digest.hex(),
+            "chunk_ids": request.chunk_ids,
+            "model": clean(completion.model),
+            "finish": completion.finish,
+            "input_tokens": completion.usage.input_tokens,
+            "output_tokens": completion.usage.output_tokens,
+            "dropped": completion.dropped,
+        },
     )
 
 
@@ -219,19 +222,26 @@ def conclude(
             outcomes.append(verdict or Verdict(chunk_id=chunk.id, grade=0, relevant=False, reason=BLANK))
         elif (read := question.reading) is not None:
             outcomes.append(
-                Verdict(
-                    chunk_id=chunk.id,
-                    grade=read.grade,
-                    relevant=read.grade >= scale.relevant,
-                    reason=read.reason,
-                    evidence=read.evidence,
-                    evidence_found=evidence_found(read.evidence, question.passage),
-                    instruction_in_chunk=read.instruction_in_chunk,
+                trusted(
+                    Verdict,
+                    {
+                        "kind": "verdict",
+                        "chunk_id": chunk.id,
+                        "grade": read.grade,
+                        "relevant": read.grade >= scale.relevant,
+                        "reason": read.reason,
+                        "evidence": read.evidence,
+                        "evidence_found": evidence_found(read.evidence, question.passage),
+                        "instruction_in_chunk": read.instruction_in_chunk,
+                        "confidence": None,
+                        "expected_grade": None,
+                    },
                 )
             )
         else:
             why: Why = question.problem.why if question.problem else "unreachable"
             detail = question.problem.detail if question.problem else "the judge was not asked"
-            outcomes.append(NoVerdict(chunk_id=chunk.id, why=why, detail=detail))
-    calls = tuple(question.call for question in questions if question.call is not None)
-    return Judgment(trace_id=trace.id, outcomes=tuple(outcomes), calls=calls)
+            outcomes.append(NoVerdict(chunk_id=chunk.id, why=why, detail=clean(detail)))
+    # One call may have judged several chunks; it is told once.
+    calls = dict.fromkeys(question.call for question in questions if question.call is not None)
+    return Judgment(trace_id=trace.id, outcomes=tuple(outcomes), calls=tuple(calls))

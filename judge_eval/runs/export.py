@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -68,10 +69,10 @@ def verdict_rows(run: EvalRun) -> Iterator[dict[str, Any]]:
 def as_markdown(run: EvalRun) -> str:
     """Write the summary as Markdown: what was judged, the table of metrics, what failed."""
     m = run.manifest
-    title = _cell(m.label or m.id[:8])
-    lines = [f"## judge_eval: {f'[{title}]({m.href})' if m.href else title}", ""]
+    title, href = _cell(m.label or m.id[:8]), _link(m.href)
+    lines = [f"## judge_eval: {f'[{title}](<{href}>)' if href else title}", ""]
     lines += [
-        f"{describe(run)}",
+        _cell(describe(run)),
         "",
         "| metric | mean | 95% interval | n | failed |",
         "|---|---|---|---|---|",
@@ -114,6 +115,12 @@ def failures(run: EvalRun) -> str:
 def _cell(text: str) -> str:
     """Make text safe inside Markdown: no markup, no new line."""
     return " ".join("".join("\\" + c if c in "\\`*_[]<>|#" else c for c in text).split())
+
+
+def _link(href: str | None) -> str | None:
+    """Return an address that a page may link to; None for any other scheme or what could break out of it."""
+    safe = href is not None and re.fullmatch(r"https?://[^\s<>\\\x00-\x1f]+", href)
+    return href if safe else None
 
 
 WRITERS: dict[str, Callable[[EvalRun], str]] = {".json": as_json, ".csv": as_csv, ".md": as_markdown}

@@ -105,6 +105,9 @@ class Journal:
         except OSError as error:
             self.close()
             raise _unwritable(folder, error) from None
+        except RunError:
+            self.close()
+            raise
 
     def append(self, results: Sequence[TraceResult]) -> None:
         """Add lines in one write.
@@ -206,9 +209,17 @@ def _recover(path: Path, metrics: Sequence[str]) -> tuple[Index, int]:
 
 
 def whole_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield the offset and bytes of every line that was written to its end."""
+    """Yield the offset and bytes of every line that was written to its end.
+
+    Raises:
+        RunError: The file cannot be read.
+    """
     offset = 0
-    with path.open("rb") as file:
+    try:
+        opened = path.open("rb")
+    except OSError as error:
+        raise RunError(f"{path}: cannot be read: {error.strerror or error}") from None
+    with opened as file:
         for line in file:
             if not line.endswith(b"\n"):
                 return

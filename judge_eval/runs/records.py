@@ -22,7 +22,7 @@ class TraceResult(Record):
 
     noun: ClassVar[str] = "result"
 
-    v: int = FORMAT
+    v: int = Field(default=FORMAT, ge=1, le=FORMAT)
     position: int = Field(ge=0)
     """The trace's place in the dataset, counted from 0."""
     trace_id: str
@@ -127,7 +127,7 @@ class Manifest(Record):
 
     noun: ClassVar[str] = "manifest"
 
-    v: int = FORMAT
+    v: int = Field(default=FORMAT, ge=1, le=FORMAT)
     id: str
     """A UUID."""
     label: str | None = None

@@ -79,7 +79,8 @@ class _Rescored(Sequence[TraceResult]):
             try:
                 self._scorer.check(result.trace)
             except DataError as error:
-                raise DataError(f"trace {result.trace_id!r}: {error.message}", field=error.field) from None
+                where = f"trace {result.trace_id!r}"
+                raise DataError(error.message, file=where, field=error.field) from None
         threshold = self._scorer.scale.relevant
         out = []
         for result, (scores, bounds) in zip(

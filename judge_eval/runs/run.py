@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,9 @@ from judge_eval.errors import RunError, UnknownNameError
 from judge_eval.runs.journal import MANIFEST, RESULTS, read_result, whole_lines
 from judge_eval.runs.records import FORMAT, Aggregate, Manifest, Status, TraceResult
 from judge_eval.schema import NoVerdict
+
+if TYPE_CHECKING:
+    from judge_eval.runs.writers.tables import Frames
 
 
 class ResultsFile(Sequence[TraceResult]):
@@ -181,6 +184,26 @@ class EvalRun:
             for outcome in result.outcomes:
                 if outcome.kind == "no_verdict":
                     yield result.trace_id, outcome
+
+    def to_pandas(self) -> Frames:
+        """Return two pandas frames: `traces`, one row each, and `verdicts`, one row a chunk.
+
+        Raises:
+            ConfigError: pandas is not installed.
+        """
+        from judge_eval.runs.writers.tables import to_pandas
+
+        return to_pandas(self)
+
+    def to_polars(self) -> Frames:
+        """Return two Polars frames: `traces`, one row each, and `verdicts`, one row a chunk.
+
+        Raises:
+            ConfigError: Polars is not installed.
+        """
+        from judge_eval.runs.writers.tables import to_polars
+
+        return to_polars(self)
 
     def __repr__(self) -> str:
         means = ", ".join(

@@ -18,7 +18,7 @@ from judge_eval.runs.records import Manifest, Status, Tally, TraceResult
 from judge_eval.runs.run import EvalRun, ResultsFile
 from judge_eval.runs.scoring import Scorer
 from judge_eval.runs.sources import Fingerprint
-from judge_eval.schema import Trace, Verdict
+from judge_eval.schema import Call, Trace, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,8 @@ class _Before:
 
     digest: str
     known: Mapping[str, Verdict]
+    calls: tuple[Call, ...]
+    """The calls that the known verdicts rest on."""
     finished: bool
 
 
@@ -75,6 +77,7 @@ class Sitting:
         self._index = self.journal.index if self.journal else Index(self.scorer.names)
         self._memory: list[TraceResult] = []
         self._before = _earlier(self.journal)
+        self._calls: dict[int, tuple[Call, ...]] = {}
         self._base = self.manifest.tally
         self._failures: dict[int, Counter[str]] = {}
         self._failed = 0
@@ -147,7 +150,11 @@ class Sitting:
             raise DataError(
                 f"trace {trace.id!r} is not the one this run judged: its text or chunks have changed"
             )
-        return None if before.finished else Item(position, trace, before.known)
+        if before.finished:
+            return None
+        if before.calls:
+            self._calls[position] = before.calls
+        return Item(position, trace, before.known)
 
     def _check_all_seen(self) -> None:
         if self._before:
@@ -168,7 +175,7 @@ class Sitting:
                 outcomes=judged.judgment.outcomes,
                 scores=scores,
                 bounds=bounds,
-                calls=judged.judgment.calls,
+                calls=self._all_calls(judged),
                 trace=judged.trace,
             )
             for judged, (scores, bounds) in zip(block, scored, strict=True)
@@ -189,6 +196,15 @@ class Sitting:
         if self.watch is not None:
             self.watch(self.progress())
         return results
+
+    def _all_calls(self, judged: Judged) -> tuple[Call, ...]:
+        """Join a trace's calls of this sitting and of earlier ones, in the order of the chunks."""
+        earlier = self._calls.pop(judged.position, ())
+        if not earlier:
+            return judged.judgment.calls
+        ranks = {chunk.id: rank for rank, chunk in enumerate(judged.trace.chunks)}
+        joined = earlier + judged.judgment.calls
+        return tuple(sorted(joined, key=lambda call: ranks[call.chunk_ids[0]]))
 
     def _count(self, result: TraceResult) -> None:
         if result.position not in self._seen:
@@ -278,5 +294,6 @@ def _earlier(journal: Journal | None) -> dict[str, _Before]:
     for result in ResultsFile(journal.folder / "results.jsonl"):
         finished = not result.failed
         known = {} if finished else {o.chunk_id: o for o in result.outcomes if o.kind == "verdict"}
-        before[result.trace_id] = _Before(result.digest, known, finished)
+        calls = tuple(call for call in result.calls if known.keys() & set(call.chunk_ids))
+        before[result.trace_id] = _Before(result.digest, known, calls, finished)
     return before

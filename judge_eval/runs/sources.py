@@ -8,7 +8,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, It
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from judge_eval.data.jsonl import read_jsonl
+from judge_eval.data.reading import ReadOptions, open_dataset
 from judge_eval.errors import ConfigError, DataError
 from judge_eval.runs.records import Dataset, Shard
 from judge_eval.schema import Trace
@@ -33,6 +33,8 @@ class Fingerprint:
         self._hash = hashlib.sha256()
         self._ids: set[str] = set()
         self.traces = self.chunks = 0
+        self.digests = bytearray()
+        """32 bytes a trace, in order."""
 
     def add(self, trace: Trace) -> None:
         """Take a trace in.
@@ -46,6 +48,7 @@ class Fingerprint:
             )
         self._ids.add(trace.id)
         self._hash.update(f"{len(trace.id)}:{trace.id}{trace.digest}".encode())
+        self.digests += bytes.fromhex(trace.digest)
         self.traces += 1
         self.chunks += len(trace.chunks)
 
@@ -85,6 +88,8 @@ class Replayable:
         self._open, self._check, self._shard = open, check, shard
         self._name, self._path, self._limit, self._seed = name, path, limit, seed
         self._chosen: frozenset[int] | None = None
+        self._digests = b""
+        self._stamp: tuple[int, int] | None = None
 
     def survey(self, on_skip: Callable[[DataError], None] | None = None) -> Dataset:
         """Read everything once and tell what is there.
@@ -93,6 +98,7 @@ class Replayable:
             DataError: A record is invalid or an id stands twice.
         """
         skipped = 0
+        self._stamp = _stamp(self._path)
 
         def note(error: DataError) -> None:
             nonlocal skipped
@@ -105,19 +111,16 @@ class Replayable:
             chosen = random.Random(self._seed).sample(range(count), min(self._limit, count))  # noqa: S311
             self._chosen = frozenset(chosen)
         fingerprint = Fingerprint()
-
-        def check(trace: Trace) -> None:
-            self._check(trace)
-
         part = None if self._shard is None else Shard(index=self._shard[0], count=self._shard[1])
         traces = chunks = 0
-        for trace in self._take(self._open(check, note)):
+        for trace in self._take(self._open(self._check, note)):
             fingerprint.add(trace)
             if part is not None and shard_of(trace.id, part.count) == part.index:
                 traces += 1
                 chunks += len(trace.chunks)
         if part is not None:
             part = part.model_copy(update={"traces": traces, "chunks": chunks})
+        self._digests = bytes(fingerprint.digests)
         return Dataset(
             name=self._name,
             path=self._path,
@@ -134,12 +137,22 @@ class Replayable:
         return (trace for _, trace in self.numbered())
 
     def numbered(self) -> Iterator[tuple[int, Trace]]:
-        """Read the traces to judge, each with its place in the whole dataset, counted from 0."""
-        traces = enumerate(self._take(self._open(_no_check, None)))
-        if self._shard is None:
-            return traces
-        index, count = self._shard
-        return ((place, trace) for place, trace in traces if shard_of(trace.id, count) == index)
+        """Read the traces to judge, each with its place in the whole dataset, counted from 0.
+
+        Raises:
+            DataError: The file was changed meanwhile.
+        """
+        stamp = self._stamp
+        # Checked again: a record that the survey skipped must be skipped here too.
+        for place, trace in enumerate(self._take(self._open(self._check, None))):
+            if self._shard is not None and shard_of(trace.id, self._shard[1]) != self._shard[0]:
+                continue
+            digest = self._digests[32 * place : 32 * place + 32]
+            if digest:  # the survey has made it; spare making it again
+                trace.__dict__["digest"] = digest.hex()
+            yield place, trace
+        if stamp != _stamp(self._path):
+            raise DataError("was changed while it was read; run again", file=self._name)
 
     def _take(self, traces: Iterator[Trace]) -> Iterator[Trace]:
         if self._chosen is not None:
@@ -155,6 +168,14 @@ def shard_of(trace_id: str, count: int) -> int:
     return int.from_bytes(hashlib.sha256(trace_id.encode("utf-8", "surrogatepass")).digest()[:8]) % count + 1
 
 
+def _stamp(path: str | None) -> tuple[int, int] | None:
+    """Tell a file's size and time of change; None where there is no file."""
+    if path is None or not Path(path).exists():
+        return None
+    status = Path(path).stat()
+    return status.st_size, status.st_mtime_ns
+
+
 def _no_check(_: Trace) -> None:
     """Nothing to check: the survey has done it."""
 
@@ -168,8 +189,19 @@ def replayable(
     seed: int | None = None,
     shard: tuple[int, int] | None = None,
     name: str | None = None,
+    reader: ReadOptions | None = None,
 ) -> Replayable | None:
     """Make a source that can be read twice; None where the data are a stream that can be read only once.
+
+    Args:
+        data: The traces, or the file or folder that holds them.
+        check: What every trace must pass.
+        on_invalid: Whether an invalid record ends the reading or is skipped.
+        limit: The most traces to take.
+        seed: Takes a random sample of `limit` traces.
+        name: What to call the data.
+        shard: `(i, n)` takes part i of n.
+        reader: How a file is to be read.
 
     Raises:
         ConfigError: There is no such shard.
@@ -177,9 +209,21 @@ def replayable(
     """
     if isinstance(data, str | Path):
         path = Path(data)
+        told = reader or ReadOptions()
 
         def open_file(check: Check, on_skip: Callable[[DataError], None] | None) -> Iterator[Trace]:
-            return read_jsonl(path, name=name, check=check, on_invalid=on_invalid, on_skip=on_skip)
+            return open_dataset(
+                path,
+                format=told.format,
+                map=told.map,
+                corpus=told.corpus,
+                list_sep=told.list_sep,
+                depth=told.depth,
+                name=name,
+                check=check,
+                on_invalid=on_invalid,
+                on_skip=on_skip,
+            )
 
         given = name or str(path)
         return Replayable(
@@ -208,7 +252,7 @@ def _checked(
         try:
             check(trace)
         except DataError as error:
-            told = DataError(f"trace {trace.id!r}: {error.message}", field=error.field)
+            told = DataError(error.message, file=f"trace {trace.id!r}", field=error.field)
             if on_invalid == "error":
                 raise told from None
             if on_skip is not None:
@@ -232,7 +276,7 @@ def as_trace(item: Trace | Mapping[str, Any], place: int) -> Trace:
     try:
         return Trace.parse(item)
     except DataError as error:
-        raise DataError(f"item {place}: {error.message}", field=error.field) from None
+        raise DataError(error.message, file=f"item {place}", field=error.field) from None
 
 
 async def streamed(
@@ -250,7 +294,7 @@ async def streamed(
         try:
             check(trace)
         except DataError as error:
-            raise DataError(f"trace {trace.id!r}: {error.message}", field=error.field) from None
+            raise DataError(error.message, file=f"trace {trace.id!r}", field=error.field) from None
         place += 1
         yield trace
 

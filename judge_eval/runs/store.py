@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from judge_eval.errors import RunError, advise
@@ -55,10 +56,11 @@ def find_run(name: str, root: Path) -> Path:
         RunError: There is none, or the start of an id fits several.
     """
     given = Path(name)
-    if (given / MANIFEST).is_file():
-        return given
-    if given.is_dir() and given.resolve() != root.resolve():
-        raise RunError(f"no run in {given}: it has no {MANIFEST}; name a run's folder or id")
+    with suppress(OSError, ValueError):  # too long for a path, or no path at all: it may be a label
+        if (given / MANIFEST).is_file():
+            return given
+        if given.is_dir() and given.resolve() != root.resolve():
+            raise RunError(f"no run in {given}: it has no {MANIFEST}; name a run's folder or id")
     runs = list(run_folders(root))
     if name.startswith("label:"):
         runs_of = [folder for folder, manifest in runs if manifest.label == name[6:]]

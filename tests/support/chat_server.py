@@ -155,9 +155,9 @@ def decide(text: str) -> int:
 
 
 def judge(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the verdict that a body deserves: a deterministic function of its messages."""
+    """Give the verdict that a body deserves: a function of its first question, also when asked to repair."""
     deciding, listwise = shape_of(body)
-    asked = str(body["messages"][-1].get("content") or "")
+    asked = next((str(m.get("content") or "") for m in body["messages"] if m.get("role") == "user"), "")
     quote = " ".join(max(asked[len(asked) // 2 :].split("\n"), key=len).split()[:6])
 
     def one(salt: str) -> dict[str, Any]:

@@ -1,0 +1,46 @@
+"""Runs the benchmarks one after the other: `python -m benchmarks [NAME ...]`.
+
+`--smoke` runs each on little data, to see that it works; its figures mean nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+
+BENCHMARKS: dict[str, tuple[str, ...]] = {
+    "startup": ("--rounds", "1"),
+    "cold": ("--traces", "5", "--chunks", "4", "--rounds", "1", "--latency", "0.01"),
+    "warm": ("--traces", "20", "--rounds", "1"),
+    "memory": ("--short", "10", "--long", "20"),
+    "faults": (
+        "--traces",
+        "20",
+    ),
+    "kills": ("--calls", "100", "--kills", "2"),
+    "client_cpu": ("--calls", "50", "--rounds", "1"),
+    "store_speed": ("--rows", "1000", "--calls", "100"),
+    "metrics_speed": ("--queries", "2000"),
+    "stats_calibration": ("--simulations", "200"),
+}
+"""The modules, with the arguments that make them small."""
+
+
+def main() -> None:
+    """Run the benchmarks that were named, or all."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHMARKS)}")
+    parser.add_argument("--smoke", action="store_true", help="on little data, as a test that they work")
+    args = parser.parse_args()
+    unknown = set(args.names) - BENCHMARKS.keys()
+    if unknown:
+        parser.error(f"no benchmark {', '.join(sorted(unknown))}; known: {', '.join(BENCHMARKS)}")
+    for name in args.names or BENCHMARKS:
+        print(f"-- {name}", flush=True)
+        small = BENCHMARKS[name] if args.smoke else ()
+        subprocess.run([sys.executable, "-m", f"benchmarks.{name}", *small], check=True)
+
+
+if __name__ == "__main__":
+    main()

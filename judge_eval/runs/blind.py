@@ -1,0 +1,32 @@
+"""Hiding the judge's verdicts from someone who has yet to give a label of their own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from judge_eval.runs.rows import Row
+
+_TOLD = ("rank", "id", "title", "score", "label")
+
+
+def blind_row(row: Row) -> Row:
+    """Return a row that shows verdicts only where there is a human label, and no scores before the last."""
+    if "0" not in row.labelled:
+        return row
+    strip = "".join(sign if told == "1" else "?" for sign, told in zip(row.strip, row.labelled, strict=True))
+    return replace(row, strip=strip, scores=dict.fromkeys(row.scores), deltas={}, change="", failed=0)
+
+
+def blind_card(page: dict[str, Any]) -> dict[str, Any]:
+    """Return a trace's page whose unlabelled chunks show their text and nothing the judge said."""
+    if all(card["label"] is not None for card in page["chunks"]):
+        return page
+    cards = []
+    for card in page["chunks"]:
+        if card["label"] is None:
+            kept = {name: card[name] for name in _TOLD}
+            cards.append({**kept, "hidden": True, "text": ["".join(card["text"])]})
+        else:  # what stands before it would tell of the hidden ones
+            cards.append({**card, "precision": None, "share": None, "call": None})
+    return {**page, "chunks": cards, "scores": {}, "bounds": {}}

@@ -1,0 +1,172 @@
+"""One trace in full, as the JSON that a page shows: texts, verdicts, quotes, calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from judge_eval.errors import MetricError
+from judge_eval.metrics import Metric, parse_metric
+from judge_eval.runs.marks import marked
+from judge_eval.runs.recall import Memory, Recalled
+from judge_eval.runs.records import TraceResult
+from judge_eval.runs.rows import human_relevant
+from judge_eval.schema import Call, NoVerdict, Scale, Verdict
+
+JSON: TypeAlias = dict[str, Any]
+
+SYSTEM = "system"
+"""The role whose text is the same in every call; pages keep it once."""
+
+
+def main_metric(metrics: Sequence[str]) -> str | None:
+    """Return the metric a page leads with: the first average precision, else the first there is."""
+    return next((name for name in metrics if name.startswith("AP")), next(iter(metrics), None))
+
+
+def card_page(
+    result: TraceResult, scale: Scale, metrics: Sequence[str], memory: Memory | None, systems: list[str]
+) -> JSON:
+    """Make the detail of one trace.
+
+    Args:
+        result: The trace with its outcomes.
+        scale: The run's scale, with the threshold in force.
+        metrics: The run's metrics; contributions are to the first average precision.
+        memory: Brings back prompts and replies; None leaves them out.
+        systems: System messages seen so far; a new one is added, and cards name them by their place.
+    """
+    trace = result.trace
+    precision, shares = ladder(result, scale, metrics)
+    calls = {} if memory is None else memory.calls(result)
+    by_chunk: dict[str, Call] = {}
+    for call in result.calls:
+        for chunk_id in call.chunk_ids:
+            by_chunk[chunk_id] = call
+    first: dict[str, int] = {}
+    cards = []
+    for rank, (chunk, outcome) in enumerate(zip(trace.chunks, result.outcomes, strict=True), 1):
+        card: JSON = {
+            "rank": rank,
+            "id": chunk.id,
+            "title": chunk.title,
+            "score": chunk.score,
+            "label": chunk.label,
+            "text": [chunk.text],
+            "precision": precision[rank - 1],
+            "share": shares[rank - 1] if shares is not None else None,
+            **_outcome(outcome),
+        }
+        if outcome.kind == "verdict":
+            card["text"] = marked(chunk.text, outcome.evidence)
+            if chunk.title and len(card["text"]) == 1:
+                card["title_marks"] = marked(chunk.title, outcome.evidence)
+            if chunk.label is not None:
+                card["agrees"] = human_relevant(chunk.label, scale) == outcome.relevant
+        asked = by_chunk.get(chunk.id)
+        if asked is not None and asked.key in first:  # a call about several chunks is shown once
+            card["call"] = {"same_as": first[asked.key]}
+        elif asked is not None:
+            first[asked.key] = rank
+            card["call"] = call_data(asked, calls.get(asked.key), memory, systems)
+        cards.append(card)
+    return {
+        "p": result.position,
+        "id": trace.id,
+        "query": trace.query,
+        "reference": trace.reference,
+        "answer": trace.answer,
+        "tags": trace.tags,
+        "relevant_total": trace.relevant_total,
+        "scores": result.scores,
+        "bounds": result.bounds,
+        "metadata": trace.metadata,
+        "chunks": cards,
+    }
+
+
+def _outcome(outcome: Verdict | NoVerdict) -> JSON:
+    if outcome.kind == "no_verdict":
+        return {"why": outcome.why, "detail": outcome.detail}
+    return {
+        "grade": outcome.grade,
+        "relevant": outcome.relevant,
+        "reason": outcome.reason,
+        "evidence": outcome.evidence,
+        "found": outcome.evidence_found,
+        "instruction": outcome.instruction_in_chunk,
+        "confidence": outcome.confidence,
+    }
+
+
+def call_data(call: Call, told: Recalled | None, memory: Memory | None, systems: list[str]) -> JSON:
+    """Make what a page shows of a call to the judge."""
+    data: JSON = {
+        "key": call.key,
+        "model": call.model,
+        "finish": call.finish,
+        "input_tokens": call.input_tokens,
+        "output_tokens": call.output_tokens,
+        "dropped": call.dropped,
+        "chunks": call.chunk_ids,
+        "prompt": None,
+        "reply": None,
+    }
+    if memory is None:
+        return data
+    if told is None:
+        data["prompt_note"] = memory.problem or "the question of this call cannot be put together again"
+        data["reply_note"] = memory.reply_problem or "not looked up: its question is not known"
+        return data
+    messages: list[list[Any]] = []
+    for message in told.messages:
+        if message.role == SYSTEM:
+            if message.content not in systems:
+                systems.append(message.content)
+            messages.append([message.role, systems.index(message.content)])
+        else:
+            messages.append([message.role, message.content])
+    data["prompt"], data["reply"] = messages, told.reply
+    if told.reply is None:
+        data["reply_note"] = memory.reply_problem or "the cache does not hold it"
+    return data
+
+
+def ladder(
+    result: TraceResult, scale: Scale, metrics: Sequence[str]
+) -> tuple[list[float | None], list[float] | None]:
+    """Return P@i at each rank, and what each rank adds to average precision.
+
+    From the first failed verdict on, P@i is unknown. The shares add up to the trace's score of the run's
+    first `AP` metric; they are None where there is no such metric, or it has no value here.
+    """
+    grades = [o.grade if o.kind == "verdict" else None for o in result.outcomes]
+    hits, precision = 0, list[float | None]()
+    known = True
+    for rank, grade in enumerate(grades, 1):
+        known = known and grade is not None
+        hits += grade is not None and grade >= scale.relevant
+        precision.append(hits / rank if known else None)
+    metric = _average_precision(metrics)
+    score = None if metric is None else result.scores.get(str(metric))
+    if metric is None or score is None:
+        return precision, None
+    depth = len(grades) if metric.cutoff is None else min(metric.cutoff, len(grades))
+    relevant = [grade is not None and grade >= scale.relevant for grade in grades[:depth]]
+    terms = np.array([(p or 0.0) * v for p, v in zip(precision, relevant, strict=False)])
+    total = sum(relevant)
+    shares = [0.0] * len(grades)
+    if total:
+        shares[:depth] = (terms / total).tolist()
+    # A variant that divides or counts in another way has no such shares; then none are shown.
+    return precision, shares if abs(sum(shares) - score) < 1e-9 else None
+
+
+def _average_precision(metrics: Sequence[str]) -> Metric | None:
+    name = next((name for name in metrics if name.startswith("AP")), None)
+    try:
+        return None if name is None else parse_metric(name)
+    except MetricError:
+        return None

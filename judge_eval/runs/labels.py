@@ -1,0 +1,120 @@
+"""Human labels given to a run's chunks after it was judged, kept beside its results."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import ClassVar, TypeAlias
+
+from pydantic import Field
+
+from judge_eval.errors import RunError
+from judge_eval.runs.journal import whole_lines
+from judge_eval.runs.records import FORMAT, TraceResult
+from judge_eval.runs.run import EvalRun
+from judge_eval.schema import Record
+
+LABELS = "labels.jsonl"
+
+Labels: TypeAlias = Mapping[tuple[str, str], int]
+"""Human grades by trace id and chunk id."""
+
+
+class Label(Record):
+    """One human grade of one chunk: a line of `labels.jsonl`."""
+
+    noun: ClassVar[str] = "label"
+
+    v: int = FORMAT
+    trace_id: str
+    chunk_id: str
+    label: int | None = Field(ge=0, le=9)
+    """On the scale of the run; None takes an earlier label back."""
+    by: str = ""
+    """Who gave it, where told."""
+    blind: bool = False
+    """Whether it was given before the judge's verdict was shown."""
+    given: datetime = Field(default_factory=lambda: datetime.now(UTC))
+
+
+def read_labels(folder: Path) -> dict[tuple[str, str], Label]:
+    """Read the labels of a run, the last one of each chunk.
+
+    Raises:
+        RunError: A line is not a label.
+    """
+    path = folder / LABELS
+    found: dict[tuple[str, str], Label] = {}
+    if not path.exists():
+        return found
+    for number, (_, line) in enumerate(whole_lines(path), 1):
+        try:
+            label = Label.model_validate_json(line)
+        except ValueError:
+            raise RunError(f"{path}:{number}: not a label; the file was changed or damaged") from None
+        found[label.trace_id, label.chunk_id] = label
+    return {key: label for key, label in found.items() if label.label is not None}
+
+
+def add_label(folder: Path, label: Label) -> None:
+    """Keep a label: one line, appended in one write.
+
+    Raises:
+        RunError: The folder cannot be written.
+    """
+    line = json.dumps(label.model_dump(mode="json"), ensure_ascii=False, separators=(",", ":")).encode()
+    path = folder / LABELS
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            size = os.fstat(handle).st_size
+            if os.write(handle, line + b"\n") != len(line) + 1:
+                with suppress(OSError):
+                    os.truncate(path, size)
+                raise OSError(28, "No space left on device")
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise RunError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+def with_labels(run: EvalRun) -> EvalRun:
+    """Return the run with its later labels in the place of those its dataset brought."""
+    labels = {key: label.label or 0 for key, label in read_labels(run.folder).items()} if run.folder else {}
+    return EvalRun(run.manifest, _Labelled(run.results, labels), run.folder) if labels else run
+
+
+class _Labelled(Sequence[TraceResult]):
+    """Results with other labels, put there as they are read."""
+
+    def __init__(self, results: Sequence[TraceResult], labels: Labels) -> None:
+        self._results, self._labels = results, labels
+        self._traces = {trace_id for trace_id, _ in labels}
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+    def __getitem__(self, index: int | slice) -> TraceResult | list[TraceResult]:  # type: ignore[override]
+        if isinstance(index, slice):
+            return [self._label(result) for result in self._results[index]]
+        return self._label(self._results[index])
+
+    def __iter__(self) -> Iterator[TraceResult]:
+        return map(self._label, self._results)
+
+    def _label(self, result: TraceResult) -> TraceResult:
+        if result.trace_id not in self._traces:
+            return result
+        chunks = tuple(
+            chunk.model_copy(update={"label": label})
+            if (label := self._labels.get((result.trace_id, chunk.id))) is not None
+            else chunk
+            for chunk in result.trace.chunks
+        )
+        trace = result.trace.model_copy(update={"chunks": chunks})
+        return result.model_copy(update={"trace": trace})

@@ -1,0 +1,63 @@
+"""Finding a judge's quote in the text it was taken from."""
+
+from __future__ import annotations
+
+import re
+
+from judge_eval.judges.parsing import fold
+
+LONGEST = 200_000
+"""Characters of a text that is folded to find a quote that does not stand there letter by letter."""
+
+_ELLIPSIS = re.compile(r"\.\.\.|\[\.\.\.\]")
+
+
+def marked(text: str, quote: str) -> list[str]:
+    """Cut a text where a quote stands in it.
+
+    The quote is looked for letter by letter first, then with the differences that `evidence_found`
+    forgives (white space, quotation marks, invisible signs); a quote with an ellipsis is marked part by part.
+
+    Returns:
+        Pieces that join to the text: plain, marked, plain, marked, ..., plain. One piece where the quote
+        is empty or was not found.
+    """
+    if not quote.strip():
+        return [text]
+    at = text.find(quote)
+    spans = [(at, at + len(quote))] if at >= 0 else _folded_spans(text, quote)
+    pieces, done = [], 0
+    for start, end in spans:
+        pieces += [text[done:start], text[start:end]]
+        done = end
+    return [*pieces, text[done:]]
+
+
+def _folded_spans(text: str, quote: str) -> list[tuple[int, int]]:
+    if len(text) > LONGEST:
+        return []
+    parts = [part for part in (p.strip() for p in _ELLIPSIS.split(fold(quote).strip(" \"'"))) if part]
+    folded, origin = _fold_with_origins(text)
+    spans, at = [], 0
+    for part in parts:
+        at = folded.find(part, at)
+        if at < 0:
+            return []
+        end = at + len(part)
+        spans.append((origin[at], origin[end - 1] + 1))
+        at = end
+    return spans
+
+
+def _fold_with_origins(text: str) -> tuple[str, list[int]]:
+    """Fold a text sign by sign, and tell for each folded sign where it came from."""
+    out: list[str] = []
+    origin: list[int] = []
+    for place, sign in enumerate(text):
+        signs = ("" if not out or out[-1] == " " else " ") if sign.isspace() else fold(sign)
+        if signs == "'" and out and out[-1] == "'":
+            out[-1] = '"'
+            continue
+        out += signs
+        origin += [place] * len(signs)
+    return "".join(out), origin

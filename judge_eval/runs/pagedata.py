@@ -1,0 +1,209 @@
+"""The JSON behind a run's page: every number is computed here, pages only draw."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from judge_eval.runs.cards import main_metric
+from judge_eval.runs.records import Aggregate, Manifest, TraceResult
+from judge_eval.runs.rescore import scale_of
+from judge_eval.runs.rows import Row, row_of
+from judge_eval.runs.run import EvalRun
+from judge_eval.schema import Scale
+from judge_eval.stats import Estimate, agreement_figures, breakdown, confusion_matrix
+
+JSON: TypeAlias = dict[str, Any]
+
+BINS = 20
+LISTED = 5_000
+"""The most disagreements and failures a page lists; the counts are of all."""
+_FIGURES = ("kappa", "kappa_linear", "kappa_quadratic", "ac1", "accuracy", "bias")
+
+
+@dataclass(eq=False)
+class Table:
+    """The rows of a run with what else one reading of its results brings.
+
+    Args:
+        run: The run, read once from start to end.
+    """
+
+    run: EvalRun
+    rows: list[Row] = field(init=False, default_factory=list)
+    scale: Scale = field(init=False)
+    judged: list[int] = field(init=False, default_factory=list)
+    """The judge's grades of labelled chunks."""
+    human: list[int] = field(init=False, default_factory=list)
+    traces: list[int] = field(init=False, default_factory=list)
+    """The position of the trace of each labelled chunk."""
+    disagreements: list[JSON] = field(init=False, default_factory=list)
+    failures: list[JSON] = field(init=False, default_factory=list)
+    labels: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        self.scale = scale_of(self.run)
+        for result in self.run.results:
+            self._read(result)
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The run's metrics, the one a page leads with first."""
+        names = self.run.manifest.metrics
+        lead = main_metric(names)
+        return names if lead is None else (lead, *(name for name in names if name != lead))
+
+    def _read(self, result: TraceResult) -> None:
+        row = row_of(result, self.scale)
+        self.rows.append(row)
+        for rank, (chunk, outcome) in enumerate(zip(result.trace.chunks, result.outcomes, strict=True), 1):
+            place = {"trace": result.trace_id, "rank": rank, "chunk": chunk.id}
+            if outcome.kind == "no_verdict":
+                self.failures.append({**place, "why": outcome.why, "detail": outcome.detail})
+            elif chunk.label is not None:
+                self.judged.append(outcome.grade)
+                self.human.append(chunk.label)
+                self.traces.append(result.position)
+                if row.off[rank - 1] == "1":
+                    told = {"grade": outcome.grade, "relevant": outcome.relevant, "label": chunk.label}
+                    self.disagreements.append({**place, **told, "reason": outcome.reason})
+
+
+def head(manifest: Manifest) -> JSON:
+    """Return what stands at the top of a page: which run, by whom, how much, at what cost."""
+    tally, asked = manifest.tally, manifest.tally.calls + manifest.tally.hits
+    prompt = manifest.judge.get("prompt")
+    finished = manifest.finished
+    return {
+        "id": manifest.id,
+        "label": manifest.label,
+        "href": manifest.href,
+        "tags": manifest.tags,
+        "status": manifest.status,
+        "created": manifest.created.isoformat(),
+        "seconds": (finished - manifest.created).total_seconds() if finished else None,
+        "dataset": {"name": manifest.dataset.name, "digest": manifest.dataset.digest},
+        "model": f"{manifest.backend.get('provider')}/{manifest.backend.get('model')}".rstrip("/"),
+        "prompt": f"{prompt['id']}@{prompt['version']}" if isinstance(prompt, dict) else None,
+        "scale": manifest.judge.get("scale"),
+        "traces": tally.traces,
+        "of": manifest.dataset.traces,
+        "verdicts": tally.verdicts,
+        "failed": tally.failed_verdicts,
+        "failed_traces": tally.failed_traces,
+        "cached": tally.hits / asked if asked else None,
+        "calls": tally.calls,
+        "cost": tally.cost,
+        "tokens": tally.input_tokens + tally.output_tokens,
+        "skipped": manifest.dataset.skipped,
+    }
+
+
+def run_page(table: Table, baseline: Manifest | None = None, pairs: Mapping[str, JSON] = {}) -> JSON:
+    """Return everything of a run's page but its rows and traces.
+
+    Args:
+        table: The run.
+        baseline: The run it is compared with, where there is one.
+        pairs: By metric, the paired comparison with that run.
+    """
+    manifest = table.run.manifest
+    return {
+        "head": head(manifest),
+        "baseline": None if baseline is None else head(baseline),
+        "metrics": [
+            metric_data(name, manifest.aggregates.get(name), pairs.get(name)) for name in table.metrics
+        ],
+        "histograms": {name: histogram(table, name) for name in table.metrics},
+        "by_tag": {name: by_tag(table, name) for name in table.metrics},
+        "agreement": agreement(table),
+        "failures": {
+            "count": len(table.failures),
+            "whys": dict(Counter(failure["why"] for failure in table.failures).most_common()),
+            "list": table.failures[:LISTED],
+        },
+        "provenance": provenance(manifest),
+    }
+
+
+def metric_data(name: str, found: Aggregate | None, pair: JSON | None) -> JSON:
+    """Return a metric's mean, interval and counts, with its difference from the baseline where given."""
+    if found is None:
+        return {"name": name, "mean": None, "n": 0, "n_failed": 0, "interval": None, "definition": ""}
+    told: JSON = found.model_dump(mode="json")
+    return {"name": name, **told, **({"pair": pair} if pair else {})}
+
+
+def estimate_data(estimate: Estimate) -> JSON:
+    """Return an estimate as JSON."""
+    interval = estimate.interval
+    return {
+        "value": estimate.value,
+        "interval": None if interval is None else [interval.low, interval.high],
+        "n": estimate.n,
+    }
+
+
+def histogram(table: Table, metric: str) -> JSON:
+    """Count the traces by score, in 20 bins over [0, 1] (over the scores' range where they go beyond)."""
+    values = np.array([v for row in table.rows if (v := row.scores.get(metric)) is not None])
+    low, high = (0.0, 1.0)
+    if values.size:
+        low, high = min(low, float(values.min())), max(high, float(values.max()))
+    counts, edges = np.histogram(values, bins=BINS, range=(low, high))
+    missing = len(table.rows) - int(values.size)
+    return {"counts": counts.tolist(), "edges": edges.tolist(), "missing": missing}
+
+
+def by_tag(table: Table, metric: str) -> list[JSON]:
+    """Return the mean of the traces of each tag with its interval and n, the most frequent tag first."""
+    rows = [(row, value) for row in table.rows if (value := row.scores.get(metric)) is not None]
+    found = breakdown([value for _, value in rows], [row.tags for row, _ in rows])
+    often = sorted(found.items(), key=lambda pair: -pair[1].n)
+    return [{"tag": tag, **estimate_data(estimate)} for tag, estimate in often]
+
+
+def agreement(table: Table) -> JSON | None:
+    """Return the confusion matrix, the figures of agreement and the disagreements; None without labels."""
+    if not table.human:
+        return None
+    top = max(table.scale.maximum, *table.human)
+    categories = list(range(top + 1))
+    matrix = confusion_matrix(table.judged, table.human, categories=categories)
+    found = agreement_figures(table.judged, table.human, table.traces, categories=categories, replicates=1000)
+    graded = top > 1
+    names = [name for name in _FIGURES if graded or not name.startswith("kappa_")]
+    names += [f"{name}_ge{table.scale.relevant}" for name in ("kappa", "precision", "recall") if graded]
+    names += [] if graded else ["precision_ge1", "recall_ge1"]
+    return {
+        "categories": categories,
+        "matrix": matrix.counts,
+        "figures": [{"name": name, **estimate_data(found[name])} for name in names if name in found],
+        "pairs": len(table.human),
+        "count": len(table.disagreements),
+        "list": table.disagreements[:LISTED],
+    }
+
+
+def provenance(manifest: Manifest) -> list[JSON]:
+    """Return everything that could change a number, as groups of names with values."""
+    told = manifest.model_dump(mode="json", exclude={"aggregates", "metrics"})
+    plain = {name: value for name, value in told.items() if not isinstance(value, dict)}
+    groups: list[JSON] = [{"name": "run", "rows": list(_flat(plain))}]
+    parts = ("dataset", "judge", "backend", "environment", "tally")
+    groups += [{"name": name, "rows": list(_flat(told[name]))} for name in parts]
+    definitions = [[name, a.definition] for name, a in manifest.aggregates.items()]
+    return [*groups, {"name": "metrics", "rows": definitions}]
+
+
+def _flat(told: Mapping[str, Any], prefix: str = "") -> Iterator[list[str]]:
+    for name, value in told.items():
+        if isinstance(value, dict) and value:
+            yield from _flat(value, f"{prefix}{name}.")
+        elif value not in (None, "", [], {}):
+            text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+            yield [prefix + name, text]

@@ -1,0 +1,142 @@
+"""Bringing back what a judge was asked and what it replied, without asking again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, NoReturn
+
+from judge_eval.backends.base import Identity
+from judge_eval.backends.cached import Cached
+from judge_eval.backends.store import Store
+from judge_eval.errors import JudgeEvalError, MissError
+from judge_eval.judges import Judge, Listwise, Pointwise
+from judge_eval.prompts import PromptForm, load_form
+from judge_eval.runs.records import Manifest, TraceResult
+from judge_eval.wire import Completion, Message, Request
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """One request of a trace's inquiry as it was put, and its reply where that is at hand."""
+
+    messages: tuple[Message, ...]
+    reply: str | None
+
+
+@dataclass(slots=True)
+class Memory:
+    """Renders a run's prompts again and looks its replies up in the cache.
+
+    Args:
+        manifest: Of the run.
+        store: Where completions are kept; None where no cache is at hand.
+    """
+
+    manifest: Manifest
+    store: Store | None = None
+    problem: str = field(init=False, default="")
+    """Why prompts cannot be rendered; empty where they can."""
+    reply_problem: str = field(init=False, default="")
+    """Why replies cannot be looked up; empty where they can."""
+    _judge: Judge | None = field(init=False, default=None)
+    _cached: Cached | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        try:
+            self._judge = _judge_of(self.manifest)
+        except JudgeEvalError as error:
+            self.problem = str(error)
+        identity = _identity_of(self.manifest)
+        if self.store is None:
+            self.reply_problem = "no cache was at hand when this page was made"
+        elif identity is None:
+            self.reply_problem = "this judge's replies are never stored"
+        else:
+            self._cached = Cached(_Nobody(identity), self.store, offline=True)
+
+    def calls(self, result: TraceResult) -> dict[str, Recalled]:
+        """Return the requests of a trace's inquiry, as far as they can be followed, by key in hex.
+
+        The inquiry is driven with the replies the cache holds; a repair that was never stored under a key
+        of its own cannot be followed, and what it asked is not shown.
+        """
+        if self._judge is None:
+            return {}
+        found: dict[str, Recalled] = {}
+        inquiry = self._judge.inquire(result.trace)
+        try:
+            wave = next(inquiry)
+            while True:
+                replies = self._look_up(list(wave))
+                for request, reply in zip(wave, replies, strict=True):
+                    key = (request.origin or request).digest.hex()
+                    found.setdefault(key, Recalled(request.messages, reply.text if reply else None))
+                if any(reply is None for reply in replies):
+                    return found
+                wave = inquiry.send([reply for reply in replies if reply is not None])
+        except StopIteration:
+            return found
+        except JudgeEvalError:
+            return found
+
+    def _look_up(self, wave: list[Request]) -> list[Completion | None]:
+        if self._cached is None:
+            return [None] * len(wave)
+        try:
+            return self._cached.peek(wave)
+        except JudgeEvalError as error:
+            self._cached, self.reply_problem = None, str(error)
+            return [None] * len(wave)
+
+
+class _Nobody:
+    """A backend that answers nothing; it only says who would."""
+
+    def __init__(self, identity: Identity) -> None:
+        self.identity: Identity | None = identity
+
+    async def complete(self, request: Request) -> NoReturn:
+        """Never answer: a page asks no judge."""
+        raise MissError("the cache", request.trace_id, request.chunk_ids, "a page asks no judge")
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+def _identity_of(manifest: Manifest) -> Identity | None:
+    told = manifest.backend
+    params = told.get("params")
+    if told.get("provider") in (None, "custom") or not isinstance(params, dict):
+        return None
+    pairs = tuple(sorted((name, str(value)) for name, value in params.items()))
+    return Identity(str(told["provider"]), str(told.get("model", "")), str(told.get("base_url", "")), pairs)
+
+
+def _judge_of(manifest: Manifest) -> Judge:
+    """Make the run's judge again.
+
+    Raises:
+        JudgeEvalError: It cannot be made from what the manifest says, or its prompt has changed since.
+    """
+    told: dict[str, Any] = dict(manifest.judge)
+    prompt, mode = told.get("prompt"), told.get("mode")
+    if not isinstance(prompt, dict) or mode not in ("pointwise", "listwise"):
+        raise JudgeEvalError("this judge's prompts are not ones that can be rendered again")
+    form = _form_of(prompt)
+    relevant = int(told["scale"]["relevant"])
+    common: dict[str, Any] = {"max_tokens": told.get("max_tokens"), "sample": told.get("sample", 0)}
+    kind: Literal["pointwise", "listwise"] = mode
+    judge: Judge
+    if kind == "pointwise":
+        judge = Pointwise(form, relevant=relevant, **common)
+    else:
+        judge = Listwise(form, relevant=relevant, window=told.get("window", 20), **common)
+    return judge
+
+
+def _form_of(prompt: dict[str, Any]) -> PromptForm:
+    ref = f"{prompt.get('id')}@{prompt.get('version')}"
+    form = load_form(ref)
+    if form.digest.hex() != prompt.get("digest"):
+        raise JudgeEvalError(f"the prompt {ref} is not the one this run used: its digest differs")
+    return form

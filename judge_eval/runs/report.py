@@ -1,0 +1,160 @@
+"""A run, or two side by side, as one HTML file that needs nothing else."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from judge_eval.backends.store import Store
+from judge_eval.errors import ConfigError, StoreError
+from judge_eval.runs.cards import card_page
+from judge_eval.runs.journal import write_atomically
+from judge_eval.runs.labels import with_labels
+from judge_eval.runs.pagedata import Table, run_page
+from judge_eval.runs.pairs import Pairing, changed_trace, compare_page
+from judge_eval.runs.recall import Memory
+from judge_eval.runs.rescore import blocks
+from judge_eval.runs.run import EvalRun
+
+BLOCK = 25
+"""Traces that are packed together, and unpacked together when one of them is looked at."""
+
+SCRIPTS = ("dom.js", "draw.js", "source.js", "traces.js", "card.js", "runpage.js", "comparepage.js", "app.js")
+"""The pages' modules in the order in which one file holds them."""
+
+_IMPORT = re.compile(r"^import [^;]*;\n", re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=(?:async )?function|const|class|let)", re.MULTILINE)
+
+
+@cache
+def web(name: str) -> str:
+    """Read a file of the pages."""
+    return (files("judge_eval.runs") / "web" / name).read_text(encoding="utf-8")
+
+
+@cache
+def script() -> str:
+    """Return the pages' modules as one script: their imports left out, their exports plain."""
+    return "\n".join(_EXPORT.sub("", _IMPORT.sub("", web(name))) for name in SCRIPTS)
+
+
+def run_report(run: EvalRun, baseline: EvalRun | None = None, *, store: Store | None = None) -> str:
+    """Make the report of a run.
+
+    Args:
+        run: The run, with its later labels where it has a folder.
+        baseline: A run to show differences from.
+        store: The cache in which the judge's raw replies are looked up; None leaves them out.
+    """
+    table = Table(with_labels(run))
+    pairing = None if baseline is None else Pairing(Table(baseline), table)
+    rows = pairing.rows if pairing else table.rows
+    memory, systems = Memory(run.manifest, store), list[str]()
+    details = (card_page(result, table.scale, table.metrics, memory, systems) for result in table.run.results)
+    packed = list(pack(details))
+    page = run_page(table, baseline.manifest if baseline else None, pairing.metrics if pairing else {})
+    data = {"page": "run", **page, "rows": [row.data() for row in rows], "systems": systems}
+    title = run.label or run.id[:8]
+    return document(title, data, packed)
+
+
+def compare_report(baseline: EvalRun, candidate: EvalRun) -> str:
+    """Make the compare page of two runs."""
+    pairing = Pairing(Table(with_labels(baseline)), Table(with_labels(candidate)))
+    changed = [row for row in pairing.rows if row.change]
+    packed = list(pack(changed_traces(pairing, changed)))
+    light = [{"id": row.id, "q": row.query, "c": row.change, "d": row.deltas} for row in changed]
+    data = {"page": "compare", **compare_page(pairing), "changed": light}
+    title = f"{baseline.label or baseline.id[:8]} against {candidate.label or candidate.id[:8]}"
+    return document(title, data, packed)
+
+
+def changed_traces(pairing: Pairing, rows: Iterable[Any]) -> Iterator[dict[str, Any]]:
+    """Yield the changed traces of the rows in full, reading both runs as needed."""
+    old, new = pairing.baseline.run.results, pairing.candidate.run.results
+    at_old = {row.id: place for place, row in enumerate(pairing.baseline.rows)}
+    at_new = {row.id: place for place, row in enumerate(pairing.candidate.rows)}
+    scales = (pairing.baseline.scale, pairing.candidate.scale)
+    for row in rows:
+        yield changed_trace(row, old[at_old[row.id]], new[at_new[row.id]], scales)
+
+
+def pack(items: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """Pack JSON values in blocks: deflated (zlib), in base64."""
+    for block in blocks(items, BLOCK):
+        text = json.dumps(block, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        yield base64.b64encode(zlib.compress(text.encode("utf-8", "backslashreplace"), 9)).decode()
+
+
+def embed(value: Any) -> str:
+    """Write a JSON value so that it can stand inside a script element, whatever its texts hold."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for sign in "<>&\u2028\u2029":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def document(title: str, data: dict[str, Any], packed: list[str]) -> str:
+    """Put a page together: style, script and data in one file, under a policy that allows nothing else."""
+    style, code = web("pages.css"), script()
+    policy = (
+        f"default-src 'none'; style-src 'sha256-{_hash(style)}'; script-src 'sha256-{_hash(code)}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="referrer" content="no-referrer">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        f'<link rel="icon" href="data:,">\n<title>{_escape(title)}</title>\n'
+        f"<style>{style}</style>\n</head>\n<body>\n"
+        "<noscript>This page draws its data with JavaScript, which is switched off here.</noscript>\n"
+        f'<script type="application/json" id="data">{embed(data)}</script>\n'
+        f'<script type="application/json" id="blocks">{embed({"size": BLOCK, "blocks": packed})}</script>\n'
+        f'<script type="module">{code}</script>\n</body>\n</html>\n'
+    )
+
+
+def _hash(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _escape(text: str) -> str:
+    for sign, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
+        text = text.replace(sign, entity)
+    return text.encode("utf-8", "replace").decode()
+
+
+def write_report(text: str, path: Path) -> None:
+    """Write a report in one step.
+
+    Raises:
+        ConfigError: The file cannot be written.
+    """
+    try:
+        write_atomically(path, text.encode())
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def store_at(folder: Path | None) -> Store | None:
+    """Open a cache to look replies up in; None where there is none, or none that can be read."""
+    from judge_eval.backends.stack import open_store
+
+    if folder is None or not folder.is_dir():
+        return None
+    store = open_store(folder)
+    try:
+        store.info()
+    except StoreError:
+        return None
+    return store

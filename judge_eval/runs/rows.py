@@ -1,0 +1,125 @@
+"""A run as light rows, one a trace: what a list of traces shows and filters by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from judge_eval.runs.records import TraceResult
+from judge_eval.schema import Scale
+
+QUERY = 240
+"""Characters of a question that a row shows."""
+STRIP = 60
+"""Ranks that a row shows."""
+
+JSON: TypeAlias = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Row:
+    """One trace of a run, without its texts.
+
+    `strip` has a sign a rank: the grade, or `!` where there is no verdict; `off` has a `1` where a human
+    label disagrees with the verdict.
+    """
+
+    position: int
+    id: str
+    query: str
+    strip: str
+    off: str
+    scores: dict[str, float | None]
+    tags: tuple[str, ...]
+    failed: int
+    labelled: str = ""
+    """A sign a rank: `1` where there is a human label."""
+    deltas: dict[str, float] = field(default_factory=dict)
+    """By metric: the score minus the baseline's, where both have one."""
+    chunks: tuple[int, ...] = ()
+    """A hash of each chunk's id and text, good for comparing rows of one process."""
+    question: int = 0
+    """A hash of the question with its reference, likewise."""
+    change: str = ""
+    """`retrieval`, `verdict` or `both`; empty where nothing changed or there is no baseline."""
+
+    @property
+    def disagreements(self) -> int:
+        """How many verdicts a human label disagrees with."""
+        return self.off.count("1")
+
+    def data(self) -> JSON:
+        """Return it as JSON for a page."""
+        return {
+            "p": self.position,
+            "id": self.id,
+            "q": self.query,
+            "s": self.strip[:STRIP],
+            "o": self.off[:STRIP],
+            "n": len(self.strip),
+            "v": self.scores,
+            "d": self.deltas,
+            "c": self.change,
+            "t": self.tags,
+            "f": self.failed,
+            "x": self.disagreements,
+        }
+
+
+def human_relevant(label: int, scale: Scale) -> bool:
+    """Tell whether a human grade counts as relevant: from 1 on a binary scale, else from the threshold."""
+    return label >= scale.relevant
+
+
+def row_of(result: TraceResult, scale: Scale) -> Row:
+    """Make the row of a trace."""
+    strip, off = [], []
+    for chunk, outcome in zip(result.trace.chunks, result.outcomes, strict=True):
+        if outcome.kind == "no_verdict":
+            strip.append("!")
+            off.append("0")
+            continue
+        strip.append(str(outcome.grade))
+        differs = chunk.label is not None and human_relevant(chunk.label, scale) != outcome.relevant
+        off.append("1" if differs else "0")
+    query = " ".join(result.trace.query[: 4 * QUERY].split())
+    return Row(
+        position=result.position,
+        id=result.trace_id,
+        query=query if len(query) <= QUERY else query[: QUERY - 1] + "…",
+        strip="".join(strip),
+        off="".join(off),
+        scores=result.scores,
+        tags=result.trace.tags,
+        failed=result.failed,
+        labelled="".join("0" if chunk.label is None else "1" for chunk in result.trace.chunks),
+        question=hash((result.trace.query, result.trace.reference)),
+        chunks=tuple(hash((chunk.id, chunk.title, chunk.text)) for chunk in result.trace.chunks),
+    )
+
+
+def sort_rows(rows: list[Row], by: str, metrics: Sequence[str], metric: str | None = None) -> list[Row]:
+    """Sort rows; of equals the dataset's order stays.
+
+    Args:
+        rows: What to sort.
+        by: `order` (the dataset's), `score` or `change` (lowest first), `-score` or `-change` (highest
+            first), `failed` or `disagree` (most first). Rows without the value go last.
+        metrics: The run's metrics.
+        metric: Which one `score` and `change` mean; the first where None.
+    """
+    name = metric if metric is not None and metric in metrics else next(iter(metrics), "")
+    sign = -1.0 if by.startswith("-") else 1.0
+    if by in ("score", "-score", "change", "-change"):
+
+        def place(row: Row) -> tuple[bool, float]:
+            value = row.scores.get(name) if by.endswith("score") else row.deltas.get(name)
+            return (value is None, 0.0 if value is None else sign * value)
+
+        return sorted(rows, key=place)
+    if by == "failed":
+        return sorted(rows, key=lambda row: -row.failed)
+    if by == "disagree":
+        return sorted(rows, key=lambda row: -row.disagreements)
+    return sorted(rows, key=lambda row: row.position)

@@ -1,0 +1,125 @@
+import { el, put, quoted, num, count } from "./dom.js";
+import { meaning, square } from "./draw.js";
+
+const SHOWN = 20000;
+const STEP = 200000;
+
+// A text with its marked parts; a very long one is shown in part, with a button for more.
+function marked(pieces, spec) {
+  const node = el(spec, { dir: "auto" });
+  let left = SHOWN;
+  let rest = null;
+  for (const [i, piece] of pieces.entries()) {
+    if (rest !== null) { rest += piece; continue; }
+    const shown = piece.length > left && i % 2 === 0 ? piece.slice(0, left) : piece;
+    if (i % 2) node.append(quoted("mark", shown));
+    else put(node, shown);
+    left = Math.max(0, left - shown.length);
+    if (shown.length < piece.length) rest = piece.slice(shown.length);
+  }
+  if (!rest) return node;
+  const more = el("button.quiet", { type: "button", onclick: () => {
+    more.before(document.createTextNode(rest.slice(0, STEP)));
+    rest = rest.slice(STEP);
+    if (rest) more.textContent = label();
+    else more.remove();
+  } });
+  const label = () => `… show ${Math.min(STEP, rest.length).toLocaleString("en")} more of ${rest.length.toLocaleString("en")} characters`;
+  more.textContent = label();
+  node.append(more);
+  return node;
+}
+
+function field(name, text, spec = "p.said") {
+  return text === null || text === undefined || text === "" ? null
+    : el("div.field", null, el("h3", null, name), marked([text], spec));
+}
+
+function callOf(call, systems) {
+  if (call.same_as) return el("p.note", null, `Judged in the same call as rank ${call.same_as}.`);
+  const body = el("div.call");
+  const details = el("details", null, el("summary", null, "The judge's call",
+    el("span.dim", null, ` ${call.input_tokens.toLocaleString("en")} + ${call.output_tokens.toLocaleString("en")} tokens`)), body);
+  details.addEventListener("toggle", () => {
+    if (!details.open || body.childNodes.length) return;
+    const rows = [["model", call.model || "unknown"], ["finish", call.finish], ["tokens", `${call.input_tokens} in, ${call.output_tokens} out`], ["cache key", call.key]];
+    if (call.dropped.length) rows.push(["left out", call.dropped.join(", ")]);
+    body.append(el("dl.facts", null, rows.map(([name, value]) => [el("dt", null, name), el("dd", null, quoted("code", value))])));
+    for (const [role, text] of call.prompt || []) {
+      body.append(el("h4", null, `Prompt: ${role}`), marked([typeof text === "number" ? systems[text] : text], "pre"));
+    }
+    if (!call.prompt) body.append(el("p.note", null, "Prompt not shown: " + (call.prompt_note || "it was left out") + "."));
+    if (call.reply === null) body.append(el("p.note", null, "Raw reply not shown: " + (call.reply_note || "it was left out") + "."));
+    else body.append(el("h4", null, "Raw reply"), marked([call.reply], "pre"));
+  });
+  return details;
+}
+
+function labelling(source, trace, chunk, scale, again) {
+  if (!source.canLabel) return null;
+  const grades = Array.from({ length: (scale ? scale.maximum : 1) + 1 }, (_, i) => i);
+  const told = el("span.dim", { role: "status" });
+  const give = async (grade) => {
+    try {
+      await source.label(trace.id, chunk.id, grade);
+      again(chunk.rank);
+    } catch (error) {
+      told.textContent = error.message;
+    }
+  };
+  return el("div.labelling", { role: "group", "aria-label": `Your label for rank ${chunk.rank}` }, el("span.dim", null, "Your label: "),
+    grades.map((grade) => el("button.quiet", { type: "button", "aria-pressed": String(chunk.label === grade), onclick: () => give(grade) },
+      scale && scale.maximum > 1 ? String(grade) : grade ? "relevant" : "not relevant")),
+    chunk.label !== null && el("button.quiet", { type: "button", onclick: () => give(null) }, "clear"), told);
+}
+
+function cardOf(source, trace, chunk, scale, systems, again) {
+  const sign = chunk.hidden ? "?" : chunk.why ? "!" : String(chunk.grade);
+  const told = meaning(sign, scale);
+  const word = chunk.why ? `no verdict: ${chunk.why}` : chunk.hidden ? "hidden until you label it"
+    : (chunk.relevant ? "relevant" : "not relevant") + (scale && scale.maximum > 1 ? `, grade ${chunk.grade}` : "");
+  const facts = [
+    chunk.score !== null && el("span", { title: "the retriever's score" }, "score ", el("b", null, num(chunk.score))),
+    chunk.precision !== null && chunk.precision !== undefined && el("span", { title: `of the first ${chunk.rank} chunks, the share that is relevant` }, `P@${chunk.rank} `, el("b", null, num(chunk.precision))),
+  ];
+  if (chunk.share !== null && chunk.share !== undefined) {
+    const fill = el("i");
+    fill.style.width = `${Math.round(chunk.share * 1000) / 10}%`;
+    facts.push(el("span.share", { title: "what this rank adds to average precision" }, "adds ", el("b", null, num(chunk.share)), el("span.bar", { "aria-hidden": "true" }, fill)));
+  }
+  const flags = [
+    chunk.evidence && chunk.found === false && el("div.warn", null, el("b", null, "quote not found"), " in the chunk: ", quoted("q", chunk.evidence)),
+    chunk.instruction && el("div.warn", null, el("b", null, "instruction found in chunk"), ": the judge saw an attempt to instruct it"),
+  ];
+  const human = chunk.label === null || chunk.label === undefined ? null
+    : el(`span.human.${chunk.agrees === false ? "no" : "yes"}`, null,
+      `human label ${chunk.label}` + (chunk.agrees === undefined ? "" : chunk.agrees ? ", agrees" : ", disagrees"));
+  return el(`article.card.${told.kind}`, { id: `rank-${chunk.rank}`, "aria-label": `Rank ${chunk.rank}: ${word}` },
+    el("header", null,
+      el("span.rank", null, chunk.rank), square(sign, scale, chunk.agrees === false), el(`strong.word.${told.kind}`, null, word),
+      quoted("span.cid", chunk.id), human, el("span.facts", null, facts)),
+    chunk.title && el("h3.title", { dir: "auto" }, ...(chunk.title_marks || [chunk.title]).map((piece, i) => i % 2 ? quoted("mark", piece) : piece)),
+    marked(chunk.text, "p.text"),
+    flags,
+    chunk.why ? el("p.reason", null, el("b", null, "what happened: "), quoted("span", chunk.detail || "not told"))
+      : chunk.reason && el("p.reason", null, el("b", null, "reason: "), quoted("span", chunk.reason)),
+    labelling(source, trace, chunk, scale, again),
+    chunk.call && callOf(chunk.call, systems));
+}
+
+// One trace in full.
+export function traceView(source, trace, scale, systems, again, back) {
+  const scores = Object.entries(trace.scores).map(([name, value]) => el("span.chip", null, name + " ", el("b", null, num(value)),
+    value === null && trace.bounds[name] && ` between ${num(trace.bounds[name][0])} and ${num(trace.bounds[name][1])}`));
+  const meta = Object.keys(trace.metadata || {}).length > 0;
+  return el("div.trace", null,
+    el("button.quiet.back", { type: "button", onclick: back }, "← All traces"),
+    el("h2", { tabindex: "-1", id: "trace-title", dir: "auto" }, trace.query),
+    el("p.chips", null, el("a.chip.rid", { href: "#" + encodeURIComponent(trace.id), title: "link to this trace" }, "# ", quoted("bdi", trace.id)),
+      scores, trace.tags.map((tag) => quoted("span.chip.tag", tag)),
+      trace.relevant_total !== null && el("span.chip", null, `${trace.relevant_total} relevant in the pool`)),
+    field("Reference", trace.reference), field("Answer", trace.answer),
+    meta && el("details", null, el("summary", null, "Metadata"), quoted("pre", JSON.stringify(trace.metadata, null, 2))),
+    el("h3.ranks", null, trace.chunks.length ? count(trace.chunks.length, "chunk") + " retrieved" : "Nothing was retrieved"),
+    trace.chunks.map((chunk) => cardOf(source, trace, chunk, scale, systems, again)));
+}

@@ -1,0 +1,179 @@
+// Making elements. Every text goes in as text; nothing here ever reads markup.
+
+// Signs that would change how the text around them reads, or that cannot be seen.
+const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b\u202a-\u202e\u2066-\u2069\ufeff]/g;
+const SVG = "http://www.w3.org/2000/svg";
+
+export function put(node, text) {
+  let done = 0;
+  const whole = String(text);
+  for (const found of whole.matchAll(HIDDEN)) {
+    if (found[0] === "\r") continue;
+    node.append(whole.slice(done, found.index));
+    const sign = document.createElement("span");
+    sign.className = "sign";
+    sign.textContent = "U+" + found[0].codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
+    node.append(sign);
+    done = found.index + 1;
+  }
+  node.append(whole.slice(done));
+  return node;
+}
+
+function fill(node, props, children) {
+  for (const [name, value] of Object.entries(props || {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (value === true) node.setAttribute(name, "");
+    else node.setAttribute(name, String(value));
+  }
+  for (const child of children.flat(3)) {
+    if (child === null || child === undefined || child === false) continue;
+    if (child instanceof Node) node.append(child);
+    else put(node, child);
+  }
+  return node;
+}
+
+// el("div.card.wide", {id: "x"}, "text", el("b", null, "more"))
+export function el(spec, props, ...children) {
+  const [tag, ...classes] = spec.split(".");
+  const node = document.createElement(tag || "div");
+  if (classes.length) node.className = classes.join(" ");
+  return fill(node, props, children);
+}
+
+export function svg(tag, props, ...children) {
+  return fill(document.createElementNS(SVG, tag), props, children);
+}
+
+// Text that others wrote: its direction is its own and stays inside.
+export function quoted(spec, text) {
+  return put(el(spec, { dir: "auto" }), text);
+}
+
+export function link(text, href) {
+  let safe = false;
+  try {
+    safe = /^https?:$/.test(new URL(href).protocol);
+  } catch {
+    safe = false;
+  }
+  return safe
+    ? el("a", { href, rel: "noopener noreferrer", target: "_blank" }, quoted("bdi", text), el("span.out", { "aria-hidden": "true" }, " ↗"))
+    : quoted("bdi", text);
+}
+
+export function num(value, digits = 3) {
+  return value === null || value === undefined ? "–" : value.toFixed(digits);
+}
+
+export function signed(value, digits = 3) {
+  if (value === null || value === undefined) return "–";
+  const text = Math.abs(value).toFixed(digits);
+  return Number(text) === 0 ? "±" + text : (value < 0 ? "−" : "+") + text;
+}
+
+export function range(pair, digits = 3, how = num) {
+  return pair ? `[${how(pair[0], digits)}, ${how(pair[1], digits)}]` : "no interval";
+}
+
+export function pvalue(p) {
+  return p === null || p === undefined ? "–" : p < 0.001 ? "<0.001" : p.toFixed(3);
+}
+
+export function count(n, one, many = one + "s") {
+  return `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
+}
+
+export function duration(seconds) {
+  if (seconds === null || seconds === undefined) return "–";
+  if (seconds < 60) return `${seconds.toFixed(1)} s`;
+  const minutes = Math.floor(seconds / 60);
+  return minutes < 60 ? `${minutes} min ${Math.round(seconds % 60)} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+export function money(value) {
+  return value === null || value === undefined ? "unknown" : value === 0 ? "$0" : value < 0.01 ? `$${value.toFixed(4)}` : `$${value.toFixed(2)}`;
+}
+
+export function day(iso) {
+  return iso.slice(0, 16).replace("T", " ") + " UTC";
+}
+
+// The better or worse of a difference: coloured only where its interval leaves 0 out.
+export function verdictOf(interval) {
+  if (!interval || (interval[0] <= 0 && interval[1] >= 0)) return "unsure";
+  return interval[0] > 0 ? "better" : "worse";
+}
+
+export function table(columns, rows, props) {
+  return el(
+    "div.scroll", { tabindex: "0", role: "region", "aria-label": (props && props.label) || "table" },
+    el("table", null,
+      el("thead", null, el("tr", null, columns.map((c) => el(c.right ? "th.right" : "th", { scope: "col" }, c.name)))),
+      el("tbody", null, rows.map((row) =>
+        el("tr", null, row.map((cell, i) => el(columns[i].right ? "td.right" : "td", null, cell)))))));
+}
+
+// A row of tabs over panels that are drawn when they are first looked at.
+export function tabs(items, chosen, onpick) {
+  const bar = el("div.tabs", { role: "tablist" });
+  const panels = el("div");
+  const drawn = new Map();
+  function pick(name, focus) {
+    for (const item of items) {
+      const on = item.name === name;
+      item.button.setAttribute("aria-selected", String(on));
+      item.button.tabIndex = on ? 0 : -1;
+      item.panel.hidden = !on;
+      if (on && !drawn.has(name)) {
+        drawn.set(name, true);
+        item.panel.append(item.draw());
+      }
+      if (on && focus) item.button.focus();
+    }
+  }
+  items.forEach((item, i) => {
+    item.button = el("button", {
+      role: "tab", type: "button", id: `tab-${item.name}`, "aria-controls": `panel-${item.name}`,
+      onclick: () => { pick(item.name); onpick(item.name); },
+      onkeydown: (event) => {
+        const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+        if (!step) return;
+        event.preventDefault();
+        const next = items[(i + step + items.length) % items.length];
+        pick(next.name, true);
+        onpick(next.name);
+      },
+    }, item.title, item.badge !== undefined && el("span.badge", null, item.badge));
+    item.panel = el("section", { role: "tabpanel", id: `panel-${item.name}`, "aria-labelledby": `tab-${item.name}` });
+    bar.append(item.button);
+    panels.append(item.panel);
+  });
+  pick(chosen);
+  return { node: el("div", null, bar, panels), pick };
+}
+
+export function themeButton() {
+  const root = document.documentElement;
+  const dark = () => root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  const button = el("button.quiet", { type: "button", id: "theme", onclick: () => {
+    root.dataset.theme = dark() ? "light" : "dark";
+    try { localStorage.setItem("judge_eval theme", root.dataset.theme); } catch { /* not allowed here */ }
+    name();
+  } });
+  function name() { button.textContent = dark() ? "☀ Light" : "☾ Dark"; }
+  try {
+    const kept = localStorage.getItem("judge_eval theme");
+    if (kept === "dark" || kept === "light") root.dataset.theme = kept;
+  } catch { /* not allowed here */ }
+  name();
+  return button;
+}
+
+export function typing(event) {
+  const node = event.target;
+  return event.ctrlKey || event.metaKey || event.altKey ||
+    (node instanceof Element && node.closest("input:not([type=checkbox]), textarea, select") !== null);
+}

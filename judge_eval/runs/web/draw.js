@@ -1,0 +1,183 @@
+import { el, svg, num, signed, count } from "./dom.js";
+
+// What a sign of a strip means: a shape, a word and a colour for each.
+export function meaning(sign, scale) {
+  if (sign === "!") return { word: "no verdict", kind: "failed", glyph: "!" };
+  if (sign === "?") return { word: "hidden until labelled", kind: "hidden", glyph: "?" };
+  const grade = Number(sign);
+  const graded = scale && scale.maximum > 1;
+  const relevant = grade >= (scale ? scale.relevant : 1);
+  const word = (relevant ? "relevant" : "not relevant") + (graded ? `, grade ${grade}` : "");
+  const glyph = graded ? String(grade) : relevant ? "+" : "·";
+  const shade = relevant ? 1 + Math.round((3 * (grade - scale.relevant)) / Math.max(1, scale.maximum - scale.relevant)) : 0;
+  return { word, kind: relevant ? "yes" : grade > 0 ? "some" : "no", glyph, shade: graded ? shade : 4 };
+}
+
+export function square(sign, scale, off) {
+  const told = meaning(sign, scale);
+  return el(`span.sq.${told.kind}.shade${told.shade ?? 0}${off ? ".off" : ""}`, { "aria-hidden": "true" }, told.glyph);
+}
+
+// A square a rank, with one sentence for those who hear it.
+export function strip(row, scale) {
+  const signs = [...row.s];
+  const told = signs.map((sign, i) => `${i + 1} ${meaning(sign, scale).word}${row.o[i] === "1" ? " (human disagrees)" : ""}`);
+  const node = el("span.strip", { role: "img", "aria-label": signs.length ? "ranks: " + told.join("; ") : "nothing retrieved" },
+    signs.map((sign, i) => square(sign, scale, row.o[i] === "1")));
+  if (row.n > signs.length) node.append(el("span.more", { "aria-hidden": "true" }, `+${row.n - signs.length}`));
+  if (!signs.length) node.append(el("span.more", { "aria-hidden": "true" }, "nothing retrieved"));
+  return node;
+}
+
+export function legend(scale, labels) {
+  const signs = scale && scale.maximum > 1 ? Array.from({ length: scale.maximum + 1 }, (_, i) => String(i)) : ["1", "0"];
+  return el("p.legend", null,
+    signs.map((sign) => el("span", null, square(sign, scale), " ", meaning(sign, scale).word)),
+    el("span", null, square("!", scale), " no verdict"),
+    labels && el("span", null, square("1", scale, true), " outlined: human label disagrees"));
+}
+
+// A mean with its interval on a line from 0 to 1.
+export function whisker(mean, interval, baseline) {
+  if (mean === null || mean === undefined || mean > 1) return null;
+  const x = (v) => 4 + 192 * Math.min(1, Math.max(0, v));
+  return svg("svg", { viewBox: "0 0 200 16", class: "whisker", "aria-hidden": "true" },
+    svg("line", { x1: 4, x2: 196, y1: 8, y2: 8, class: "axis" }),
+    [0, 0.5, 1].map((v) => svg("line", { x1: x(v), x2: x(v), y1: 5, y2: 11, class: "axis" })),
+    baseline !== undefined && baseline !== null && svg("line", { x1: x(baseline), x2: x(baseline), y1: 1, y2: 15, class: "base" }),
+    interval && svg("line", { x1: x(interval[0]), x2: x(interval[1]), y1: 8, y2: 8, class: "span" }),
+    svg("circle", { cx: x(mean), cy: 8, r: 4, class: "dot" }));
+}
+
+export function histogram(told, name, onpick) {
+  const most = Math.max(1, ...told.counts);
+  const [w, h, bottom] = [340, 104, 18];
+  const step = w / told.counts.length;
+  const total = told.counts.reduce((a, b) => a + b, 0);
+  const bars = told.counts.map((n, i) => {
+    const height = n ? Math.max(2, (n / most) * (h - bottom - 14)) : 0;
+    const title = `${name} ${num(told.edges[i], 2)} to ${num(told.edges[i + 1], 2)}: ${count(n, "trace")}`;
+    return svg("g", { class: "bar", onclick: n ? () => onpick(told.edges[i], told.edges[i + 1], i === told.counts.length - 1) : null },
+      svg("title", null, title),
+      svg("rect", { x: i * step, y: 0, width: step, height: h - bottom, class: "hit" }),
+      svg("rect", { x: i * step + 1, y: h - bottom - height, width: step - 2, height, rx: 1.5, class: "fill" }),
+      n > 0 && n === most && svg("text", { x: i * step + step / 2, y: h - bottom - height - 3, "text-anchor": "middle" }, n));
+  });
+  const low = told.edges[0], high = told.edges[told.edges.length - 1];
+  return svg("svg", { viewBox: `0 0 ${w} ${h}`, class: "histogram", role: "img", "aria-label": `Distribution of ${name} over ${count(total, "trace")}` },
+    bars, svg("line", { x1: 0, x2: w, y1: h - bottom, y2: h - bottom, class: "axis" }),
+    [[0, "start", low], [w / 2, "middle", (low + high) / 2], [w, "end", high]].map(([x, anchor, v]) =>
+      svg("text", { x, y: h - 4, "text-anchor": anchor }, num(v, 1))));
+}
+
+// A against B for each trace; triangles point the way the trace went.
+export function scatter(points, name, onpick) {
+  const [size, pad] = [340, 34];
+  const most = Math.max(1, ...points.flatMap((p) => [p.a, p.b]));
+  const x = (v) => pad + (v / most) * (size - pad - 14);
+  const y = (v) => size - pad - (v / most) * (size - pad - 14);
+  const ticks = [0, 0.25, 0.5, 0.75, 1].map((t) => t * most);
+  const marks = points.map((point) => {
+    const r = 3.5 + 1.6 * Math.sqrt(point.n);
+    const [cx, cy] = [x(point.a), y(point.b)];
+    const kind = point.b > point.a ? "better" : point.b < point.a ? "worse" : "same";
+    const up = kind === "better" ? -1 : 1;
+    const shape = kind === "same" ? svg("circle", { cx, cy, r: r * 0.8 })
+      : svg("path", { d: `M${cx - r} ${cy - up * r * 0.7}L${cx + r} ${cy - up * r * 0.7}L${cx} ${cy + up * r}Z` });
+    return svg("g", { class: `mark ${kind}`, onclick: () => onpick(point) },
+      svg("title", null, `A ${num(point.a)}, B ${num(point.b)}: ${count(point.n, "trace")}`), shape);
+  });
+  const total = points.reduce((sum, p) => sum + p.n, 0);
+  return svg("svg", { viewBox: `0 0 ${size} ${size}`, class: "scatter", role: "img",
+    "aria-label": `${name} of B against A for ${count(total, "trace")}; above the diagonal B is better` },
+    ticks.map((t) => [
+      svg("line", { x1: x(t), x2: x(t), y1: y(0), y2: y(most), class: "grid" }),
+      svg("line", { x1: x(0), x2: x(most), y1: y(t), y2: y(t), class: "grid" })]),
+    svg("line", { x1: x(0), y1: y(0), x2: x(most), y2: y(most), class: "diagonal" }),
+    [0, 0.5, 1].map((t) => [
+      svg("text", { x: x(t * most), y: size - pad + 14, "text-anchor": "middle" }, num(t * most, 1)),
+      svg("text", { x: pad - 6, y: y(t * most) + 4, "text-anchor": "end" }, num(t * most, 1))]),
+    svg("text", { x: x(most / 2), y: size - 3, "text-anchor": "middle", class: "name" }, `A (baseline) ${name}`),
+    svg("text", { x: 10, y: y(most / 2), "text-anchor": "middle", transform: `rotate(-90 10 ${y(most / 2)})`, class: "name" }, `B (candidate) ${name}`),
+    marks);
+}
+
+// Every difference that is not zero, ascending; the zeros are a gap with their number.
+export function ladderOf(told, onpick) {
+  const list = told.list;
+  const [w, h] = [520, 200];
+  const gap = told.zero ? 44 : 0;
+  const step = list.length ? Math.min(16, (w - gap) / list.length) : 1;
+  const used = step * list.length + gap;
+  const start = (w - used) / 2;
+  const most = Math.max(0.05, ...list.map(([, d]) => Math.abs(d)));
+  const y = (d) => h / 2 - (d / most) * (h / 2 - 14);
+  let x = start, passed = false, zeroAt = null;
+  const bars = [];
+  for (const [id, d] of list) {
+    if (d > 0 && !passed) { zeroAt = x; x += gap; passed = true; }
+    const top = Math.min(y(d), y(0));
+    bars.push(svg("g", { class: `mark ${d > 0 ? "better" : "worse"}`, onclick: () => onpick(id) },
+      svg("title", null, `${id}: ${signed(d)}`),
+      svg("rect", { x: x + step * 0.08, y: top, width: Math.max(0.6, step * 0.84), height: Math.max(1, Math.abs(y(d) - y(0))) })));
+    x += step;
+  }
+  if (!passed) zeroAt = x;
+  return svg("svg", { viewBox: `0 0 ${w} ${h}`, class: "ladder", role: "img",
+    "aria-label": `Differences per trace: ${list.filter(([, d]) => d < 0).length} lower, ${told.zero} equal, ${list.filter(([, d]) => d > 0).length} higher` },
+    svg("line", { x1: 0, x2: w, y1: h / 2, y2: h / 2, class: "axis" }), bars,
+    gap > 0 && svg("text", { x: zeroAt + gap / 2, y: h / 2 - 6, "text-anchor": "middle" }, `${told.zero} ±0`),
+    svg("text", { x: 2, y: 12 }, signed(most, 2)), svg("text", { x: 2, y: h - 4 }, signed(-most, 2)));
+}
+
+// Two strips one above the other, with a line between the same chunks.
+export function pairStrips(told, scales) {
+  const [cell, left, top, below] = [24, 26, 4, 58];
+  const width = left + cell * Math.max(told.a.strip.length, told.b.strip.length, 1) + 6;
+  const at = new Map(told.a.strip.map((sign, i) => [sign.id, i]));
+  const middle = (i) => left + i * cell + 10;
+  const lines = told.b.strip.flatMap((sign, i) => {
+    if (!at.has(sign.id)) return [];
+    const from = at.get(sign.id);
+    const kind = told.a.strip[from].s !== sign.s ? "flip" : from === i ? "stay" : "move";
+    return [svg("line", { class: `tie ${kind}`, "data-chunk": sign.id, x1: middle(from), y1: top + 21, x2: middle(i), y2: below - 1 })];
+  });
+  const row = (signs, y, scale) => signs.map((sign, i) => {
+    const what = meaning(sign.s, scale);
+    return svg("g", { class: `sq ${what.kind} shade${what.shade ?? 0}` },
+      svg("title", null, `${sign.id}: rank ${i + 1}, ${what.word}${sign.o ? " (human label disagrees)" : ""}`),
+      sign.o && svg("rect", { x: left + i * cell - 2.5, y: y - 2.5, width: 25, height: 25, rx: 4, class: "ring" }),
+      svg("rect", { x: left + i * cell, y, width: 20, height: 20, rx: 3, class: "body" }),
+      what.kind === "failed" && [4, 10, 16].map((d) => svg("line", { x1: left + i * cell + d - 3, x2: left + i * cell + d + 3, y1: y + 19, y2: y + 1, class: "hatch" })),
+      svg("text", { x: left + i * cell + 10, y: y + 14.5, "text-anchor": "middle" }, what.glyph));
+  });
+  const say = (name, signs, scale) => `${name}: ` + (signs.map((s, i) => `${i + 1} ${meaning(s.s, scale).word}`).join("; ") || "nothing");
+  return el("div.scroll", { tabindex: "0", role: "region", "aria-label": "ranks of both runs" }, svg("svg", { viewBox: `0 0 ${width} ${below + 26}`, width, height: below + 26, class: "pairs", role: "img",
+    "aria-label": say("A", told.a.strip, scales[0]) + ". " + say("B", told.b.strip, scales[1]) },
+    lines,
+    svg("text", { x: 4, y: top + 15, class: "name" }, "A"), svg("text", { x: 4, y: below + 15, class: "name" }, "B"),
+    row(told.a.strip, top, scales[0]), row(told.b.strip, below, scales[1])));
+}
+
+// A metric over runs in time, with intervals.
+export function trend(points, name, threshold) {
+  const [w, h, left, bottom] = [640, 180, 34, 22];
+  const values = points.flatMap((p) => [p.mean, ...(p.interval || [])]).concat(threshold ?? []);
+  const low = Math.max(0, Math.floor((Math.min(...values) - 0.02) * 10) / 10);
+  const high = Math.min(1, Math.ceil((Math.max(...values) + 0.02) * 10) / 10) || 1;
+  const x = (i) => left + (points.length === 1 ? (w - left) / 2 : 10 + (i * (w - left - 24)) / (points.length - 1));
+  const y = (v) => 8 + (1 - (v - low) / Math.max(1e-9, high - low)) * (h - bottom - 12);
+  const path = points.map((p, i) => `${i ? "L" : "M"}${x(i)} ${y(p.mean)}`).join("");
+  return svg("svg", { viewBox: `0 0 ${w} ${h}`, class: "trend", role: "img", "aria-label": `${name} over ${count(points.length, "run")}, oldest first` },
+    [low, (low + high) / 2, high].map((v) => [
+      svg("line", { x1: left, x2: w, y1: y(v), y2: y(v), class: "grid" }),
+      svg("text", { x: left - 5, y: y(v) + 4, "text-anchor": "end" }, num(v, 2))]),
+    threshold !== null && threshold !== undefined && svg("line", { x1: left, x2: w, y1: y(threshold), y2: y(threshold), class: "limit" }),
+    svg("path", { d: path, class: "line" }),
+    points.map((p, i) => svg("g", { class: "point" },
+      svg("title", null, `${p.label}: ${num(p.mean)} ${p.interval ? `[${num(p.interval[0])}, ${num(p.interval[1])}]` : ""}`),
+      p.interval && svg("line", { x1: x(i), x2: x(i), y1: y(p.interval[0]), y2: y(p.interval[1]), class: "span" }),
+      svg("circle", { cx: x(i), cy: y(p.mean), r: 4, class: "dot" }))),
+    svg("text", { x: x(0), y: h - 4, "text-anchor": points.length === 1 ? "middle" : "start" }, points[0].date),
+    points.length > 1 && svg("text", { x: x(points.length - 1), y: h - 4, "text-anchor": "end" }, points[points.length - 1].date));
+}

@@ -1,0 +1,232 @@
+import { el, link, quoted, num, signed, range, pvalue, count, duration, money, day, verdictOf, table, tabs, themeButton, typing } from "./dom.js";
+import { whisker, histogram } from "./draw.js";
+import { TraceList } from "./traces.js";
+import { traceView } from "./card.js";
+
+export function statusChip(status) {
+  return el(`span.chip.status.${status}`, null, { done: "✓ ", failed: "✕ ", incomplete: "! ", interrupted: "‖ " }[status] || "… ", status);
+}
+
+export function topBar(home, ...rest) {
+  return el("nav.top", { "aria-label": "Site" },
+    home ? el("a.brand", { href: "/" }, "judge_eval") : el("span.brand", null, "judge_eval"), rest, themeButton());
+}
+
+function stat(name, value, kind = "") {
+  return el("div.stat" + (kind ? "." + kind : ""), null, el("dt", null, name), el("dd", null, value));
+}
+
+export function headOf(head) {
+  const cached = head.cached === null ? "–" : `${Math.round(head.cached * 100)}%`;
+  return el("header.head", null,
+    el("div.title", null, el("h1", null, head.href ? link(head.label || head.id.slice(0, 8), head.href) : quoted("bdi", head.label || head.id.slice(0, 8))),
+      statusChip(head.status), head.tags.map((tag) => quoted("span.chip.tag", tag))),
+    el("p.sub", null, quoted("bdi", head.dataset.name), head.dataset.digest && el("code", { title: "digest of the dataset: " + head.dataset.digest }, head.dataset.digest.slice(0, 12)),
+      " judged by ", quoted("bdi", head.model), head.prompt && [" with ", quoted("bdi", head.prompt)], el("span.dim", null, ` on ${day(head.created)}`)),
+    el("dl.stats", null,
+      stat("queries", head.traces.toLocaleString("en") + (head.of > head.traces ? ` of ${head.of.toLocaleString("en")}` : "")),
+      stat("verdicts", head.verdicts.toLocaleString("en")),
+      stat("failed verdicts", head.failed ? `${head.failed.toLocaleString("en")} in ${count(head.failed_traces, "trace")}` : "0", head.failed ? "bad" : ""),
+      stat("from the cache", cached), stat("cost", money(head.cost)), stat("time", duration(head.seconds)),
+      head.skipped > 0 && stat("records skipped", head.skipped, "bad")));
+}
+
+function metricCard(metric, baseline) {
+  const pair = metric.pair;
+  const way = pair ? verdictOf(pair.interval) : "";
+  return el("div.metric", { title: metric.definition },
+    el("h3", null, metric.name),
+    el("p.big", null, num(metric.mean)),
+    el("p.interval", null, range(metric.interval)),
+    whisker(metric.mean, metric.interval, pair ? pair.baseline : null),
+    el("p.dim", null, `n = ${metric.n}`, metric.n_failed > 0 && el("span.badtext", null, ` · ${metric.n_failed} without a value`)),
+    metric.n_failed > 0 && metric.bounds && el("p.dim", { title: "with every failed verdict irrelevant, and with every one relevant" }, "between " + range(metric.bounds)),
+    baseline && (pair
+      ? el(`p.pairing.${way}`, { title: `p = ${pvalue(pair.p)} (randomisation), ${pair.n} traces in common` }, el("b", null, { better: "▲ ", worse: "▼ " }[way] || "", signed(pair.difference)), " against the baseline", el("br"), range(pair.interval, 3, signed))
+      : el("p.dim", null, "not in the baseline")));
+}
+
+const FIGURES = {
+  kappa: "Cohen's kappa", kappa_linear: "kappa, linear weights", kappa_quadratic: "kappa, quadratic weights", ac1: "Gwet's AC1",
+  accuracy: "accuracy", bias: "bias (judge − human)", precision: "precision", recall: "recall",
+};
+
+function figureName(name) {
+  const [stem, grade] = name.split("_ge");
+  return (FIGURES[stem] || stem) + (grade ? ` at grade ≥ ${grade}` : "");
+}
+
+function traceLink(id, rank) {
+  return el("a", { href: "#" + encodeURIComponent(id) + (rank ? "@" + rank : "") }, quoted("bdi", id));
+}
+
+function listed(told) {
+  return told.count > told.list.length && el("p.note", null, `The first ${told.list.length} of ${told.count}.`);
+}
+
+function disagreements(told) {
+  if (!told) return el("p.note", null, "No chunk of this run carries a human label, so there is nothing to agree or disagree with.");
+  const most = Math.max(1, ...told.matrix.flat());
+  const matrix = el("table.matrix", null,
+    el("caption", null, "Rows: the judge's grade. Columns: the human label."),
+    el("thead", null, el("tr", null, el("th", { scope: "col" }, "judge \\ human"), told.categories.map((c) => el("th", { scope: "col" }, c)))),
+    el("tbody", null, told.matrix.map((row, i) => el("tr", null, el("th", { scope: "row" }, told.categories[i]),
+      row.map((n, j) => {
+        const cell = el(i === j ? "td.same" : "td", null, n);
+        cell.style.setProperty("--heat", String(Math.round((n / most) * 60)) + "%");
+        return cell;
+      })))));
+  return el("div", null,
+    el("div.columns", null, el("section.panel", null, el("h3", null, "Confusion matrix"), matrix, el("p.dim", null, `${count(told.pairs, "labelled chunk")} with a verdict`)),
+      el("section.panel", null, el("h3", null, "Agreement"), table([{ name: "figure" }, { name: "value", right: true }, { name: "95% interval" }],
+        told.figures.map((f) => [figureName(f.name), num(f.value), range(f.interval)]), { label: "figures of agreement" }),
+      el("p.dim", null, "Intervals resample whole traces."))),
+    el("h3", null, `${count(told.count, "disagreement")} on relevance`),
+    told.list.length > 0 && table([{ name: "trace" }, { name: "rank", right: true }, { name: "chunk" }, { name: "judge" }, { name: "human", right: true }, { name: "reason" }],
+      told.list.map((d) => [traceLink(d.trace, d.rank), d.rank, quoted("bdi", d.chunk), (d.relevant ? "+ relevant" : "· not relevant") + ` (${d.grade})`, d.label, quoted("span", d.reason)]), { label: "disagreements" }),
+    listed(told));
+}
+
+function failures(told) {
+  if (!told.count) return el("p.note", null, "Every chunk has a verdict.");
+  return el("div", null,
+    el("p.chips", null, Object.entries(told.whys).map(([why, n]) => el("span.chip", null, why + " ", el("b", null, n)))),
+    table([{ name: "trace" }, { name: "rank", right: true }, { name: "chunk" }, { name: "why" }, { name: "what happened" }],
+      told.list.map((f) => [traceLink(f.trace, f.rank), f.rank, quoted("bdi", f.chunk), f.why, quoted("span", f.detail)]), { label: "failed verdicts" }),
+    listed(told));
+}
+
+function provenance(groups) {
+  return el("div.columns", null, groups.filter((group) => group.rows.length).map((group) =>
+    el("section.panel", null, el("h3", null, group.name), el("dl.facts", null,
+      group.rows.map(([name, value]) => [el("dt", null, name), el("dd", null, quoted("span", value))])))));
+}
+
+function figures(data, list) {
+  const panel = el("div.columns");
+  let metric = data.metrics[0].name;
+  const choose = el("select", { "aria-label": "Metric of the distribution", hidden: data.metrics.length < 2, onchange: (event) => { metric = event.target.value; draw(); choose.focus(); } },
+    data.metrics.map((m) => el("option", { value: m.name }, m.name)));
+  const chart = el("section.panel"), tags = el("section.panel");
+  function draw() {
+    const told = data.histograms[metric];
+    const pick = (low, high, last) => list.setFilter(`${metric}>=${+low.toFixed(4)} ${metric}${last ? "<=" : "<"}${+high.toFixed(4)}`);
+    chart.replaceChildren(el("div.heading", null, el("h3", null, metric, " per trace"), choose), histogram(told, metric, pick),
+      el("p.dim", null, told.missing > 0 ? `${count(told.missing, "trace")} without a value not shown. ` : "", "A bar, clicked, filters the traces."));
+    const rows = data.by_tag[metric];
+    tags.replaceChildren(el("h3", null, metric, " by tag"), rows.length
+      ? table([{ name: "tag" }, { name: "mean", right: true }, { name: "95% interval" }, { name: "" }, { name: "n", right: true }],
+        rows.map((r) => [el("button.linkish", { type: "button", onclick: () => list.setFilter(/\s/.test(r.tag) ? `tag:"${r.tag}"` : `tag:${r.tag}`) }, quoted("bdi", r.tag)), num(r.value), el("span.whole", null, range(r.interval)), whisker(r.value, r.interval), r.n]), { label: metric + " by tag" })
+      : el("p.note", null, "No trace carries a tag."));
+  }
+  draw();
+  panel.append(chart, tags);
+  return panel;
+}
+
+export async function runPage(root, source, served) {
+  const data = await source.page();
+  const name = data.head.label || data.head.id.slice(0, 8);
+  document.title = `${name} · judge_eval`;
+  const detail = el("div.detail", { "aria-label": "Trace", role: "region" });
+  const split = el("div.split");
+  const scale = data.head.scale;
+  let shown = null;
+
+  async function show(id, rank, focus, scroll = true) {
+    shown = id;
+    split.classList.add("open");
+    detail.setAttribute("aria-busy", "true");
+    let view;
+    try {
+      const trace = await source.trace(id);
+      if (shown !== id) return;
+      const again = async (at) => { await list.refresh(); show(id, 0, false, false).then(() => document.querySelector(`#rank-${at} .labelling button`)?.focus()); };
+      view = trace ? traceView(source, trace, scale, await source.systems(), again, close)
+        : el("p.note", null, "No trace of this run has the id ", quoted("code", id), ".");
+    } catch (error) {
+      view = el("p.warn", { role: "alert" }, error.message);
+    }
+    detail.replaceChildren(view);
+    detail.setAttribute("aria-busy", "false");
+    if (rank) document.getElementById(`rank-${rank}`)?.scrollIntoView({ block: "center" });
+    else if (scroll) {
+      const top = detail.getBoundingClientRect().top;
+      if (top < 0 || top > innerHeight * 0.6) detail.scrollIntoView({ block: "start" });
+    }
+    if (focus) document.getElementById("trace-title")?.focus({ preventScroll: true });
+  }
+  function close() {
+    split.classList.remove("open");
+    list.mark(true);
+  }
+  const list = new TraceList(source, data, (id) => {
+    history.replaceState(null, "", "#" + encodeURIComponent(id));
+    show(id, 0, false);
+  });
+
+  function tracesTab() {
+    split.append(list.node, detail);
+    return split;
+  }
+  const told = tabs([
+    { name: "traces", title: "Traces", badge: data.head.traces, draw: tracesTab },
+    { name: "disagreements", title: "Disagreements", badge: data.agreement ? data.agreement.count : undefined, draw: () => disagreements(data.agreement) },
+    { name: "failures", title: "Failures", badge: data.failures.count, draw: () => failures(data.failures) },
+    { name: "provenance", title: "Provenance", draw: () => provenance(data.provenance) },
+  ], "traces", (tab) => history.replaceState(null, "", tab === "traces" ? "#" : "#/" + tab));
+
+  async function follow() {
+    const hash = location.hash.slice(1);
+    if (hash.startsWith("/")) {
+      if (["traces", "disagreements", "failures", "provenance"].includes(hash.slice(1))) told.pick(hash.slice(1));
+      return;
+    }
+    if (!hash) return;
+    let id = hash, rank = 0;
+    const place = /^(.*?)(?:@(\d+))?$/s.exec(hash); // an @ inside an id is written %40
+    try { id = decodeURIComponent(place[1]); } catch { id = place[1]; }
+    if (place[2]) rank = Number(place[2]);
+    told.pick("traces");
+    if (list.chosen !== id) {
+      list.chosen = id;
+      list.refresh(id);
+    }
+    await show(id, rank, !list.node.contains(document.activeElement));
+  }
+
+  const blind = served && el("label.check", { title: "Verdicts stay hidden until you have labelled the chunk" }, el("input", { type: "checkbox", id: "blind", onchange: async (event) => {
+    source.blind = event.target.checked;
+    await list.refresh();
+    if (shown !== null) show(shown, 0, false, false);
+  } }), " Blind labelling");
+  const extras = data.baseline && el("p.versus", null, "Compared with ", quoted("b", data.baseline.label || data.baseline.id.slice(0, 8)), el("span.dim", null, ` (${day(data.baseline.created)}); differences with their 95% intervals, coloured only where the interval leaves 0 out`));
+  root.replaceChildren(topBar(served, blind), el("main", null, headOf(data.head), extras,
+    el("section.metrics", { "aria-label": "Metrics" }, data.metrics.map((m) => metricCard(m, data.baseline))),
+    el("details.overview", { open: true }, el("summary", null, "Distribution and tags"), figures(data, { setFilter: (text) => { told.pick("traces"); return list.setFilter(text); } })),
+    told.node));
+
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && document.activeElement === list.box) list.box.blur();
+    if (typing(event)) return;
+    const step = { j: 1, k: -1 }[event.key];
+    if (step) {
+      told.pick("traces");
+      list.step(step);
+    } else if (event.key === "/") {
+      event.preventDefault();
+      told.pick("traces");
+      list.box.focus();
+    }
+  });
+  addEventListener("hashchange", follow);
+  await list.refresh(null);
+  if (location.hash.length > 1) await follow();
+  else if (list.rows.length && matchMedia("(min-width: 900px)").matches) {
+    list.at = 0;
+    list.chosen = list.rows[0].id;
+    list.mark(false);
+    await show(list.rows[0].id, 0, false, false);
+  }
+  document.documentElement.dataset.ready = "true";
+}

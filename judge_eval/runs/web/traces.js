@@ -1,0 +1,165 @@
+import { el, put, num, signed, count } from "./dom.js";
+import { strip, legend } from "./draw.js";
+
+const PAGE = 100;
+
+const SORTS = [
+  ["order", "dataset order"], ["score", "lowest score"], ["-score", "highest score"],
+  ["change", "largest loss"], ["-change", "largest gain"], ["failed", "most failed"], ["disagree", "most disagreements"],
+];
+
+const HELP = [
+  ["text", "in any text of the trace"], ['"two words"', "a phrase"], ["tag:x", "carries the tag"],
+  ["ap<0.5", "a metric by its beginning; also <= > >= ="], ["delta<0", "change against the baseline"],
+  ["disagree", "a human label disagrees"], ["failed", "a verdict failed"], ["changed", "differs from the baseline"], ["-word", "not"],
+];
+
+// The list of traces: filter, sort, one row a trace, more rows as one scrolls.
+export class TraceList {
+  constructor(source, data, onpick) {
+    this.source = source;
+    this.scale = data.head.scale;
+    this.metrics = data.metrics.map((m) => m.name);
+    this.metric = this.metrics[0];
+    this.withBaseline = Boolean(data.baseline);
+    this.onpick = onpick;
+    this.rows = [];
+    this.total = 0;
+    this.at = -1;
+    this.turn = 0;
+    this.box = el("input", { type: "search", id: "filter", placeholder: "text, tag:x, ap<0.5, disagree, failed" + (this.withBaseline ? ", changed" : ""),
+      "aria-label": "Filter traces", autocomplete: "off", spellcheck: "false", oninput: () => this.later() });
+    this.sort = el("select", { "aria-label": "Sort traces", id: "sort", onchange: () => this.refresh() },
+      SORTS.filter(([value]) => this.withBaseline || !value.endsWith("change")).map(([value, text]) => el("option", { value }, text)));
+    this.which = el("select", { "aria-label": "Metric shown", id: "metric", onchange: () => { this.metric = this.which.value; this.refresh(); } },
+      this.metrics.map((name) => el("option", { value: name }, name)));
+    this.told = el("p.told", { role: "status" });
+    this.list = el("ol.rows", { "aria-label": "Traces", onkeydown: (event) => this.key(event) });
+    this.more = el("button.quiet.moar", { type: "button", hidden: true, onclick: () => this.extend() }, "Show more");
+    this.view = el("div.rowsbox", null, this.list, this.more);
+    this.node = el("div.tracelist", null,
+      el("div.controls", null, this.box, el("div.pair", null, this.sort, this.which),
+        el("details.help", null, el("summary", null, "Filter words and keys"),
+          el("dl", null, HELP.map(([word, text]) => [el("dt", null, el("code", null, word)), el("dd", null, text)])),
+          el("p", null, el("kbd", null, "j"), " next, ", el("kbd", null, "k"), " previous, ", el("kbd", null, "/"), " filter, ", el("kbd", null, "Esc"), " leave the box")),
+        legend(this.scale, Boolean(data.agreement)), this.told),
+      this.view);
+    new IntersectionObserver((seen) => { if (seen.some((s) => s.isIntersecting)) this.extend(); }, { rootMargin: "400px" }).observe(this.more);
+  }
+
+  asked() { return { filter: this.box.value, sort: this.sort.value, metric: this.metric }; }
+
+  later() {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.refresh(), 120);
+  }
+
+  setFilter(text) {
+    this.box.value = text;
+    return this.refresh();
+  }
+
+  async refresh(locate = this.chosen ?? null) {
+    const turn = ++this.turn;
+    let told;
+    try {
+      told = await this.source.rows({ ...this.asked(), offset: 0, limit: PAGE, locate });
+      while (locate !== null && told.at !== null && told.at >= told.rows.length && told.rows.length < told.total) {
+        const next = await this.source.rows({ ...this.asked(), offset: told.rows.length, limit: 1000 });
+        if (!next.rows.length) break;
+        told.rows.push(...next.rows);
+      }
+    } catch (error) {
+      if (turn === this.turn) put(this.told, "").textContent = error.message;
+      return;
+    }
+    if (turn !== this.turn) return; // a later question has overtaken this one
+    this.rows = told.rows;
+    this.total = told.total;
+    this.at = told.at === null || told.at === undefined ? -1 : told.at;
+    this.list.replaceChildren(...this.rows.map((row, i) => this.row(row, i)));
+    this.say();
+    this.mark(false);
+  }
+
+  async extend() {
+    if (this.loading || this.rows.length >= this.total) return;
+    this.loading = true;
+    const turn = this.turn;
+    try {
+      const told = await this.source.rows({ ...this.asked(), offset: this.rows.length, limit: PAGE });
+      if (turn !== this.turn) return;
+      const from = this.rows.length;
+      this.rows.push(...told.rows);
+      this.list.append(...told.rows.map((row, i) => this.row(row, from + i)));
+      this.say();
+    } finally {
+      this.loading = false;
+    }
+  }
+
+  say() {
+    this.told.textContent = this.total ? count(this.total, "trace") + (this.box.value ? " fit" : "") : "no trace fits this filter";
+    this.more.hidden = this.rows.length >= this.total;
+  }
+
+  row(row, i) {
+    const value = row.v[this.metric];
+    const delta = row.d[this.metric];
+    const changed = row.c ? { retrieval: "retrieval", verdict: "verdict", both: "retrieval and verdict" }[row.c] : "";
+    return el("li", null, el("a.row", { href: "#" + encodeURIComponent(row.id), tabindex: i === 0 ? "0" : "-1", "data-place": i,
+      onclick: (event) => { event.preventDefault(); this.pick(i, true); } },
+      el("span.line", null,
+        el("span.query", { dir: "auto" }, row.q),
+        el("span.value", { title: this.metric }, value === null || value === undefined ? "none" : num(value, 2)),
+        this.withBaseline && el(`span.delta.${delta > 1e-9 ? "up" : delta < -1e-9 ? "down" : "even"}`, { title: "change against the baseline" },
+          delta === undefined ? "" : (delta > 1e-9 ? "▲ " : delta < -1e-9 ? "▼ " : "") + signed(delta, 2))),
+      el("span.line", null, strip(row, this.scale),
+        el("span.side", null,
+          row.f > 0 && el("span.flag.bad", null, `${row.f} failed`),
+          changed && el("span.flag", null, changed),
+          el("span.rid", { dir: "auto" }, row.id)))));
+  }
+
+  pick(i, byHand) {
+    if (i < 0 || i >= this.rows.length) return;
+    this.at = i;
+    this.chosen = this.rows[i].id;
+    this.mark(byHand);
+    this.onpick(this.rows[i].id);
+  }
+
+  mark(focus) {
+    for (const node of this.list.querySelectorAll("[aria-current]")) {
+      node.removeAttribute("aria-current");
+      node.tabIndex = -1;
+    }
+    const first = this.list.querySelector("a");
+    const node = this.at >= 0 ? this.list.children[this.at]?.firstChild : null;
+    if (first) first.tabIndex = node && node !== first ? -1 : 0;
+    if (!node) return;
+    node.setAttribute("aria-current", "true");
+    node.tabIndex = 0;
+    const [box, own] = [this.view.getBoundingClientRect(), node.getBoundingClientRect()];
+    if (own.top < box.top + 4) this.view.scrollTop -= box.top + 4 - own.top;
+    else if (own.bottom > box.bottom - 4) this.view.scrollTop += own.bottom - box.bottom + 4;
+    if (focus) node.focus({ preventScroll: true });
+  }
+
+  async step(by) {
+    const next = this.at < 0 ? (by > 0 ? 0 : -1) : this.at + by;
+    if (next >= this.rows.length) await this.extend();
+    this.pick(next, this.list.contains(document.activeElement));
+  }
+
+  key(event) {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step) {
+      event.preventDefault();
+      this.step(step);
+    } else if (event.key === "Home" || event.key === "End") {
+      event.preventDefault();
+      this.pick(event.key === "Home" ? 0 : this.rows.length - 1, true);
+    }
+  }
+}

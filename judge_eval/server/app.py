@@ -1,0 +1,107 @@
+"""The ASGI application, put together from its settings."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
+
+from judge_eval.errors import ConfigError, DataError, JudgeEvalError, MetricError, RunError, StoreError
+from judge_eval.evaluator import Evaluator
+from judge_eval.runs.report import store_at
+from judge_eval.server.guard import Guard
+from judge_eval.server.library import Library, MissingRunError
+from judge_eval.server.pages import make_pages
+from judge_eval.server.routes import TooLargeError, make_router
+from judge_eval.server.settings import Settings
+from judge_eval.server.submissions import QueueFullError, Submissions
+from judge_eval.server.views import MissingTraceError, Views
+
+_CODES: dict[type[JudgeEvalError], int] = {
+    MissingRunError: 404,
+    MissingTraceError: 404,
+    QueueFullError: 429,
+    TooLargeError: 413,
+    DataError: 422,
+    MetricError: 422,
+    ConfigError: 422,
+    StoreError: 409,
+    RunError: 409,
+}
+
+
+def create_app(settings: Settings, evaluator: Evaluator | None = None) -> FastAPI:
+    """Make the application.
+
+    Args:
+        settings: Where, for whom, within which limits.
+        evaluator: The one judge for submitted traces; None takes no submissions. It is closed at the end.
+    """
+    library = Library(settings.root)
+    views = Views(library, store_at(settings.cache))
+    submissions = None if evaluator is None else Submissions(library, evaluator, settings.limits)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        settings.root.mkdir(parents=True, exist_ok=True)
+        if submissions is not None:
+            submissions.start()
+        try:
+            yield
+        finally:
+            if submissions is not None:
+                await submissions.stop()
+
+    app = FastAPI(
+        title="judge_eval",
+        version=version("judge-eval"),
+        summary="Runs of judged retrievals: list, look, compare, label, submit.",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/api/v1/openapi.json",
+        lifespan=lifespan,
+    )
+    app.include_router(make_router(settings, library, views, submissions))
+    app.include_router(make_pages())
+    app.add_exception_handler(JudgeEvalError, _told)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(UnicodeError, _not_text)
+    app.add_middleware(Guard, settings=settings)
+    return app
+
+
+def _answer(code: int, kind: str, message: str, **more: Any) -> Response:
+    text = message.encode("utf-8", "replace").decode()
+    return JSONResponse({"error": {"type": kind, "message": text, **more}}, status_code=code)
+
+
+def _told(_: Request, error: Exception) -> Response:
+    code = next((code for kind, code in _CODES.items() if isinstance(error, kind)), 400)
+    kind = type(error).__name__.removesuffix("Error").lower()
+    return _answer(code, kind, str(error))
+
+
+def _invalid(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    first, *rest = error.errors()
+    place = ".".join(str(part) for part in first["loc"])
+    message = f"{place}: {first['msg']}" + (f" (and {len(rest)} more)" if rest else "")
+    return _answer(422, "data", message, fields=len(rest) + 1)
+
+
+def _http(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    answer = _answer(error.status_code, "http", str(error.detail))
+    answer.headers.update(error.headers or {})
+    return answer
+
+
+def _not_text(_: Request, __: Exception) -> Response:
+    return _answer(422, "data", "the request holds text that is no Unicode (a lone surrogate)")

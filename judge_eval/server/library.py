@@ -1,0 +1,177 @@
+"""The folder of runs as a server sees it: found by id, read once while nothing changes."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+from uuid import uuid4
+
+from judge_eval.errors import RunError
+from judge_eval.runs.journal import MANIFEST, RESULTS
+from judge_eval.runs.labels import LABELS, with_labels
+from judge_eval.runs.pagedata import Table
+from judge_eval.runs.pairs import Pairing
+from judge_eval.runs.records import Manifest
+from judge_eval.runs.run import EvalRun, load_manifest
+
+T = TypeVar("T")
+
+KEPT = 6
+"""Runs whose rows stay in memory."""
+
+
+class MissingRunError(RunError):
+    """There is no run of that id."""
+
+
+class BusyRunError(RunError):
+    """A process is writing the run."""
+
+
+class Library:
+    """Runs by id. A request never names a folder: it gives a UUID, which is looked for in the manifests.
+
+    Other processes may write the folder meanwhile; what was read is read again once its files changed.
+
+    Args:
+        root: The folder of runs.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._lock = threading.RLock()
+        self._manifests: dict[Path, tuple[tuple[int, int], Manifest]] = {}
+        self._read: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
+
+    def runs(self) -> list[tuple[Path, Manifest]]:
+        """List the runs, newest first; what is no run, or lies elsewhere by a link, is passed over."""
+        found = []
+        with self._lock:
+            seen = set()
+            for folder in self._folders():
+                path = folder / MANIFEST
+                try:
+                    stamp = _stamp(path)
+                    known = self._manifests.get(folder)
+                    if known is None or known[0] != stamp:
+                        known = self._manifests[folder] = (stamp, load_manifest(folder))
+                except (OSError, RunError):
+                    continue
+                seen.add(folder)
+                found.append((folder, known[1]))
+            for gone in self._manifests.keys() - seen:
+                del self._manifests[gone]
+        found.sort(key=lambda pair: (pair[1].created, pair[1].id), reverse=True)
+        return found
+
+    def _folders(self) -> Iterator[Path]:
+        if not self.root.is_dir():
+            return
+        for folder in self.root.iterdir():
+            if not folder.name.startswith(".") and not folder.is_symlink() and (folder / MANIFEST).is_file():
+                yield folder
+
+    def find(self, run_id: str) -> tuple[Path, Manifest]:
+        """Find a run by its whole id.
+
+        Raises:
+            MissingRunError: There is none.
+        """
+        for folder, manifest in self.runs():
+            if manifest.id == run_id:
+                return folder, manifest
+        raise MissingRunError(f"no run {run_id} in this folder")
+
+    def table(self, run_id: str) -> Table:
+        """Return a run's rows.
+
+        Raises:
+            MissingRunError: There is no such run.
+            RunError: Its results are damaged.
+        """
+        folder, manifest = self.find(run_id)
+        key = ("table", folder, _stamps(folder))
+        return self._once(key, lambda: Table(with_labels(_open(folder, manifest))))
+
+    def pairing(self, baseline: str, candidate: str) -> Pairing:
+        """Return two runs side by side.
+
+        Raises:
+            MissingRunError: There is no such run.
+            RunError: Results are damaged.
+        """
+        a, b = self.find(baseline)[0], self.find(candidate)[0]
+        key = ("pairing", a, _stamps(a), b, _stamps(b))
+        return self._once(key, lambda: Pairing(self.table(baseline), self.table(candidate)))
+
+    def derived(self, table: Table | Pairing, name: str, make: Callable[[], T]) -> T:
+        """Return what is made of a table, once for as long as the table stays the same."""
+        return self._once(("derived", name, table), make)
+
+    def _once(self, key: tuple[Any, ...], make: Callable[[], T]) -> T:
+        with self._lock:
+            if key in self._read:
+                self._read.move_to_end(key)
+                kept: T = self._read[key]
+                return kept
+        made = make()
+        with self._lock:
+            self._read[key] = made
+            while len(self._read) > 3 * KEPT:
+                self._read.popitem(last=False)
+        return made
+
+    def delete(self, run_id: str) -> None:
+        """Remove a run with everything in its folder.
+
+        Raises:
+            MissingRunError: There is no such run.
+            BusyRunError: A process is writing it.
+        """
+        folder, _ = self.find(run_id)
+        if is_being_written(folder):
+            raise BusyRunError("a process is judging this run; it cannot be deleted meanwhile")
+        grave = self.root / f".deleted-{uuid4()}"
+        try:
+            folder.rename(grave)  # in one step: no reader ever sees half a run
+        except FileNotFoundError:
+            raise MissingRunError(f"no run {run_id} in this folder") from None
+        except OSError as error:
+            raise RunError(f"the run cannot be deleted: {error.strerror or error}") from None
+        shutil.rmtree(grave, ignore_errors=True)
+
+
+def _open(folder: Path, manifest: Manifest) -> EvalRun:
+    if not (folder / RESULTS).is_file():
+        return EvalRun(manifest, [], folder)
+    return EvalRun.load(folder)
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    told = path.stat()
+    return told.st_mtime_ns, told.st_size
+
+
+def _stamps(folder: Path) -> tuple[tuple[int, int] | None, ...]:
+    paths = [folder / name for name in (MANIFEST, RESULTS, LABELS)]
+    return tuple(_stamp(path) if path.is_file() else None for path in paths)
+
+
+def is_being_written(folder: Path) -> bool:
+    """Tell whether a process holds the lock of a run's folder."""
+    try:
+        import fcntl
+    except ImportError:  # no such locks on this system
+        return False
+    try:
+        with (folder / ".lock").open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return False
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True

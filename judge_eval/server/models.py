@@ -1,0 +1,136 @@
+"""What goes over the wire of the REST API."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import ClassVar, Literal
+from uuid import UUID
+
+from pydantic import Field
+
+from judge_eval.runs.records import Aggregate, Manifest, Status, TraceResult
+from judge_eval.schema import Record, Trace
+
+
+class Submission(Record):
+    """Traces to be judged by the server's own judge."""
+
+    noun: ClassVar[str] = "submission"
+
+    traces: tuple[Trace, ...] = Field(min_length=1)
+    label: str | None = Field(default=None, max_length=500)
+    href: str | None = Field(default=None, max_length=2000)
+    tags: tuple[str, ...] = Field(default=(), max_length=50)
+    baseline: UUID | None = None
+    """The run to show differences from."""
+    name: str = Field(default="submitted traces", min_length=1, max_length=500)
+    """What to call the dataset."""
+
+
+class Upload(Record):
+    """A run judged elsewhere."""
+
+    noun: ClassVar[str] = "upload"
+
+    manifest: Manifest
+    results: tuple[TraceResult, ...]
+
+
+class GivenLabel(Record):
+    """A human's grade of one chunk."""
+
+    noun: ClassVar[str] = "label"
+
+    trace_id: str = Field(max_length=10_000)
+    chunk_id: str = Field(max_length=10_000)
+    label: int | None = Field(ge=0, le=9)
+    """On the run's scale; null takes an earlier label back."""
+    by: str = Field(default="", max_length=200)
+    blind: bool = False
+    """Whether the judge's verdict was hidden when it was given."""
+
+
+class Progress(Record):
+    """How far a run is that this server is judging."""
+
+    noun: ClassVar[str] = "progress"
+
+    traces: int
+    total: int | None
+    verdicts: int
+    failed: int
+    calls: int
+    hits: int
+
+
+class RunSummary(Record):
+    """A run in a list."""
+
+    noun: ClassVar[str] = "run"
+
+    id: str
+    """A UUID."""
+    label: str | None
+    href: str | None
+    tags: tuple[str, ...]
+    status: Status
+    created: datetime
+    finished: datetime | None
+    dataset: str
+    dataset_digest: str
+    questions: int
+    model: str
+    prompt: str | None
+    traces: int
+    failed: int
+    """Chunks without a verdict."""
+    metrics: dict[str, Aggregate]
+    passed: dict[str, bool]
+    """By metric with a threshold: whether the mean reaches it."""
+    baseline: str | None = None
+    """The run it was submitted to be compared with."""
+    error: str | None = None
+    """Why a submitted run failed."""
+    progress: Progress | None = None
+
+    @property
+    def uuid(self) -> str:
+        """The run's UUID, under the name hosted evaluators use."""
+        return self.id
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will happen to it by itself."""
+        return self.status in ("done", "incomplete", "failed")
+
+
+class RunList(Record):
+    """A page of the list of runs, newest first."""
+
+    noun: ClassVar[str] = "list"
+
+    total: int
+    offset: int
+    runs: tuple[RunSummary, ...]
+    thresholds: dict[str, float]
+
+
+class ResultPage(Record):
+    """A page of a run's results, in the dataset's order."""
+
+    noun: ClassVar[str] = "page"
+
+    total: int
+    offset: int
+    results: tuple[TraceResult, ...]
+
+
+class Health(Record):
+    """Whether the server is there, and whether it judges."""
+
+    noun: ClassVar[str] = "health"
+
+    status: Literal["ok"] = "ok"
+    version: str
+    judging: bool
+    """Whether traces can be submitted."""

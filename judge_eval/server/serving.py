@@ -1,0 +1,60 @@
+"""Running the server in this process."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+
+from judge_eval.errors import ConfigError
+from judge_eval.evaluator import Evaluator
+from judge_eval.server.settings import Settings
+
+
+def serve(
+    settings: Settings,
+    evaluator: Evaluator | None = None,
+    *,
+    ready: Callable[[str], None] | None = None,
+) -> None:
+    """Serve until stopped.
+
+    Args:
+        settings: Where, for whom, within which limits.
+        evaluator: The judge for submitted traces; None takes none.
+        ready: Called with the address once connections are taken.
+
+    Raises:
+        ConfigError: The address cannot be bound, or FastAPI or uvicorn are not installed.
+    """
+    try:
+        import uvicorn
+
+        from judge_eval.server.app import create_app
+    except ImportError as error:
+        raise ConfigError(f"the server needs the extra `server` ({error.name} is missing)") from None
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((settings.host, settings.port))
+    except OSError as error:
+        listener.close()
+        raise ConfigError(
+            f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}; "
+            "choose another --port"
+        ) from None
+    listener.listen(128)
+    host, port = listener.getsockname()[:2]
+    address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    if ready is not None:
+        ready(address)
+    config = uvicorn.Config(
+        create_app(settings, evaluator),
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=10,
+        limit_concurrency=200,
+        lifespan="on",
+    )
+    uvicorn.Server(config).run(sockets=[listener])

@@ -1,0 +1,87 @@
+"""What a server is told: where, for whom, within which limits."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from judge_eval.errors import ConfigError
+from judge_eval.metrics import parse_metric
+
+TOKEN = "JUDGE_EVAL_SERVER_TOKEN"  # noqa: S105  the variable's name
+"""The environment variable that holds the bearer token."""
+PORT = 8642
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one request, and all runs together, may take; all are >= 1."""
+
+    body: int = 64 * 2**20
+    """Bytes of a request."""
+    traces: int = 10_000
+    """Traces of a submission."""
+    chunks: int = 200
+    """Chunks of a trace."""
+    queued: int = 20
+    """Submitted runs that wait or are judged, in the whole folder."""
+    at_once: int = 1
+    """Submitted runs judged at the same time by this server."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a server is set up.
+
+    Raises:
+        ConfigError: The address is open to others and there is no token.
+    """
+
+    root: Path
+    """The folder of runs."""
+    host: str = "127.0.0.1"
+    port: int = PORT
+    token: str | None = field(default=None, repr=False)
+    """What a request must bring as `Authorization: Bearer ...`; never logged."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Names, besides the address itself, under which people reach the server."""
+    thresholds: Mapping[str, float] = field(default_factory=dict)
+    """By metric: the least mean that passes."""
+    cache: Path | None = None
+    """Where raw replies are looked up."""
+    limits: Limits = Limits()
+
+    def __post_init__(self) -> None:
+        if not self.token and not is_loopback(self.host):
+            raise ConfigError(
+                f"{self.host} can be reached by others, so the server needs a token: set {TOKEN} to a long "
+                "random text, or leave --host at 127.0.0.1"
+            )
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether an address can be reached from this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def read_thresholds(given: Sequence[str]) -> dict[str, float]:
+    """Read `AP@5>=0.8` (or `AP@5=0.8`) into metrics and the least means that pass.
+
+    Raises:
+        ConfigError: It does not read so, or names no metric.
+    """
+    found: dict[str, float] = {}
+    for text in given:
+        parts = re.fullmatch(r"(.+?)\s*(?:>=|=)\s*(\d*\.?\d+)", text.strip())
+        if parts is None:
+            raise ConfigError(f"threshold {text!r}: write METRIC>=NUMBER, such as AP@5>=0.8")
+        found[str(parse_metric(parts.group(1)))] = float(parts.group(2))
+    return found

@@ -1,0 +1,211 @@
+"""Runs that were submitted to the server: kept at once, judged in turn, taken up again after a restart."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from judge_eval.errors import JudgeEvalError, RunError
+from judge_eval.evaluator import Evaluator
+from judge_eval.runs.journal import MANIFEST, write_atomically
+from judge_eval.runs.provenance import backend_record, environment
+from judge_eval.runs.records import Manifest, Status
+from judge_eval.runs.run import load_manifest
+from judge_eval.runs.sitting import Progress
+from judge_eval.runs.sources import replayable
+from judge_eval.server.library import Library, is_being_written
+from judge_eval.server.models import Submission
+from judge_eval.server.settings import Limits
+
+TRACES, TOLD = "submission.jsonl", "submission.json"
+OPEN: frozenset[Status] = frozenset({"submitted", "running", "interrupted"})
+"""The statuses in which a submitted run is judged without being asked for again."""
+SCAN = 5.0
+"""Seconds between looks for runs that another server left behind."""
+
+_log = logging.getLogger("judge_eval.server")
+
+
+class QueueFullError(JudgeEvalError):
+    """Too many submitted runs are waiting."""
+
+
+class Submissions:
+    """The queue of submitted runs. It lives in the folder: every run holds its own traces.
+
+    Any server on the folder may judge a submitted run; the lock of its folder sees to it that only one
+    does. Verdicts that were written are not asked for again, whoever goes on.
+
+    Args:
+        library: The folder of runs.
+        evaluator: The one judge this server has.
+        limits: How many runs wait and are judged at once.
+    """
+
+    def __init__(self, library: Library, evaluator: Evaluator, limits: Limits) -> None:
+        self.library, self.evaluator, self.limits = library, evaluator, limits
+        self.progress: dict[str, Progress] = {}
+        self._waiting: asyncio.Queue[str] = asyncio.Queue()
+        self._taken: set[str] = set()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Start judging, first what an earlier server left behind."""
+        workers = [asyncio.create_task(self._work()) for _ in range(self.limits.at_once)]
+        self._tasks = [*workers, asyncio.create_task(self._scan())]
+
+    async def stop(self) -> None:
+        """Stop judging; runs under way are marked as interrupted and go on at the next start."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.evaluator.aclose()
+
+    def submit(self, given: Submission) -> Manifest:
+        """Keep a submission; it is judged when its turn comes. Blocks while it writes.
+
+        Raises:
+            DataError: A trace lacks what prompt or metrics need, or an id stands twice.
+            QueueFullError: Too many runs are waiting.
+            RunError: The folder cannot be written.
+        """
+        open_runs = sum(m.status in OPEN and (f / TRACES).is_file() for f, m in self.library.runs())
+        if open_runs >= self.limits.queued:
+            raise QueueFullError(f"{open_runs} submitted runs are waiting already; try again later")
+        source = replayable(given.traces, check=self._check, name=given.name)
+        assert source is not None
+        manifest = Manifest(
+            id=str(uuid.uuid4()),
+            label=given.label,
+            href=given.href,
+            tags=given.tags,
+            status="submitted",
+            created=datetime.now(UTC),
+            dataset=source.survey(),
+            judge=self.evaluator.judge.describe(),
+            backend=backend_record(self.evaluator.stack.backend.identity),
+            metrics=self.evaluator.scorer.names,
+            environment=environment(),
+        )
+        told = {"baseline": str(given.baseline) if given.baseline else None}
+        files = {
+            TRACES: b"".join(trace.model_dump_json().encode() + b"\n" for trace in given.traces),
+            TOLD: json.dumps(told).encode(),
+            MANIFEST: manifest.model_dump_json(indent=2).encode() + b"\n",
+        }
+        place(self.library.root, manifest, files)
+        return manifest
+
+    def _check(self, trace: Any) -> None:
+        from judge_eval.errors import DataError
+
+        for need in self.evaluator.judge.needs:
+            if not (getattr(trace, need) or "").strip():
+                raise DataError(f"the prompt needs the {need}, and this trace has none", field=need)
+        self.evaluator.scorer.check(trace)
+
+    def enqueue(self, run_id: str) -> None:
+        """Put a run into the queue, once."""
+        if run_id not in self._taken:
+            self._taken.add(run_id)
+            self._waiting.put_nowait(run_id)
+
+    async def _scan(self) -> None:
+        while True:
+            with suppress(OSError, RunError):
+                for folder, manifest in reversed(await asyncio.to_thread(self.library.runs)):
+                    if manifest.status in OPEN and (folder / TRACES).is_file():
+                        self.enqueue(manifest.id)
+            await asyncio.sleep(SCAN)
+
+    async def _work(self) -> None:
+        while True:
+            run_id = await self._waiting.get()
+            try:
+                await self._judge(run_id)
+            except JudgeEvalError as error:
+                _log.warning("run %s: %s", run_id, type(error).__name__)
+            except Exception:
+                _log.exception("run %s could not be judged", run_id)
+            finally:
+                self.progress.pop(run_id, None)
+                self._taken.discard(run_id)
+
+    async def _judge(self, run_id: str) -> None:
+        folder, _ = await asyncio.to_thread(self.library.find, run_id)
+        if load_manifest(folder).status not in OPEN or is_being_written(folder):
+            return  # another server has judged it, or is judging it
+        try:
+            await self.evaluator.aevaluate(
+                folder / TRACES,
+                name=load_manifest(folder).dataset.name,
+                resume=folder,
+                watch=lambda progress: self.progress.__setitem__(run_id, progress),
+            )
+        except Exception as error:
+            if is_being_written(folder):
+                return
+            text = str(error) if isinstance(error, JudgeEvalError) else "an internal error; see the log"
+            tell(folder, lambda told: {**told, "error": text.replace(str(folder), "the run's folder")})
+            manifest = load_manifest(folder)
+            if manifest.status in OPEN:
+                failed = manifest.model_copy(update={"status": "failed", "finished": datetime.now(UTC)})
+                write_atomically(folder / MANIFEST, failed.model_dump_json(indent=2).encode() + b"\n")
+            raise
+        tell(folder, lambda told: {name: value for name, value in told.items() if name != "error"})
+
+    def resume(self, run_id: str) -> Manifest:
+        """Put a submitted run that ended without all its verdicts into the queue again.
+
+        Raises:
+            RunError: It was not submitted here, or has nothing left to judge.
+        """
+        folder, manifest = self.library.find(run_id)
+        if not (folder / TRACES).is_file():
+            raise RunError("this run was not submitted to a server; resume it where it was judged")
+        if manifest.status not in ("failed", "incomplete", "interrupted"):
+            raise RunError(f"there is nothing to resume: the run is {manifest.status}")
+        again = manifest.model_copy(update={"status": "submitted", "finished": None})
+        write_atomically(folder / MANIFEST, again.model_dump_json(indent=2).encode() + b"\n")
+        return again
+
+
+def place(root: Path, manifest: Manifest, files: dict[str, bytes]) -> Path:
+    """Make a run's folder with its files in one step.
+
+    Raises:
+        RunError: The folder of runs cannot be written.
+    """
+    stamp = manifest.created.astimezone(UTC).strftime("%Y%m%d-%H%M%S")
+    folder = root / f"{stamp}-{uuid.UUID(manifest.id).hex[:8]}"
+    fresh = root / f".new-{uuid.uuid4()}"
+    try:
+        fresh.mkdir(parents=True)
+        for name, data in files.items():
+            write_atomically(fresh / name, data)
+        fresh.rename(folder)
+    except OSError as error:
+        raise RunError(f"the folder of runs cannot be written: {error.strerror or error}") from None
+    return folder
+
+
+def told_of(folder: Path) -> dict[str, Any]:
+    """Read what a submission's folder says besides its manifest."""
+    try:
+        told = json.loads((folder / TOLD).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+def tell(folder: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """Change what a submission's folder says besides its manifest."""
+    with suppress(OSError):
+        write_atomically(folder / TOLD, json.dumps(change(told_of(folder))).encode())

@@ -1,0 +1,133 @@
+"""The JSON that the served pages draw, read from the library page by page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from judge_eval.backends.store import Store
+from judge_eval.errors import RunError
+from judge_eval.runs.blind import blind_card, blind_row
+from judge_eval.runs.cards import card_page
+from judge_eval.runs.pagedata import Table, run_page
+from judge_eval.runs.pairs import Pairing, compare_page
+from judge_eval.runs.recall import Memory
+from judge_eval.runs.records import TraceResult
+from judge_eval.runs.report import changed_traces
+from judge_eval.runs.rowfilter import parse_filter
+from judge_eval.runs.rows import Row, sort_rows
+from judge_eval.server.library import Library
+
+JSON: TypeAlias = dict[str, Any]
+
+
+class MissingTraceError(RunError):
+    """The run has no such trace or chunk."""
+
+
+class Views:
+    """What pages ask for.
+
+    Args:
+        library: The folder of runs.
+        store: The cache in which raw replies are looked up; None where there is none.
+    """
+
+    def __init__(self, library: Library, store: Store | None) -> None:
+        self.library, self.store = library, store
+
+    def page(self, run_id: str, baseline: str | None) -> JSON:
+        """Return a run's page but for its rows and traces."""
+        table = self.library.table(run_id)
+        if baseline is None:
+            return self.library.derived(table, "page", lambda: run_page(table))
+        pairing = self.library.pairing(baseline, run_id)
+        before = pairing.baseline.run.manifest
+        return self.library.derived(pairing, "page", lambda: run_page(table, before, pairing.metrics))
+
+    def rows(
+        self,
+        run_id: str,
+        *,
+        filter: str,
+        sort: str,
+        metric: str | None,
+        offset: int,
+        limit: int,
+        locate: str | None,
+        baseline: str | None,
+        blind: bool,
+    ) -> JSON:
+        """Return a page of a run's rows; `at` is the place of the row to locate, -1 where it is not there."""
+        table = self.library.table(run_id)
+        rows = table.rows if baseline is None else self.library.pairing(baseline, run_id).rows
+        if blind:
+            rows = [blind_row(row) for row in rows]
+        asked = parse_filter(filter, table.metrics)
+        rows = asked.rows(rows)
+        if asked.texts:
+            wanted = {row.position for row in rows}
+            fit = {
+                result.position
+                for result in table.run.results
+                if result.position in wanted and asked.text_fits(result, reasons=not blind)
+            }
+            rows = [row for row in rows if row.position in fit]
+        rows = sort_rows(rows, sort, table.metrics, metric)
+        at = None
+        if locate is not None:
+            at = next((place for place, row in enumerate(rows) if row.id == locate), -1)
+        page = [row.data() for row in rows[offset : offset + limit]]
+        return {"total": len(rows), "offset": offset, "rows": page, "at": at}
+
+    def result(self, run_id: str, trace_id: str) -> tuple[Table, TraceResult]:
+        """Return one trace of a run.
+
+        Raises:
+            MissingTraceError: There is none of that id.
+        """
+        table = self.library.table(run_id)
+        places = self.library.derived(table, "places", lambda: _places(table.rows))
+        if trace_id not in places:
+            raise MissingTraceError("this run has no trace of that id")
+        return table, table.run.results[places[trace_id]]
+
+    def trace(self, run_id: str, trace_id: str, blind: bool) -> JSON:
+        """Return one trace in full."""
+        table, result = self.result(run_id, trace_id)
+        systems: list[str] = []
+        memory = Memory(table.run.manifest, self.store)
+        page = card_page(result, table.scale, table.metrics, memory, systems)
+        return {"trace": blind_card(page) if blind else page, "systems": systems}
+
+    def compare(self, baseline: str, candidate: str) -> JSON:
+        """Return a compare page but for its changed traces."""
+        pairing = self.library.pairing(baseline, candidate)
+        return self.library.derived(pairing, "compare", lambda: compare_page(pairing))
+
+    def changed(
+        self,
+        baseline: str,
+        candidate: str,
+        *,
+        filter: str,
+        trace_ids: Sequence[str],
+        offset: int,
+        limit: int,
+    ) -> JSON:
+        """Return a page of the changed traces of two runs."""
+        pairing: Pairing = self.library.pairing(baseline, candidate)
+        word, wanted = filter.strip().lower(), set(trace_ids)
+        rows = [
+            row
+            for row in pairing.rows
+            if row.change
+            and (not wanted or row.id in wanted)
+            and (not word or word == row.change or word in row.id.lower() or word in row.query.lower())
+        ]
+        page = list(changed_traces(pairing, rows[offset : offset + limit]))
+        return {"total": len(rows), "offset": offset, "rows": page}
+
+
+def _places(rows: Sequence[Row]) -> dict[str, int]:
+    return {row.id: place for place, row in enumerate(rows)}

@@ -1,0 +1,346 @@
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from judge_eval.backends import fake
+from judge_eval.backends.base import Identity
+from judge_eval.runs.run import EvalRun
+from tests.support.command import FIXTURES, Shell, stable
+from tests.support.golden import check_golden
+from tests.support.runs import traces
+
+FAKE = ("--model", "fake/overlap")
+PIZZA = FIXTURES / "pizza.jsonl"
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    """A folder with the pizza case in it."""
+    (tmp_path / "pizza.jsonl").write_bytes(PIZZA.read_bytes())
+    return Shell(tmp_path)
+
+
+def only_run(shell: Shell) -> Path:
+    """Return the folder of the one run there is."""
+    (folder,) = (shell.folder / "runs").iterdir()
+    return folder
+
+
+def test_run_show_score_and_list(shell: Shell) -> None:
+    """The main road from a file to a table of metrics reads as agreed, and every step finds the run."""
+    told = shell("run", "pizza.jsonl", *FAKE, "--label", "main", "--tag", "prod", "-o", "out.md")
+    assert (told.code, told.err) == (0, "")
+    check_golden("cli/run.txt", stable(told.out, shell.folder))
+    assert (shell.folder / "out.md").read_text().startswith("## judge_eval: main\n")
+    trace = EvalRun.load(only_run(shell)).results[0].trace_id
+    for name, arguments in {
+        "show": ("show", "latest"),
+        "show_trace": ("show", "label:main", trace),
+        "score": ("score", "latest", "-k", "P@1,NDCG(gain=exp)@3"),
+        "runs_list": ("runs", "list", "--tag", "prod"),
+    }.items():
+        told = shell(*arguments)
+        assert told.code == 0, told.err
+        check_golden(f"cli/{name}.txt", stable(told.out, shell.folder))
+    assert "no runs in runs that fit" in shell("runs", "list", "--tag", "absent").out
+    again = shell("run", "pizza.jsonl", *FAKE)
+    assert "4 verdicts, 0 calls, 4 from the cache" in again.out
+
+
+def test_judge_shows_every_verdict(shell: Shell) -> None:
+    """One trace from the command line shows verdict, reason and the quote marked in its chunk."""
+    told = shell(
+        "judge", *FAKE, "--query", "Which tomatoes?", "--reference", "San Marzano tomatoes from Naples.",
+        "-c", "The oven is hot.", "-c", "The sauce is made of San Marzano tomatoes from Naples.", "-c", "",
+    )  # fmt: skip
+    assert told.code == 0, told.err
+    check_golden("cli/judge.txt", stable(told.out, shell.folder))
+    (shell.folder / "one.json").write_text(traces(1)[0].model_dump_json())
+    told = shell("judge", *FAKE, "--trace", "one.json", "--json")
+    assert json.loads(told.out)["trace_id"] == "q0"
+    assert shell("judge", *FAKE).code == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("prompts_list", ("prompts", "list")),
+        ("prompts_show", ("prompts", "show", "support/binary")),
+        ("prompts_check", ("prompts", "check")),
+    ],
+)
+def test_what_needs_no_run(shell: Shell, name: str, arguments: tuple[str, ...]) -> None:
+    """The prompts read as agreed."""
+    told = shell(*arguments)
+    assert told.code == 0, told.err
+    check_golden(f"cli/{name}.txt", stable(told.out, shell.folder))
+
+
+def test_help_names_every_verb(shell: Shell) -> None:
+    """Every verb has its line of help, and no arguments at all show the same."""
+    told = shell("--help")
+    verbs = ("run", "judge", "score", "show", "validate", "doctor", "runs", "prompts", "cache")
+    assert all(f" {verb} " in told.out for verb in verbs)
+    assert shell().code in (0, 2)
+    assert shell("--version").out.startswith("judge-eval ")
+
+
+def test_validate(shell: Shell) -> None:
+    """Every error is printed with file, line and field; the exit code says whether there was one."""
+    assert shell("validate", "pizza.jsonl").code == 0
+    (shell.folder / "bad.jsonl").write_text(
+        '{"query": "q", "chunks": ["a"]}\nnot JSON\n{"query": "q", "chunks": [{"id": "x", "text": 3}]}\n[]\n'
+        '{"query": "q", "chunks": [{"text": "a", "score": NaN}]}\n'
+    )
+    told = shell("validate", "bad.jsonl", "--prompt", "support/binary")
+    assert told.code == 2
+    check_golden("cli/validate.txt", told.out)
+    piped = shell("validate", "-", stdin="{bad\n" + PIZZA.read_text())
+    assert piped.out.startswith("standard input:1: not JSON")
+    assert "1 valid traces" in piped.out
+    assert "... and 3 more" in shell("validate", "bad.jsonl", "--most", "1").out
+
+
+def test_the_cache_is_told_and_cleared(shell: Shell) -> None:
+    """Path, size and clearing of the cache."""
+    assert shell("cache", "path").out.strip() == str(shell.folder / "cache")
+    assert "empty" in shell("cache", "info").out
+    shell("run", "pizza.jsonl", *FAKE)
+    assert "4 replies" in shell("cache", "info").out
+    assert shell("cache", "clear", stdin="n\n").code == 1
+    assert "4 replies" in shell("cache", "info").out
+    assert "cleared" in shell("cache", "clear", "--yes").out
+    assert " 0 replies" in shell("cache", "info").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (("run", "pizza.jsonl"), 2, "no model was named"),
+        (("run", "pizza.jsonl", *FAKE, "-k", "APP@5"), 2, "did you mean 'AP@5'"),
+        (("run", "pizza.jsonl", *FAKE, "--prompt", "suport/binary"), 2, "did you mean 'support/binary'"),
+        (("run", "pizza.jsonl", *FAKE, "--prompt", "file:gone.toml"), 2, "gone.toml: cannot be read"),
+        (("run", "pizza.jsonl", "--model", "fake/overlp"), 2, "did you mean 'overlap'"),
+        (("run", "pizza.jsonl", "--model", "opnai/x"), 2, "did you mean 'openai'"),
+        (("run", "pizza.jsonl", "--model", "gpt"), 2, "provider/model"),
+        (("run", "pizza.jsonl", *FAKE, "--modell", "x"), 2, "No such option"),
+        (("rum", "pizza.jsonl"), 2, "No such command"),
+        (("run", "pizza.jsonl", *FAKE, "--param", "latncy=1"), 2, "did you mean 'latency'"),
+        (("run", "pizza.jsonl", *FAKE, "--param", "latency=slow"), 2, "latency must be a number"),
+        (("run", "pizza.jsonl", *FAKE, "--param", "latency"), 2, "write NAME=VALUE"),
+        (("run", "pizza.jsonl", *FAKE, "--limit", "0"), 2, "--limit"),
+        (("run", "pizza.jsonl", *FAKE, "-o", "x.xlsx"), 2, "use .json, .csv, .md"),
+        (("run", "gone.jsonl", *FAKE), 2, "gone.jsonl: cannot be read: No such file"),
+        (("run", ".", *FAKE), 2, "cannot be read: Is a directory"),
+        (("run", "empty.jsonl", *FAKE), 2, "there is no trace to judge"),
+        (("run", "bad.jsonl", *FAKE), 2, "bad.jsonl:2: not JSON"),
+        (("run", "typo.jsonl", *FAKE), 2, "typo.jsonl:1: query: this field is required"),
+        (("run", "noref.jsonl", *FAKE), 2, "noref.jsonl:1: reference: the prompt needs the reference"),
+        (("run", "pizza.jsonl", "--model", "openai/x"), 2, "OPENAI_API_KEY"),
+        (("run", "pizza.jsonl", *FAKE, "--offline"), 3, "run once without --offline"),
+        (("run", "pizza.jsonl", "--model", "fake/malformed"), 3, "(incomplete)"),
+        (("run", "pizza.jsonl", "--model", "fake/refused", "--max-failures", "4"), 0, "refused 4"),
+        (("run", "pizza.jsonl", *FAKE, "--resume", "gone"), 2, "no run 'gone'"),
+        (("show", "latest"), 2, "no run 'latest'"),
+        (("score", "label:x"), 2, "no run labelled 'x'"),
+        (("prompts", "show", "suport/binary"), 2, "did you mean"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_told_without_a_traceback(
+    shell: Shell, arguments: tuple[str, ...], code: int, told: str
+) -> None:
+    """Each mistake has one message that says what, where and what to do, and the right exit code."""
+    folder = shell.folder
+    (folder / "empty.jsonl").write_text("")
+    (folder / "bad.jsonl").write_text(PIZZA.read_text() + "{bad\n")
+    (folder / "typo.jsonl").write_text('{"qury": "q", "chunks": []}\n')
+    (folder / "noref.jsonl").write_text('{"query": "q", "chunks": ["a"]}\n')
+    done = shell(*arguments, "--no-cache") if "malformed" in arguments[-1] else shell(*arguments)
+    assert done.code == code, done.out + done.err
+    said = " ".join((done.out + done.err).replace("│", " ").split())
+    assert told in said
+    assert "Traceback" not in said
+
+
+def test_a_refusing_server_is_told(shell: Shell) -> None:
+    """Where nobody listens the message names the address, and no key."""
+    done = shell(
+        "run", "pizza.jsonl", "--model", "openai/x", "--base-url", "http://127.0.0.1:9", "--attempts", "2",
+        OPENAI_API_KEY="sk-secret",
+    )  # fmt: skip
+    assert done.code == 2
+    assert "http://127.0.0.1:9" in done.err
+    assert "Traceback" not in done.err
+    written = b"".join(path.read_bytes() for path in shell.folder.rglob("*") if path.is_file())
+    assert b"sk-secret" not in written + (done.out + done.err).encode()
+
+
+def test_a_trace_that_is_not_there(shell: Shell) -> None:
+    """A typo in a trace's id is advised."""
+    trace = json.loads(PIZZA.read_text().splitlines()[0])["id"]
+    shell("run", "pizza.jsonl", *FAKE)
+    done = shell("show", "latest", trace + "x")
+    assert done.code == 2
+    assert f"did you mean '{trace}'" in done.err
+
+
+def test_skipping_invalid_records(shell: Shell) -> None:
+    """`--on-invalid skip` judges the rest and says how many were left out."""
+    bad = '{"query": "q", "chunks": ["a"]}\n{bad\n'
+    (shell.folder / "mixed.jsonl").write_text(bad + PIZZA.read_text())
+    done = shell("run", "mixed.jsonl", *FAKE, "--on-invalid", "skip")
+    assert done.code == 0, done.err
+    assert "mixed.jsonl: 1 traces" in done.out
+    assert "2 invalid records were skipped" in done.out
+
+
+def test_standard_input_and_dry_run(shell: Shell) -> None:
+    """`-` reads standard input; a dry run asks nobody and writes no run."""
+    done = shell("run", "-", *FAKE, "--dry-run", stdin=PIZZA.read_text())
+    assert done.code == 0, done.err
+    check_golden("cli/dry_run.txt", done.out)
+    assert not (shell.folder / "runs").exists()
+    done = shell("run", "-", *FAKE, stdin=PIZZA.read_text())
+    assert done.out.startswith("standard input: 1 traces")
+
+
+def test_json_output_parses(shell: Shell) -> None:
+    """With --json standard output is one JSON document and nothing else."""
+    run = json.loads(shell("run", "pizza.jsonl", *FAKE, "--json").out)
+    assert run["tally"]["verdicts"] == 4
+    trace = EvalRun.load(only_run(shell)).results[0].trace_id
+    assert json.loads(shell("show", "latest", "--json").out)["id"] == run["id"]
+    assert json.loads(shell("show", "latest", trace, "--json").out)["trace_id"] == trace
+    assert json.loads(shell("score", run["id"][:6], "-k", "P@1", "--json").out)["metrics"] == ["P@1"]
+    assert [found["id"] for found in json.loads(shell("runs", "list", "--json").out)] == [run["id"]]
+    for suffix in ("json", "csv", "md"):
+        assert shell("score", "latest", "-o", f"out.{suffix}").code == 0
+        assert (shell.folder / f"out.{suffix}").stat().st_size > 100
+
+
+def test_settings_have_ranks(shell: Shell) -> None:
+    """A flag goes before the environment, that before the file; `doctor` names each source."""
+    (shell.folder / "judge_eval.toml").write_text(
+        'model = "fake/never"\nmetrics = "P@1,P@2"\nout = "from-file"\ntags = ["t1"]\n[param]\nlatency = 0\n'
+    )
+    done = shell("doctor", "--out", "from-flag", JUDGE_EVAL_MODEL="fake/overlap", OPENAI_API_KEY="sk-secret")
+    assert done.code == 0, done.out + done.err
+    rows = {line.split("  ")[0].strip(): line for line in done.out.splitlines()}
+    assert rows["model"].split() == ["model", "fake/overlap", "environment"]
+    assert rows["out"].split() == ["out", "from-flag", "flag"]
+    assert "P@1,P@2" in rows["metrics"]
+    assert "judge_eval.toml" in rows["metrics"]
+    assert rows["mode"].split() == ["mode", "pointwise", "default"]
+    assert "sk-secret" not in done.out
+    run = json.loads(shell("run", "pizza.jsonl", "--json").out)
+    assert (run["backend"]["model"], run["metrics"], run["tags"]) == ("never-1", ["P@1", "P@2"], ["t1"])
+    assert (shell.folder / "from-file").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("judge_eval.toml", 'modle = "x"', "no setting 'modle'; did you mean"),
+        ("judge_eval.toml", "model = ", "not TOML"),
+        ("pyproject.toml", "[tool]\njudge_eval = 3", "is not a table"),
+        ("pyproject.toml", "[tool.judge_eval]\nmetrcs = []", "did you mean 'metrics'"),
+    ],
+)
+def test_a_wrong_configuration_is_told(shell: Shell, name: str, text: str, told: str) -> None:
+    """A typo in a configuration file names file and key."""
+    (shell.folder / name).write_text(text)
+    done = shell("run", "pizza.jsonl", *FAKE)
+    assert done.code == 2
+    assert told in done.err
+    assert name in done.err
+    assert "Traceback" not in done.err
+
+
+def test_doctor_tells_what_cannot_be_used(shell: Shell) -> None:
+    """Each unusable setting is named with its reason."""
+    (shell.folder / "file").write_text("")
+    done = shell("doctor", "--model", "fake/overlp", "-k", "APP@5", "--out", "file", "--prompt", "x")
+    assert done.code == 2
+    assert done.out.count("cannot be used: ") == 4
+
+
+def test_a_reader_that_leaves_is_no_error(shell: Shell) -> None:
+    """`judge-eval prompts show | head -1` ends without a traceback."""
+    line = [sys.executable, "-m", "judge_eval", "prompts", "show", "support/binary"]
+    done = subprocess.run(
+        f"{subprocess.list2cmdline(line)} | head -1",
+        shell=True,
+        cwd=shell.folder,
+        env=shell.environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout.startswith("support/binary@1")
+    assert done.stderr == ""
+
+
+def big(shell: Shell, count: int = 40) -> Path:
+    """Write a dataset of traces."""
+    path = shell.folder / "big.jsonl"
+    path.write_text("".join(trace.model_dump_json() + "\n" for trace in traces(count, 2)))
+    return path
+
+
+SLOW = ("--model", "fake/overlap", "--param", "latency=0.05", "--concurrency", "2", "-q")
+
+
+def begun(shell: Shell) -> Path:
+    """Wait until a run has written some results, and return its folder."""
+    for _ in range(600):
+        for path in (shell.folder / "runs").glob("*/results.jsonl"):
+            if path.stat().st_size > 2000:
+                return path.parent
+        time.sleep(0.02)
+    raise AssertionError("the run writes nothing")
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("cache", [True, False])
+def test_a_run_that_was_stopped_goes_on(shell: Shell, how: signal.Signals, cache: bool) -> None:
+    """Stopped in the middle by Ctrl-C or kill -9, a run goes on to the bytes of an uninterrupted one.
+
+    No verdict that had been written is paid for again, with a cache or without.
+    """
+    path = big(shell)
+    flags = () if cache else ("--no-cache",)
+    child = shell.start("run", path, *SLOW, *flags)
+    folder = begun(shell)
+    child.send_signal(how)
+    _, err = child.communicate(timeout=60)
+    assert child.returncode == (130 if how == signal.SIGINT else -signal.SIGKILL), err
+    assert b"Traceback" not in err
+    kept = len(EvalRun.load(folder).results)
+    assert 0 < kept < 40
+    if how == signal.SIGINT:
+        assert EvalRun.load(folder).status == "interrupted"
+    before = EvalRun.load(folder).manifest.tally.calls
+    done = shell("run", path, *FAKE, "--json", *flags, "--resume")
+    assert done.code == 0, done.err
+    resumed = json.loads(done.out)
+    assert resumed["status"] == "done"
+    assert resumed["tally"]["calls"] - before <= 2 * (40 - kept)
+    whole = shell("run", path, *FAKE, "--no-cache", "--out", "whole")
+    assert whole.code == 0
+    (other,) = (shell.folder / "whole").iterdir()
+    assert (folder / "results.jsonl").read_bytes() == (other / "results.jsonl").read_bytes()
+    assert resumed["aggregates"] == json.loads((other / "manifest.json").read_text())["aggregates"]
+    assert len(list((shell.folder / "runs").iterdir())) == 1
+
+
+def test_the_fake_has_an_identity() -> None:
+    """The latency of the fake judge is no part of who answers, so a resumed run may do without it."""
+    slow, fast = fake.create("overlap", latency=0.05), fake.create("overlap")
+    assert isinstance(slow.identity, Identity)
+    assert slow.identity == fast.identity

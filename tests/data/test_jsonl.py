@@ -1,0 +1,120 @@
+import json
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from judge_eval.data.jsonl import read_jsonl
+from judge_eval.errors import DataError
+from judge_eval.schema import Chunk, Trace
+
+LINE = '{"id": "a", "query": "q", "chunks": ["x"]}'
+
+
+def write(tmp_path: Path, text: str | bytes) -> Path:
+    """Write a file of traces."""
+    path = tmp_path / "data.jsonl"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+def test_one_trace_a_line(tmp_path: Path) -> None:
+    """Blank lines, a byte order mark, CRLF and a missing last line end are all right."""
+    path = write(tmp_path, "\ufeff" + LINE + "\r\n\n  \n" + LINE.replace('"a"', '"é"'))
+    assert [trace.id for trace in read_jsonl(path)] == ["a", "é"]
+
+
+def test_fields_that_are_not_ours_are_kept(tmp_path: Path) -> None:
+    """Unknown fields of traces and chunks go into `metadata`, beside what is there."""
+    data = {
+        "query": "q",
+        "source": "wiki",
+        "metadata": {"k": 1},
+        "chunks": [{"document": "d", "relevance": 0.5, "page": 7}],
+    }
+    (trace,) = read_jsonl(write(tmp_path, json.dumps(data)))
+    assert trace.metadata == {"source": "wiki", "k": 1}
+    assert trace.chunks == (Chunk(id="c1", text="d", score=0.5, metadata={"page": 7}),)
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("{bad", "data.jsonl:2: not JSON: Expecting property name enclosed in double quotes at column 2"),
+        ("[1]", "data.jsonl:2: a line holds one JSON object (a trace), not a list"),
+        ("null", "data.jsonl:2: a line holds one JSON object (a trace), not a NoneType"),
+        ("[" * 100_000, "data.jsonl:2: not JSON: "),
+        (b"\xff\xfe", "data.jsonl:2: not UTF-8: "),
+        ('{"qury": "q"}', "data.jsonl:2: query: this field is required"),
+        ('{"query": "q", "metadata": 3, "x": 1}', "data.jsonl:2: metadata: input should be a valid dict"),
+        ('{"query": "q", "chunks": [{"text": "t", "score": NaN}]}', "data.jsonl:2: chunks[0].score: must be"),
+        ('{"query": "q", "x": Infinity}', "data.jsonl:2: metadata.x.float: must be a finite number"),
+        (
+            '{"query": "q", "chunks": [{"id": "x", "text": "1"}, {"id": "x", "text": "2"}]}',
+            "data.jsonl:2: chunks: the id 'x'",
+        ),
+    ],
+)  # fmt: skip
+def test_a_bad_line_is_told(tmp_path: Path, line: str | bytes, told: str) -> None:
+    """File, line and field are named; the lines before it were read."""
+    data = line if isinstance(line, bytes) else line.encode()
+    reading = read_jsonl(
+        write(tmp_path, LINE.encode() + b"\n" + data + b"\n" + LINE.encode()), name="data.jsonl"
+    )
+    assert next(reading).id == "a"
+    with pytest.raises(DataError) as caught:
+        next(reading)
+    assert str(caught.value).startswith(told)
+    assert caught.value.line == 2
+
+
+def test_bad_lines_can_be_skipped(tmp_path: Path) -> None:
+    """Skipped records are each told, and the others read."""
+    skipped: list[DataError] = []
+
+    def check(trace: Trace) -> None:
+        if trace.id == "no":
+            raise DataError("not this one", field="id")
+
+    path = write(tmp_path, "\n".join([LINE, "{bad", LINE.replace('"a"', '"no"'), LINE]))
+    found = list(read_jsonl(path, check=check, on_invalid="skip", on_skip=skipped.append))
+    assert [trace.id for trace in found] == ["a", "a"]
+    assert [(error.line, error.field) for error in skipped] == [(2, None), (3, "id")]
+    with pytest.raises(DataError, match=r"data.jsonl:3: id: not this one"):
+        list(read_jsonl(write(tmp_path, f"{LINE}\n\n" + LINE.replace('"a"', '"no"')), check=check))
+
+
+def test_half_characters_are_mended(tmp_path: Path) -> None:
+    """JSON can spell half a character, which no file can hold; it is replaced, whole pairs are kept."""
+    line = r'{"query": "\ud83d\ude00 \ud800", "k\uDFFF": ["\udfff"], "chunks": ["\ud83d\ude00"]}'
+    (trace,) = read_jsonl(write(tmp_path, line))
+    assert trace.query == "😀 \ufffd"
+    assert trace.metadata == {"k\ufffd": ["\ufffd"]}
+    assert trace.chunks[0].text == "😀"
+    assert trace.model_dump_json()
+
+
+def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    """A missing file and a folder are errors that name it."""
+    with pytest.raises(DataError, match=r"gone.jsonl: cannot be read: No such file"):
+        list(read_jsonl(tmp_path / "gone.jsonl"))
+    with pytest.raises(DataError, match="cannot be read: Is a directory"):
+        list(read_jsonl(tmp_path))
+
+
+def test_an_empty_file_holds_no_trace(tmp_path: Path) -> None:
+    """An empty file is read to its end at once."""
+    assert list(read_jsonl(write(tmp_path, ""))) == []
+
+
+def test_only_one_record_is_held(tmp_path: Path) -> None:
+    """Memory does not grow with the file."""
+    line = json.dumps({"query": "q", "chunks": ["x" * 10_000]}) + "\n"
+    path = write(tmp_path, line * 1000)
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in read_jsonl(path)) == 1000
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1_000_000

@@ -1,0 +1,259 @@
+import json
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge_eval.judges.parsing import Problem, Reading, evidence_found, fold, read_many, read_one
+from judge_eval.schema import BINARY, GRADED
+from judge_eval.wire import Completion, Passage, Usage
+from tests.support.replies import entry, fields, graded, many, one
+
+GOOD = json.dumps(fields(True, "a quote"))
+READ = Reading(1, "a quote", "Because.", False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        GOOD,
+        f"  {GOOD}\n",
+        f"```json\n{GOOD}\n```",
+        f"```\n{GOOD}\n```",
+        f"Here is my verdict: {GOOD} I hope it helps {{really}}.",
+        f'<think>Maybe {{"verdict": false}} or {GOOD}</think>\n{GOOD}',
+        f"Thoughts without an opening tag {GOOD}</think>{GOOD}",
+        f"{GOOD}<think>and on and on {{",
+        f"\ufeff{GOOD}",
+    ],
+)
+def test_the_one_object_is_found(text: str) -> None:
+    """The one JSON object is read wherever it stands: bare, in prose, in a fence, after thoughts."""
+    assert read_one(Completion(text), BINARY) == READ
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "empty"),
+        ("   \n", "empty"),
+        ("<think>never closed " + GOOD, "empty"),
+        ("final score: 10", "no JSON object"),
+        ("This was published in 2013.", "no JSON object"),
+        ("I first thought 3 ... final: 1", "no JSON object"),
+        ("1", "no JSON object"),
+        ("true", "no JSON object"),
+        ('"{}"', "{}"),
+        (f"[{GOOD}, {GOOD}]", "2 JSON objects"),
+        (GOOD + GOOD, "2 JSON objects"),
+        (f"At first {json.dumps(fields(False))}\n```json\n{GOOD}\n```", "2 JSON objects"),
+        (f"```json\n{GOOD}\n```\n```json\n{GOOD}\n```", "2 JSON objects"),
+        ('{"verdict": true, "verdict": false}', "twice"),
+        (GOOD[:-1] + ', "verdict": false}', "twice"),
+        (GOOD[:-1] + ', "score": 3}', "'score'"),
+        ('{"verdict": true}', "lacks evidence, instruction_in_chunk, reason"),
+        (GOOD.replace("true}", "NaN}"), "no JSON object"),
+        (GOOD.replace("true}", "Infinity}"), "no JSON object"),
+        (GOOD.replace("true}", "1e999}"), "true or false"),
+        ("[" * 100_000, "no JSON object"),
+        ('{"a":' * 20_000, "nested too deeply"),
+        ("I cannot help with that.", "no JSON object"),
+    ],
+)
+def test_anything_else_is_unparsable(text: str, told: str) -> None:
+    """No number or word is ever fished out of prose; the problem says what is wrong."""
+    read = read_one(Completion(text), BINARY)
+    assert isinstance(read, Problem)
+    assert read.why == "unparsable"
+    assert told in read.detail or told == "{}"
+
+
+@pytest.mark.parametrize("value", ["1", "true", "yes", 1, 0, 1.0, 0.5, 2, -1, None, [], [True], {}])
+def test_a_binary_verdict_is_true_or_false_only(value: object) -> None:
+    """`"1"`, 0.5, 1 and `"true"` are no verdicts on the binary scale."""
+    read = read_one(Completion(json.dumps(fields(value))), BINARY)
+    assert isinstance(read, Problem)
+    assert '"verdict" must be true or false' in read.detail
+
+
+@pytest.mark.parametrize("value", ["2", 0.5, 2.0, 7, 4, -1, True, False, None, [2], 10**400])
+def test_a_grade_is_a_whole_number_on_the_scale_only(value: object) -> None:
+    """7 on a 0-3 scale, 0.5, `"2"` and true are no grades; nothing is clamped."""
+    read = read_one(Completion(json.dumps(graded(value))), GRADED)
+    assert isinstance(read, Problem)
+    assert '"grade" must be a whole number from 0 to 3' in read.detail
+
+
+@pytest.mark.parametrize("grade", [0, 1, 2, 3])
+def test_every_grade_of_the_scale_is_read(grade: int) -> None:
+    """Each grade of the scale is read as it is."""
+    read = read_one(Completion(json.dumps(graded(grade))), GRADED)
+    assert isinstance(read, Reading)
+    assert read.grade == grade
+
+
+@pytest.mark.parametrize("name", ["evidence", "reason", "instruction_in_chunk"])
+@pytest.mark.parametrize("value", [None, 3, [], {}])
+def test_the_other_fields_have_their_types_too(name: str, value: object) -> None:
+    """A field of another type makes the reply unreadable."""
+    assert isinstance(read_one(Completion(json.dumps({**fields(), name: value})), BINARY), Problem)
+
+
+@pytest.mark.parametrize(
+    ("finish", "why"), [("length", "truncated"), ("refusal", "refused"), ("filter", "refused")]
+)
+def test_how_a_reply_ended_names_the_problem(finish: str, why: str) -> None:
+    """A cut reply is `truncated`, a declined one `refused`; what can be read is read all the same."""
+    cut = Completion(GOOD[:20], finish, Usage(5, 7))  # type: ignore[arg-type]
+    read = read_one(cut, BINARY)
+    assert isinstance(read, Problem)
+    assert read.why == why
+    assert read_one(Completion(GOOD, finish), BINARY) == READ  # type: ignore[arg-type]
+
+
+def test_lone_surrogates_are_replaced() -> None:
+    """A reply with half a character can be kept: no file could hold it otherwise."""
+    read = read_one(Completion(GOOD.replace("Because", "\\ud800")), BINARY)
+    assert isinstance(read, Reading)
+    assert read.reason.encode()
+    bad = read_one(Completion("\ud800 no"), BINARY)
+    assert isinstance(bad, Problem)
+    assert bad.detail.encode()
+
+
+@given(st.text() | st.from_regex(r"[\[\]{}\":, a-z0-9\\<>/]*"))
+def test_no_text_makes_the_reader_fail(text: str) -> None:
+    """Whatever a reply holds, reading it gives a reading or a problem, and never an exception."""
+    completion = Completion(text)
+    assert isinstance(read_one(completion, GRADED), Reading | Problem)
+    assert isinstance(read_many(completion, BINARY, 3), dict | Problem)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    )
+)
+def test_only_the_contract_is_read(value: object) -> None:
+    """Of all JSON values only those that keep the contract are read."""
+    text = json.dumps(value)
+    assert isinstance(read_one(Completion(text), BINARY), Problem)
+    kept = read_one(Completion(json.dumps(fields(value))), BINARY)
+    assert isinstance(kept, Reading) == isinstance(value, bool)
+
+
+def test_many_are_read_by_their_ids() -> None:
+    """Entries go by id, in any order."""
+    read = read_many(many(entry(2, False), entry(1, True)), BINARY, 2)
+    assert isinstance(read, dict)
+    assert {number: reading.grade for number, reading in read.items()} == {1: 1, 2: 0}
+
+
+def test_missing_doubled_and_broken_entries_are_left_out() -> None:
+    """What is missing, doubled or off the scale is left out, and shifts nothing."""
+    reply = many(entry(1), entry(3, False), entry(3, True), entry(4, "1"), entry(5, False))
+    read = read_many(reply, BINARY, 5)
+    assert isinstance(read, dict)
+    assert {number: reading.grade for number, reading in read.items()} == {1: 1, 5: 0}
+
+
+def test_an_entry_broken_once_and_given_again_is_doubled() -> None:
+    """Of two entries about one passage none counts, even where one of them cannot be read."""
+    read = read_many(many(entry(1, "maybe"), entry(1, True), entry(2)), BINARY, 2)
+    assert isinstance(read, dict)
+    assert set(read) == {2}
+
+
+@pytest.mark.parametrize("number", [0, 3, -1, "1", 1.0, True, None])
+def test_an_unknown_id_spoils_the_reply(number: object) -> None:
+    """An entry for a passage nobody asked about makes the whole reply unreadable."""
+    read = read_many(many(entry(1), entry(number)), BINARY, 2)
+    assert isinstance(read, Problem)
+    assert "was not asked about" in read.detail
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"verdicts": ["0", "1"]}',
+        '{"verdicts": {}}',
+        '{"verdicts": []}',
+        "[]",
+        GOOD,
+        '{"verdicts": [1], "x": 2}',
+    ],
+)
+def test_a_list_of_anything_else_is_unparsable(text: str) -> None:
+    """Bare words, numbers or a single object are no listwise reply."""
+    read = read_many(Completion(text), BINARY, 2)
+    assert isinstance(read, Problem)
+    assert read.why == "unparsable"
+
+
+TEXT = "The sauce – made of “San Marzano” tomatoes –\n costs € 5… and it's the cook's ﬁnest."
+
+
+@pytest.mark.parametrize(
+    "quote",
+    [
+        "made of “San Marzano” tomatoes",
+        'made of "San Marzano" tomatoes',
+        "made   of\t''San",
+        "tomatoes – costs € 5",
+        "cook’s finest",
+        "the cook`s ﬁnest",
+        '"The sauce – made of"',
+        "The sauce ... costs € 5",
+        "The sauce … it’s",
+        "The sauce [...] finest",
+        "The sau\u00adce",
+    ],
+)
+def test_a_quote_is_found_after_folding(quote: str) -> None:
+    """Unicode form, quotation marks, white space, invisible marks and an ellipsis do not hide a quote."""
+    assert evidence_found(quote, Passage(TEXT)) is True
+
+
+@pytest.mark.parametrize("quote", ["not there", "costs € 5 ... The sauce", "...", '"', "THE SAUCE"])
+def test_what_does_not_stand_there_is_not_found(quote: str) -> None:
+    """Invented words, parts in another order and empty quotes are not found; case counts."""
+    assert evidence_found(quote, Passage(TEXT)) is False
+
+
+def test_no_quote_is_neither_found_nor_lost() -> None:
+    """Where nothing was quoted there is nothing to find."""
+    assert evidence_found("  ", Passage(TEXT)) is None
+
+
+def test_a_quote_from_the_title_counts() -> None:
+    """The title belongs to the chunk."""
+    assert evidence_found("Opening hours", Passage("At nine.", "Opening hours")) is True
+
+
+@given(st.text(min_size=1), st.integers(0, 50), st.integers(1, 50))
+def test_any_piece_of_a_text_is_found_in_it(text: str, start: int, length: int) -> None:
+    """A verbatim piece of a passage is found, unless it is blank."""
+    piece = text[start : start + length]
+    found = evidence_found(piece, Passage(text))
+    assert found is (True if piece.strip() else None)
+
+
+@given(st.lists(st.text("abc éß", min_size=1).map(str.strip).filter(bool), min_size=1))
+def test_the_copyists_changes_do_not_hide_a_text(words: list[str]) -> None:
+    """Another Unicode form, other spaces and other quotation marks are folded away."""
+    text = '"' + " ".join(words) + "\" said the 'cook'"
+    copy = unicodedata.normalize("NFD", text).replace(" ", "\u00a0\n").replace('"', "“").replace("'", "’")
+    assert evidence_found(copy, Passage(text)) is True
+
+
+@given(st.text())
+def test_folding_twice_changes_nothing_more(text: str) -> None:
+    """Folding is done when it is done."""
+    assert fold(fold(text)) == fold(text)
+
+
+def test_one_reads_what_is_written_by_hand() -> None:
+    """The helper of these tests writes what the reader reads."""
+    assert isinstance(read_one(one(False), BINARY), Reading)

@@ -1,0 +1,319 @@
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from judge_eval import Evaluator, FakeBackend, Trace, evaluate
+from judge_eval.backends.stack import Options
+from judge_eval.errors import (
+    ConfigError,
+    DataError,
+    FatalCallError,
+    MetricError,
+    RefusedError,
+    RunError,
+    UnknownNameError,
+)
+from judge_eval.runs.run import EvalRun
+from judge_eval.wire import Completion, Request
+from tests.support.replies import one
+from tests.support.runs import evaluator, lines, traces
+
+TWO = traces(2)
+ALL = FakeBackend.table({}, default={"grade": 1, "evidence": "Text"})
+
+
+def only(*chunk_ids: str, failed: tuple[str, ...] = ()) -> FakeBackend:
+    """A judge that finds these chunks relevant, and fails at others."""
+    table: dict[object, object] = {name: {"grade": 1, "evidence": "Text"} for name in chunk_ids}
+    table |= {name: RefusedError("no") for name in failed}
+    return FakeBackend.table(table, default=0)  # type: ignore[arg-type]
+
+
+def test_verdicts_become_means() -> None:
+    """The run holds each verdict in the dataset's order and the mean of every metric."""
+    run = evaluator(only("q0-a", "q0-c", "q1-b")).evaluate(TWO)
+    assert [result.trace_id for result in run.results] == ["q0", "q1"]
+    assert [[o.grade for o in result.outcomes if o.kind == "verdict"] for result in run.results] == [
+        [1, 0, 1],
+        [0, 1, 0],
+    ]
+    assert run.results[0].scores["AP@3"] == pytest.approx((1 + 2 / 3) / 2)
+    assert run["AP@3"] == pytest.approx(((1 + 2 / 3) / 2 + 1 / 2) / 2)
+    assert run["MRR"] == pytest.approx(0.75)
+    assert run.status == "done"
+    assert run.manifest.tally.verdicts == 6
+    with pytest.raises(UnknownNameError, match="metric in this run"):
+        run["NDCG@7"]
+
+
+def test_a_failed_verdict_takes_its_trace_out_of_the_mean_and_is_counted() -> None:
+    """The mean is over the other traces; the bounds tell what the failed verdict could make of it."""
+    run = evaluator(only("q0-a", "q1-b", failed=("q0-c",))).evaluate(TWO)
+    ap = run.aggregate("AP@3")
+    assert (ap.mean, ap.n, ap.n_failed) == (0.5, 1, 1)
+    assert ap.bounds == pytest.approx((((1 + 2 / 3) / 2 + 0.5) / 2, (1 + 0.5) / 2))
+    assert run.results[0].scores["AP@3"] is None
+    assert run.status == "incomplete"
+    assert run.manifest.tally.failures == {"refused": 1}
+    assert [(trace, failure.chunk_id) for trace, failure in run.failures()] == [("q0", "q0-c")]
+    assert "nan" not in run.manifest.model_dump_json().lower()
+
+
+def test_where_all_failed_there_is_no_mean() -> None:
+    """No verdict at all is no mean, never 0 and never NaN."""
+    run = evaluator(FakeBackend(lambda _: RefusedError("no"))).evaluate(TWO)
+    ap = run.aggregate("AP@3")
+    assert (ap.mean, ap.n, ap.n_failed, ap.interval, ap.bounds) == (None, 0, 2, None, (0.0, 1.0))
+
+
+def test_every_shape_of_data_is_taken(tmp_path: Path) -> None:
+    """A trace, a mapping, a list, a generator, an async generator, a path and a text path judge alike."""
+    path = tmp_path / "data.jsonl"
+    path.write_text("".join(trace.model_dump_json() + "\n" for trace in TWO), encoding="utf-8")
+
+    async def stream() -> AsyncIterator[Trace]:
+        for trace in TWO:
+            await asyncio.sleep(0)
+            yield trace
+
+    made = evaluator(only("q0-a", "q1-b"))
+    shapes = (TWO, tuple(TWO), [t.model_dump() for t in TWO], (t for t in TWO), stream(), path, str(path))
+    runs = [made.evaluate(data) for data in shapes]
+    assert {run["AP@3"] for run in runs} == {0.75}
+    assert len({run.manifest.dataset.digest for run in runs}) == 1
+    assert made.evaluate(TWO[0])["AP@3"] == made.evaluate(TWO[0].model_dump())["AP@3"] == 1.0
+    assert made.evaluate(TWO[1])["AP@3"] == evaluate(TWO[1], only("q1-b"), metrics=["AP@3"])["AP@3"]
+
+
+def test_results_can_be_streamed() -> None:
+    """`stream` yields each result as it is there; leaving early is allowed."""
+    made = evaluator(ALL)
+    assert {result.trace_id for result in made.stream(traces(5))} == {f"q{n}" for n in range(5)}
+
+    async def first() -> str:
+        async for result in evaluator(ALL).astream(traces(3)):
+            return result.trace_id
+        raise AssertionError
+
+    assert asyncio.run(first()).startswith("q")
+    assert next(iter(made.stream(traces(500)))).trace_id
+
+
+@pytest.mark.parametrize("data", [[], "empty.jsonl"])
+def test_data_without_a_trace_are_an_error(
+    data: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty dataset never looks like a run that went well."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty.jsonl").write_text("\n")
+    with pytest.raises(DataError, match="no trace to judge"):
+        evaluator(ALL).evaluate(data, out=tmp_path / "runs")  # type: ignore[arg-type]
+    assert not (tmp_path / "runs").exists()
+
+
+def test_bad_data_are_found_before_anything_is_paid(tmp_path: Path) -> None:
+    """A record that does not fit ends the evaluation before the first call, and names its place."""
+    path = tmp_path / "data.jsonl"
+    path.write_text(TWO[0].model_dump_json() + '\n{"query": "q", "chunks": ["a"]}\n')
+    backend = FakeBackend(lambda _: one(False))
+    with pytest.raises(DataError, match=r"data.jsonl:2: reference: the prompt needs the reference"):
+        evaluator(backend).evaluate(path)
+    with pytest.raises(DataError, match="item 1: query: this field is required"):
+        evaluator(backend).evaluate([TWO[0], {}])
+    with pytest.raises(DataError, match="the trace id 'q0' stands twice"):
+        evaluator(backend).evaluate([TWO[0], TWO[0]])
+    with pytest.raises(DataError, match="item 0 is a int"):
+        evaluator(backend).evaluate([3])  # type: ignore[list-item]
+    with pytest.raises(DataError, match="Recall@3 needs to know how many"):
+        evaluator(backend, metrics=["Recall@3"]).evaluate(TWO)
+    assert backend.calls == 0
+
+
+def test_what_is_skipped_is_skipped_for_good(tmp_path: Path) -> None:
+    """A record skipped for its missing reference is neither judged nor counted as a trace."""
+    path = tmp_path / "data.jsonl"
+    bad = '{"id": "bad", "query": "q", "chunks": ["a"]}\n'
+    path.write_text(bad + "not JSON\n" + TWO[0].model_dump_json() + "\n" + bad + TWO[1].model_dump_json())
+    for limit, seed in ((None, None), (2, 5)):
+        run = evaluator(ALL).evaluate(path, on_invalid="skip", limit=limit, seed=seed)
+        assert [result.trace_id for result in run.results] == ["q0", "q1"]
+        assert run.manifest.dataset.skipped == 3
+    listed = evaluator(ALL).evaluate([{"query": "q", "chunks": ["a"]}, TWO[1]], on_invalid="skip")
+    assert [result.trace_id for result in listed.results] == ["q1"]
+
+
+def test_a_sample_is_the_same_for_the_same_seed(tmp_path: Path) -> None:
+    """`limit` takes the first traces, with `seed` a sample that depends on the seed alone."""
+    data = traces(30)
+    ids = [
+        [r.trace_id for r in evaluator(ALL).evaluate(data, limit=5, seed=seed).results]
+        for seed in (None, 7, 7, 8)
+    ]
+    assert ids[0] == ["q0", "q1", "q2", "q3", "q4"]
+    assert ids[1] == ids[2] != ids[3]
+    assert ids[1] == sorted(ids[1], key=lambda name: int(name[1:]))
+    with pytest.raises(ConfigError, match="can be read only once"):
+        evaluator(ALL).evaluate((t for t in data), limit=5)
+
+
+class Stops:
+    """A judge that ends the run after so many calls, as a key that expires does."""
+
+    def __init__(self, after: int) -> None:
+        self.left = after
+
+    def __call__(self, request: Request) -> Completion | Exception:
+        """Answer, or end the run."""
+        self.left -= 1
+        return FatalCallError("the key expired") if self.left < 0 else one(True, request.passages[0].text)
+
+
+def test_a_run_that_ended_early_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
+    """A resumed run equals an uninterrupted one byte for byte, and asks for nothing twice."""
+    data = traces(12)
+    whole = evaluator(FakeBackend(Stops(99))).evaluate(data, out=tmp_path / "a")
+    options = Options(concurrency=1)
+    with pytest.raises(FatalCallError) as caught:
+        evaluator(FakeBackend(Stops(14)), options=options).evaluate(data, out=tmp_path / "b")
+    folder = Path(str(caught.value.run_folder))
+    begun = EvalRun.load(folder)
+    assert begun.status == "failed"
+    kept = len(begun.results)
+    assert 0 < kept < 12
+    second = FakeBackend(Stops(99))
+    resumed = evaluator(second).evaluate(data, out=tmp_path / "b", resume=True)
+    assert resumed.folder == folder
+    assert second.calls == 3 * (12 - kept)
+    assert whole.folder is not None
+    assert lines(folder) == lines(whole.folder)
+    assert resumed.aggregates == whole.aggregates
+    assert resumed.status == "done"
+    assert resumed.id == begun.id
+
+
+def test_resuming_asks_again_only_what_failed(tmp_path: Path) -> None:
+    """Without a cache, too, verdicts that were read are not paid for again, and keep their calls."""
+    first = evaluator(only("q0-a", failed=("q0-b", "q1-c"))).evaluate(TWO, out=tmp_path)
+    assert first.status == "incomplete"
+    backend = only("q0-a", "q0-b")
+    done = evaluator(backend).evaluate(TWO, resume=str(first.folder))
+    assert sorted(name for request in backend.requests for name in request.chunk_ids) == ["q0-b", "q1-c"]
+    assert done.status == "done"
+    assert done.manifest.tally.failed_verdicts == 0
+    for result in done.results:
+        told = [name for call in result.calls for name in call.chunk_ids]
+        assert told == [outcome.chunk_id for outcome in result.outcomes]
+    whole = evaluator(only("q0-a", "q0-b")).evaluate(TWO, out=tmp_path)
+    assert first.folder is not None
+    assert whole.folder is not None
+    assert lines(first.folder) == lines(whole.folder)
+    again = only()
+    evaluator(again).evaluate(TWO, resume=str(first.folder))
+    assert again.calls == 0
+
+
+def test_resuming_refuses_another_dataset_judge_model_or_metrics(tmp_path: Path) -> None:
+    """Whatever differs is named; nothing is asked."""
+    run = evaluator(only("q0-a", failed=("q0-b",))).evaluate(TWO, out=tmp_path)
+    assert run.folder is not None
+    cases = [
+        (
+            evaluator(ALL),
+            traces(3),
+            r"the data differ \(digest [0-9a-f]{12}, 2 traces there; .* 3 traces here",
+        ),
+        (evaluator(ALL, prompt="support/graded"), TWO, r"the judge differs in prompt .*support/graded"),
+        (evaluator(ALL, mode="listwise"), TWO, "the judge differs in .*mode"),
+        (evaluator(ALL, metrics=["AP@2"]), TWO, r"the metrics differ \(AP@3, MRR there; AP@2 here\)"),
+        (
+            Evaluator("fake/overlap", metrics=["AP@3", "MRR"], cache=False),
+            TWO,
+            "the model differs in model .*overlap",
+        ),
+    ]
+    for made, data, told in cases:
+        with pytest.raises(RunError, match=told):
+            made.evaluate(data, resume=run.folder)
+    with pytest.raises(RunError, match="no run in"):
+        evaluator(ALL).evaluate(TWO, resume=tmp_path / "nowhere")
+
+
+def test_resume_without_an_unfinished_run_starts_one(tmp_path: Path) -> None:
+    """`resume=True` starts a run where none of these data is unfinished."""
+    first = evaluator(ALL).evaluate(TWO, out=tmp_path, resume=True)
+    second = evaluator(ALL).evaluate(TWO, out=tmp_path, resume=True)
+    assert first.folder != second.folder
+    with pytest.raises(ConfigError, match="give the folder of runs"):
+        evaluator(ALL).evaluate(TWO, resume=True)
+
+
+def test_a_budget_leaves_gaps_that_are_counted() -> None:
+    """What the budget does not allow has no verdict, with the reason."""
+    run = evaluator(ALL, options=Options(max_calls=4)).evaluate(TWO)
+    assert run.manifest.tally.failures == {"budget": 2}
+    assert run.status == "incomplete"
+
+
+def test_the_second_run_is_free(tmp_path: Path) -> None:
+    """The same data are judged once; what a cache holds is counted as such."""
+    runs = []
+    for _ in range(2):
+        with Evaluator("fake/overlap", cache=tmp_path / "cache") as made:
+            runs.append(made.evaluate(TWO))
+    assert [run.manifest.tally.calls for run in runs] == [6, 0]
+    assert [run.manifest.tally.hits for run in runs] == [0, 6]
+    assert [r.model_dump() for r in runs[0].results] == [r.model_dump() for r in runs[1].results]
+
+
+def test_the_plan_counts_without_asking(tmp_path: Path) -> None:
+    """A plan tells calls, hits and tokens, and asks nobody."""
+    with Evaluator("fake/overlap", cache=tmp_path / "cache") as made:
+        made.evaluate(TWO[0])
+        dataset, plan = made.plan(TWO)
+        assert (dataset.traces, plan.traces, plan.chunks, plan.calls, plan.hits) == (2, 2, 6, 3, 3)
+        assert plan.input_tokens > 0
+        assert made.stack.counts().calls == 3
+        with pytest.raises(ConfigError, match="read only once"):
+            made.plan(t for t in TWO)
+
+
+def test_settings_are_checked_when_the_evaluator_is_made() -> None:
+    """A typo in a metric or a prompt is told at once, with advice."""
+    with pytest.raises(UnknownNameError, match="did you mean 'AP@5'"):
+        Evaluator("fake/overlap", metrics=["APP@5"])
+    with pytest.raises(UnknownNameError, match="did you mean 'support/binary'"):
+        Evaluator("fake/overlap", prompt="suport/binary")
+    with pytest.raises(MetricError, match="name at least one"):
+        Evaluator("fake/overlap", metrics=[])
+    with pytest.raises(ConfigError, match="provider/model"):
+        Evaluator("gpt", cache=False).evaluate(TWO)
+
+
+def test_progress_is_told() -> None:
+    """Whoever watches sees traces, verdicts and failures add up."""
+    seen = []
+    evaluator(only(failed=("q0-b",))).evaluate(traces(4), watch=seen.append)
+    assert (seen[-1].traces, seen[-1].total, seen[-1].verdicts, seen[-1].failed) == (4, 4, 11, 1)
+
+
+def test_a_fatal_error_names_the_folder_and_keeps_what_was_judged(tmp_path: Path) -> None:
+    """The run's folder says `failed`, and the error where to go on."""
+    with pytest.raises(FatalCallError) as caught:
+        evaluator(FakeBackend(Stops(0))).evaluate(TWO, out=tmp_path)
+    folder = Path(str(caught.value.run_folder))
+    assert json.loads((folder / "manifest.json").read_text())["status"] == "failed"
+
+
+def test_one_evaluator_serves_many_evaluations() -> None:
+    """Connections are kept between evaluations; after `close` they are made anew."""
+
+    def thrice() -> Iterator[float | None]:
+        with evaluator(only("q0-a")) as made:
+            yield made.evaluate(TWO[0])["AP@3"]
+            made.close()
+            yield made.evaluate(TWO[0])["AP@3"]
+
+    assert list(thrice()) == [1.0, 1.0]

@@ -1,0 +1,79 @@
+"""Running the command line in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent.parent
+FIXTURES = ROOT / "fixtures"
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+@dataclass(frozen=True)
+class Shell:
+    """A folder to run commands in, with a cache of its own and nothing of the user's settings."""
+
+    folder: Path
+
+    def environment(self, **more: str) -> dict[str, str]:
+        """Return the environment of the commands."""
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("JUDGE_EVAL", "OPENAI", "PYTHON", "GIT_"))
+        }
+        return {
+            **kept,
+            "PYTHONPATH": str(ROOT),
+            "JUDGE_EVAL_CACHE": str(self.folder / "cache"),
+            "COLUMNS": "100",
+            "NO_COLOR": "1",
+            "TERM": "dumb",
+            **more,
+        }
+
+    def __call__(self, *arguments: str | Path, stdin: str | None = None, **environment: str) -> Told:
+        """Run `judge-eval` with these arguments and wait for it."""
+        done = subprocess.run(
+            [sys.executable, "-m", "judge_eval", *map(str, arguments)],
+            cwd=self.folder,
+            env=self.environment(**environment),
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        return Told(done.returncode, done.stdout, done.stderr)
+
+    def start(self, *arguments: str | Path, **environment: str) -> subprocess.Popen[bytes]:
+        """Start `judge-eval` and leave it running."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "judge_eval", *map(str, arguments)],
+            cwd=self.folder,
+            env=self.environment(**environment),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+
+def stable(text: str, folder: Path) -> str:
+    """Replace what differs from run to run: folders, ids and times."""
+    text = text.replace(str(folder), "FOLDER")
+    text = re.sub(r"\d{8}-\d{6}-[0-9a-f]{8}", "RUN-FOLDER", text)
+    text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "YYYY-MM-DD HH:MM", text)
+    return re.sub(r"\b(run |^)[0-9a-f]{8}\b", r"\1RUN-ID__", text, flags=re.MULTILINE)

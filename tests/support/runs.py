@@ -1,0 +1,37 @@
+"""Small datasets, evaluators and what stays equal between runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from judge_eval.backends.fake import FakeBackend
+from judge_eval.evaluator import Evaluator
+from judge_eval.schema import Trace
+
+
+def traces(count: int, chunks: int = 3) -> list[Trace]:
+    """Make traces `q0`, `q1`, ... with chunks `q0-a`, `q0-b`, ..."""
+    return [
+        Trace.parse(
+            {
+                "id": f"q{n}",
+                "query": f"Question {n}?",
+                "reference": f"Answer {n}.",
+                "chunks": [
+                    {"id": f"q{n}-{'abcdefgh'[rank]}", "text": f"Text {n} {rank}."} for rank in range(chunks)
+                ],
+            }
+        )
+        for n in range(count)
+    ]
+
+
+def evaluator(backend: FakeBackend, **settings: Any) -> Evaluator:
+    """Make an evaluator without a cache."""
+    return Evaluator(backend, **{"cache": False, "metrics": ["AP@3", "MRR"], **settings})
+
+
+def lines(folder: Path) -> bytes:
+    """Return the bytes of a run's results."""
+    return (folder / "results.jsonl").read_bytes()

@@ -1,0 +1,121 @@
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator
+
+import pytest
+
+from judge_eval.portal import portal
+from tests.support.command import ROOT
+
+
+async def double(number: int) -> int:
+    """Return twice the number, a little later."""
+    await asyncio.sleep(0)
+    return 2 * number
+
+
+def test_a_script_calls_it() -> None:
+    """A coroutine is run to its end from plain code; its error is raised."""
+
+    async def fails() -> None:
+        raise ValueError("told")
+
+    assert portal.run(double(2)) == 4
+    with pytest.raises(ValueError, match="told"):
+        portal.run(fails())
+
+
+def test_a_running_loop_calls_it() -> None:
+    """It works inside a running event loop, as in a notebook."""
+
+    async def cell() -> int:
+        return portal.run(double(3))
+
+    assert asyncio.run(cell()) == 6
+
+
+def test_threads_call_it() -> None:
+    """Threads share one loop and do not hinder each other."""
+    found: list[int] = []
+    threads = [threading.Thread(target=lambda n=n: found.append(portal.run(double(n)))) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert sorted(found) == [0, 2, 4, 6, 8, 10, 12, 14]
+    assert sum(thread.name == "judge_eval" for thread in threading.enumerate()) == 1
+
+
+def test_a_sync_call_inside_it_is_an_error() -> None:
+    """A sync call from the private loop would wait for itself; it is told instead."""
+
+    async def nested() -> int:
+        return portal.run(double(1))
+
+    with pytest.raises(RuntimeError, match="use the async one"):
+        portal.run(nested())
+
+
+def test_a_forked_child_calls_it() -> None:
+    """After a fork the child starts a loop of its own."""
+    assert portal.run(double(1)) == 2
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            code = 0 if portal.run(double(21)) == 42 else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_iterating_closes_what_it_steps_through() -> None:
+    """An async iterator is stepped through from sync code and closed when it is left."""
+    closed = threading.Event()
+
+    async def numbers() -> AsyncIterator[int]:
+        try:
+            for n in range(10):
+                yield n
+        finally:
+            closed.set()
+
+    steps = portal.iterate(numbers())
+    assert [next(steps), next(steps)] == [0, 1]
+    steps.close()  # type: ignore[attr-defined]
+    assert closed.is_set()
+    assert list(portal.iterate(numbers())) == list(range(10))
+
+
+def test_ctrl_c_cancels_and_waits() -> None:
+    """Ctrl-C cancels the coroutine, lets it clean up, and is raised then."""
+    script = """
+import asyncio
+from judge_eval.portal import portal
+
+async def work():
+    try:
+        print("ready", flush=True)
+        await asyncio.sleep(60)
+    finally:
+        await asyncio.sleep(0.05)
+        print("clean", flush=True)
+
+try:
+    portal.run(work())
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+    child = subprocess.Popen(
+        [sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert child.stdout is not None
+    with child:
+        assert child.stdout.readline() == "ready\n"
+        child.send_signal(signal.SIGINT)
+        out, err = child.communicate(timeout=30)
+    assert out.split() == ["clean", "interrupted"], err
