@@ -20,7 +20,7 @@ from judge_eval.metrics import Metric
 from judge_eval.portal import portal
 from judge_eval.runs.journal import Journal
 from judge_eval.runs.provenance import backend_record, differences, environment
-from judge_eval.runs.records import Dataset, Manifest, TraceResult
+from judge_eval.runs.records import Dataset, Intervals, Manifest, TraceResult
 from judge_eval.runs.run import EvalRun, load_manifest
 from judge_eval.runs.scoring import Scorer
 from judge_eval.runs.sitting import Progress, Sitting
@@ -58,6 +58,8 @@ class Evaluator:
         relevant: The least grade that counts as relevant, in place of the prompt's threshold.
         cache: The folder of the cache; True takes `default_cache()`, False caches nothing.
         options: How the judge is called: timeouts, limits, budgets.
+        intervals: How the intervals of means are made; Student's t where None, robust to clusters where
+            traces carry `metadata.cluster`.
 
     Raises:
         ConfigError: A setting cannot be used; `UnknownNameError` where a name does not exist.
@@ -74,9 +76,11 @@ class Evaluator:
         relevant: int | None = None,
         cache: str | Path | bool = True,
         options: Options | None = None,
+        intervals: Intervals | None = None,
     ) -> None:
         self.judge: Judge = judge or make_judge(prompt, mode, relevant)
         self.options = options or Options()
+        self.intervals = intervals or Intervals()
         self.scorer = Scorer(metrics, self.judge.scale)
         self._model = model
         self._store_path = default_cache() if cache is True else None if cache is False else Path(cache)
@@ -306,6 +310,7 @@ class Evaluator:
             judge=self.judge.describe(),
             backend=backend_record(self.stack.backend.identity),
             metrics=self.scorer.names,
+            intervals=self.intervals,
             environment=environment(),
         )
 
@@ -314,14 +319,15 @@ class Evaluator:
         if resume is True:
             if out is None:
                 raise ConfigError("resume=True looks for the run in `out`; give the folder of runs")
-            folder = newest_unfinished(out, manifest.dataset)
+            folder = newest_unfinished(out, manifest.dataset.digest, manifest.dataset.shard)
         elif resume:
             folder = Path(resume)
         if folder is not None:
             before = load_manifest(folder)
             if told := differences(before, manifest):
                 raise RunError(f"cannot resume {folder}: {told}")
-            return Journal(folder, before.model_copy(update={"status": "running", "finished": None}))
+            going_on = {"status": "running", "finished": None, "intervals": manifest.intervals}
+            return Journal(folder, before.model_copy(update=going_on))
         if out is None:
             return None
         stamp = manifest.created.strftime("%Y%m%d-%H%M%S")

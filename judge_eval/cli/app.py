@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from importlib.metadata import version
 from typing import Annotated, Any
 
@@ -11,6 +12,7 @@ import typer
 from judge_eval.cli import (
     batch,
     cache,
+    compare,
     convert,
     doctor,
     export,
@@ -36,20 +38,30 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-app.command("run")(run.run)
-app.command("judge")(judge.judge)
-app.command("score")(score.score)
-app.command("show")(show.show)
-app.command("report")(report.report)
-app.command("serve")(serve.serve)
-app.add_typer(runs.app, name="runs")
-app.add_typer(batch.app, name="batch")
-app.command("export")(export.export)
-app.command("validate")(validate.validate)
-app.command("convert")(convert.convert)
-app.add_typer(prompts.app, name="prompts")
-app.add_typer(cache.app, name="cache")
-app.command("doctor")(doctor.doctor)
+VERBS: dict[str, Callable[..., None]] = {
+    "run": run.run,
+    "judge": judge.judge,
+    "score": score.score,
+    "show": show.show,
+    "compare": compare.compare,
+    "report": report.report,
+    "serve": serve.serve,
+    "export": export.export,
+    "validate": validate.validate,
+    "convert": convert.convert,
+    "doctor": doctor.doctor,
+}
+GROUPS = {
+    "runs": runs.app,
+    "batch": batch.app,
+    "prompts": prompts.app,
+    "cache": cache.app,
+}
+
+for _name, _verb in VERBS.items():
+    app.command(_name)(_verb)
+for _name, _group in GROUPS.items():
+    app.add_typer(_group, name=_name)
 
 
 def _print_version(wanted: bool) -> None:
@@ -80,22 +92,7 @@ def settings(
     except ConfigError as error:
         complain(str(error))
         raise typer.Exit(USAGE) from None
-    defaults: dict[str, Any] = dict.fromkeys(
-        (
-            "run",
-            "judge",
-            "score",
-            "validate",
-            "doctor",
-            "show",
-            "report",
-            "serve",
-            "convert",
-            "export",
-        ),
-        found,
-    )
-    defaults["runs"] = {"list": found}
-    defaults["batch"] = dict.fromkeys(("export", "submit", "status", "fetch", "import"), found)
-    defaults["cache"] = dict.fromkeys(("info", "clear", "path"), found)
+    defaults: dict[str, Any] = dict.fromkeys(VERBS, found)
+    for name, group in GROUPS.items():
+        defaults[name] = {command.name: found for command in group.registered_commands}
     context.default_map = defaults

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from judge_eval.data.reading import ReadOptions
 
 READING, JUDGING, CALLING, KEEPING = "Reading the data", "Judging", "Calling the judge", "The run"
+NUMBERS, GATING = "Numbers", "Gate"
 
 
 class Mode(StrEnum):
@@ -31,6 +32,13 @@ class OnInvalid(StrEnum):
 
     error = "error"
     skip = "skip"
+
+
+class IntervalMethod(StrEnum):
+    """How intervals of means are made."""
+
+    t = "t"
+    bca = "bca"
 
 
 def _env(name: str) -> str:
@@ -213,6 +221,68 @@ Depth = Annotated[
     int | None,
     typer.Option("--depth", min=1, help="Take at most so many chunks of a trace.", rich_help_panel=READING),
 ]
+Interval = Annotated[
+    IntervalMethod,
+    typer.Option(
+        "--interval",
+        envvar=_env("INTERVAL"),
+        help="The intervals of means: Student's t, or the BCa bootstrap.",
+        rich_help_panel=NUMBERS,
+    ),
+]
+Cluster = Annotated[
+    str,
+    typer.Option(
+        "--cluster",
+        metavar="KEY",
+        envvar=_env("CLUSTER"),
+        help="The key of a trace's metadata that says which traces belong together.",
+        rich_help_panel=NUMBERS,
+    ),
+]
+Baseline = Annotated[
+    str | None,
+    typer.Option(
+        envvar=_env("BASELINE"),
+        help="Compare with this run: its folder, its id or the start of it, label:NAME or latest.",
+        rich_help_panel=GATING,
+    ),
+]
+FailUnder = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--fail-under",
+        envvar=_env("FAIL_UNDER"),
+        metavar="METRIC=VALUE",
+        help="Fail where the mean is below; repeatable.",
+        rich_help_panel=GATING,
+    ),
+]
+MaxDrop = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--max-drop",
+        envvar=_env("MAX_DROP"),
+        metavar="METRIC=VALUE",
+        help="Fail where the mean has surely dropped by more than this; repeatable.",
+        rich_help_panel=GATING,
+    ),
+]
+NonInferior = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--non-inferior",
+        envvar=_env("NON_INFERIOR"),
+        metavar="METRIC=MARGIN",
+        help="Fail unless the mean is shown to have dropped by less than this; repeatable.",
+        rich_help_panel=GATING,
+    ),
+]
+Strict = Annotated[
+    bool,
+    typer.Option("--strict", help="Let --max-drop compare means, not intervals.", rich_help_panel=GATING),
+]
+Seed = Annotated[int, typer.Option("--seed", help="Of whatever is drawn at random.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no remarks.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 

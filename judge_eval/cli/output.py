@@ -68,6 +68,28 @@ def summary(run: EvalRun) -> None:
         out.print(Text(f"run {m.id[:8]} ({m.status}) in {run.folder}"))
 
 
+def spread(run: EvalRun) -> None:
+    """Print each metric's percentiles over traces, and its mean over the traces of each tag."""
+    out = console()
+    rows = []
+    for name, a in run.aggregates.items():
+        q = a.quantiles
+        marks = [number(q.p20), number(q.p50), number(q.p90)] if q else ["none"] * 3
+        clusters = "" if a.clusters is None else str(a.clusters)
+        rows.append([name, *marks, a.method or "", clusters])
+    out.print()
+    out.print(table(["metric", "p20", "p50", "p90", "interval by", "clusters"], rows, right=(1, 2, 3, 5)))
+    by_tag = [
+        [tag, name, number(mean.mean), interval(mean.interval), str(mean.n), str(mean.n_failed or "")]
+        for name, a in run.aggregates.items()
+        for tag, mean in a.tags.items()
+    ]
+    if by_tag:
+        by_tag.sort(key=lambda row: row[0])
+        out.print()
+        out.print(table(["tag", "metric", "mean", "95% interval", "n", "failed"], by_tag, right=(2, 4, 5)))
+
+
 def took(run: EvalRun) -> str:
     """Say what a run took."""
     t = run.manifest.tally

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from judge_eval.cli import options as o
-from judge_eval.cli.errors import INCOMPLETE, advise_resume, remark, verb
+from judge_eval.cli.errors import GATE, INCOMPLETE, advise_resume, remark, verb
 
 if TYPE_CHECKING:
     from judge_eval.data.reading import ReadOptions
@@ -36,6 +36,8 @@ def run(
     mode: o.ModeOption = o.Mode.pointwise,
     metrics: o.Metrics = None,
     relevant: o.Relevant = None,
+    interval: o.Interval = o.IntervalMethod.t,
+    cluster: o.Cluster = "cluster",
     out: o.Out = Path("runs"),
     label: o.Label = None,
     href: o.Href = None,
@@ -77,8 +79,14 @@ def run(
     max_cost: o.MaxCost = None,
     record: o.Record = None,
     replay: o.Replay = None,
+    baseline: o.Baseline = None,
+    fail_under: o.FailUnder = None,
+    max_drop: o.MaxDrop = None,
+    non_inferior: o.NonInferior = None,
+    strict: o.Strict = False,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the run here too: .json, .csv or .md.")
+        Path | None,
+        typer.Option("--output", "-o", help="Write the run here too: .json, .csv, .md or .xml (JUnit)."),
     ] = None,
     json_: o.Json = False,
     quiet: o.Quiet = False,
@@ -89,6 +97,7 @@ def run(
     judge-eval run traces.jsonl --model openai/NAME --metrics AP@5,NDCG@5 --label main
     judge-eval run traces.jsonl --model fake/overlap --dry-run
     """
+    from judge_eval.cli import gate
     from judge_eval.cli.output import summary
     from judge_eval.cli.progress import watching
     from judge_eval.cli.session import evaluator, make_options
@@ -96,7 +105,9 @@ def run(
     from judge_eval.runs.store import find_run
 
     if output is not None:
-        export.check_suffix(output)
+        export.check_suffix(output, gate.SUFFIXES)
+    gated = gate.Gate.of(fail_under, max_drop, non_inferior, strict, baseline=baseline, out=out)
+    label, href = gate.place(label, href)
     part = o.split_shard(shard)
     reader = o.read_options(format, map, corpus, list_sep, depth)
     options = make_options(
@@ -116,7 +127,9 @@ def run(
     )
     with (
         readable(data) as (path, name),
-        evaluator(model, prompt, mode, metrics, relevant, cache, no_cache, options) as made,
+        evaluator(
+            model, prompt, mode, metrics, relevant, cache, no_cache, options, interval, cluster
+        ) as made,
     ):
         if dry_run:
             _tell_plan(made, path, name, on_invalid, limit, seed, part, reader)
@@ -145,13 +158,14 @@ def run(
         print(done.manifest.model_dump_json(indent=2))
     else:
         summary(done)
-    if output is not None:
-        export.write(done, output)
+    passed = gated.check(done, output, quiet=json_)
     failed = done.manifest.tally.failed_verdicts
     if failed > max_failures:
         if not quiet and done.folder is not None:
             advise_resume(str(done.folder))
         raise typer.Exit(INCOMPLETE)
+    if not passed:
+        raise typer.Exit(GATE)
 
 
 def _calm_collector() -> None:

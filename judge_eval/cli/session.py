@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from judge_eval.cli.options import Mode, need_model, prompt_name, split_metrics, split_params
+from judge_eval.cli.options import IntervalMethod, Mode, need_model, prompt_name, split_metrics, split_params
 
 if TYPE_CHECKING:
     from judge_eval.backends.stack import Options
@@ -60,9 +60,12 @@ def evaluator(
     cache: Path | None,
     no_cache: bool,
     options: Options,
+    interval: IntervalMethod = IntervalMethod.t,
+    cluster: str = "cluster",
 ) -> Iterator[Evaluator]:
     """Make an evaluator from flags, and close it afterwards."""
     from judge_eval.evaluator import DEFAULT_METRICS, Evaluator
+    from judge_eval.runs.records import Intervals
 
     made = Evaluator(
         "replay/cassette" if options.replay else need_model(model),
@@ -72,6 +75,7 @@ def evaluator(
         relevant=relevant,
         cache=False if no_cache else cache or True,
         options=options,
+        intervals=Intervals(method=interval.value, cluster=cluster),
     )
     with made:
         yield made

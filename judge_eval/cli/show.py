@@ -19,10 +19,13 @@ def show(
     trace: Annotated[str | None, typer.Argument(help="A trace's id: show its verdicts.")] = None,
     out: o.Out = Path("runs"),
     failed: Annotated[bool, typer.Option("--failed", help="List only traces with failed verdicts.")] = False,
+    tags: Annotated[
+        bool, typer.Option("--tags", help="Show each metric by tag, and its percentiles.")
+    ] = False,
     json_: o.Json = False,
 ) -> None:
     """Show a run and its traces, or one trace with its verdicts, reasons and evidence."""
-    from judge_eval.cli.output import console, strip, summary, table, trace_card
+    from judge_eval.cli.output import console, spread, strip, summary, table, trace_card
     from judge_eval.errors import RunError, advise
     from judge_eval.runs.export import number
     from judge_eval.runs.run import EvalRun
@@ -43,6 +46,9 @@ def show(
         print(found.manifest.model_dump_json(indent=2))
         return
     summary(found)
+    if tags:
+        spread(found)
+        return
     names = found.manifest.metrics[:4]
     rows = [
         [

@@ -18,8 +18,8 @@ from pydantic_core import from_json
 
 from judge_eval.errors import RunError
 from judge_eval.metrics import parse_metric
-from judge_eval.runs.aggregate import aggregate
-from judge_eval.runs.journal import MANIFEST, RESULTS, Index, write_atomically
+from judge_eval.runs.aggregate import aggregate_all
+from judge_eval.runs.journal import MANIFEST, RESULTS, Index, cluster_in, write_atomically
 from judge_eval.runs.provenance import differences
 from judge_eval.runs.records import Manifest, Tally
 from judge_eval.runs.run import EvalRun, ResultsFile, load_manifest
@@ -60,12 +60,8 @@ def merge(
         folder.mkdir(parents=True)
         try:
             index = _write(runs, folder / RESULTS)
-            aggregates = {
-                name: aggregate(
-                    index.scores[name], index.bounds[name], definition=parse_metric(name).definition
-                )
-                for name in first.metrics
-            }
+            metrics = {name: parse_metric(name) for name in first.metrics}
+            aggregates = aggregate_all(index, metrics, first.intervals)
             manifest = first.model_copy(
                 update={
                     "id": ident,
@@ -106,7 +102,10 @@ def _fitting(runs: Sequence[tuple[Path, Manifest]]) -> list[tuple[Path, Manifest
         plain = manifest.model_copy(
             update={"dataset": manifest.dataset.model_copy(update={"shard": first.dataset.shard})}
         )
-        if difference := differences(first, plain):
+        difference = differences(first, plain)
+        if manifest.intervals != first.intervals:
+            difference = f"{difference}; the intervals differ" if difference else "the intervals differ"
+        if difference:
             told.append(f"{folder} is not of the same run as {first_folder}: {difference}")
     counts = {manifest.dataset.shard.count for _, manifest in runs if manifest.dataset.shard}
     if len(counts) > 1:
@@ -140,7 +139,8 @@ def _agreed(values: Sequence[str | None]) -> str | None:
 def _write(runs: Sequence[tuple[Path, Manifest]], path: Path) -> Index:
     """Write all lines in the dataset's order and return their index."""
     manifest = runs[0][1]
-    index, offset = Index(manifest.metrics), 0
+    key, offset = manifest.intervals.cluster, 0
+    index = Index(manifest.metrics, key)
     with path.open("wb") as file:
         for expected, (position, line) in enumerate(_lines(runs)):
             if position != expected:
@@ -149,7 +149,11 @@ def _write(runs: Sequence[tuple[Path, Manifest]], path: Path) -> Index:
                     f"cannot merge: trace {min(position, expected)} of the dataset {what} in the shards"
                 )
             told: dict[str, Any] = from_json(line)
-            index.note(position, told["scores"], told["bounds"], offset, len(line))
+            trace = told["trace"]
+            cluster = cluster_in(trace["metadata"], key)
+            index.note(
+                position, told["scores"], told["bounds"], tuple(trace["tags"]), cluster, offset, len(line)
+            )
             file.write(line)
             offset += len(line)
         file.flush()

@@ -17,6 +17,7 @@ from judge_eval.runs.records import FORMAT, Aggregate, Manifest, Status, TraceRe
 from judge_eval.schema import NoVerdict
 
 if TYPE_CHECKING:
+    from judge_eval.runs.comparison import Comparison
     from judge_eval.runs.writers.tables import Frames
 
 
@@ -177,6 +178,24 @@ class EvalRun:
     def aggregates(self) -> dict[str, Aggregate]:
         """Every metric's mean with its interval, counts and bounds."""
         return self.manifest.aggregates
+
+    def compare(self, *others: EvalRun, metrics: Sequence[str] | None = None, seed: int = 0) -> Comparison:
+        """Compare this run, as the baseline, with others on the traces they have in common.
+
+        Args:
+            others: The candidates, one or more.
+            metrics: Names of metrics; those of this run where None.
+            seed: Of the randomisation tests.
+
+        Returns:
+            Paired differences with intervals and tests, and the traces that changed; a notebook shows it.
+
+        Raises:
+            RunError: There is no trace in common.
+        """
+        from judge_eval.runs.compare import compare
+
+        return compare(self, *others, metrics=metrics, seed=seed)
 
     def failures(self) -> Iterator[tuple[str, NoVerdict]]:
         """Yield every chunk without a verdict, with the id of its trace."""

@@ -12,7 +12,7 @@ from judge_eval.backends.stack import Stack
 from judge_eval.engine import Engine, Item, Judged
 from judge_eval.errors import DataError, JudgeEvalError, RunError
 from judge_eval.judges.base import Judge
-from judge_eval.runs.aggregate import aggregate
+from judge_eval.runs.aggregate import aggregate_all
 from judge_eval.runs.journal import Index, Journal
 from judge_eval.runs.records import Manifest, Status, Tally, TraceResult
 from judge_eval.runs.run import EvalRun, ResultsFile
@@ -74,7 +74,9 @@ class Sitting:
     fingerprint: Fingerprint = field(default_factory=Fingerprint)
 
     def __post_init__(self) -> None:
-        self._index = self.journal.index if self.journal else Index(self.scorer.names)
+        self._index = (
+            self.journal.index if self.journal else Index(self.scorer.names, self.manifest.intervals.cluster)
+        )
         self._memory: list[TraceResult] = []
         self._before = _earlier(self.journal)
         self._calls: dict[int, tuple[Call, ...]] = {}
@@ -263,10 +265,7 @@ class Sitting:
                     "chunks": self.fingerprint.chunks,
                 }
                 dataset = dataset.model_copy(update=update)
-            aggregates = {
-                name: aggregate(index.scores[name], index.bounds[name], definition=metric.definition)
-                for name, metric in self.scorer.metrics.items()
-            }
+            aggregates = aggregate_all(index, self.scorer.metrics, self.manifest.intervals)
             self.manifest = self.manifest.model_copy(
                 update={
                     "status": status,

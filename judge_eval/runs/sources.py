@@ -142,7 +142,7 @@ class Replayable:
         Raises:
             DataError: The file was changed meanwhile.
         """
-        stamp = self._stamp
+        stamp = self._stamp or _stamp(self._path)
         # Checked again: a record that the survey skipped must be skipped here too.
         for place, trace in enumerate(self._take(self._open(self._check, None))):
             if self._shard is not None and shard_of(trace.id, self._shard[1]) != self._shard[0]:
