@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from judge_eval.backends.base import Backend
+from judge_eval.backends.postgres import is_postgres
 from judge_eval.backends.stack import Options, Stack, build, open_store
 from judge_eval.data.reading import ReadOptions
 from judge_eval.engine import Item, Plan, plan
@@ -31,14 +32,15 @@ from judge_eval.schema import Trace
 DEFAULT_METRICS = ("AP@5", "MRR", "NDCG@5")
 
 
-def default_cache() -> Path:
+def default_cache() -> str | Path:
     """Return where completions are kept unless told otherwise.
 
-    `JUDGE_EVAL_CACHE` where it is set, else `judge_eval` in the user's cache folder.
+    `JUDGE_EVAL_CACHE` where it is set (a folder, or the URL of a database), else `judge_eval` in the
+    user's cache folder.
     """
     told = os.environ.get("JUDGE_EVAL_CACHE")
     if told:
-        return Path(told)
+        return told if is_postgres(told) else Path(told)
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "judge_eval"
 
@@ -56,7 +58,8 @@ class Evaluator:
         mode: Whether chunks are judged one by one or a trace at a time.
         judge: A judge of your own, in place of `prompt` and `mode`.
         relevant: The least grade that counts as relevant, in place of the prompt's threshold.
-        cache: The folder of the cache; True takes `default_cache()`, False caches nothing.
+        cache: The folder of the cache, or a database as `postgresql://...`; True takes `default_cache()`,
+            False caches nothing.
         options: How the judge is called: timeouts, limits, budgets.
         intervals: How the intervals of means are made; Student's t where None, robust to clusters where
             traces carry `metadata.cluster`.
@@ -83,7 +86,7 @@ class Evaluator:
         self.intervals = intervals or Intervals()
         self.scorer = Scorer(metrics, self.judge.scale)
         self._model = model
-        self._store_path = default_cache() if cache is True else None if cache is False else Path(cache)
+        self._store_path = default_cache() if cache is True else None if cache is False else cache
         self._stack: Stack | None = None
 
     @property

@@ -88,9 +88,12 @@ Relevant = Annotated[
     ),
 ]
 Cache = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
-        envvar=_env("CACHE"), help="The folder of the cache (see `cache path`).", rich_help_panel=CALLING
+        envvar=_env("CACHE"),
+        metavar="PATH",
+        help="The folder of the cache (see `cache path`), or a database as postgresql://...",
+        rich_help_panel=CALLING,
     ),
 ]
 NoCache = Annotated[
