@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from judge_eval.backends.base import Backend
+from judge_eval.backends.postgres import is_postgres
 from judge_eval.backends.stack import Options, Stack, build, open_store
 from judge_eval.data.reading import ReadOptions
 from judge_eval.engine import Item, Plan, plan
@@ -24,21 +25,22 @@ from judge_eval.runs.records import Dataset, Intervals, Manifest, TraceResult
 from judge_eval.runs.run import EvalRun, load_manifest
 from judge_eval.runs.scoring import Scorer
 from judge_eval.runs.sitting import Progress, Sitting
-from judge_eval.runs.sources import Traces, replayable, streamed
+from judge_eval.runs.sources import Replayable, Traces, replayable, streamed
 from judge_eval.runs.store import newest_unfinished
 from judge_eval.schema import Trace
 
 DEFAULT_METRICS = ("AP@5", "MRR", "NDCG@5")
 
 
-def default_cache() -> Path:
+def default_cache() -> str | Path:
     """Return where completions are kept unless told otherwise.
 
-    `JUDGE_EVAL_CACHE` where it is set, else `judge_eval` in the user's cache folder.
+    `JUDGE_EVAL_CACHE` where it is set (a folder, or the URL of a database), else `judge_eval` in the
+    user's cache folder.
     """
     told = os.environ.get("JUDGE_EVAL_CACHE")
     if told:
-        return Path(told)
+        return told if is_postgres(told) else Path(told)
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "judge_eval"
 
@@ -56,7 +58,8 @@ class Evaluator:
         mode: Whether chunks are judged one by one or a trace at a time.
         judge: A judge of your own, in place of `prompt` and `mode`.
         relevant: The least grade that counts as relevant, in place of the prompt's threshold.
-        cache: The folder of the cache; True takes `default_cache()`, False caches nothing.
+        cache: The folder of the cache, or a database as `postgresql://...`; True takes `default_cache()`,
+            False caches nothing.
         options: How the judge is called: timeouts, limits, budgets.
         intervals: How the intervals of means are made; Student's t where None, robust to clusters where
             traces carry `metadata.cluster`.
@@ -83,7 +86,7 @@ class Evaluator:
         self.intervals = intervals or Intervals()
         self.scorer = Scorer(metrics, self.judge.scale)
         self._model = model
-        self._store_path = default_cache() if cache is True else None if cache is False else Path(cache)
+        self._store_path = default_cache() if cache is True else None if cache is False else cache
         self._stack: Stack | None = None
 
     @property
@@ -106,6 +109,7 @@ class Evaluator:
         on_invalid: Literal["error", "skip"] = "error",
         limit: int | None = None,
         seed: int | None = None,
+        shard: tuple[int, int] | None = None,
         name: str | None = None,
         reader: ReadOptions | None = None,
         watch: Callable[[Progress], None] | None = None,
@@ -125,6 +129,7 @@ class Evaluator:
             on_invalid: Whether an invalid record ends the evaluation before it starts, or is skipped.
             limit: The most traces to judge.
             seed: With `limit`, judges a random sample instead of the first traces.
+            shard: `(i, n)` judges part i of n, i from 1; `merge` puts the runs of all parts together.
             name: What to call the data in messages and in the run; a file's path by default.
             reader: How a file is to be read, where it does not say so itself: format, field names, corpus.
             watch: Called with the progress after each block of finished traces.
@@ -146,6 +151,7 @@ class Evaluator:
                 on_invalid=on_invalid,
                 limit=limit,
                 seed=seed,
+                shard=shard,
                 name=name,
                 reader=reader,
                 watch=watch,
@@ -164,23 +170,18 @@ class Evaluator:
         on_invalid: Literal["error", "skip"] = "error",
         limit: int | None = None,
         seed: int | None = None,
+        shard: tuple[int, int] | None = None,
         name: str | None = None,
         reader: ReadOptions | None = None,
         watch: Callable[[Progress], None] | None = None,
     ) -> EvalRun:
         """Judge traces and return the run, from async code; see `evaluate`."""
-        source = replayable(
-            data,
-            check=self._check,
-            on_invalid=on_invalid,
-            limit=limit,
-            seed=seed,
-            name=name,
-            reader=reader,
+        source = self.source(
+            data, on_invalid=on_invalid, limit=limit, seed=seed, shard=shard, name=name, reader=reader
         )
-        if source is None and (limit is not None or resume is True):
+        if source is None and (limit is not None or resume is True or shard is not None):
             raise ConfigError(
-                "a stream can be read only once; `limit` and `resume=True` need a list or a file"
+                "a stream can be read only once; `limit`, `shard` and `resume=True` need a list or a file"
             )
         dataset = await asyncio.to_thread(source.survey) if source else Dataset(name="stream")
         if source and not dataset.traces:
@@ -198,7 +199,7 @@ class Evaluator:
             self.options.lead,
             watch,
         )
-        traces = iter(source) if source else streamed(cast(Any, data), self._check)
+        traces = source.numbered() if source else streamed(cast(Any, data), self._check)
         async for _ in sitting.results(traces):
             pass
         return sitting.run()
@@ -223,7 +224,7 @@ class Evaluator:
             keep=False,
         )
         async for block in sitting.results(
-            iter(source) if source else streamed(cast(Any, data), self._check)
+            source.numbered() if source else streamed(cast(Any, data), self._check)
         ):
             for result in block:
                 yield result
@@ -235,6 +236,7 @@ class Evaluator:
         on_invalid: Literal["error", "skip"] = "error",
         limit: int | None = None,
         seed: int | None = None,
+        shard: tuple[int, int] | None = None,
         name: str | None = None,
         reader: ReadOptions | None = None,
     ) -> tuple[Dataset, Plan]:
@@ -243,20 +245,37 @@ class Evaluator:
         Raises:
             ConfigError: The data are a stream.
         """
-        source = replayable(
+        source = self.source(
+            data, on_invalid=on_invalid, limit=limit, seed=seed, shard=shard, name=name, reader=reader
+        )
+        if source is None:
+            raise ConfigError("a stream can be read only once; give a list or a file to plan for")
+        dataset = source.survey()
+        items = (Item(position, trace, {}) for position, trace in source.numbered())
+        return dataset, plan(self.judge, self.stack.backend, items)
+
+    def source(
+        self,
+        data: Traces,
+        *,
+        on_invalid: Literal["error", "skip"] = "error",
+        limit: int | None = None,
+        seed: int | None = None,
+        shard: tuple[int, int] | None = None,
+        name: str | None = None,
+        reader: ReadOptions | None = None,
+    ) -> Replayable | None:
+        """Open data so that they can be read twice, traces checked; None for a stream; see `evaluate`."""
+        return replayable(
             data,
             check=self._check,
             on_invalid=on_invalid,
             limit=limit,
             seed=seed,
+            shard=shard,
             name=name,
             reader=reader,
         )
-        if source is None:
-            raise ConfigError("a stream can be read only once; give a list or a file to plan for")
-        dataset = source.survey()
-        items = (Item(position, trace, {}) for position, trace in enumerate(source))
-        return dataset, plan(self.judge, self.stack.backend, items)
 
     def close(self) -> None:
         """Give back connections and files."""
@@ -311,7 +330,7 @@ class Evaluator:
         if resume is True:
             if out is None:
                 raise ConfigError("resume=True looks for the run in `out`; give the folder of runs")
-            folder = newest_unfinished(out, manifest.dataset.digest)
+            folder = newest_unfinished(out, manifest.dataset.digest, manifest.dataset.shard)
         elif resume:
             folder = Path(resume)
         if folder is not None:

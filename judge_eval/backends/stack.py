@@ -14,6 +14,7 @@ from judge_eval.backends.cached import Cached
 from judge_eval.backends.disk import DiskStore
 from judge_eval.backends.limited import Limited
 from judge_eval.backends.metered import Metered
+from judge_eval.backends.postgres import PostgresStore, is_postgres
 from judge_eval.backends.prices import price_of
 from judge_eval.backends.recording import Recording
 from judge_eval.backends.replay import Replay
@@ -182,5 +183,11 @@ def _remote(backend: Backend) -> bool:
 
 
 def open_store(cache: str | Path) -> Store:
-    """Open a store of completions by its folder."""
+    """Open a store of completions: a folder of this machine, or a database by its URL.
+
+    Raises:
+        ConfigError: It is a URL that cannot be read.
+    """
+    if isinstance(cache, str) and is_postgres(cache):
+        return PostgresStore(cache)
     return DiskStore(cache)

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from judge_eval.cli import (
+    batch,
     cache,
     compare,
     convert,
@@ -52,6 +53,7 @@ VERBS: dict[str, Callable[..., None]] = {
 }
 GROUPS = {
     "runs": runs.app,
+    "batch": batch.app,
     "prompts": prompts.app,
     "cache": cache.app,
 }

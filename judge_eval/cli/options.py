@@ -88,9 +88,12 @@ Relevant = Annotated[
     ),
 ]
 Cache = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
-        envvar=_env("CACHE"), help="The folder of the cache (see `cache path`).", rich_help_panel=CALLING
+        envvar=_env("CACHE"),
+        metavar="PATH",
+        help="The folder of the cache (see `cache path`), or a database as postgresql://...",
+        rich_help_panel=CALLING,
     ),
 ]
 NoCache = Annotated[
@@ -187,6 +190,15 @@ Tag = Annotated[
     list[str] | None,
     typer.Option(
         "--tag", envvar=_env("TAGS"), help="A word to filter by; repeatable.", rich_help_panel=KEEPING
+    ),
+]
+Shard = Annotated[
+    str | None,
+    typer.Option(
+        "--shard",
+        metavar="I/N",
+        help="Judge part I of N, by trace id; `runs merge` joins the runs.",
+        rich_help_panel=KEEPING,
     ),
 ]
 Format = Annotated[
@@ -313,6 +325,20 @@ def split_params(given: Sequence[str] | None) -> dict[str, Any]:
         except ValueError:
             out[name.strip()] = value
     return out
+
+
+def split_shard(given: str | None) -> tuple[int, int] | None:
+    """Read `2/8` as the second of eight parts.
+
+    Raises:
+        ConfigError: It is not two whole numbers, the first from 1 to the second.
+    """
+    if given is None:
+        return None
+    index, slash, count = given.partition("/")
+    if not (slash and index.isdecimal() and count.isdecimal() and 1 <= int(index) <= int(count)):
+        raise ConfigError(f"--shard {given!r}: write I/N with I from 1 to N, such as 2/8")
+    return int(index), int(count)
 
 
 def read_options(

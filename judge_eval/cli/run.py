@@ -46,6 +46,7 @@ def run(
     seed: Annotated[
         int | None, typer.Option(help="With --limit: a random sample instead of the first traces.")
     ] = None,
+    shard: o.Shard = None,
     on_invalid: Annotated[
         o.OnInvalid, typer.Option(envvar="JUDGE_EVAL_ON_INVALID", help="What an invalid record does.")
     ] = o.OnInvalid.error,
@@ -109,6 +110,7 @@ def run(
     gated = gate.Gate.of(fail_under, max_drop, non_inferior, strict, baseline=baseline, out=out)
     label, href = gate.place(label, href)
     reader = o.read_options(format, map, corpus, list_sep, depth, relevant)
+    part = o.split_shard(shard)
     options = make_options(
         base_url=base_url,
         param=param,
@@ -132,7 +134,7 @@ def run(
         ) as made,
     ):
         if dry_run:
-            _tell_plan(made, path, name, on_invalid, limit, seed, reader)
+            _tell_plan(made, path, name, on_invalid, limit, seed, part, reader)
             return
         chosen: Path | bool = resume == "newest"
         if resume is not None and resume != "newest":
@@ -151,6 +153,7 @@ def run(
                 on_invalid=on_invalid.value,
                 limit=limit,
                 seed=seed,
+                shard=part,
                 watch=watch,
             )
     if json_:
@@ -195,10 +198,11 @@ def _tell_plan(
     on_invalid: o.OnInvalid,
     limit: int | None,
     seed: int | None,
+    shard: tuple[int, int] | None,
     reader: ReadOptions,
 ) -> None:
     dataset, plan = made.plan(
-        path, name=name, on_invalid=on_invalid.value, limit=limit, seed=seed, reader=reader
+        path, name=name, on_invalid=on_invalid.value, limit=limit, seed=seed, shard=shard, reader=reader
     )
     cost = made.stack.cost_of(plan.input_tokens, plan.output_tokens)
     print(f"{name}: {plan.traces} traces, {plan.chunks} chunks")

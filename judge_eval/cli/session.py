@@ -59,7 +59,7 @@ def evaluator(
     mode: Mode,
     metrics: Sequence[str] | None,
     relevant: int | None,
-    cache: Path | None,
+    cache: str | None,
     no_cache: bool,
     options: Options,
     interval: IntervalMethod = IntervalMethod.t,

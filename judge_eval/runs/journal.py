@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
@@ -25,7 +25,12 @@ def cluster_of(trace: Trace, key: str) -> str | None:
         trace: The trace.
         key: The key of its `metadata`; a value that is no text goes by its JSON.
     """
-    value = trace.metadata.get(key)
+    return cluster_in(trace.metadata, key)
+
+
+def cluster_in(metadata: Mapping[str, Any], key: str) -> str | None:
+    """Return the id of the cluster that a trace's metadata name; see `cluster_of`."""
+    value = metadata.get(key)
     return value if value is None or isinstance(value, str) else canonical_json(value)
 
 
@@ -51,18 +56,31 @@ class Index:
 
     def add(self, result: TraceResult, offset: int, length: int) -> None:
         """Note a line; a later one of the same position replaces it when the run is sorted."""
+        cluster = cluster_in(result.trace.metadata, self.cluster)
+        self.note(result.position, result.scores, result.bounds, result.trace.tags, cluster, offset, length)
+
+    def note(
+        self,
+        position: int,
+        scores: Mapping[str, float | None],
+        bounds: Mapping[str, tuple[float, float]],
+        tags: tuple[str, ...],
+        cluster: str | None,
+        offset: int,
+        length: int,
+    ) -> None:
+        """Note a line by what it says; see `add`."""
         row = len(self.positions)
-        self.positions.append(result.position)
+        self.positions.append(position)
         self.offsets.append(offset)
         self.lengths.append(length)
-        tags = result.trace.tags
         self.tags.append(self._tags_seen.setdefault(tags, tags))  # few differ: one tuple serves many rows
-        self.clusters.append(cluster_of(result.trace, self.cluster))
+        self.clusters.append(cluster)
         for name, column in self.scores.items():
-            value = result.scores.get(name)
+            value = scores.get(name)
             column.append(float("nan") if value is None else value)
-            if name in result.bounds:
-                self.bounds[name][row] = result.bounds[name]
+            if name in bounds:
+                self.bounds[name][row] = bounds[name]
 
     def order(self) -> list[int]:
         """Return the rows by position, of two with the same position the later one."""
@@ -109,7 +127,7 @@ class Journal:
         self._lock: IO[bytes] | None = None
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._lock = _lock(folder)
+            self._lock = lock_folder(folder)
             self.index, self._size = _recover(folder / RESULTS, manifest)
             self._file = (folder / RESULTS).open("ab", buffering=0)
             self.write_manifest(manifest)
@@ -187,8 +205,12 @@ def _unwritable(folder: Path, error: OSError) -> RunError:
     )
 
 
-def _lock(folder: Path) -> IO[bytes] | None:
-    """Take the folder's lock for the life of this process; the system frees it however the process ends."""
+def lock_folder(folder: Path) -> IO[bytes] | None:
+    """Take the folder's lock for the life of this process; the system frees it however the process ends.
+
+    Raises:
+        RunError: Another process holds it.
+    """
     try:
         import fcntl
     except ImportError:  # no such locks on this system

@@ -91,6 +91,9 @@ def differences(old: Manifest, new: Manifest) -> str:
             f"the data differ (digest {short(old.dataset.digest)}, {old.dataset.traces} traces there; "
             f"{short(new.dataset.digest)}, {new.dataset.traces} traces here)"
         )
+    if str(old.dataset.shard) != str(new.dataset.shard):
+        there, here = old.dataset.shard or "the whole", new.dataset.shard or "the whole"
+        told.append(f"the shards differ ({there} there; {here} here)")
     told += judge_differences(old, new)
     if old.metrics != new.metrics:
         there, here = ", ".join(old.metrics), ", ".join(new.metrics)

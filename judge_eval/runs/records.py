@@ -105,6 +105,23 @@ class Aggregate(Record):
     definition: str = ""
 
 
+class Shard(Record):
+    """Which part of a dataset a run judged."""
+
+    noun: ClassVar[str] = "shard"
+
+    index: int = Field(ge=1)
+    """Which part, counted from 1."""
+    count: int = Field(ge=1)
+    """How many parts there are."""
+    traces: int = Field(default=0, ge=0)
+    """How many traces fall into this part."""
+    chunks: int = Field(default=0, ge=0)
+
+    def __str__(self) -> str:
+        return f"{self.index}/{self.count}"
+
+
 class Dataset(Record):
     """Which traces a run judged."""
 
@@ -120,6 +137,8 @@ class Dataset(Record):
     path: str | None = None
     limit: int | None = None
     seed: int | None = None
+    shard: Shard | None = None
+    """The part of the dataset that this run judged; digest and counts are those of the whole."""
 
 
 class Tally(Record):

@@ -98,9 +98,12 @@ class Sitting:
             self._count(result)
 
     async def results(
-        self, traces: Iterator[Trace] | AsyncIterator[Trace]
+        self, traces: Iterator[tuple[int, Trace]] | AsyncIterator[Trace]
     ) -> AsyncIterator[list[TraceResult]]:
         """Judge the traces and yield results as they finish; what was finished before is passed over.
+
+        Args:
+            traces: Each with its place in the dataset, or a stream, whose traces are numbered as they come.
 
         Raises:
             JudgeEvalError: Whatever ends the run early; the run's folder then says so and can be resumed.
@@ -129,8 +132,8 @@ class Sitting:
             )
         return EvalRun(self.manifest, sorted(self._memory, key=lambda result: result.position))
 
-    def _items(self, traces: Iterator[Trace]) -> Iterator[Item]:
-        for position, trace in enumerate(traces):
+    def _items(self, traces: Iterator[tuple[int, Trace]]) -> Iterator[Item]:
+        for position, trace in traces:
             item = self._item(position, trace)
             if item is not None:
                 yield item
@@ -227,9 +230,10 @@ class Sitting:
     def progress(self) -> Progress:
         """Tell how far the run is."""
         counts = self.stack.counts().since(self._counts)
+        dataset = self.manifest.dataset
         return Progress(
             traces=len(self._seen),
-            total=self.manifest.dataset.traces or None,
+            total=(dataset.shard or dataset).traces or None,
             verdicts=self._chunks - self._failed,
             failed=self._failed,
             calls=counts.calls,
