@@ -8,7 +8,20 @@ from typing import Annotated, Any
 
 import typer
 
-from judge_eval.cli import cache, compare, doctor, judge, prompts, run, runs, score, show, validate
+from judge_eval.cli import (
+    agree,
+    cache,
+    compare,
+    doctor,
+    judge,
+    labels,
+    prompts,
+    run,
+    runs,
+    score,
+    show,
+    validate,
+)
 from judge_eval.cli.config import find_config
 from judge_eval.cli.errors import USAGE, complain
 from judge_eval.errors import ConfigError
@@ -26,6 +39,10 @@ app.command("judge")(judge.judge)
 app.command("score")(score.score)
 app.command("show")(show.show)
 app.command("compare")(compare.compare)
+app.command("agree")(agree.agree)
+app.command("sample")(labels.sample)
+app.command("correct")(labels.correct)
+app.command("calibrate")(labels.calibrate)
 app.add_typer(runs.app, name="runs")
 app.command("validate")(validate.validate)
 app.add_typer(prompts.app, name="prompts")
@@ -33,7 +50,19 @@ app.add_typer(cache.app, name="cache")
 app.command("doctor")(doctor.doctor)
 
 
-VERBS = ("run", "judge", "score", "validate", "doctor", "show", "compare")
+VERBS = (
+    "run",
+    "judge",
+    "score",
+    "validate",
+    "doctor",
+    "show",
+    "compare",
+    "agree",
+    "sample",
+    "correct",
+    "calibrate",
+)
 """The verbs that take their settings from the configuration."""
 
 
