@@ -163,7 +163,7 @@ class Evaluator:
         watch: Callable[[Progress], None] | None = None,
     ) -> EvalRun:
         """Judge traces and return the run, from async code; see `evaluate`."""
-        source = replayable(data, check=self._check, on_invalid=on_invalid, limit=limit, seed=seed, name=name)
+        source = replayable(data, check=self.check, on_invalid=on_invalid, limit=limit, seed=seed, name=name)
         if source is None and (limit is not None or resume is True):
             raise ConfigError(
                 "a stream can be read only once; `limit` and `resume=True` need a list or a file"
@@ -180,7 +180,7 @@ class Evaluator:
             self.options.concurrency,
             watch,
         )
-        traces = iter(source) if source else streamed(cast(Any, data), self._check)
+        traces = iter(source) if source else streamed(cast(Any, data), self.check)
         async for _ in sitting.results(traces):
             pass
         return sitting.run()
@@ -191,15 +191,13 @@ class Evaluator:
 
     async def astream(self, data: Traces) -> AsyncIterator[TraceResult]:
         """Judge traces and yield each result as it is there, from async code."""
-        source = replayable(data, check=self._check)
+        source = replayable(data, check=self.check)
         dataset = await asyncio.to_thread(source.survey) if source else Dataset(name="stream")
         manifest = self._manifest(dataset, None, None, ())
         sitting = Sitting(
             manifest, self.judge, self.stack, self.scorer, None, self.options.concurrency, keep=False
         )
-        async for block in sitting.results(
-            iter(source) if source else streamed(cast(Any, data), self._check)
-        ):
+        async for block in sitting.results(iter(source) if source else streamed(cast(Any, data), self.check)):
             for result in block:
                 yield result
 
@@ -217,7 +215,7 @@ class Evaluator:
         Raises:
             ConfigError: The data are a stream.
         """
-        source = replayable(data, check=self._check, on_invalid=on_invalid, limit=limit, seed=seed, name=name)
+        source = replayable(data, check=self.check, on_invalid=on_invalid, limit=limit, seed=seed, name=name)
         if source is None:
             raise ConfigError("a stream can be read only once; give a list or a file to plan for")
         dataset = source.survey()
@@ -248,8 +246,12 @@ class Evaluator:
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
-    def _check(self, trace: Trace) -> None:
-        """See that a trace brings what prompt and metrics need."""
+    def check(self, trace: Trace) -> None:
+        """See that a trace brings what prompt and metrics need.
+
+        Raises:
+            DataError: It does not.
+        """
         for need in self.judge.needs:
             if not (getattr(trace, need) or "").strip():
                 raise DataError(f"the prompt needs the {need}, and this trace has none", field=need)

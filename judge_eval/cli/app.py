@@ -15,6 +15,7 @@ from judge_eval.cli import (
     doctor,
     judge,
     labels,
+    probe,
     prompts,
     run,
     runs,
@@ -43,6 +44,7 @@ app.command("agree")(agree.agree)
 app.command("sample")(labels.sample)
 app.command("correct")(labels.correct)
 app.command("calibrate")(labels.calibrate)
+app.command("probe")(probe.probe)
 app.add_typer(runs.app, name="runs")
 app.command("validate")(validate.validate)
 app.add_typer(prompts.app, name="prompts")
@@ -62,6 +64,7 @@ VERBS = (
     "sample",
     "correct",
     "calibrate",
+    "probe",
 )
 """The verbs that take their settings from the configuration."""
 
