@@ -25,6 +25,11 @@ def run(
     model: o.Model = None,
     prompt: o.Prompt = "support/binary",
     mode: o.ModeOption = o.Mode.pointwise,
+    members: o.Members = None,
+    panel: o.PanelFile = None,
+    repeat: o.Repeat = 1,
+    vote: o.VoteOption = o.Vote.majority,
+    confidence: o.Confidence = False,
     metrics: o.Metrics = None,
     relevant: o.Relevant = None,
     interval: o.Interval = o.IntervalMethod.t,
@@ -89,6 +94,7 @@ def run(
     """
     from judge_eval.cli import gate
     from judge_eval.cli.output import summary
+    from judge_eval.cli.panel import show_members
     from judge_eval.cli.progress import watching
     from judge_eval.cli.session import evaluator, make_options
     from judge_eval.runs import export
@@ -100,7 +106,7 @@ def run(
     label, href = gate.place(label, href)
     options = make_options(
         base_url=base_url,
-        param=param,
+        param=[*(param or ()), *(o.LOGPROBS if confidence else ())],
         timeout=timeout,
         concurrency=concurrency,
         rpm=rpm,
@@ -116,7 +122,20 @@ def run(
     with (
         _readable(data) as (path, name),
         evaluator(
-            model, prompt, mode, metrics, relevant, cache, no_cache, options, interval, cluster
+            model,
+            prompt,
+            mode,
+            metrics,
+            relevant,
+            cache,
+            no_cache,
+            options,
+            interval,
+            cluster,
+            members=members,
+            panel=panel,
+            repeat=repeat,
+            vote=vote,
         ) as made,
     ):
         if dry_run:
@@ -143,6 +162,7 @@ def run(
         print(done.manifest.model_dump_json(indent=2))
     else:
         summary(done)
+        show_members(done)
     passed = gated.check(done, output, quiet=json_)
     failed = done.manifest.tally.failed_verdicts
     if failed > max_failures:
