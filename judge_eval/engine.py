@@ -305,12 +305,13 @@ def plan(judge: Judge, backend: Backend, source: Iterator[Item]) -> Plan:
             except StopIteration:
                 continue
         answers = peek(requests)
-        seen: set[bytes] = set()
+        seen: set[tuple[str, bytes]] = set()
         for request, answer in zip(requests, answers, strict=True):
-            if answer is not None or request.digest in seen:
+            asked = (request.route, request.digest)
+            if answer is not None or asked in seen:
                 told.hits += 1
                 continue
-            seen.add(request.digest)
+            seen.add(asked)
             told.calls += 1
             told.input_tokens += sum(len(message.content) for message in request.messages) // 4
             told.output_tokens += request.max_tokens

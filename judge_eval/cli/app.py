@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from judge_eval.cli import (
+    agree,
     batch,
     cache,
     compare,
@@ -17,6 +18,8 @@ from judge_eval.cli import (
     doctor,
     export,
     judge,
+    labels,
+    probe,
     prompts,
     report,
     run,
@@ -44,6 +47,11 @@ VERBS: dict[str, Callable[..., None]] = {
     "score": score.score,
     "show": show.show,
     "compare": compare.compare,
+    "agree": agree.agree,
+    "sample": labels.sample,
+    "correct": labels.correct,
+    "calibrate": labels.calibrate,
+    "probe": probe.probe,
     "report": report.report,
     "serve": serve.serve,
     "export": export.export,

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from judge_eval.data.reading import ReadOptions
 
 READING, JUDGING, CALLING, KEEPING = "Reading the data", "Judging", "Calling the judge", "The run"
+LOGPROBS = ("logprobs=true", "top_logprobs=5")
+"""The parameters that ask a server for log-probabilities."""
 NUMBERS, GATING = "Numbers", "Gate"
 
 
@@ -32,6 +34,14 @@ class OnInvalid(StrEnum):
 
     error = "error"
     skip = "skip"
+
+
+class Vote(StrEnum):
+    """How the grades of several judges become one."""
+
+    majority = "majority"
+    median = "median"
+    mean = "mean"
 
 
 class IntervalMethod(StrEnum):
@@ -84,6 +94,38 @@ Relevant = Annotated[
     typer.Option(
         envvar=_env("RELEVANT"),
         help="The least grade that counts as relevant, in place of the prompt's.",
+        rich_help_panel=JUDGING,
+    ),
+]
+Members = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--member",
+        metavar="MODEL[:PROMPT]",
+        help="A member of a panel of judges; repeat for each.",
+        rich_help_panel=JUDGING,
+    ),
+]
+PanelFile = Annotated[
+    Path | None, typer.Option("--panel", help="A panel of judges as TOML.", rich_help_panel=JUDGING)
+]
+Repeat = Annotated[
+    int,
+    typer.Option(
+        envvar=_env("REPEAT"), min=1, help="Judge every chunk so often, and vote.", rich_help_panel=JUDGING
+    ),
+]
+VoteOption = Annotated[
+    Vote,
+    typer.Option(
+        "--vote", envvar=_env("VOTE"), help="How several verdicts become one.", rich_help_panel=JUDGING
+    ),
+]
+Confidence = Annotated[
+    bool,
+    typer.Option(
+        "--confidence",
+        help="Ask the server for log-probabilities; where it refuses, do without.",
         rich_help_panel=JUDGING,
     ),
 ]

@@ -34,6 +34,11 @@ def run(
     model: o.Model = None,
     prompt: o.Prompt = "support/binary",
     mode: o.ModeOption = o.Mode.pointwise,
+    members: o.Members = None,
+    panel: o.PanelFile = None,
+    repeat: o.Repeat = 1,
+    vote: o.VoteOption = o.Vote.majority,
+    confidence: o.Confidence = False,
     metrics: o.Metrics = None,
     relevant: o.Relevant = None,
     interval: o.Interval = o.IntervalMethod.t,
@@ -100,6 +105,7 @@ def run(
     """
     from judge_eval.cli import gate
     from judge_eval.cli.output import summary
+    from judge_eval.cli.panel import show_members
     from judge_eval.cli.progress import watching
     from judge_eval.cli.session import evaluator, make_options
     from judge_eval.runs import export
@@ -113,7 +119,7 @@ def run(
     part = o.split_shard(shard)
     options = make_options(
         base_url=base_url,
-        param=param,
+        param=[*(param or ()), *(o.LOGPROBS if confidence else ())],
         timeout=timeout,
         concurrency=concurrency,
         rpm=rpm,
@@ -130,7 +136,20 @@ def run(
     with (
         readable(data) as (path, name),
         evaluator(
-            model, prompt, mode, metrics, relevant, cache, no_cache, options, interval, cluster
+            model,
+            prompt,
+            mode,
+            metrics,
+            relevant,
+            cache,
+            no_cache,
+            options,
+            interval,
+            cluster,
+            members=members,
+            panel=panel,
+            repeat=repeat,
+            vote=vote,
         ) as made,
     ):
         if dry_run:
@@ -160,6 +179,7 @@ def run(
         print(done.manifest.model_dump_json(indent=2))
     else:
         summary(done)
+        show_members(done)
     passed = gated.check(done, output, quiet=json_)
     failed = done.manifest.tally.failed_verdicts
     if failed > max_failures:

@@ -22,10 +22,14 @@ def show(
     tags: Annotated[
         bool, typer.Option("--tags", help="Show each metric by tag, and its percentiles.")
     ] = False,
+    members: Annotated[
+        bool, typer.Option("--members", help="Show how far the members of a panel agree.")
+    ] = False,
     json_: o.Json = False,
 ) -> None:
     """Show a run and its traces, or one trace with its verdicts, reasons and evidence."""
     from judge_eval.cli.output import console, spread, strip, summary, table, trace_card
+    from judge_eval.cli.panel import show_members
     from judge_eval.errors import RunError, advise
     from judge_eval.runs.export import number
     from judge_eval.runs.run import EvalRun
@@ -46,6 +50,9 @@ def show(
         print(found.manifest.model_dump_json(indent=2))
         return
     summary(found)
+    if members:
+        show_members(found)
+        return
     if tags:
         spread(found)
         return

@@ -35,6 +35,8 @@ class TraceResult(Record):
     bounds: dict[str, tuple[float, float]] = Field(default_factory=dict)
     """Where a score is None: the least and the greatest it could be, filling every gap alike."""
     calls: tuple[Call, ...] = ()
+    votes: dict[str, tuple[int | None, ...]] = Field(default_factory=dict)
+    """Of a panel: by member its grade of each chunk, in rank order; None where it gave none."""
     trace: Trace
 
     @property

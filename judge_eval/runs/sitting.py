@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from time import monotonic
 
-from judge_eval.backends.stack import Stack
+from judge_eval.backends.stack import Stack, Stacks
 from judge_eval.engine import Engine, Item, Judged
 from judge_eval.errors import DataError, JudgeEvalError, RunError
 from judge_eval.judges.base import Judge
@@ -67,7 +67,7 @@ class Sitting:
 
     manifest: Manifest
     judge: Judge
-    stack: Stack
+    stack: Stack | Stacks
     scorer: Scorer
     journal: Journal | None = None
     concurrency: int = 64
@@ -183,6 +183,7 @@ class Sitting:
                 scores=scores,
                 bounds=bounds,
                 calls=self._all_calls(judged),
+                votes=judged.judgment.votes,
                 trace=judged.trace,
             )
             for judged, (scores, bounds) in zip(block, scored, strict=True)
@@ -246,7 +247,7 @@ class Sitting:
     def _tally(self) -> Tally:
         whys: Counter[str] = sum(self._failures.values(), Counter())
         base, counts = self._base, self.stack.counts().since(self._counts)
-        cost = self.stack.cost(counts.usage)
+        cost = self.stack.spent(self._counts)
         return Tally(
             traces=len(self._seen),
             verdicts=self._chunks - self._failed,
