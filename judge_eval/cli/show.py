@@ -22,11 +22,12 @@ def show(
     json_: o.Json = False,
 ) -> None:
     """Show a run and its traces, or one trace with its verdicts, reasons and evidence."""
-    from judge_eval.cli.output import console, strip, summary, table, trace_card
+    from judge_eval.cli.output import console, summary, table, trace_card
     from judge_eval.errors import RunError, advise
     from judge_eval.runs.export import number
     from judge_eval.runs.run import EvalRun
     from judge_eval.runs.store import find_run
+    from judge_eval.runs.strips import strip
 
     found = EvalRun.load(find_run(run, out))
     if trace is not None:
