@@ -19,6 +19,7 @@ from judge_eval.backends.recording import Recording
 from judge_eval.backends.replay import Replay
 from judge_eval.backends.retried import Retried
 from judge_eval.backends.store import Store
+from judge_eval.backends.traced import Otel, Traced
 from judge_eval.registry import find, split_model
 from judge_eval.wire import Usage
 
@@ -51,6 +52,8 @@ class Options:
     """A cassette to write every completion to."""
     replay: Path | None = None
     """A cassette to answer from instead of calling."""
+    otel: Otel = "off"
+    """Whether OpenTelemetry is told of calls and scores, and whether with their texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,7 @@ class Stack:
     metered: Metered
     cached: Cached | None = None
     retried: Retried | None = None
+    otel: Otel = "off"
 
     def counts(self) -> Counts:
         """Tell what was done so far."""
@@ -114,7 +118,7 @@ class Stack:
 
 
 def build(model: str | Backend, store: Store | None, options: Options) -> Stack:
-    """Stack the wrappers: recording, cache, meter, retry, budget, limit, and inmost whoever is asked.
+    """Stack the wrappers: recording, cache, meter, spans, retry, budget, limit, and inmost who is asked.
 
     The budget stands inside the retry, so that every attempt that may be billed counts.
 
@@ -142,6 +146,8 @@ def build(model: str | Backend, store: Store | None, options: Options) -> Stack:
                 max_cost=options.max_cost,
             )
         inner = retried = Retried(inner, attempts=options.attempts)
+    if options.otel != "off":
+        inner = Traced(inner, content=options.otel == "content")
     metered = Metered(inner)
     cached = None
     if store is not None and options.replay is None:
@@ -149,7 +155,7 @@ def build(model: str | Backend, store: Store | None, options: Options) -> Stack:
     outer: Backend = cached or metered
     if options.record is not None:
         outer = Recording(outer, options.record)
-    return Stack(outer, metered, cached, retried)
+    return Stack(outer, metered, cached, retried, options.otel)
 
 
 def create(model: str, options: Options) -> Backend:

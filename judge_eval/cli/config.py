@@ -32,6 +32,7 @@ KEYS: Mapping[str, str] = {
     "max_tokens": "max_tokens",
     "max_cost": "max_cost",
     "on_invalid": "on_invalid",
+    "otel": "otel",
 }
 """The keys of `[tool.judge_eval]`, each with the parameter it sets."""
 

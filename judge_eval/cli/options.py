@@ -30,6 +30,14 @@ class OnInvalid(StrEnum):
     skip = "skip"
 
 
+class Otel(StrEnum):
+    """What OpenTelemetry is told."""
+
+    off = "off"
+    on = "on"
+    content = "content"
+
+
 def _env(name: str) -> str:
     return f"JUDGE_EVAL_{name}"
 
@@ -150,6 +158,15 @@ Record = Annotated[
 ]
 Replay = Annotated[
     Path | None, typer.Option(help="Answer from a cassette instead of calling.", rich_help_panel=CALLING)
+]
+OtelOption = Annotated[
+    Otel,
+    typer.Option(
+        "--otel",
+        envvar=_env("OTEL"),
+        help="Tell OpenTelemetry of calls and scores; `content` with their texts.",
+        rich_help_panel=CALLING,
+    ),
 ]
 Out = Annotated[
     Path,

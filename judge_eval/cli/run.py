@@ -67,6 +67,7 @@ def run(
     max_cost: o.MaxCost = None,
     record: o.Record = None,
     replay: o.Replay = None,
+    otel: o.OtelOption = o.Otel.off,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the run here too: .json, .csv or .md.")
     ] = None,
@@ -101,6 +102,7 @@ def run(
         offline=offline,
         record=record,
         replay=replay,
+        otel=otel,
     )
     with (
         _readable(data) as (path, name),

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from judge_eval.cli.options import Mode, need_model, prompt_name, split_metrics, split_params
+from judge_eval.cli.options import Mode, Otel, need_model, prompt_name, split_metrics, split_params
 
 if TYPE_CHECKING:
     from judge_eval.backends.stack import Options
@@ -29,6 +29,7 @@ def make_options(
     offline: bool = False,
     record: Path | None = None,
     replay: Path | None = None,
+    otel: Otel = Otel.off,
 ) -> Options:
     """Gather the flags on how the judge is called."""
     from judge_eval.backends.stack import Options
@@ -47,6 +48,7 @@ def make_options(
         offline=offline,
         record=record,
         replay=replay,
+        otel=otel.value,
     )
 
 

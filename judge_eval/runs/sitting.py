@@ -183,6 +183,10 @@ class Sitting:
             raise
         for result in results:
             self._count(result)
+        if self.stack.otel != "off":
+            from judge_eval.runs.telemetry import report
+
+            report(results, content=self.stack.otel == "content")
         if self.watch is not None:
             self.watch(self.progress())
         return results
