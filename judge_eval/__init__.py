@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from judge_eval.evaluator import Evaluator, evaluate
     from judge_eval.judges import Judge, Listwise, Pointwise
     from judge_eval.metrics import GradeTable, Metric, mmr, parse_metric
+    from judge_eval.runs.notebook import NotebookProgress
     from judge_eval.runs.records import TraceResult
     from judge_eval.runs.run import EvalRun
     from judge_eval.schema import Chunk, Judgment, NoVerdict, Scale, Trace, Verdict
@@ -36,6 +37,7 @@ _HOMES = {
     "Listwise": "judges",
     "Metric": "metrics",
     "NoVerdict": "schema",
+    "NotebookProgress": "runs.notebook",
     "Options": "backends.stack",
     "Pointwise": "judges",
     "Request": "wire",
@@ -64,6 +66,7 @@ __all__ = [
     "Listwise",
     "Metric",
     "NoVerdict",
+    "NotebookProgress",
     "Options",
     "Pointwise",
     "Request",
