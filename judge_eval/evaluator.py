@@ -17,6 +17,7 @@ from judge_eval.errors import ConfigError, DataError, RunError
 from judge_eval.judges import Judge, Listwise, Pointwise
 from judge_eval.metrics import Metric
 from judge_eval.portal import portal
+from judge_eval.registry import find
 from judge_eval.runs.journal import Journal
 from judge_eval.runs.provenance import backend_record, differences, environment
 from judge_eval.runs.records import Dataset, Manifest, TraceResult
@@ -53,7 +54,8 @@ class Evaluator:
         prompt: A prompt's id, or the `Path` of a file of your own.
         metrics: Names or values of metrics.
         mode: Whether chunks are judged one by one or a trace at a time.
-        judge: A judge of your own, in place of `prompt` and `mode`.
+        judge: A judge of your own, in place of `prompt` and `mode`; or the name under which an installed
+            package registers one, which is given `prompt` and `relevant`.
         relevant: The least grade that counts as relevant, in place of the prompt's threshold.
         cache: The folder of the cache; True takes `default_cache()`, False caches nothing.
         options: How the judge is called: timeouts, limits, budgets.
@@ -69,11 +71,13 @@ class Evaluator:
         prompt: str | Path = "support/binary",
         metrics: Sequence[str | Metric] = DEFAULT_METRICS,
         mode: Literal["pointwise", "listwise"] = "pointwise",
-        judge: Judge | None = None,
+        judge: Judge | str | None = None,
         relevant: int | None = None,
         cache: str | Path | bool = True,
         options: Options | None = None,
     ) -> None:
+        if isinstance(judge, str):
+            judge = cast(Judge, find("judges", judge, "judge")(prompt, relevant=relevant))
         self.judge: Judge = judge or make_judge(prompt, mode, relevant)
         self.options = options or Options()
         self.scorer = Scorer(metrics, self.judge.scale)

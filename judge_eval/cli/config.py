@@ -13,6 +13,7 @@ KEYS: Mapping[str, str] = {
     "model": "model",
     "prompt": "prompt",
     "mode": "mode",
+    "judge": "judge_name",
     "metrics": "metrics",
     "out": "out",
     "cache": "cache",

@@ -66,6 +66,15 @@ ModeOption = Annotated[
         "--mode", envvar=_env("MODE"), help="One chunk a call, or all of a trace.", rich_help_panel=JUDGING
     ),
 ]
+JudgeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--judge",
+        envvar=_env("JUDGE"),
+        help="A judge of an installed package, in place of --mode.",
+        rich_help_panel=JUDGING,
+    ),
+]
 Metrics = Annotated[
     list[str] | None,
     typer.Option(

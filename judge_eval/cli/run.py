@@ -25,6 +25,7 @@ def run(
     model: o.Model = None,
     prompt: o.Prompt = "support/binary",
     mode: o.ModeOption = o.Mode.pointwise,
+    judge_name: o.JudgeOption = None,
     metrics: o.Metrics = None,
     relevant: o.Relevant = None,
     out: o.Out = Path("runs"),
@@ -106,7 +107,7 @@ def run(
     )
     with (
         _readable(data) as (path, name),
-        evaluator(model, prompt, mode, metrics, relevant, cache, no_cache, options) as made,
+        evaluator(model, prompt, mode, metrics, relevant, cache, no_cache, options, judge_name) as made,
     ):
         if dry_run:
             _tell_plan(made, path, name, on_invalid, limit, seed)

@@ -62,6 +62,7 @@ def evaluator(
     cache: Path | None,
     no_cache: bool,
     options: Options,
+    judge: str | None = None,
 ) -> Iterator[Evaluator]:
     """Make an evaluator from flags, and close it afterwards."""
     from judge_eval.evaluator import DEFAULT_METRICS, Evaluator
@@ -71,6 +72,7 @@ def evaluator(
         prompt=prompt_name(prompt),
         mode="listwise" if mode is Mode.listwise else "pointwise",
         metrics=split_metrics(metrics) or DEFAULT_METRICS,
+        judge=judge,
         relevant=relevant,
         cache=False if no_cache else cache or True,
         options=options,
