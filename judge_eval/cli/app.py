@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from judge_eval.cli import cache, doctor, judge, prompts, run, runs, score, show, validate
+from judge_eval.cli import cache, doctor, init, judge, prompts, run, runs, score, show, validate
 from judge_eval.cli.config import find_config
 from judge_eval.cli.errors import USAGE, complain
 from judge_eval.errors import ConfigError
@@ -21,6 +21,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+app.command("init")(init.init)
 app.command("run")(run.run)
 app.command("judge")(judge.judge)
 app.command("score")(score.score)

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from judge_eval.cli import completion
 from judge_eval.errors import ConfigError
 
 JUDGING, CALLING, KEEPING = "Judging", "Calling the judge", "The run"
@@ -49,6 +50,7 @@ Model = Annotated[
         "-m",
         envvar=_env("MODEL"),
         help="Who judges: provider/model, such as openai/NAME or fake/overlap (offline).",
+        autocompletion=completion.models,
         rich_help_panel=JUDGING,
     ),
 ]
@@ -57,6 +59,7 @@ Prompt = Annotated[
     typer.Option(
         envvar=_env("PROMPT"),
         help="A prompt's id (see `prompts list`), or file:PATH for one of your own.",
+        autocompletion=completion.prompts,
         rich_help_panel=JUDGING,
     ),
 ]
@@ -72,6 +75,7 @@ JudgeOption = Annotated[
         "--judge",
         envvar=_env("JUDGE"),
         help="A judge of an installed package, in place of --mode.",
+        autocompletion=completion.judges,
         rich_help_panel=JUDGING,
     ),
 ]
@@ -82,6 +86,7 @@ Metrics = Annotated[
         "-k",
         envvar=_env("METRICS"),
         help="Metrics, with commas between or repeated: AP@5,MRR,NDCG@5.",
+        autocompletion=completion.metrics,
         rich_help_panel=JUDGING,
     ),
 ]
