@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
 
 import judge_eval.evaluator  # noqa: F401  inner runs forget what they import first; NumPy must not be
+from tests.support.blocks import PLUGIN, ROOT
 from tests.support.chat_server import ChatServer
 
 pytest_plugins = ["pytester"]
 
-ROOT = Path(__file__).parents[2]
-INSTALLED = any(point.name == "judge_eval" for point in entry_points(group="pytest11"))
 TRACE = """
 TRACE = {
     "id": "q1",
@@ -40,11 +38,10 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-plugin")
     monkeypatch.setenv("JUDGE_EVAL_CACHE", str(pytester.path / "cache"))
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    plugin = () if INSTALLED else ("-p", "judge_eval.pytest_plugin")
 
     def start(*arguments: str, apart: bool = False) -> pytest.RunResult:
         method = pytester.runpytest_subprocess if apart else pytester.runpytest_inprocess
-        return method(*plugin, "-p", "no:cacheprovider", *arguments)
+        return method(*PLUGIN, "-p", "no:cacheprovider", *arguments)
 
     return start
 

@@ -7,9 +7,16 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+PLUGIN = (
+    ()
+    if any(point.name == "judge_eval" for point in entry_points(group="pytest11"))
+    else ("-p", "judge_eval.pytest_plugin")
+)
+"""What loads the pytest plugin where this checkout is used without being installed."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +59,7 @@ def shell(code: str, folder: Path, url: str, **variables: str) -> subprocess.Com
     code = re.sub(r"^export \w+=\.\.\..*$", "", code, flags=re.MULTILINE)
     code = re.sub(r"^(?:\S*python\S* -m )?pip install .*$", "", code, flags=re.MULTILINE)
     code = re.sub(r"\bjudge-eval (?=[\w-])", f"{sys.executable} -m judge_eval ", code)
-    code = re.sub(r"^pytest\b", f"{sys.executable} -m pytest", code, flags=re.MULTILINE)
+    code = re.sub(r"^pytest\b", f"{sys.executable} -m pytest {' '.join(PLUGIN)}", code, flags=re.MULTILINE)
     return subprocess.run(
         ["bash", "-euo", "pipefail", "-c", code],
         cwd=folder,
