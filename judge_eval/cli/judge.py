@@ -56,7 +56,9 @@ def judge(
             raise typer.BadParameter("give --query with --chunk, or --trace FILE")
         given = Trace.parse(data)
     options = make_options(base_url=base_url, param=param, timeout=timeout, offline=offline)
-    with evaluator(model, prompt, mode, metrics, relevant, cache, no_cache, options, judge_name) as made:
+    with evaluator(
+        model, prompt, mode, metrics, relevant, cache, no_cache, options, judge=judge_name
+    ) as made:
         done = made.evaluate(given)
     (result,) = done.results
     if json_:

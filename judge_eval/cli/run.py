@@ -107,7 +107,7 @@ def run(
     )
     with (
         _readable(data) as (path, name),
-        evaluator(model, prompt, mode, metrics, relevant, cache, no_cache, options, judge_name) as made,
+        evaluator(model, prompt, mode, metrics, relevant, cache, no_cache, options, judge=judge_name) as made,
     ):
         if dry_run:
             _tell_plan(made, path, name, on_invalid, limit, seed)
