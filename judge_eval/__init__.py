@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from judge_eval.evaluator import Evaluator, evaluate
     from judge_eval.judges import Judge, Listwise, Member, Panel, Pointwise
     from judge_eval.metrics import GradeTable, Metric, mmr, parse_metric
+    from judge_eval.runs.notebook import NotebookProgress
     from judge_eval.runs.records import TraceResult
     from judge_eval.runs.run import EvalRun
     from judge_eval.schema import Chunk, Judgment, NoVerdict, Scale, Trace, Verdict
@@ -37,6 +38,7 @@ _HOMES = {
     "Member": "judges",
     "Metric": "metrics",
     "NoVerdict": "schema",
+    "NotebookProgress": "runs.notebook",
     "Options": "backends.stack",
     "Panel": "judges",
     "Pointwise": "judges",
@@ -67,6 +69,7 @@ __all__ = [
     "Member",
     "Metric",
     "NoVerdict",
+    "NotebookProgress",
     "Options",
     "Panel",
     "Pointwise",

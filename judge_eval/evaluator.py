@@ -19,6 +19,7 @@ from judge_eval.errors import ConfigError, DataError, RunError
 from judge_eval.judges import Judge, Listwise, Panel, Pointwise, Vote
 from judge_eval.metrics import Metric
 from judge_eval.portal import portal
+from judge_eval.registry import find
 from judge_eval.runs.journal import Journal
 from judge_eval.runs.provenance import backends_record, differences, environment
 from judge_eval.runs.records import Dataset, Intervals, Manifest, TraceResult
@@ -57,7 +58,8 @@ class Evaluator:
         prompt: A prompt's id, or the `Path` of a file of your own.
         metrics: Names or values of metrics.
         mode: Whether chunks are judged one by one or a trace at a time.
-        judge: A judge of your own, in place of `prompt` and `mode`.
+        judge: A judge of your own, in place of `prompt` and `mode`; or the name under which an installed
+            package registers one, which is given `prompt` and `relevant`.
         relevant: The least grade that counts as relevant, in place of the prompt's threshold.
         repeat: How often each chunk is judged, in samples of their own, combined by `vote`.
         vote: How the grades of samples are combined: by `majority`, `median` or `mean`.
@@ -78,7 +80,7 @@ class Evaluator:
         prompt: str | Path = "support/binary",
         metrics: Sequence[str | Metric] = DEFAULT_METRICS,
         mode: Literal["pointwise", "listwise"] = "pointwise",
-        judge: Judge | None = None,
+        judge: Judge | str | None = None,
         relevant: int | None = None,
         repeat: int = 1,
         vote: Vote = "majority",
@@ -86,6 +88,8 @@ class Evaluator:
         options: Options | None = None,
         intervals: Intervals | None = None,
     ) -> None:
+        if isinstance(judge, str):
+            judge = cast(Judge, find("judges", judge, "judge")(prompt, relevant=relevant))
         self.judge: Judge = judge or repeated(prompt, mode, relevant, repeat, vote)
         self.options = options or Options()
         self.intervals = intervals or Intervals()

@@ -21,6 +21,7 @@ from judge_eval.backends.replay import Replay
 from judge_eval.backends.retried import Retried
 from judge_eval.backends.routed import Routed
 from judge_eval.backends.store import Store
+from judge_eval.backends.traced import Otel, Traced
 from judge_eval.errors import ConfigError, advise
 from judge_eval.registry import find, split_model
 from judge_eval.wire import Usage
@@ -58,6 +59,8 @@ class Options:
     """A cassette to answer from instead of calling."""
     members: Mapping[str, Options] = field(default_factory=dict)
     """How single models of a panel are called, by route, where it differs: base URL, parameters."""
+    otel: Otel = "off"
+    """Whether OpenTelemetry is told of calls and scores, and whether with their texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,7 @@ class Stack:
     metered: Metered
     cached: Cached | None = None
     retried: Retried | None = None
+    otel: Otel = "off"
 
     def counts(self) -> Counts:
         """Tell what was done so far."""
@@ -194,7 +198,7 @@ def build_all(models: Mapping[str, str | Backend], store: Store | None, options:
 def build(
     model: str | Backend, store: Store | None, options: Options, *, purse: Purse | None = None
 ) -> Stack:
-    """Stack the wrappers: recording, cache, meter, retry, budget, limit, and inmost whoever is asked.
+    """Stack the wrappers: recording, cache, meter, spans, retry, budget, limit, and inmost who is asked.
 
     The budget stands inside the retry, so that every attempt that may be billed counts.
 
@@ -224,6 +228,8 @@ def build(
                 purse=purse,
             )
         inner = retried = Retried(inner, attempts=options.attempts)
+    if options.otel != "off":
+        inner = Traced(inner, content=options.otel == "content")
     metered = Metered(inner)
     cached = None
     if store is not None and options.replay is None:
@@ -231,7 +237,7 @@ def build(
     outer: Backend = cached or metered
     if options.record is not None:
         outer = Recording(outer, options.record)
-    return Stack(outer, metered, cached, retried)
+    return Stack(outer, metered, cached, retried, options.otel)
 
 
 def create(model: str, options: Options) -> Backend:

@@ -17,6 +17,7 @@ from judge_eval.cli import (
     convert,
     doctor,
     export,
+    init,
     judge,
     labels,
     probe,
@@ -42,6 +43,7 @@ app = typer.Typer(
 )
 
 VERBS: dict[str, Callable[..., None]] = {
+    "init": init.init,
     "run": run.run,
     "judge": judge.judge,
     "score": score.score,

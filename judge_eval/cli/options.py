@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from judge_eval.cli import completion
 from judge_eval.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -51,6 +52,14 @@ class IntervalMethod(StrEnum):
     bca = "bca"
 
 
+class Otel(StrEnum):
+    """What OpenTelemetry is told."""
+
+    off = "off"
+    on = "on"
+    content = "content"
+
+
 def _env(name: str) -> str:
     return f"JUDGE_EVAL_{name}"
 
@@ -62,6 +71,7 @@ Model = Annotated[
         "-m",
         envvar=_env("MODEL"),
         help="Who judges: provider/model, such as openai/NAME or fake/overlap (offline).",
+        autocompletion=completion.models,
         rich_help_panel=JUDGING,
     ),
 ]
@@ -70,6 +80,7 @@ Prompt = Annotated[
     typer.Option(
         envvar=_env("PROMPT"),
         help="A prompt's id (see `prompts list`), or file:PATH for one of your own.",
+        autocompletion=completion.prompts,
         rich_help_panel=JUDGING,
     ),
 ]
@@ -79,6 +90,16 @@ ModeOption = Annotated[
         "--mode", envvar=_env("MODE"), help="One chunk a call, or all of a trace.", rich_help_panel=JUDGING
     ),
 ]
+JudgeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--judge",
+        envvar=_env("JUDGE"),
+        help="A judge of an installed package, in place of --mode.",
+        autocompletion=completion.judges,
+        rich_help_panel=JUDGING,
+    ),
+]
 Metrics = Annotated[
     list[str] | None,
     typer.Option(
@@ -86,6 +107,7 @@ Metrics = Annotated[
         "-k",
         envvar=_env("METRICS"),
         help="Metrics, with commas between or repeated: AP@5,MRR,NDCG@5.",
+        autocompletion=completion.metrics,
         rich_help_panel=JUDGING,
     ),
 ]
@@ -212,6 +234,15 @@ Lead = Annotated[
     typer.Option(
         "--lead",
         help="A trace's first call goes ahead, where the server bills a seen prefix less.",
+        rich_help_panel=CALLING,
+    ),
+]
+OtelOption = Annotated[
+    Otel,
+    typer.Option(
+        "--otel",
+        envvar=_env("OTEL"),
+        help="Tell OpenTelemetry of calls and scores; `content` with their texts.",
         rich_help_panel=CALLING,
     ),
 ]

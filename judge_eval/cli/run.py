@@ -39,6 +39,7 @@ def run(
     repeat: o.Repeat = 1,
     vote: o.VoteOption = o.Vote.majority,
     confidence: o.Confidence = False,
+    judge_name: o.JudgeOption = None,
     metrics: o.Metrics = None,
     relevant: o.Relevant = None,
     interval: o.Interval = o.IntervalMethod.t,
@@ -90,6 +91,7 @@ def run(
     max_drop: o.MaxDrop = None,
     non_inferior: o.NonInferior = None,
     strict: o.Strict = False,
+    otel: o.OtelOption = o.Otel.off,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="Write the run here too: .json, .csv, .md or .xml (JUnit)."),
@@ -132,6 +134,7 @@ def run(
         record=record,
         replay=replay,
         lead=lead,
+        otel=otel,
     )
     with (
         readable(data) as (path, name),
@@ -150,6 +153,7 @@ def run(
             panel=panel,
             repeat=repeat,
             vote=vote,
+            judge_name=judge_name,
         ) as made,
     ):
         if dry_run:

@@ -7,7 +7,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from judge_eval.cli.options import IntervalMethod, Mode, need_model, prompt_name, split_metrics, split_params
+from judge_eval.cli.options import (
+    IntervalMethod,
+    Mode,
+    Otel,
+    need_model,
+    prompt_name,
+    split_metrics,
+    split_params,
+)
 from judge_eval.cli.options import Vote as VoteName
 from judge_eval.errors import ConfigError
 
@@ -33,6 +41,7 @@ def make_options(
     record: Path | None = None,
     replay: Path | None = None,
     lead: bool = False,
+    otel: Otel = Otel.off,
 ) -> Options:
     """Gather the flags on how the judge is called."""
     from judge_eval.backends.stack import Options
@@ -52,6 +61,7 @@ def make_options(
         record=record,
         replay=replay,
         lead=lead,
+        otel=otel.value,
     )
 
 
@@ -72,12 +82,14 @@ def evaluator(
     panel: Path | None = None,
     repeat: int = 1,
     vote: VoteName = VoteName.majority,
+    judge_name: str | None = None,
 ) -> Iterator[Evaluator]:
     """Make an evaluator from flags, and close it afterwards."""
     from judge_eval.evaluator import DEFAULT_METRICS, Evaluator
     from judge_eval.runs.records import Intervals
 
-    judge, chosen = None, None
+    judge: Judge | str | None = judge_name
+    chosen = None
     if members or panel is not None:
         if repeat > 1:
             raise ConfigError("--repeat and a panel do not go together; give members `sample`s of their own")

@@ -44,6 +44,11 @@ class TraceResult(Record):
         """How many chunks have no verdict."""
         return sum(outcome.kind == "no_verdict" for outcome in self.outcomes)
 
+    def _repr_html_(self) -> str:
+        from judge_eval.runs.html import result_html
+
+        return result_html(self)
+
 
 class Intervals(Record):
     """How the intervals of a run's means are made."""

@@ -201,6 +201,10 @@ class Sitting:
             raise
         for result in results:
             self._count(result)
+        if self.stack.otel != "off":
+            from judge_eval.runs.telemetry import report
+
+            report(results, content=self.stack.otel == "content")
         if self.watch is not None:
             self.watch(self.progress())
         if self.journal is not None and monotonic() - self._noted > NOTE_EVERY:
