@@ -34,8 +34,13 @@ def _of(language: str) -> dict[str, list[Block]]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A reader's folder: the fixtures, nothing else."""
+    """A reader's folder: the fixtures, and the files of other tools under the names the pages use."""
     shutil.copytree(ROOT / "fixtures", tmp_path / "fixtures")
+    formats = ROOT / "fixtures" / "formats"
+    for name in ("ragas.csv", "deepeval.json"):
+        shutil.copy(formats / name, tmp_path)
+    shutil.copy(formats / "langchain.jsonl", tmp_path / "retrieved.jsonl")
+    shutil.copytree(formats / "beir", tmp_path / "scifact")
     return tmp_path
 
 
