@@ -121,7 +121,8 @@ def test_failed_calls_are_in_no_rate() -> None:
     turn = itertools.count()
 
     def half(request: object) -> object:
-        if next(turn) > 200 and next(turn) % 2:
+        place = next(turn)
+        if place > 200 and place % 2:
             return RefusedError("no")
         return rules.reply_text(request, rules.by_overlap(request))  # type: ignore[arg-type]
 

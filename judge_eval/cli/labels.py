@@ -43,14 +43,13 @@ def sample(
     by: Annotated[
         Strata, typer.Option(help="grade: as many of each highest judged grade, weighted later.")
     ] = Strata.none,
-    without: LabelFile = None,
+    without: Annotated[
+        Path | None, typer.Option("--without", help="A file of labels: its traces are not chosen again.")
+    ] = None,
     seed: o.Seed = 0,
     out: o.Out = Path("runs"),
 ) -> None:
-    """Choose traces for people to label, shown blind: without verdicts, scores or ranks.
-
-    Traces in --labels are labelled already and not chosen again.
-    """
+    """Choose traces for people to label, shown blind: without verdicts, scores or ranks."""
     from judge_eval.data.labels import read_labels
     from judge_eval.runs import export
     from judge_eval.runs.run import EvalRun
