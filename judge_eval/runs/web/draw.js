@@ -72,7 +72,7 @@ export function histogram(told, name, onpick) {
 
 // A against B for each trace; triangles point the way the trace went.
 export function scatter(points, name, onpick) {
-  const [size, pad] = [340, 34];
+  const [size, pad] = [340, 44];
   const most = Math.max(1, ...points.flatMap((p) => [p.a, p.b]));
   const x = (v) => pad + (v / most) * (size - pad - 14);
   const y = (v) => size - pad - (v / most) * (size - pad - 14);
@@ -98,7 +98,7 @@ export function scatter(points, name, onpick) {
       svg("text", { x: x(t * most), y: size - pad + 14, "text-anchor": "middle" }, num(t * most, 1)),
       svg("text", { x: pad - 6, y: y(t * most) + 4, "text-anchor": "end" }, num(t * most, 1))]),
     svg("text", { x: x(most / 2), y: size - 3, "text-anchor": "middle", class: "name" }, `A (baseline) ${name}`),
-    svg("text", { x: 10, y: y(most / 2), "text-anchor": "middle", transform: `rotate(-90 10 ${y(most / 2)})`, class: "name" }, `B (candidate) ${name}`),
+    svg("text", { x: 12, y: y(most / 2), "text-anchor": "middle", transform: `rotate(-90 12 ${y(most / 2)})`, class: "name" }, `B (candidate) ${name}`),
     marks);
 }
 
