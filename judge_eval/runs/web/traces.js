@@ -77,9 +77,10 @@ export class TraceList {
     this.rows = told.rows;
     this.total = told.total;
     this.at = told.at === null || told.at === undefined ? -1 : told.at;
+    const focused = this.list.contains(document.activeElement);
     this.list.replaceChildren(...this.rows.map((row, i) => this.row(row, i)));
     this.say();
-    this.mark(false);
+    this.mark(focused);
   }
 
   async extend() {
