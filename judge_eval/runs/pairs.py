@@ -135,8 +135,13 @@ def differing(a: Manifest, b: Manifest) -> list[JSON]:
         for key in sorted(ours[what].keys() | theirs[what].keys()):
             old, new = ours[what].get(key), theirs[what].get(key)
             if old != new:
-                name = "judge" if what == "backend" and key in ("model", "provider") else f"{what} {key}"
-                told.append({"what": name, "a": _brief(old), "b": _brief(new)})
+                told.append(
+                    {
+                        "what": f"{'judge' if what == 'backend' else what} {key}",
+                        "a": _brief(old),
+                        "b": _brief(new),
+                    }
+                )
     return told
 
 

@@ -121,7 +121,7 @@ def test_compare_names_what_changed() -> None:
     flipped = scripted(base, None, lambda text: {"verdict": True, "evidence": text[:20]})
     page = compare_page(Pairing(Table(old), Table(flipped)))
     assert page["changes"]["verdict"] >= 5
-    assert {told["what"] for told in page["banner"]} >= {"judge"}
+    assert {told["what"] for told in page["banner"]} >= {"judge model", "judge provider"}
     text = compare_report(old, new)
     (changed,) = blocks_of(text)
     assert changed["change"] == "retrieval"
@@ -176,6 +176,8 @@ def test_later_labels_take_the_place_of_the_datasets(tmp_path: Path) -> None:
     assert [r.trace.chunks[0].label for r in with_labels(run).results][1] == run.results[1].trace.chunks[
         0
     ].label
+    add_label(run.folder, Label(trace_id="q", chunk_id="c", label=1))
+    assert len(read_labels(run.folder)) == 2
     (run.folder / "labels.jsonl").unlink()
     add_label(run.folder, Label(trace_id="q", chunk_id="c", label=1))
     add_label(run.folder, Label(trace_id="q", chunk_id="c", label=None))

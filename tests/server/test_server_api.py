@@ -331,3 +331,38 @@ def test_thresholds_are_read_with_advice() -> None:
     for wrong in ("AP@5", "0.8", "Nothing@5>=0.8"):
         with pytest.raises(JudgeEvalError):
             read_thresholds([wrong])
+
+
+def test_a_run_without_results_and_an_empty_folder_have_pages(tmp_path: Path) -> None:
+    """A run that nobody has begun to judge, and a folder of no runs, are shown, not errors."""
+    with serving(Settings(tmp_path)) as url:
+        assert ask(f"{url}/api/v1/runs")[1]["runs"] == []
+        run = judge(rows()[:2], tmp_path)
+        assert run.folder is not None
+        waiting = run.manifest.model_copy(update={"status": "submitted", "aggregates": {}, "finished": None})
+        (run.folder / "manifest.json").write_bytes(waiting.model_dump_json(indent=2).encode())
+        (run.folder / "results.jsonl").unlink()
+        base = f"{url}/api/v1/runs/{run.id}"
+        page = ask(f"{base}/page")
+        assert page[0] == 200
+        assert [metric["mean"] for metric in page[1]["metrics"]] == [None, None, None]
+        assert ask(f"{base}/rows?filter=x")[1]["total"] == 0
+        assert ask(f"{base}/results")[1]["total"] == 0
+        assert ask(f"{url}/api/v1/compare?baseline={run.id}&candidate={run.id}")[1]["metrics"] == []
+
+
+def test_a_damaged_run_is_told_and_the_others_are_served(tmp_path: Path) -> None:
+    """A run whose files were damaged answers with a 4xx that says so; the list goes on without the worst."""
+    good, bad, worst = (judge(rows()[i : i + 1], tmp_path) for i in range(3))
+    assert bad.folder is not None
+    assert worst.folder is not None
+    (bad.folder / "results.jsonl").write_text('{"position": 0, "what": 1}\n')
+    (worst.folder / "manifest.json").write_text("{")
+    with serving(Settings(tmp_path)) as url:
+        assert {run["id"] for run in ask(f"{url}/api/v1/runs")[1]["runs"]} == {good.id, bad.id}
+        code, told, _ = ask(f"{url}/api/v1/runs/{bad.id}/page")
+        assert code == 409
+        assert "damaged" in told["error"]["message"]
+        assert str(tmp_path) not in told["error"]["message"]
+        assert ask(f"{url}/api/v1/runs/{worst.id}")[0] == 404
+        assert ask(f"{url}/api/v1/runs/{good.id}/page")[0] == 200

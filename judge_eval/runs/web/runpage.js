@@ -40,7 +40,7 @@ function metricCard(metric, baseline) {
     el("p.interval", null, range(metric.interval)),
     whisker(metric.mean, metric.interval, pair ? pair.baseline : null),
     el("p.dim", null, `n = ${metric.n}`, metric.n_failed > 0 && el("span.badtext", null, ` · ${metric.n_failed} without a value`)),
-    metric.n_failed > 0 && metric.bounds && el("p.dim", { title: "with every failed verdict irrelevant, and with every one relevant" }, "between " + range(metric.bounds)),
+    metric.n_failed > 0 && metric.bounds && el("p.dim", { title: "with every failed verdict irrelevant, and with every one relevant" }, "bounds " + range(metric.bounds)),
     baseline && (pair
       ? el(`p.pairing.${way}`, { title: `p = ${pvalue(pair.p)} (randomisation), ${pair.n} traces in common` }, el("b", null, { better: "▲ ", worse: "▼ " }[way] || "", signed(pair.difference)), " against the baseline", el("br"), range(pair.interval, 3, signed))
       : el("p.dim", null, "not in the baseline")));
