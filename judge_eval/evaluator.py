@@ -5,39 +5,43 @@ from __future__ import annotations
 import asyncio
 import os
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from judge_eval.backends.base import Backend
-from judge_eval.backends.stack import Options, Stack, build, open_store
+from judge_eval.backends.postgres import is_postgres
+from judge_eval.backends.stack import Options, Stack, Stacks, build, build_all, open_store
+from judge_eval.data.reading import ReadOptions
 from judge_eval.engine import Item, Plan, plan
 from judge_eval.errors import ConfigError, DataError, RunError
-from judge_eval.judges import Judge, Listwise, Pointwise
+from judge_eval.judges import Judge, Listwise, Panel, Pointwise, Vote
 from judge_eval.metrics import Metric
 from judge_eval.portal import portal
+from judge_eval.registry import find
 from judge_eval.runs.journal import Journal
-from judge_eval.runs.provenance import backend_record, differences, environment
-from judge_eval.runs.records import Dataset, Manifest, TraceResult
+from judge_eval.runs.provenance import backends_record, differences, environment
+from judge_eval.runs.records import Dataset, Intervals, Manifest, TraceResult
 from judge_eval.runs.run import EvalRun, load_manifest
 from judge_eval.runs.scoring import Scorer
 from judge_eval.runs.sitting import Progress, Sitting
-from judge_eval.runs.sources import Traces, replayable, streamed
+from judge_eval.runs.sources import Replayable, Traces, replayable, streamed
 from judge_eval.runs.store import newest_unfinished
 from judge_eval.schema import Trace
 
 DEFAULT_METRICS = ("AP@5", "MRR", "NDCG@5")
 
 
-def default_cache() -> Path:
+def default_cache() -> str | Path:
     """Return where completions are kept unless told otherwise.
 
-    `JUDGE_EVAL_CACHE` where it is set, else `judge_eval` in the user's cache folder.
+    `JUDGE_EVAL_CACHE` where it is set (a folder, or the URL of a database), else `judge_eval` in the
+    user's cache folder.
     """
     told = os.environ.get("JUDGE_EVAL_CACHE")
     if told:
-        return Path(told)
+        return told if is_postgres(told) else Path(told)
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "judge_eval"
 
@@ -49,14 +53,21 @@ class Evaluator:
     are async. One evaluator may be used for many evaluations; it keeps its connections between them.
 
     Args:
-        model: `provider/model`, such as `openai/NAME` or `fake/overlap`, or a backend of your own.
+        model: `provider/model`, such as `openai/NAME` or `fake/overlap`, or a backend of your own. For a
+            panel of several models a mapping from each member's route to its model.
         prompt: A prompt's id, or the `Path` of a file of your own.
         metrics: Names or values of metrics.
         mode: Whether chunks are judged one by one or a trace at a time.
-        judge: A judge of your own, in place of `prompt` and `mode`.
+        judge: A judge of your own, in place of `prompt` and `mode`; or the name under which an installed
+            package registers one, which is given `prompt` and `relevant`.
         relevant: The least grade that counts as relevant, in place of the prompt's threshold.
-        cache: The folder of the cache; True takes `default_cache()`, False caches nothing.
+        repeat: How often each chunk is judged, in samples of their own, combined by `vote`.
+        vote: How the grades of samples are combined: by `majority`, `median` or `mean`.
+        cache: The folder of the cache, or a database as `postgresql://...`; True takes `default_cache()`,
+            False caches nothing.
         options: How the judge is called: timeouts, limits, budgets.
+        intervals: How the intervals of means are made; Student's t where None, robust to clusters where
+            traces carry `metadata.cluster`.
 
     Raises:
         ConfigError: A setting cannot be used; `UnknownNameError` where a name does not exist.
@@ -64,29 +75,38 @@ class Evaluator:
 
     def __init__(
         self,
-        model: str | Backend,
+        model: str | Backend | Mapping[str, str | Backend],
         *,
         prompt: str | Path = "support/binary",
         metrics: Sequence[str | Metric] = DEFAULT_METRICS,
         mode: Literal["pointwise", "listwise"] = "pointwise",
-        judge: Judge | None = None,
+        judge: Judge | str | None = None,
         relevant: int | None = None,
+        repeat: int = 1,
+        vote: Vote = "majority",
         cache: str | Path | bool = True,
         options: Options | None = None,
+        intervals: Intervals | None = None,
     ) -> None:
-        self.judge: Judge = judge or make_judge(prompt, mode, relevant)
+        if isinstance(judge, str):
+            judge = cast(Judge, find("judges", judge, "judge")(prompt, relevant=relevant))
+        self.judge: Judge = judge or repeated(prompt, mode, relevant, repeat, vote)
         self.options = options or Options()
+        self.intervals = intervals or Intervals()
         self.scorer = Scorer(metrics, self.judge.scale)
         self._model = model
-        self._store_path = default_cache() if cache is True else None if cache is False else Path(cache)
-        self._stack: Stack | None = None
+        self._store_path = default_cache() if cache is True else None if cache is False else cache
+        self._stack: Stack | Stacks | None = None
 
     @property
-    def stack(self) -> Stack:
+    def stack(self) -> Stack | Stacks:
         """The backend with its wrappers, made at first use."""
         if self._stack is None:
             store = open_store(self._store_path) if self._store_path is not None else None
-            self._stack = build(self._model, store, self.options)
+            if isinstance(self._model, Mapping):
+                self._stack = build_all(self._model, store, self.options)
+            else:
+                self._stack = build(self._model, store, self.options)
         return self._stack
 
     def evaluate(
@@ -101,13 +121,16 @@ class Evaluator:
         on_invalid: Literal["error", "skip"] = "error",
         limit: int | None = None,
         seed: int | None = None,
+        shard: tuple[int, int] | None = None,
         name: str | None = None,
+        reader: ReadOptions | None = None,
         watch: Callable[[Progress], None] | None = None,
     ) -> EvalRun:
         """Judge traces and return the run.
 
         Args:
-            data: One trace, the path of a JSON Lines file, or traces in an iterable or async iterable.
+            data: One trace, the path of a file or folder of any known format, or traces in an iterable or
+                async iterable.
             out: The folder of runs; the run is written there as it goes, in a folder of its own. None
                 keeps the run in memory.
             label: What people call the run.
@@ -118,7 +141,9 @@ class Evaluator:
             on_invalid: Whether an invalid record ends the evaluation before it starts, or is skipped.
             limit: The most traces to judge.
             seed: With `limit`, judges a random sample instead of the first traces.
+            shard: `(i, n)` judges part i of n, i from 1; `merge` puts the runs of all parts together.
             name: What to call the data in messages and in the run; a file's path by default.
+            reader: How a file is to be read, where it does not say so itself: format, field names, corpus.
             watch: Called with the progress after each block of finished traces.
 
         Raises:
@@ -138,7 +163,9 @@ class Evaluator:
                 on_invalid=on_invalid,
                 limit=limit,
                 seed=seed,
+                shard=shard,
                 name=name,
+                reader=reader,
                 watch=watch,
             )
         )
@@ -155,14 +182,18 @@ class Evaluator:
         on_invalid: Literal["error", "skip"] = "error",
         limit: int | None = None,
         seed: int | None = None,
+        shard: tuple[int, int] | None = None,
         name: str | None = None,
+        reader: ReadOptions | None = None,
         watch: Callable[[Progress], None] | None = None,
     ) -> EvalRun:
         """Judge traces and return the run, from async code; see `evaluate`."""
-        source = replayable(data, check=self._check, on_invalid=on_invalid, limit=limit, seed=seed, name=name)
-        if source is None and (limit is not None or resume is True):
+        source = self.source(
+            data, on_invalid=on_invalid, limit=limit, seed=seed, shard=shard, name=name, reader=reader
+        )
+        if source is None and (limit is not None or resume is True or shard is not None):
             raise ConfigError(
-                "a stream can be read only once; `limit` and `resume=True` need a list or a file"
+                "a stream can be read only once; `limit`, `shard` and `resume=True` need a list or a file"
             )
         dataset = await asyncio.to_thread(source.survey) if source else Dataset(name="stream")
         if source and not dataset.traces:
@@ -177,9 +208,10 @@ class Evaluator:
             self.scorer,
             journal,
             self.options.concurrency,
+            self.options.lead,
             watch,
         )
-        traces = iter(source) if source else streamed(cast(Any, data), self._check)
+        traces = source.numbered() if source else streamed(cast(Any, data), self.check)
         async for _ in sitting.results(traces):
             pass
         return sitting.run()
@@ -190,14 +222,21 @@ class Evaluator:
 
     async def astream(self, data: Traces) -> AsyncIterator[TraceResult]:
         """Judge traces and yield each result as it is there, from async code."""
-        source = replayable(data, check=self._check)
+        source = replayable(data, check=self.check)
         dataset = await asyncio.to_thread(source.survey) if source else Dataset(name="stream")
         manifest = self._manifest(dataset, None, None, ())
         sitting = Sitting(
-            manifest, self.judge, self.stack, self.scorer, None, self.options.concurrency, keep=False
+            manifest,
+            self.judge,
+            self.stack,
+            self.scorer,
+            None,
+            self.options.concurrency,
+            self.options.lead,
+            keep=False,
         )
         async for block in sitting.results(
-            iter(source) if source else streamed(cast(Any, data), self._check)
+            source.numbered() if source else streamed(cast(Any, data), self.check)
         ):
             for result in block:
                 yield result
@@ -209,19 +248,46 @@ class Evaluator:
         on_invalid: Literal["error", "skip"] = "error",
         limit: int | None = None,
         seed: int | None = None,
+        shard: tuple[int, int] | None = None,
         name: str | None = None,
+        reader: ReadOptions | None = None,
     ) -> tuple[Dataset, Plan]:
         """Tell what evaluating the data would take, without a call.
 
         Raises:
             ConfigError: The data are a stream.
         """
-        source = replayable(data, check=self._check, on_invalid=on_invalid, limit=limit, seed=seed, name=name)
+        source = self.source(
+            data, on_invalid=on_invalid, limit=limit, seed=seed, shard=shard, name=name, reader=reader
+        )
         if source is None:
             raise ConfigError("a stream can be read only once; give a list or a file to plan for")
         dataset = source.survey()
-        items = (Item(position, trace, {}) for position, trace in enumerate(source))
+        items = (Item(position, trace, {}) for position, trace in source.numbered())
         return dataset, plan(self.judge, self.stack.backend, items)
+
+    def source(
+        self,
+        data: Traces,
+        *,
+        on_invalid: Literal["error", "skip"] = "error",
+        limit: int | None = None,
+        seed: int | None = None,
+        shard: tuple[int, int] | None = None,
+        name: str | None = None,
+        reader: ReadOptions | None = None,
+    ) -> Replayable | None:
+        """Open data so that they can be read twice, traces checked; None for a stream; see `evaluate`."""
+        return replayable(
+            data,
+            check=self.check,
+            on_invalid=on_invalid,
+            limit=limit,
+            seed=seed,
+            shard=shard,
+            name=name,
+            reader=reader,
+        )
 
     def close(self) -> None:
         """Give back connections and files."""
@@ -247,8 +313,12 @@ class Evaluator:
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
-    def _check(self, trace: Trace) -> None:
-        """See that a trace brings what prompt and metrics need."""
+    def check(self, trace: Trace) -> None:
+        """See that a trace brings what prompt and metrics need.
+
+        Raises:
+            DataError: It does not.
+        """
         for need in self.judge.needs:
             if not (getattr(trace, need) or "").strip():
                 raise DataError(f"the prompt needs the {need}, and this trace has none", field=need)
@@ -265,8 +335,9 @@ class Evaluator:
             created=datetime.now(UTC),
             dataset=dataset,
             judge=self.judge.describe(),
-            backend=backend_record(self.stack.backend.identity),
+            backend=backends_record(self.stack.identities()),
             metrics=self.scorer.names,
+            intervals=self.intervals,
             environment=environment(),
         )
 
@@ -275,14 +346,15 @@ class Evaluator:
         if resume is True:
             if out is None:
                 raise ConfigError("resume=True looks for the run in `out`; give the folder of runs")
-            folder = newest_unfinished(out, manifest.dataset.digest)
+            folder = newest_unfinished(out, manifest.dataset.digest, manifest.dataset.shard)
         elif resume:
             folder = Path(resume)
         if folder is not None:
             before = load_manifest(folder)
             if told := differences(before, manifest):
                 raise RunError(f"cannot resume {folder}: {told}")
-            return Journal(folder, before.model_copy(update={"status": "running", "finished": None}))
+            going_on = {"status": "running", "finished": None, "intervals": manifest.intervals}
+            return Journal(folder, before.model_copy(update=going_on))
         if out is None:
             return None
         stamp = manifest.created.strftime("%Y%m%d-%H%M%S")
@@ -290,14 +362,36 @@ class Evaluator:
 
 
 def make_judge(
-    prompt: str | Path, mode: Literal["pointwise", "listwise"] = "pointwise", relevant: int | None = None
+    prompt: str | Path,
+    mode: Literal["pointwise", "listwise"] = "pointwise",
+    relevant: int | None = None,
+    sample: int = 0,
 ) -> Judge:
     """Make the judge for a prompt; in listwise mode `support/binary` means `listwise/support/binary`."""
     if mode == "pointwise":
-        return Pointwise(prompt, relevant=relevant)
+        return Pointwise(prompt, relevant=relevant, sample=sample)
     if isinstance(prompt, str) and not prompt.startswith("listwise/"):
         prompt = f"listwise/{prompt}"
-    return Listwise(prompt, relevant=relevant)
+    return Listwise(prompt, relevant=relevant, sample=sample)
+
+
+def repeated(
+    prompt: str | Path,
+    mode: Literal["pointwise", "listwise"] = "pointwise",
+    relevant: int | None = None,
+    repeat: int = 1,
+    vote: Vote = "majority",
+) -> Judge:
+    """Make the judge for a prompt, or a panel of samples of it where it is to be asked several times.
+
+    Raises:
+        ConfigError: `repeat` is below 1.
+    """
+    if repeat < 1:
+        raise ConfigError(f"repeat is {repeat}; it is at least 1")
+    if repeat == 1:
+        return make_judge(prompt, mode, relevant)
+    return Panel.of_samples(lambda k: make_judge(prompt, mode, relevant, k), repeat, vote=vote)
 
 
 def evaluate(data: Traces, model: str | Backend, **settings: Any) -> EvalRun:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, m
 
 from judge_eval.digest import digest_parts
 from judge_eval.errors import DataError, Why
+from judge_eval.objects import chunk_of
 
 R = TypeVar("R", bound="Record")
 
@@ -168,15 +169,16 @@ def _is_canonical(chunk: Any) -> bool:
 
 
 def _chunk_data(chunk: Any, rank: int) -> Any:
-    """Accept a `Chunk`, its plain data, a string, or a `ContextChunk(document, relevance)`."""
+    """Accept a `Chunk`, its plain data, a string, or the document object of another library."""
     if isinstance(chunk, Chunk):
         return chunk if chunk.id else chunk.model_copy(update={"id": f"c{rank}"})
     if isinstance(chunk, str):
         return {"id": f"c{rank}", "text": chunk}
-    if not isinstance(chunk, Mapping) and hasattr(chunk, "document"):
-        chunk = {"document": chunk.document, "relevance": getattr(chunk, "relevance", None)}
     if not isinstance(chunk, Mapping):
-        return chunk
+        read = chunk_of(chunk)
+        if read is None:
+            return chunk
+        chunk = read
     if "document" in chunk and "text" not in chunk:
         chunk = dict(chunk)
         chunk["text"] = chunk.pop("document")
@@ -273,6 +275,8 @@ class Judgment(Record):
     trace_id: str
     outcomes: tuple[Outcome, ...]
     calls: tuple[Call, ...] = ()
+    votes: dict[str, tuple[int | None, ...]] = Field(default_factory=dict)
+    """Of a panel: by member its grade of each chunk, in rank order; None where it gave none."""
 
     @cached_property
     def failed(self) -> int:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 from judge_eval.backends.base import Backend, Identity
@@ -17,6 +19,7 @@ from judge_eval.wire import Completion, Request
 
 _ONLINE = "run once without --offline"
 
+T = TypeVar("T")
 _Outcome: TypeAlias = Completion | Exception | None  # None: whoever was asking was cancelled
 _Flights: TypeAlias = dict[bytes, "asyncio.Future[_Outcome]"]
 
@@ -76,6 +79,9 @@ class Cached:
         patience: float = 600.0,
     ) -> None:
         self.inner, self.store, self.offline = inner, store, offline
+        self._threads: ThreadPoolExecutor | None = None
+        self._pid = os.getpid()
+        self._far = bool(getattr(store, "far", False))
         self._claims = store if isinstance(store, Claiming) else None  # asked once: this is slow to ask
         self._patience = patience
         self._committer = Committer(store, delay=delay)
@@ -169,6 +175,9 @@ class Cached:
         try:
             await self._committer.aclose()
         finally:
+            threads, self._threads = self._threads, None
+            if threads is not None and self._pid == os.getpid():
+                threads.shutdown(wait=False)
             await self.inner.aclose()
 
     async def _find_or_ask(self, request: Request, key: bytes, paid: list[Completion]) -> Completion:
@@ -180,16 +189,39 @@ class Cached:
         if request.origin is not None:
             return await self._pay(request, key, paid)
         claims = self._claims
-        claimed = claims is not None and claims.claim(key)
+        claimed = claims is not None and await self._claim(claims, key)
         try:
             # Looked up with the claim in hand: whoever held it before may just have stored the answer.
-            hit = self._look_up(key)
+            hit = await self._do(self._look_up, key)
             if hit is None and claims is not None and not claimed:
                 claimed, hit = await self._await_other(claims, key)
             return hit if hit is not None else await self._pay(request, key, paid)
         finally:
             if claims is not None and claimed:
-                claims.release(key)
+                await self._do(claims.release, key)
+
+    async def _do(self, work: Callable[[bytes], T], key: bytes) -> T:
+        """Do something with the store: at once where it is near, in a thread where it is far."""
+        return await asyncio.wrap_future(self._pool().submit(work, key)) if self._far else work(key)
+
+    async def _claim(self, claims: Claiming, key: bytes) -> bool:
+        if not self._far:
+            return claims.claim(key)
+        job = self._pool().submit(claims.claim, key)
+        try:
+            return await asyncio.shield(asyncio.wrap_future(job))
+        except asyncio.CancelledError:
+            # Taken for someone who has left, it would be held as long as this process lives.
+            job.add_done_callback(lambda _: claims.release(key))
+            raise
+
+    def _pool(self) -> ThreadPoolExecutor:
+        if self._threads is None or self._pid != os.getpid():  # no thread survives a fork
+            self._threads, self._pid = (
+                ThreadPoolExecutor(4, thread_name_prefix="judge-eval-store"),
+                os.getpid(),
+            )
+        return self._threads
 
     async def _await_other(self, claims: Claiming, key: bytes) -> tuple[bool, Completion | None]:
         """Wait while another process asks; returns whether the claim was won, and the other's answer."""
@@ -198,8 +230,8 @@ class Cached:
         while loop.time() < until:
             await asyncio.sleep(wait)
             wait = min(wait * 1.5, 0.05)
-            claimed = claims.claim(key)
-            hit = self._look_up(key)
+            claimed = await self._claim(claims, key)
+            hit = await self._do(self._look_up, key)
             if claimed or hit is not None:
                 return claimed, hit
         return False, None

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from judge_eval.digest import canonical_json
+from judge_eval.errors import UnknownNameError
 
 OutputMode = Literal["strict", "json_schema", "json_object", "prompt"]
 """How the reply's form is asked for, from the surest to none but the words of the prompt."""
@@ -46,6 +47,27 @@ class Capabilities:
         if not self.cap:
             names.add("max_tokens")
         return tuple(sorted(names))
+
+    @classmethod
+    def lacking(cls, names: Sequence[str]) -> Capabilities:
+        """Make what a server takes that lacks these: `lacking(names).dropped` names them all.
+
+        Args:
+            names: In the words of `dropped`: `strict`, `json_schema`, `json_object`,
+                `max_completion_tokens`, `max_tokens`, `temperature`, ...
+
+        Raises:
+            UnknownNameError: A name is none of what can be left out.
+        """
+        caps = ("max_completion_tokens", "max_tokens")
+        for name in names:
+            if name not in (*_MODES[:-1], *caps, *_DROPPABLE):
+                raise UnknownNameError("field to leave out", name, [*_MODES[:-1], *caps, *_DROPPABLE])
+        rank = max((_MODES.index(name) + 1 for name in _MODES[:-1] if name in names), default=0)
+        cap: Literal["max_completion_tokens", "max_tokens", ""] = "max_completion_tokens"
+        if "max_completion_tokens" in names or "max_tokens" in names:
+            cap = "" if "max_tokens" in names else "max_tokens"
+        return cls(_MODES[rank], cap, frozenset(name for name in names if name in _DROPPABLE))
 
     def lower_mode(self) -> Capabilities | None:
         """Ask for the reply's form in the next weaker way; None where there is none."""

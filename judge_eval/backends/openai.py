@@ -6,13 +6,13 @@ import asyncio
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakKeyDictionary
 
 from judge_eval.backends import endpoint
 from judge_eval.backends.base import Identity
-from judge_eval.backends.capabilities import Capabilities, contract, response_format
+from judge_eval.backends.capabilities import Capabilities, Objection, contract, response_format
 from judge_eval.backends.headers import rate_signal
 from judge_eval.backends.rate import RateSignal
 from judge_eval.backends.replies import Declined, raise_failure, read_completion
@@ -40,6 +40,7 @@ def create(
     params: Mapping[str, Any] | None = None,
     transport: Literal["auto", "httpx", "aiohttp"] = "auto",
     key_variable: str = "OPENAI_API_KEY",
+    lacking: Sequence[str] = (),
 ) -> OpenAI:
     """Make the `openai` backend.
 
@@ -53,6 +54,8 @@ def create(
         transport: `aiohttp` takes less CPU than `httpx`, and needs the extra `fast`; `auto` takes it where
             it is installed.
         key_variable: The environment variable that holds the key; read at the first call.
+        lacking: What the server is known not to take, in the words of `Completion.dropped`; it is left out
+            from the first request on.
 
     Raises:
         ConfigError: An argument or the base URL cannot be used.
@@ -65,6 +68,7 @@ def create(
         params=params,
         transport=transport,
         key_variable=key_variable,
+        lacking=lacking,
     )
 
 
@@ -85,6 +89,7 @@ class OpenAI:
         params: Mapping[str, Any] | None = None,
         transport: Literal["auto", "httpx", "aiohttp"] = "auto",
         key_variable: str = "OPENAI_API_KEY",
+        lacking: Sequence[str] = (),
     ) -> None:
         if not model.strip():
             raise ConfigError("no model is named; write --model openai/<name>")
@@ -100,7 +105,7 @@ class OpenAI:
         self._params = _checked({"temperature": 0, **(params or {})})
         shown = tuple(sorted((name, canonical_json(value)) for name, value in self._params.items()))
         self._identity = Identity("openai", model, self._address.public, shown)
-        self._can = Capabilities()
+        self._can = Capabilities.lacking(lacking)
         self._proven = False
         """Whether a vague objection is to the request: a call has succeeded, or weaker forms have not."""
         self._tails: dict[tuple[bytes, Capabilities], tuple[str, str]] = {}
@@ -132,6 +137,32 @@ class OpenAI:
             ConfigError: The key is missing or cannot be sent; the message says which.
         """
         endpoint.read_key(self._key_variable, self._address)
+
+    def body(self, request: Request) -> bytes:
+        """Write the JSON body that `complete` would send now."""
+        return self._body(request, self._can)
+
+    def read(self, content: bytes, status: int = 200) -> Completion:
+        """Read a reply that came by another way than `complete`, by a file for instance.
+
+        Raises:
+            Declined: The server objects to the form of the request.
+            CallError: The reply brings no completion.
+            FatalCallError: It says that no call can succeed.
+        """
+        place = self._address.public
+        if status != 200:
+            try:
+                body: Any = json.loads(content)
+            except ValueError:
+                body = content.decode("utf-8", "replace")
+            raise_failure(status, body, {}, place)
+        return read_completion(content, self._can.dropped, {}, place)
+
+    def lacking_after(self, objection: Objection) -> tuple[str, ...]:
+        """Name what would have to be left out after an objection; empty where nothing would help."""
+        following = self._can.after(objection, tuple(self._params))
+        return following.dropped if following is not None else ()
 
     async def complete(self, request: Request) -> Completion:
         """Answer one request.

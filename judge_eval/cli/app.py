@@ -3,12 +3,33 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from importlib.metadata import version
 from typing import Annotated, Any
 
 import typer
 
-from judge_eval.cli import cache, doctor, judge, prompts, report, run, runs, score, serve, show, validate
+from judge_eval.cli import (
+    agree,
+    batch,
+    cache,
+    compare,
+    convert,
+    doctor,
+    export,
+    init,
+    judge,
+    labels,
+    probe,
+    prompts,
+    report,
+    run,
+    runs,
+    score,
+    serve,
+    show,
+    validate,
+)
 from judge_eval.cli.config import find_config
 from judge_eval.cli.errors import USAGE, complain
 from judge_eval.errors import ConfigError
@@ -21,17 +42,36 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-app.command("run")(run.run)
-app.command("judge")(judge.judge)
-app.command("score")(score.score)
-app.command("show")(show.show)
-app.command("report")(report.report)
-app.command("serve")(serve.serve)
-app.add_typer(runs.app, name="runs")
-app.command("validate")(validate.validate)
-app.add_typer(prompts.app, name="prompts")
-app.add_typer(cache.app, name="cache")
-app.command("doctor")(doctor.doctor)
+VERBS: dict[str, Callable[..., None]] = {
+    "init": init.init,
+    "run": run.run,
+    "judge": judge.judge,
+    "score": score.score,
+    "show": show.show,
+    "compare": compare.compare,
+    "agree": agree.agree,
+    "sample": labels.sample,
+    "correct": labels.correct,
+    "calibrate": labels.calibrate,
+    "probe": probe.probe,
+    "report": report.report,
+    "serve": serve.serve,
+    "export": export.export,
+    "validate": validate.validate,
+    "convert": convert.convert,
+    "doctor": doctor.doctor,
+}
+GROUPS = {
+    "runs": runs.app,
+    "batch": batch.app,
+    "prompts": prompts.app,
+    "cache": cache.app,
+}
+
+for _name, _verb in VERBS.items():
+    app.command(_name)(_verb)
+for _name, _group in GROUPS.items():
+    app.add_typer(_group, name=_name)
 
 
 def _print_version(wanted: bool) -> None:
@@ -62,9 +102,7 @@ def settings(
     except ConfigError as error:
         complain(str(error))
         raise typer.Exit(USAGE) from None
-    defaults: dict[str, Any] = dict.fromkeys(
-        ("run", "judge", "score", "validate", "doctor", "show", "report", "serve"), found
-    )
-    defaults["runs"] = {"list": found}
-    defaults["cache"] = dict.fromkeys(("info", "clear", "path"), found)
+    defaults: dict[str, Any] = dict.fromkeys(VERBS, found)
+    for name, group in GROUPS.items():
+        defaults[name] = {command.name: found for command in group.registered_commands}
     context.default_map = defaults

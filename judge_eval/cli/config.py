@@ -13,6 +13,7 @@ KEYS: Mapping[str, str] = {
     "model": "model",
     "prompt": "prompt",
     "mode": "mode",
+    "judge": "judge_name",
     "metrics": "metrics",
     "out": "out",
     "cache": "cache",
@@ -22,6 +23,12 @@ KEYS: Mapping[str, str] = {
     "href": "href",
     "tags": "tag",
     "relevant": "relevant",
+    "baseline": "baseline",
+    "fail_under": "fail_under",
+    "max_drop": "max_drop",
+    "non_inferior": "non_inferior",
+    "interval": "interval",
+    "cluster": "cluster",
     "concurrency": "concurrency",
     "timeout": "timeout",
     "rpm": "rpm",
@@ -33,6 +40,12 @@ KEYS: Mapping[str, str] = {
     "max_cost": "max_cost",
     "on_invalid": "on_invalid",
     "thresholds": "threshold",
+    "format": "format",
+    "map": "map",
+    "corpus": "corpus",
+    "list_sep": "list_sep",
+    "depth": "depth",
+    "otel": "otel",
 }
 """The keys of `[tool.judge_eval]`, each with the parameter it sets."""
 
@@ -66,7 +79,7 @@ def find_config(start: Path | None = None) -> tuple[Path | None, dict[str, Any]]
 
 def _read(path: Path) -> dict[str, Any] | None:
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        data: Any = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}") from None
     except tomllib.TOMLDecodeError as error:

@@ -78,7 +78,7 @@ def _problems(
     mode: o.Mode,
     metrics: list[str] | None,
     out: Path,
-    cache: Path,
+    cache: str | Path,
     base_url: str | None,
 ) -> list[str]:
     """Try each setting by itself and gather what is wrong."""
@@ -92,7 +92,7 @@ def _problems(
         store = open_store(cache)
         try:
             if store.info().read_only:
-                raise ConfigError(f"cache {cache} is read-only: only what it holds can be judged")
+                raise ConfigError(f"cache {_hide(str(cache))} is read-only: only what it holds can be judged")
         finally:
             store.close()
 

@@ -7,13 +7,20 @@ import re
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from judge_eval.cli import completion
 from judge_eval.errors import ConfigError
 
-JUDGING, CALLING, KEEPING = "Judging", "Calling the judge", "The run"
+if TYPE_CHECKING:
+    from judge_eval.data.reading import ReadOptions
+
+READING, JUDGING, CALLING, KEEPING = "Reading the data", "Judging", "Calling the judge", "The run"
+LOGPROBS = ("logprobs=true", "top_logprobs=5")
+"""The parameters that ask a server for log-probabilities."""
+NUMBERS, GATING = "Numbers", "Gate"
 
 
 class Mode(StrEnum):
@@ -30,6 +37,29 @@ class OnInvalid(StrEnum):
     skip = "skip"
 
 
+class Vote(StrEnum):
+    """How the grades of several judges become one."""
+
+    majority = "majority"
+    median = "median"
+    mean = "mean"
+
+
+class IntervalMethod(StrEnum):
+    """How intervals of means are made."""
+
+    t = "t"
+    bca = "bca"
+
+
+class Otel(StrEnum):
+    """What OpenTelemetry is told."""
+
+    off = "off"
+    on = "on"
+    content = "content"
+
+
 def _env(name: str) -> str:
     return f"JUDGE_EVAL_{name}"
 
@@ -41,6 +71,7 @@ Model = Annotated[
         "-m",
         envvar=_env("MODEL"),
         help="Who judges: provider/model, such as openai/NAME or fake/overlap (offline).",
+        autocompletion=completion.models,
         rich_help_panel=JUDGING,
     ),
 ]
@@ -49,6 +80,7 @@ Prompt = Annotated[
     typer.Option(
         envvar=_env("PROMPT"),
         help="A prompt's id (see `prompts list`), or file:PATH for one of your own.",
+        autocompletion=completion.prompts,
         rich_help_panel=JUDGING,
     ),
 ]
@@ -58,6 +90,16 @@ ModeOption = Annotated[
         "--mode", envvar=_env("MODE"), help="One chunk a call, or all of a trace.", rich_help_panel=JUDGING
     ),
 ]
+JudgeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--judge",
+        envvar=_env("JUDGE"),
+        help="A judge of an installed package, in place of --mode.",
+        autocompletion=completion.judges,
+        rich_help_panel=JUDGING,
+    ),
+]
 Metrics = Annotated[
     list[str] | None,
     typer.Option(
@@ -65,6 +107,7 @@ Metrics = Annotated[
         "-k",
         envvar=_env("METRICS"),
         help="Metrics, with commas between or repeated: AP@5,MRR,NDCG@5.",
+        autocompletion=completion.metrics,
         rich_help_panel=JUDGING,
     ),
 ]
@@ -76,10 +119,45 @@ Relevant = Annotated[
         rich_help_panel=JUDGING,
     ),
 ]
-Cache = Annotated[
-    Path | None,
+Members = Annotated[
+    list[str] | None,
     typer.Option(
-        envvar=_env("CACHE"), help="The folder of the cache (see `cache path`).", rich_help_panel=CALLING
+        "--member",
+        metavar="MODEL[:PROMPT]",
+        help="A member of a panel of judges; repeat for each.",
+        rich_help_panel=JUDGING,
+    ),
+]
+PanelFile = Annotated[
+    Path | None, typer.Option("--panel", help="A panel of judges as TOML.", rich_help_panel=JUDGING)
+]
+Repeat = Annotated[
+    int,
+    typer.Option(
+        envvar=_env("REPEAT"), min=1, help="Judge every chunk so often, and vote.", rich_help_panel=JUDGING
+    ),
+]
+VoteOption = Annotated[
+    Vote,
+    typer.Option(
+        "--vote", envvar=_env("VOTE"), help="How several verdicts become one.", rich_help_panel=JUDGING
+    ),
+]
+Confidence = Annotated[
+    bool,
+    typer.Option(
+        "--confidence",
+        help="Ask the server for log-probabilities; where it refuses, do without.",
+        rich_help_panel=JUDGING,
+    ),
+]
+Cache = Annotated[
+    str | None,
+    typer.Option(
+        envvar=_env("CACHE"),
+        metavar="PATH",
+        help="The folder of the cache (see `cache path`), or a database as postgresql://...",
+        rich_help_panel=CALLING,
     ),
 ]
 NoCache = Annotated[
@@ -151,6 +229,23 @@ Record = Annotated[
 Replay = Annotated[
     Path | None, typer.Option(help="Answer from a cassette instead of calling.", rich_help_panel=CALLING)
 ]
+Lead = Annotated[
+    bool,
+    typer.Option(
+        "--lead",
+        help="A trace's first call goes ahead, where the server bills a seen prefix less.",
+        rich_help_panel=CALLING,
+    ),
+]
+OtelOption = Annotated[
+    Otel,
+    typer.Option(
+        "--otel",
+        envvar=_env("OTEL"),
+        help="Tell OpenTelemetry of calls and scores; `content` with their texts.",
+        rich_help_panel=CALLING,
+    ),
+]
 Out = Annotated[
     Path,
     typer.Option("--out", envvar=_env("OUT"), help="The folder of runs.", rich_help_panel=KEEPING),
@@ -170,6 +265,108 @@ Tag = Annotated[
         "--tag", envvar=_env("TAGS"), help="A word to filter by; repeatable.", rich_help_panel=KEEPING
     ),
 ]
+Shard = Annotated[
+    str | None,
+    typer.Option(
+        "--shard",
+        metavar="I/N",
+        help="Judge part I of N, by trace id; `runs merge` joins the runs.",
+        rich_help_panel=KEEPING,
+    ),
+]
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        envvar=_env("FORMAT"),
+        help="The data's format, where their keys do not tell it (an unknown name lists them all).",
+        rich_help_panel=READING,
+    ),
+]
+Map = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--map", help="OURS=THEIRS: what a field is called in the data; repeatable.", rich_help_panel=READING
+    ),
+]
+CorpusOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--corpus", help="Where the texts of retrieved ids are: a file or folder.", rich_help_panel=READING
+    ),
+]
+ListSep = Annotated[
+    str | None,
+    typer.Option(
+        "--list-sep", help="What stands between the items of a list in a cell.", rich_help_panel=READING
+    ),
+]
+Depth = Annotated[
+    int | None,
+    typer.Option("--depth", min=1, help="Take at most so many chunks of a trace.", rich_help_panel=READING),
+]
+Interval = Annotated[
+    IntervalMethod,
+    typer.Option(
+        "--interval",
+        envvar=_env("INTERVAL"),
+        help="The intervals of means: Student's t, or the BCa bootstrap.",
+        rich_help_panel=NUMBERS,
+    ),
+]
+Cluster = Annotated[
+    str,
+    typer.Option(
+        "--cluster",
+        metavar="KEY",
+        envvar=_env("CLUSTER"),
+        help="The key of a trace's metadata that says which traces belong together.",
+        rich_help_panel=NUMBERS,
+    ),
+]
+Baseline = Annotated[
+    str | None,
+    typer.Option(
+        envvar=_env("BASELINE"),
+        help="Compare with this run: its folder, its id or the start of it, label:NAME or latest.",
+        rich_help_panel=GATING,
+    ),
+]
+FailUnder = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--fail-under",
+        envvar=_env("FAIL_UNDER"),
+        metavar="METRIC=VALUE",
+        help="Fail where the mean is below; repeatable.",
+        rich_help_panel=GATING,
+    ),
+]
+MaxDrop = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--max-drop",
+        envvar=_env("MAX_DROP"),
+        metavar="METRIC=VALUE",
+        help="Fail where the mean has surely dropped by more than this; repeatable.",
+        rich_help_panel=GATING,
+    ),
+]
+NonInferior = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--non-inferior",
+        envvar=_env("NON_INFERIOR"),
+        metavar="METRIC=MARGIN",
+        help="Fail unless the mean is shown to have dropped by less than this; repeatable.",
+        rich_help_panel=GATING,
+    ),
+]
+Strict = Annotated[
+    bool,
+    typer.Option("--strict", help="Let --max-drop compare means, not intervals.", rich_help_panel=GATING),
+]
+Seed = Annotated[int, typer.Option("--seed", help="Of whatever is drawn at random.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no remarks.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
@@ -201,6 +398,44 @@ def split_params(given: Sequence[str] | None) -> dict[str, Any]:
         except ValueError:
             out[name.strip()] = value
     return out
+
+
+def split_shard(given: str | None) -> tuple[int, int] | None:
+    """Read `2/8` as the second of eight parts.
+
+    Raises:
+        ConfigError: It is not two whole numbers, the first from 1 to the second.
+    """
+    if given is None:
+        return None
+    index, slash, count = given.partition("/")
+    if not (slash and index.isdecimal() and count.isdecimal() and 1 <= int(index) <= int(count)):
+        raise ConfigError(f"--shard {given!r}: write I/N with I from 1 to N, such as 2/8")
+    return int(index), int(count)
+
+
+def read_options(
+    format: str | None,
+    map: Sequence[str] | None,
+    corpus: Path | None,
+    list_sep: str | None,
+    depth: int | None = None,
+    relevant: int | None = None,
+) -> ReadOptions:
+    """Gather the flags on how the data are read.
+
+    Raises:
+        ConfigError: A pair has no `=`.
+    """
+    from judge_eval.data.reading import ReadOptions
+
+    pairs = {}
+    for pair in map or ():
+        ours, equals, theirs = pair.partition("=")
+        if not equals or not ours or not theirs:
+            raise ConfigError(f"--map {pair!r}: write OURS=THEIRS, such as reference=gold_answer")
+        pairs[ours.strip()] = theirs.strip()
+    return ReadOptions(format, pairs, corpus, list_sep, depth, relevant)
 
 
 def need_model(model: str | None) -> str:

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from judge_eval.runs.export import describe, failures, interval, number
+from judge_eval.runs.strips import printable, sign
 
 if TYPE_CHECKING:
     from judge_eval.runs.records import TraceResult
@@ -38,11 +39,6 @@ def table(
     return out
 
 
-def printable(text: str) -> str:
-    """Show control characters as escapes, so that no text steers the terminal."""
-    return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
-
-
 def summary(run: EvalRun) -> None:
     """Print what a run found: the table of metrics, what failed, what it took, where it is."""
     m, out = run.manifest, console()
@@ -68,6 +64,28 @@ def summary(run: EvalRun) -> None:
         out.print(Text(f"run {m.id[:8]} ({m.status}) in {run.folder}"))
 
 
+def spread(run: EvalRun) -> None:
+    """Print each metric's percentiles over traces, and its mean over the traces of each tag."""
+    out = console()
+    rows = []
+    for name, a in run.aggregates.items():
+        q = a.quantiles
+        marks = [number(q.p20), number(q.p50), number(q.p90)] if q else ["none"] * 3
+        clusters = "" if a.clusters is None else str(a.clusters)
+        rows.append([name, *marks, a.method or "", clusters])
+    out.print()
+    out.print(table(["metric", "p20", "p50", "p90", "interval by", "clusters"], rows, right=(1, 2, 3, 5)))
+    by_tag = [
+        [tag, name, number(mean.mean), interval(mean.interval), str(mean.n), str(mean.n_failed or "")]
+        for name, a in run.aggregates.items()
+        for tag, mean in a.tags.items()
+    ]
+    if by_tag:
+        by_tag.sort(key=lambda row: row[0])
+        out.print()
+        out.print(table(["tag", "metric", "mean", "95% interval", "n", "failed"], by_tag, right=(2, 4, 5)))
+
+
 def took(run: EvalRun) -> str:
     """Say what a run took."""
     t = run.manifest.tally
@@ -79,20 +97,6 @@ def took(run: EvalRun) -> str:
     if t.retries:
         parts.append(f"{sum(t.retries.values())} retries")
     return ", ".join(parts)
-
-
-def strip(result: TraceResult) -> str:
-    """Draw one sign a rank: `+` relevant, `.` not, a digit where graded, `!` failed."""
-    return "".join(sign(outcome) for outcome in result.outcomes) or "(nothing retrieved)"
-
-
-def sign(outcome: Verdict | NoVerdict) -> str:
-    """Return the sign of one outcome."""
-    if outcome.kind == "no_verdict":
-        return "!"
-    if outcome.grade > 1 or (outcome.grade == 1 and not outcome.relevant):
-        return str(outcome.grade)
-    return "+" if outcome.relevant else "."
 
 
 def trace_card(result: TraceResult) -> None:

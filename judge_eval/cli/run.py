@@ -14,20 +14,36 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from judge_eval.cli import options as o
-from judge_eval.cli.errors import INCOMPLETE, advise_resume, remark, verb
+from judge_eval.cli.errors import GATE, INCOMPLETE, advise_resume, remark, verb
 
 if TYPE_CHECKING:
+    from judge_eval.data.reading import ReadOptions
     from judge_eval.evaluator import Evaluator
 
 
 @verb
 def run(
-    data: Annotated[Path, typer.Argument(help="Traces as JSON Lines; - reads standard input.")],
+    data: Annotated[
+        Path, typer.Argument(help="Traces: a file or folder of any known format; - reads standard input.")
+    ],
+    format: o.Format = None,
+    map: o.Map = None,
+    corpus: o.CorpusOption = None,
+    list_sep: o.ListSep = None,
+    depth: o.Depth = None,
     model: o.Model = None,
     prompt: o.Prompt = "support/binary",
     mode: o.ModeOption = o.Mode.pointwise,
+    members: o.Members = None,
+    panel: o.PanelFile = None,
+    repeat: o.Repeat = 1,
+    vote: o.VoteOption = o.Vote.majority,
+    confidence: o.Confidence = False,
+    judge_name: o.JudgeOption = None,
     metrics: o.Metrics = None,
     relevant: o.Relevant = None,
+    interval: o.Interval = o.IntervalMethod.t,
+    cluster: o.Cluster = "cluster",
     out: o.Out = Path("runs"),
     label: o.Label = None,
     href: o.Href = None,
@@ -36,6 +52,7 @@ def run(
     seed: Annotated[
         int | None, typer.Option(help="With --limit: a random sample instead of the first traces.")
     ] = None,
+    shard: o.Shard = None,
     on_invalid: Annotated[
         o.OnInvalid, typer.Option(envvar="JUDGE_EVAL_ON_INVALID", help="What an invalid record does.")
     ] = o.OnInvalid.error,
@@ -68,8 +85,16 @@ def run(
     max_cost: o.MaxCost = None,
     record: o.Record = None,
     replay: o.Replay = None,
+    lead: o.Lead = False,
+    baseline: o.Baseline = None,
+    fail_under: o.FailUnder = None,
+    max_drop: o.MaxDrop = None,
+    non_inferior: o.NonInferior = None,
+    strict: o.Strict = False,
+    otel: o.OtelOption = o.Otel.off,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the run here too: .json, .csv or .md.")
+        Path | None,
+        typer.Option("--output", "-o", help="Write the run here too: .json, .csv, .md or .xml (JUnit)."),
     ] = None,
     json_: o.Json = False,
     quiet: o.Quiet = False,
@@ -80,17 +105,23 @@ def run(
     judge-eval run traces.jsonl --model openai/NAME --metrics AP@5,NDCG@5 --label main
     judge-eval run traces.jsonl --model fake/overlap --dry-run
     """
+    from judge_eval.cli import gate
     from judge_eval.cli.output import summary
+    from judge_eval.cli.panel import show_members
     from judge_eval.cli.progress import watching
     from judge_eval.cli.session import evaluator, make_options
     from judge_eval.runs import export
     from judge_eval.runs.store import find_run
 
     if output is not None:
-        export.check_suffix(output)
+        export.check_suffix(output, gate.SUFFIXES)
+    gated = gate.Gate.of(fail_under, max_drop, non_inferior, strict, baseline=baseline, out=out)
+    label, href = gate.place(label, href)
+    reader = o.read_options(format, map, corpus, list_sep, depth, relevant)
+    part = o.split_shard(shard)
     options = make_options(
         base_url=base_url,
-        param=param,
+        param=[*(param or ()), *(o.LOGPROBS if confidence else ())],
         timeout=timeout,
         concurrency=concurrency,
         rpm=rpm,
@@ -102,13 +133,31 @@ def run(
         offline=offline,
         record=record,
         replay=replay,
+        lead=lead,
+        otel=otel,
     )
     with (
         readable(data) as (path, name),
-        evaluator(model, prompt, mode, metrics, relevant, cache, no_cache, options) as made,
+        evaluator(
+            model,
+            prompt,
+            mode,
+            metrics,
+            relevant,
+            cache,
+            no_cache,
+            options,
+            interval,
+            cluster,
+            members=members,
+            panel=panel,
+            repeat=repeat,
+            vote=vote,
+            judge_name=judge_name,
+        ) as made,
     ):
         if dry_run:
-            _tell_plan(made, path, name, on_invalid, limit, seed)
+            _tell_plan(made, path, name, on_invalid, limit, seed, part, reader)
             return
         chosen: Path | bool = resume == "newest"
         if resume is not None and resume != "newest":
@@ -118,6 +167,7 @@ def run(
             done = made.evaluate(
                 path,
                 name=name,
+                reader=reader,
                 out=out,
                 label=label,
                 href=href,
@@ -126,19 +176,22 @@ def run(
                 on_invalid=on_invalid.value,
                 limit=limit,
                 seed=seed,
+                shard=part,
                 watch=watch,
             )
     if json_:
         print(done.manifest.model_dump_json(indent=2))
     else:
         summary(done)
-    if output is not None:
-        export.write(done, output)
+        show_members(done)
+    passed = gated.check(done, output, quiet=json_)
     failed = done.manifest.tally.failed_verdicts
     if failed > max_failures:
         if not quiet and done.folder is not None:
             advise_resume(str(done.folder))
         raise typer.Exit(INCOMPLETE)
+    if not passed:
+        raise typer.Exit(GATE)
 
 
 def _calm_collector() -> None:
@@ -163,9 +216,18 @@ def readable(data: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _tell_plan(
-    made: Evaluator, path: Path, name: str, on_invalid: o.OnInvalid, limit: int | None, seed: int | None
+    made: Evaluator,
+    path: Path,
+    name: str,
+    on_invalid: o.OnInvalid,
+    limit: int | None,
+    seed: int | None,
+    shard: tuple[int, int] | None,
+    reader: ReadOptions,
 ) -> None:
-    dataset, plan = made.plan(path, name=name, on_invalid=on_invalid.value, limit=limit, seed=seed)
+    dataset, plan = made.plan(
+        path, name=name, on_invalid=on_invalid.value, limit=limit, seed=seed, shard=shard, reader=reader
+    )
     cost = made.stack.cost_of(plan.input_tokens, plan.output_tokens)
     print(f"{name}: {plan.traces} traces, {plan.chunks} chunks")
     if dataset.skipped:

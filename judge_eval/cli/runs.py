@@ -54,3 +54,31 @@ def list_(
         )
     columns = ["id", "started (UTC)", "status", "traces", "failed", "first metric", "label", "tags"]
     console().print(table(columns, rows, right=(3, 4)))
+
+
+@app.command("merge")
+@verb
+def merge_(
+    run: Annotated[
+        list[str], typer.Argument(help="Each shard's run: its folder, its id or the start of it.")
+    ],
+    out: o.Out = Path("runs"),
+    label: o.Label = None,
+    href: o.Href = None,
+    tag: o.Tag = None,
+    json_: o.Json = False,
+) -> None:
+    """Put the runs of all shards together into the run that one machine would have given.
+
+    Example:
+    judge-eval runs merge runs/20260101-* --out runs --label "PR #111"
+    """
+    from judge_eval.cli.output import summary
+    from judge_eval.runs.merge import merge
+    from judge_eval.runs.store import find_run
+
+    merged = merge([find_run(name, out) for name in run], out, label=label, href=href, tags=tag)
+    if json_:
+        print(merged.manifest.model_dump_json(indent=2))
+    else:
+        summary(merged)

@@ -18,6 +18,8 @@ def score(
     ],
     metrics: o.Metrics = None,
     relevant: o.Relevant = None,
+    interval: o.Interval = o.IntervalMethod.t,
+    cluster: o.Cluster = "cluster",
     out: o.Out = Path("runs"),
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the scored run here: .json, .csv or .md.")
@@ -27,6 +29,7 @@ def score(
     """Compute metrics over a run's verdicts, without a call; the run itself stays as it is."""
     from judge_eval.cli.output import summary
     from judge_eval.runs import export
+    from judge_eval.runs.records import Intervals
     from judge_eval.runs.rescore import rescore
     from judge_eval.runs.run import EvalRun
     from judge_eval.runs.store import find_run
@@ -34,7 +37,9 @@ def score(
     if output is not None:
         export.check_suffix(output)
     found = EvalRun.load(find_run(run, out))
-    scored = rescore(found, o.split_metrics(metrics) or found.manifest.metrics, relevant)
+    intervals = Intervals(method=interval.value, cluster=cluster)
+    wanted = o.split_metrics(metrics) or found.manifest.metrics
+    scored = rescore(found, wanted, relevant, intervals=intervals)
     if json_:
         print(scored.manifest.model_dump_json(indent=2))
     else:

@@ -13,10 +13,16 @@ from judge_eval.cli.errors import USAGE, verb
 
 @verb
 def validate(
-    data: Annotated[Path, typer.Argument(help="Traces as JSON Lines; - reads standard input.")],
+    data: Annotated[
+        Path, typer.Argument(help="Traces: a file or folder of any known format; - reads standard input.")
+    ],
     prompt: Annotated[
         str | None, typer.Option(help="Also check that every trace brings what this prompt needs.")
     ] = None,
+    format: o.Format = None,
+    map: o.Map = None,
+    corpus: o.CorpusOption = None,
+    list_sep: o.ListSep = None,
     most: Annotated[int, typer.Option(min=1, help="How many errors to print.")] = 20,
 ) -> None:
     """Read a dataset without judging it; print file, line and field of every error."""
@@ -40,8 +46,9 @@ def validate(
         if told <= most:
             print(error)
 
+    reader = o.read_options(format, map, corpus, list_sep)
     with readable(data) as (path, name):
-        source = replayable(path, check=check, on_invalid="skip", name=name)
+        source = replayable(path, check=check, on_invalid="skip", name=name, reader=reader)
         assert source is not None
         dataset = source.survey(tell)
     if told > most:

@@ -70,7 +70,7 @@ def _trace(line: bytes, name: str, number: int, check: Callable[[Trace], None] |
         kind = type(data).__name__
         raise DataError(f"a line holds one JSON object (a trace), not a {kind}", file=name, line=number)
     if b"\\ud" in line or b"\\uD" in line:
-        data = _mend(data)
+        data = mend(data)
     trace = Trace.parse(_fold(data), file=name, line=number)
     if check is not None:
         try:
@@ -112,14 +112,14 @@ def _into_metadata(data: dict[str, Any], fields: frozenset[str]) -> dict[str, An
     return {**kept, "metadata": {**odd, **(metadata or {})}}
 
 
-def _mend(value: Any) -> Any:
+def mend(value: Any) -> Any:
     """Replace lone surrogates, which JSON can spell and no file can hold."""
     if isinstance(value, str):
         return (
             value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         )
     if isinstance(value, list):
-        return [_mend(item) for item in value]
+        return [mend(item) for item in value]
     if isinstance(value, dict):
-        return {_mend(key): _mend(item) for key, item in value.items()}
+        return {mend(key): mend(item) for key, item in value.items()}
     return value

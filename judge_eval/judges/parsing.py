@@ -187,9 +187,10 @@ def _whole(text: str) -> dict[str, Any] | None:
         # No field can stand twice, so the fast reader, which would not tell, may read it.
         try:
             value = from_json(text, allow_inf_nan=False)
-        except ValueError:
-            return None
-        return value if isinstance(value, dict) else None
+        except (ValueError, TypeError):  # TypeError: half a character, which UTF-8 cannot hold
+            value = None
+        if isinstance(value, dict):
+            return value
     try:
         value = _DECODER.decode(text)
     except (ValueError, RecursionError):

@@ -7,15 +7,56 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from judge_eval.runs.records import Aggregate
-from judge_eval.stats import mean_interval
+from judge_eval.metrics import Metric
+from judge_eval.runs.journal import Index
+from judge_eval.runs.records import Aggregate, Intervals, Quantiles, TagMean
+from judge_eval.stats import breakdown, mean_interval, quantiles
+
+BY_T = Intervals()
+MOST_TAGS = 500
+"""Where there are more tags than this, only the most frequent are broken down."""
+
+
+def fill_clusters(clusters: Sequence[str | None]) -> list[tuple[int, str]] | None:
+    """Give every trace a cluster; None where no trace carries one, and each stands for itself.
+
+    A trace without an id, among others with one, is a cluster of its own.
+    """
+    if all(cluster is None for cluster in clusters):
+        return None
+    return [(-1, c) if c is not None else (row, "") for row, c in enumerate(clusters)]
+
+
+def aggregate_all(
+    index: Index, metrics: Mapping[str, Metric], intervals: Intervals = BY_T
+) -> dict[str, Aggregate]:
+    """Aggregate every metric of an index, by name.
+
+    Args:
+        index: The scores, clusters and tags of the traces.
+        metrics: The metrics by name, for their definitions.
+        intervals: How intervals are made.
+    """
+    return {
+        name: aggregate(
+            index.scores[name],
+            index.bounds[name],
+            clusters=index.clusters,
+            tags=index.tags,
+            intervals=intervals,
+            definition=metric.definition,
+        )
+        for name, metric in metrics.items()
+    }
 
 
 def aggregate(
     values: ArrayLike,
     bounds: Mapping[int, tuple[float, float]],
     *,
-    clusters: Sequence[str] | None = None,
+    clusters: Sequence[str | None] | None = None,
+    tags: Sequence[Sequence[str]] | None = None,
+    intervals: Intervals = BY_T,
     definition: str = "",
 ) -> Aggregate:
     """Aggregate one metric.
@@ -28,13 +69,17 @@ def aggregate(
         values: One number a trace, shape (n,); NaN where the trace has no value.
         bounds: By index into `values`, for the traces without a value.
         clusters: One id a trace where traces belong together (the same document or conversation).
+        tags: The tags of each trace.
+        intervals: How intervals are made.
         definition: The metric's definition, recorded with its mean.
     """
     column = np.asarray(values, dtype=np.float64)
     there = ~np.isnan(column)
-    kept = None if clusters is None else [c for c, ok in zip(clusters, there.tolist(), strict=True) if ok]
-    estimate = mean_interval(column[there], clusters=kept)
-    interval = estimate.interval
+    rows = np.flatnonzero(there).tolist()
+    kept = fill_clusters([clusters[row] for row in rows]) if clusters is not None else None
+    present = column[there]
+    estimate = mean_interval(present, clusters=kept, method=intervals.method, seed=intervals.seed)
+    interval, spread = estimate.interval, quantiles(present)
     low, high = column.copy(), column.copy()
     for row, (least, most) in bounds.items():
         if not there[row]:
@@ -44,6 +89,39 @@ def aggregate(
         n=int(there.sum()),
         n_failed=int(column.size - there.sum()),
         interval=None if interval is None else (interval.low, interval.high),
+        method=None if interval is None else interval.method,
+        clusters=estimate.clusters,
+        quantiles=None if spread is None else Quantiles(p20=spread.p20, p50=spread.p50, p90=spread.p90),
+        tags=_by_tag(present, rows, tags, kept) if tags is not None else {},
         bounds=(float(low.mean()), float(high.mean())) if column.size else None,
         definition=definition,
     )
+
+
+def _by_tag(
+    present: ArrayLike,
+    rows: Sequence[int],
+    tags: Sequence[Sequence[str]],
+    clusters: Sequence[tuple[int, str]] | None,
+) -> dict[str, TagMean]:
+    """Break a metric down by tag; a tag all of whose traces failed is there too, without a mean."""
+    carriers: dict[str, int] = {}
+    for names in tags:
+        for name in set(names):
+            carriers[name] = carriers.get(name, 0) + 1
+    if not carriers:
+        return {}
+    found = breakdown(present, [tags[row] for row in rows], clusters=clusters)
+    out = {}
+    shown = sorted(carriers, key=lambda name: (-carriers[name], name))[:MOST_TAGS]
+    for name in sorted(shown):
+        estimate = found.get(name)
+        n = estimate.n if estimate else 0
+        interval = estimate.interval if estimate else None
+        out[name] = TagMean(
+            mean=estimate.value if estimate else None,
+            n=n,
+            n_failed=carriers[name] - n,
+            interval=(interval.low, interval.high) if interval else None,
+        )
+    return out

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -69,10 +69,10 @@ def verdict_rows(run: EvalRun) -> Iterator[dict[str, Any]]:
 def as_markdown(run: EvalRun) -> str:
     """Write the summary as Markdown: what was judged, the table of metrics, what failed."""
     m = run.manifest
-    title, href = _cell(m.label or m.id[:8]), _link(m.href)
+    title, href = cell(m.label or m.id[:8]), _link(m.href)
     lines = [f"## judge_eval: {f'[{title}](<{href}>)' if href else title}", ""]
     lines += [
-        _cell(describe(run)),
+        cell(describe(run)),
         "",
         "| metric | mean | 95% interval | n | failed |",
         "|---|---|---|---|---|",
@@ -98,8 +98,16 @@ def describe(run: EvalRun) -> str:
     """Say in one line what was judged, by whom and how."""
     m = run.manifest
     prompt = m.judge.get("prompt")
-    ref = f"{prompt['id']}@{prompt['version']}" if isinstance(prompt, dict) else "a judge of its own"
-    who = f"{m.backend.get('provider')}/{m.backend.get('model')}"
+    members = m.judge.get("members")
+    if isinstance(prompt, dict):
+        ref = f"{prompt['id']}@{prompt['version']}"
+    elif isinstance(members, list):
+        ref = f"a panel of {len(members)} ({m.judge.get('vote')})"
+    else:
+        ref = "a judge of its own"
+    who = m.backend.get("model")
+    if m.backend.get("provider") != "panel":
+        who = f"{m.backend.get('provider')}/{who}"
     return f"{m.dataset.name}: {m.tally.traces} traces, judged by {who} with {ref}"
 
 
@@ -112,7 +120,7 @@ def failures(run: EvalRun) -> str:
     return f"{verdicts} failed in {traces} ({whys}); the means leave these traces out"
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
     """Make text safe inside Markdown: no markup, no new line."""
     return " ".join("".join("\\" + c if c in "\\`*_[]<>|#" else c for c in text).split())
 
@@ -126,14 +134,18 @@ def _link(href: str | None) -> str | None:
 WRITERS: dict[str, Callable[[EvalRun], str]] = {".json": as_json, ".csv": as_csv, ".md": as_markdown}
 
 
-def check_suffix(path: Path) -> None:
-    """See that a run can be written to a file of this name.
+def check_suffix(path: Path, known: Collection[str] = tuple(WRITERS)) -> None:
+    """See that a file can be written under this name.
+
+    Args:
+        path: The file.
+        known: The suffixes that name a format.
 
     Raises:
-        ConfigError: The suffix is none of .json, .csv, .md.
+        ConfigError: The suffix is none of them.
     """
-    if path.suffix.lower() not in WRITERS:
-        raise ConfigError(f"cannot write {path}: the suffix says the format; use {', '.join(WRITERS)}")
+    if path.suffix.lower() not in known:
+        raise ConfigError(f"cannot write {path}: the suffix says the format; use {', '.join(known)}")
 
 
 def write(run: EvalRun, path: Path) -> None:
@@ -143,7 +155,16 @@ def write(run: EvalRun, path: Path) -> None:
         ConfigError: The suffix is none of .json, .csv, .md, or the file cannot be written.
     """
     check_suffix(path)
+    write_text(path, WRITERS[path.suffix.lower()](run))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file in one step.
+
+    Raises:
+        ConfigError: It cannot be written.
+    """
     try:
-        write_atomically(path, WRITERS[path.suffix.lower()](run).encode())
+        write_atomically(path, text.encode("utf-8", "backslashreplace"))
     except OSError as error:
         raise ConfigError(f"cannot write {path}: {error.strerror or error}") from None

@@ -5,15 +5,33 @@ from __future__ import annotations
 import json
 import os
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
+from judge_eval.digest import canonical_json
 from judge_eval.errors import RunError
 from judge_eval.runs.records import FORMAT, Manifest, TraceResult
+from judge_eval.schema import Trace
 
 MANIFEST, RESULTS = "manifest.json", "results.jsonl"
+
+
+def cluster_of(trace: Trace, key: str) -> str | None:
+    """Return the id of the cluster a trace belongs to; None where it carries none.
+
+    Args:
+        trace: The trace.
+        key: The key of its `metadata`; a value that is no text goes by its JSON.
+    """
+    return cluster_in(trace.metadata, key)
+
+
+def cluster_in(metadata: Mapping[str, Any], key: str) -> str | None:
+    """Return the id of the cluster that a trace's metadata name; see `cluster_of`."""
+    value = metadata.get(key)
+    return value if value is None or isinstance(value, str) else canonical_json(value)
 
 
 def encode(result: TraceResult) -> bytes:
@@ -24,25 +42,45 @@ def encode(result: TraceResult) -> bytes:
 class Index:
     """Where each result stands in a journal, and its scores: a few numbers a line, whatever its length."""
 
-    def __init__(self, metrics: Sequence[str]) -> None:
+    def __init__(self, metrics: Sequence[str], cluster: str = "cluster") -> None:
+        self.cluster = cluster
         self.positions, self.offsets, self.lengths = array("q"), array("q"), array("q")
         self.scores = {name: array("d") for name in metrics}
         self.bounds: dict[str, dict[int, tuple[float, float]]] = {name: {} for name in metrics}
+        self.tags: list[tuple[str, ...]] = []
+        self.clusters: list[str | None] = []
+        self._tags_seen: dict[tuple[str, ...], tuple[str, ...]] = {}
 
     def __len__(self) -> int:
         return len(self.positions)
 
     def add(self, result: TraceResult, offset: int, length: int) -> None:
         """Note a line; a later one of the same position replaces it when the run is sorted."""
+        cluster = cluster_in(result.trace.metadata, self.cluster)
+        self.note(result.position, result.scores, result.bounds, result.trace.tags, cluster, offset, length)
+
+    def note(
+        self,
+        position: int,
+        scores: Mapping[str, float | None],
+        bounds: Mapping[str, tuple[float, float]],
+        tags: tuple[str, ...],
+        cluster: str | None,
+        offset: int,
+        length: int,
+    ) -> None:
+        """Note a line by what it says; see `add`."""
         row = len(self.positions)
-        self.positions.append(result.position)
+        self.positions.append(position)
         self.offsets.append(offset)
         self.lengths.append(length)
+        self.tags.append(self._tags_seen.setdefault(tags, tags))  # few differ: one tuple serves many rows
+        self.clusters.append(cluster)
         for name, column in self.scores.items():
-            value = result.scores.get(name)
+            value = scores.get(name)
             column.append(float("nan") if value is None else value)
-            if name in result.bounds:
-                self.bounds[name][row] = result.bounds[name]
+            if name in bounds:
+                self.bounds[name][row] = bounds[name]
 
     def order(self) -> list[int]:
         """Return the rows by position, of two with the same position the later one."""
@@ -55,11 +93,13 @@ class Index:
 
     def sorted(self) -> Index:
         """Return an index of the rows in order, as they will stand in the sorted file."""
-        out, offset = Index(list(self.scores)), 0
+        out, offset = Index(list(self.scores), self.cluster), 0
         for new, row in enumerate(self.order()):
             out.positions.append(self.positions[row])
             out.offsets.append(offset)
             out.lengths.append(self.lengths[row])
+            out.tags.append(self.tags[row])
+            out.clusters.append(self.clusters[row])
             offset += self.lengths[row]
             for name, column in self.scores.items():
                 out.scores[name].append(column[row])
@@ -87,8 +127,8 @@ class Journal:
         self._lock: IO[bytes] | None = None
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._lock = _lock(folder)
-            self.index, self._size = _recover(folder / RESULTS, manifest.metrics)
+            self._lock = lock_folder(folder)
+            self.index, self._size = _recover(folder / RESULTS, manifest)
             self._file = (folder / RESULTS).open("ab", buffering=0)
             self.write_manifest(manifest)
         except OSError as error:
@@ -165,8 +205,12 @@ def _unwritable(folder: Path, error: OSError) -> RunError:
     )
 
 
-def _lock(folder: Path) -> IO[bytes] | None:
-    """Take the folder's lock for the life of this process; the system frees it however the process ends."""
+def lock_folder(folder: Path) -> IO[bytes] | None:
+    """Take the folder's lock for the life of this process; the system frees it however the process ends.
+
+    Raises:
+        RunError: Another process holds it.
+    """
     try:
         import fcntl
     except ImportError:  # no such locks on this system
@@ -180,9 +224,9 @@ def _lock(folder: Path) -> IO[bytes] | None:
     return file
 
 
-def _recover(path: Path, metrics: Sequence[str]) -> tuple[Index, int]:
+def _recover(path: Path, manifest: Manifest) -> tuple[Index, int]:
     """Index the lines that are there, cutting off a torn last one; return the index and the file's size."""
-    index, size = Index(metrics), 0
+    index, size = Index(manifest.metrics, manifest.intervals.cluster), 0
     if not path.exists():
         return index, size
     for offset, line in whole_lines(path):

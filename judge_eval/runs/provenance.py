@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import platform
+import re
 import shutil
 import subprocess
+from collections.abc import Mapping
 from importlib.metadata import version
 
 from pydantic import JsonValue
@@ -24,6 +26,51 @@ def backend_record(identity: Identity | None) -> dict[str, JsonValue]:
         "base_url": identity.base_url,
         "params": dict(identity.params),
     }
+
+
+def backends_record(identities: Mapping[str, Identity | None]) -> dict[str, JsonValue]:
+    """Write down who answers, by route; a single model stands for itself."""
+    records = {route: backend_record(identity) for route, identity in identities.items()}
+    if list(records) == [""]:
+        return records[""]
+    models = ", ".join(f"{r['provider']}/{r['model']}" for r in records.values())
+    return {"provider": "panel", "model": models, "members": dict(records)}
+
+
+def place_in_ci(variables: Mapping[str, str]) -> tuple[str | None, str | None]:
+    """Read off a label and an address from what GitHub and GitLab tell their jobs.
+
+    On GitHub (`GITHUB_ACTIONS`) a pull request is labelled `PR #12` and linked; elsewhere the label is the
+    branch or tag (`GITHUB_REF_NAME`) and the address the job's run. On GitLab (`GITLAB_CI`) a merge request
+    is labelled `MR !12`; elsewhere the label is `CI_COMMIT_REF_NAME` and the address `CI_JOB_URL`. A run of
+    the main branch is thus found as `label:main`.
+
+    Args:
+        variables: The environment.
+
+    Returns:
+        Label and address; None where they are not told, or where an address is not http or https.
+    """
+    get = variables.get
+    label = href = None
+    if get("GITHUB_ACTIONS"):
+        home = f"{get('GITHUB_SERVER_URL', 'https://github.com')}/{get('GITHUB_REPOSITORY', '')}"
+        pull = re.fullmatch(r"refs/pull/([0-9]+)/(merge|head)", get("GITHUB_REF", ""))
+        if pull:
+            label, href = f"PR #{pull[1]}", f"{home}/pull/{pull[1]}"
+        else:
+            label = get("GITHUB_REF_NAME")
+            href = f"{home}/actions/runs/{get('GITHUB_RUN_ID')}" if get("GITHUB_RUN_ID") else None
+    elif get("GITLAB_CI"):
+        number = get("CI_MERGE_REQUEST_IID", "")
+        if number.isdecimal():
+            project = get("CI_MERGE_REQUEST_PROJECT_URL") or get("CI_PROJECT_URL", "")
+            label, href = f"MR !{number}", f"{project}/-/merge_requests/{number}"
+        else:
+            label, href = get("CI_COMMIT_REF_NAME"), get("CI_JOB_URL")
+    if href is not None and not re.match(r"https?://[^/\s]", href):
+        href = None
+    return label or None, href
 
 
 def environment() -> dict[str, JsonValue]:
@@ -53,12 +100,19 @@ def differences(old: Manifest, new: Manifest) -> str:
             f"the data differ (digest {short(old.dataset.digest)}, {old.dataset.traces} traces there; "
             f"{short(new.dataset.digest)}, {new.dataset.traces} traces here)"
         )
-    told += _compare("judge", old.judge, new.judge)
-    told += _compare("model", old.backend, new.backend)
+    if str(old.dataset.shard) != str(new.dataset.shard):
+        there, here = old.dataset.shard or "the whole", new.dataset.shard or "the whole"
+        told.append(f"the shards differ ({there} there; {here} here)")
+    told += judge_differences(old, new)
     if old.metrics != new.metrics:
         there, here = ", ".join(old.metrics), ", ".join(new.metrics)
         told.append(f"the metrics differ ({there} there; {here} here): finish it as it is, then use `score`")
     return "; ".join(told)
+
+
+def judge_differences(old: Manifest, new: Manifest) -> list[str]:
+    """Name what differs in who judged and how, in sentences; empty where both judged alike."""
+    return _compare("judge", old.judge, new.judge) + _compare("model", old.backend, new.backend)
 
 
 def _compare(what: str, old: dict[str, JsonValue], new: dict[str, JsonValue]) -> list[str]:

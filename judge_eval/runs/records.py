@@ -35,12 +35,55 @@ class TraceResult(Record):
     bounds: dict[str, tuple[float, float]] = Field(default_factory=dict)
     """Where a score is None: the least and the greatest it could be, filling every gap alike."""
     calls: tuple[Call, ...] = ()
+    votes: dict[str, tuple[int | None, ...]] = Field(default_factory=dict)
+    """Of a panel: by member its grade of each chunk, in rank order; None where it gave none."""
     trace: Trace
 
     @property
     def failed(self) -> int:
         """How many chunks have no verdict."""
         return sum(outcome.kind == "no_verdict" for outcome in self.outcomes)
+
+    def _repr_html_(self) -> str:
+        from judge_eval.runs.html import result_html
+
+        return result_html(self)
+
+
+class Intervals(Record):
+    """How the intervals of a run's means are made."""
+
+    noun: ClassVar[str] = "choice of interval"
+
+    method: Literal["t", "bca"] = "t"
+    """Student's t (cluster-robust where traces carry a cluster), or the BCa bootstrap."""
+    cluster: str = "cluster"
+    """The key of a trace's `metadata` that says which traces belong together."""
+    seed: int = 0
+    """Of the bootstrap; equal seeds give equal intervals."""
+
+
+class Quantiles(Record):
+    """Percentiles of a metric over traces, interpolated linearly."""
+
+    noun: ClassVar[str] = "quantiles"
+
+    p20: float
+    p50: float
+    p90: float
+
+
+class TagMean(Record):
+    """A metric over the traces that carry a tag."""
+
+    noun: ClassVar[str] = "mean by tag"
+
+    mean: float | None
+    """Over the traces that have a value; None where none has."""
+    n: int = Field(ge=0)
+    n_failed: int = Field(default=0, ge=0)
+    interval: tuple[float, float] | None = None
+    """95% confidence interval of the mean; None under two traces (or clusters)."""
 
 
 class Aggregate(Record):
@@ -55,10 +98,35 @@ class Aggregate(Record):
     n_failed: int = Field(ge=0)
     """How many traces have none because of failed verdicts."""
     interval: tuple[float, float] | None = None
-    """95% confidence interval of the mean; None under two traces."""
+    """95% confidence interval of the mean; None under two traces (or clusters)."""
+    method: str | None = None
+    """How the interval was made: `t`, `CR1 t` (robust to clusters) or `bca`; None where there is none."""
+    clusters: int | None = None
+    """How many clusters the traces came from; None where each stands for itself."""
+    quantiles: Quantiles | None = None
+    """Of the traces that have a value; None where none has."""
+    tags: dict[str, TagMean] = Field(default_factory=dict)
+    """The same metric over the traces of each tag, in alphabetical order."""
     bounds: tuple[float, float] | None = None
     """The mean over all traces with every missing verdict irrelevant, and with every one relevant."""
     definition: str = ""
+
+
+class Shard(Record):
+    """Which part of a dataset a run judged."""
+
+    noun: ClassVar[str] = "shard"
+
+    index: int = Field(ge=1)
+    """Which part, counted from 1."""
+    count: int = Field(ge=1)
+    """How many parts there are."""
+    traces: int = Field(default=0, ge=0)
+    """How many traces fall into this part."""
+    chunks: int = Field(default=0, ge=0)
+
+    def __str__(self) -> str:
+        return f"{self.index}/{self.count}"
 
 
 class Dataset(Record):
@@ -76,6 +144,8 @@ class Dataset(Record):
     path: str | None = None
     limit: int | None = None
     seed: int | None = None
+    shard: Shard | None = None
+    """The part of the dataset that this run judged; digest and counts are those of the whole."""
 
 
 class Tally(Record):
@@ -124,6 +194,7 @@ class Manifest(Record):
     backend: dict[str, JsonValue]
     """Provider, model, base URL and parameters."""
     metrics: tuple[str, ...]
+    intervals: Intervals = Intervals()
     aggregates: dict[str, Aggregate] = Field(default_factory=dict)
     tally: Tally = Tally()
     environment: dict[str, JsonValue] = Field(default_factory=dict)

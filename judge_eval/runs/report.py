@@ -146,13 +146,14 @@ def write_report(text: str, path: Path) -> None:
         raise ConfigError(f"cannot write {path}: {error.strerror or error}") from None
 
 
-def store_at(folder: Path | None) -> Store | None:
+def store_at(cache: str | Path | None) -> Store | None:
     """Open a cache to look replies up in; None where there is none, or none that can be read."""
+    from judge_eval.backends.postgres import is_postgres
     from judge_eval.backends.stack import open_store
 
-    if folder is None or not folder.is_dir():
+    if cache is None or (not is_postgres(cache) and not Path(cache).is_dir()):
         return None
-    store = open_store(folder)
+    store = open_store(cache)
     try:
         store.info()
     except StoreError:

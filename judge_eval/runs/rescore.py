@@ -8,9 +8,9 @@ from typing import TypeVar
 
 from judge_eval.errors import DataError, MetricError
 from judge_eval.metrics import Metric
-from judge_eval.runs.aggregate import aggregate
+from judge_eval.runs.aggregate import aggregate_all
 from judge_eval.runs.journal import Index
-from judge_eval.runs.records import TraceResult
+from judge_eval.runs.records import Intervals, TraceResult
 from judge_eval.runs.run import EvalRun
 from judge_eval.runs.scoring import Scorer
 from judge_eval.schema import BINARY, Scale
@@ -24,13 +24,20 @@ def scale_of(run: EvalRun) -> Scale:
     return Scale.parse(scale) if scale is not None else BINARY
 
 
-def rescore(run: EvalRun, metrics: Sequence[str | Metric], relevant: int | None = None) -> EvalRun:
+def rescore(
+    run: EvalRun,
+    metrics: Sequence[str | Metric],
+    relevant: int | None = None,
+    *,
+    intervals: Intervals | None = None,
+) -> EvalRun:
     """Compute metrics over the verdicts of a run, without a call.
 
     Args:
         run: A run, in a folder or in memory; it is not changed.
         metrics: Names or values of metrics.
         relevant: The least grade that counts as relevant, in place of the run's threshold.
+        intervals: How intervals are made; as in the run where None.
 
     Returns:
         The run with these metrics, its results computed as they are read.
@@ -44,15 +51,13 @@ def rescore(run: EvalRun, metrics: Sequence[str | Metric], relevant: int | None 
         scale = Scale.parse({**scale.model_dump(), "relevant": relevant})
     scorer = Scorer(metrics, scale)
     results = _Rescored(run.results, scorer)
-    index = Index(scorer.names)
+    chosen = intervals or run.manifest.intervals
+    index = Index(scorer.names, chosen.cluster)
     for result in results:
         index.add(result, 0, 0)
-    aggregates = {
-        name: aggregate(index.scores[name], index.bounds[name], definition=metric.definition)
-        for name, metric in scorer.metrics.items()
-    }
+    aggregates = aggregate_all(index, scorer.metrics, chosen)
     judge = {**run.manifest.judge, "scale": scale.model_dump()}
-    update = {"metrics": scorer.names, "aggregates": aggregates, "judge": judge}
+    update = {"metrics": scorer.names, "aggregates": aggregates, "judge": judge, "intervals": chosen}
     return EvalRun(run.manifest.model_copy(update=update), results, run.folder)
 
 

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import overload
+from typing import TYPE_CHECKING, overload
+
+import numpy as np
+from numpy.typing import NDArray
 
 from judge_eval.errors import RunError, UnknownNameError
 from judge_eval.runs.journal import MANIFEST, RESULTS, read_result, whole_lines
 from judge_eval.runs.records import FORMAT, Aggregate, Manifest, Status, TraceResult
 from judge_eval.schema import NoVerdict
+
+if TYPE_CHECKING:
+    from judge_eval.runs.comparison import Comparison
+    from judge_eval.runs.writers.tables import Frames
 
 
 class ResultsFile(Sequence[TraceResult]):
@@ -23,15 +31,23 @@ class ResultsFile(Sequence[TraceResult]):
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._offsets: list[tuple[int, int]] | None = None
+        self._entries: NDArray[np.int64] | None = None
 
-    def _index(self) -> list[tuple[int, int]]:
-        if self._offsets is None:
-            found: dict[int, tuple[int, int]] = {}
+    def _index(self) -> NDArray[np.int64]:
+        """Return offset and line number of each result in order, shape (n, 2): 16 bytes a trace."""
+        if self._entries is None:
+            offsets, positions = array("q"), array("q")
             for number, (offset, line) in enumerate(whole_lines(self.path), 1):
-                found[_position(line, self.path, number)] = (offset, number)
-            self._offsets = [found[position] for position in sorted(found)]
-        return self._offsets
+                offsets.append(offset)
+                positions.append(_position(line, self.path, number))
+            where = np.array(positions, dtype=np.int64)
+            entries = np.column_stack([np.array(offsets, dtype=np.int64), np.arange(1, where.size + 1)])
+            if (np.diff(where) <= 0).any():
+                order = np.argsort(where, kind="stable")
+                last = np.append(np.diff(where[order]) > 0, True)
+                entries = entries[order[last]]
+            self._entries = entries
+        return self._entries
 
     def __len__(self) -> int:
         return len(self._index())
@@ -42,18 +58,32 @@ class ResultsFile(Sequence[TraceResult]):
     def __getitem__(self, index: slice) -> list[TraceResult]: ...
     def __getitem__(self, index: int | slice) -> TraceResult | list[TraceResult]:
         entries = self._index()[index]
-        if isinstance(entries, tuple):
-            return next(self._read([entries]))
+        if entries.ndim == 1:
+            return next(self._read(entries[np.newaxis]))
         return list(self._read(entries))
 
     def __iter__(self) -> Iterator[TraceResult]:
         return self._read(self._index())
 
-    def _read(self, entries: Sequence[tuple[int, int]]) -> Iterator[TraceResult]:
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        """Yield position and bytes of every result's line, in order, without reading what is in it."""
+        for number, line in self._lines(self._index()):
+            yield _position(line, self.path, number), line
+
+    def _read(self, entries: NDArray[np.int64]) -> Iterator[TraceResult]:
+        for number, line in self._lines(entries):
+            yield read_result(line, self.path, number)
+
+    def _lines(self, entries: NDArray[np.int64]) -> Iterator[tuple[int, bytes]]:
         with self.path.open("rb") as file:
-            for offset, number in entries:
-                file.seek(offset)
-                yield read_result(file.readline(), self.path, number)
+            at = 0
+            for start in range(0, len(entries), 4096):
+                for offset, number in entries[start : start + 4096].tolist():
+                    if offset != at:  # seeking throws away what was read ahead
+                        file.seek(offset)
+                    line = file.readline()
+                    at = offset + len(line)
+                    yield number, line
 
 
 def _position(line: bytes, path: Path, number: int) -> int:
@@ -149,12 +179,50 @@ class EvalRun:
         """Every metric's mean with its interval, counts and bounds."""
         return self.manifest.aggregates
 
+    def compare(self, *others: EvalRun, metrics: Sequence[str] | None = None, seed: int = 0) -> Comparison:
+        """Compare this run, as the baseline, with others on the traces they have in common.
+
+        Args:
+            others: The candidates, one or more.
+            metrics: Names of metrics; those of this run where None.
+            seed: Of the randomisation tests.
+
+        Returns:
+            Paired differences with intervals and tests, and the traces that changed; a notebook shows it.
+
+        Raises:
+            RunError: There is no trace in common.
+        """
+        from judge_eval.runs.compare import compare
+
+        return compare(self, *others, metrics=metrics, seed=seed)
+
     def failures(self) -> Iterator[tuple[str, NoVerdict]]:
         """Yield every chunk without a verdict, with the id of its trace."""
         for result in self.results:
             for outcome in result.outcomes:
                 if outcome.kind == "no_verdict":
                     yield result.trace_id, outcome
+
+    def to_pandas(self) -> Frames:
+        """Return two pandas frames: `traces`, one row each, and `verdicts`, one row a chunk.
+
+        Raises:
+            ConfigError: pandas is not installed.
+        """
+        from judge_eval.runs.writers.tables import to_pandas
+
+        return to_pandas(self)
+
+    def to_polars(self) -> Frames:
+        """Return two Polars frames: `traces`, one row each, and `verdicts`, one row a chunk.
+
+        Raises:
+            ConfigError: Polars is not installed.
+        """
+        from judge_eval.runs.writers.tables import to_polars
+
+        return to_polars(self)
 
     def __repr__(self) -> str:
         means = ", ".join(

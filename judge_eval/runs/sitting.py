@@ -8,17 +8,20 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from time import monotonic
 
-from judge_eval.backends.stack import Stack
+from judge_eval.backends.stack import Stack, Stacks
 from judge_eval.engine import Engine, Item, Judged
 from judge_eval.errors import DataError, JudgeEvalError, RunError
 from judge_eval.judges.base import Judge
-from judge_eval.runs.aggregate import aggregate
+from judge_eval.runs.aggregate import aggregate_all
 from judge_eval.runs.journal import Index, Journal
 from judge_eval.runs.records import Manifest, Status, Tally, TraceResult
 from judge_eval.runs.run import EvalRun, ResultsFile
 from judge_eval.runs.scoring import Scorer
 from judge_eval.runs.sources import Fingerprint
 from judge_eval.schema import Call, Trace, Verdict
+
+NOTE_EVERY = 5.0
+"""Seconds between notes of what a run has taken, so that a kill forgets no more than that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +67,21 @@ class Sitting:
 
     manifest: Manifest
     judge: Judge
-    stack: Stack
+    stack: Stack | Stacks
     scorer: Scorer
     journal: Journal | None = None
     concurrency: int = 64
+    lead: bool = False
+    """Whether a trace's first call goes ahead of its siblings."""
     watch: Callable[[Progress], None] | None = None
     keep: bool = True
     """Whether results stay in memory where there is no journal."""
     fingerprint: Fingerprint = field(default_factory=Fingerprint)
 
     def __post_init__(self) -> None:
-        self._index = self.journal.index if self.journal else Index(self.scorer.names)
+        self._index = (
+            self.journal.index if self.journal else Index(self.scorer.names, self.manifest.intervals.cluster)
+        )
         self._memory: list[TraceResult] = []
         self._before = _earlier(self.journal)
         self._calls: dict[int, tuple[Call, ...]] = {}
@@ -83,7 +90,7 @@ class Sitting:
         self._failed = 0
         self._chunks = 0
         self._seen: set[int] = set()
-        self._started = monotonic()
+        self._started = self._noted = monotonic()
         self._counts = self.stack.counts()
         for result in (
             ResultsFile(self.journal.folder / "results.jsonl") if self._before and self.journal else ()
@@ -91,14 +98,17 @@ class Sitting:
             self._count(result)
 
     async def results(
-        self, traces: Iterator[Trace] | AsyncIterator[Trace]
+        self, traces: Iterator[tuple[int, Trace]] | AsyncIterator[Trace]
     ) -> AsyncIterator[list[TraceResult]]:
         """Judge the traces and yield results as they finish; what was finished before is passed over.
+
+        Args:
+            traces: Each with its place in the dataset, or a stream, whose traces are numbered as they come.
 
         Raises:
             JudgeEvalError: Whatever ends the run early; the run's folder then says so and can be resumed.
         """
-        engine = Engine(self.judge, self.stack.backend, concurrency=self.concurrency)
+        engine = Engine(self.judge, self.stack.backend, concurrency=self.concurrency, lead=self.lead)
         source = self._items(traces) if isinstance(traces, Iterator) else self._aitems(traces)
         try:
             async with engine:
@@ -122,8 +132,8 @@ class Sitting:
             )
         return EvalRun(self.manifest, sorted(self._memory, key=lambda result: result.position))
 
-    def _items(self, traces: Iterator[Trace]) -> Iterator[Item]:
-        for position, trace in enumerate(traces):
+    def _items(self, traces: Iterator[tuple[int, Trace]]) -> Iterator[Item]:
+        for position, trace in traces:
             item = self._item(position, trace)
             if item is not None:
                 yield item
@@ -173,6 +183,7 @@ class Sitting:
                 scores=scores,
                 bounds=bounds,
                 calls=self._all_calls(judged),
+                votes=judged.judgment.votes,
                 trace=judged.trace,
             )
             for judged, (scores, bounds) in zip(block, scored, strict=True)
@@ -190,8 +201,16 @@ class Sitting:
             raise
         for result in results:
             self._count(result)
+        if self.stack.otel != "off":
+            from judge_eval.runs.telemetry import report
+
+            report(results, content=self.stack.otel == "content")
         if self.watch is not None:
             self.watch(self.progress())
+        if self.journal is not None and monotonic() - self._noted > NOTE_EVERY:
+            self._noted = monotonic()
+            self.manifest = self.manifest.model_copy(update={"tally": self._tally()})
+            self.journal.write_manifest(self.manifest)
         return results
 
     def _all_calls(self, judged: Judged) -> tuple[Call, ...]:
@@ -216,9 +235,10 @@ class Sitting:
     def progress(self) -> Progress:
         """Tell how far the run is."""
         counts = self.stack.counts().since(self._counts)
+        dataset = self.manifest.dataset
         return Progress(
             traces=len(self._seen),
-            total=self.manifest.dataset.traces or None,
+            total=(dataset.shard or dataset).traces or None,
             verdicts=self._chunks - self._failed,
             failed=self._failed,
             calls=counts.calls,
@@ -231,7 +251,7 @@ class Sitting:
     def _tally(self) -> Tally:
         whys: Counter[str] = sum(self._failures.values(), Counter())
         base, counts = self._base, self.stack.counts().since(self._counts)
-        cost = self.stack.cost(counts.usage)
+        cost = self.stack.spent(self._counts)
         return Tally(
             traces=len(self._seen),
             verdicts=self._chunks - self._failed,
@@ -259,10 +279,7 @@ class Sitting:
                     "chunks": self.fingerprint.chunks,
                 }
                 dataset = dataset.model_copy(update=update)
-            aggregates = {
-                name: aggregate(index.scores[name], index.bounds[name], definition=metric.definition)
-                for name, metric in self.scorer.metrics.items()
-            }
+            aggregates = aggregate_all(index, self.scorer.metrics, self.manifest.intervals)
             self.manifest = self.manifest.model_copy(
                 update={
                     "status": status,

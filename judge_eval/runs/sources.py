@@ -8,9 +8,9 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, It
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from judge_eval.data.jsonl import read_jsonl
-from judge_eval.errors import DataError
-from judge_eval.runs.records import Dataset
+from judge_eval.data.reading import ReadOptions, open_dataset
+from judge_eval.errors import ConfigError, DataError
+from judge_eval.runs.records import Dataset, Shard
 from judge_eval.schema import Trace
 
 Traces: TypeAlias = (
@@ -69,6 +69,7 @@ class Replayable:
         check: What every trace must pass.
         limit: The most traces to take.
         seed: Takes a random sample of `limit` traces, in the dataset's order, instead of the first ones.
+        shard: Which part of that to judge: its index from 1, and how many parts there are.
     """
 
     def __init__(
@@ -80,8 +81,11 @@ class Replayable:
         check: Check,
         limit: int | None = None,
         seed: int | None = None,
+        shard: tuple[int, int] | None = None,
     ) -> None:
-        self._open, self._check = open, check
+        if shard is not None and not 1 <= shard[0] <= shard[1]:
+            raise ConfigError(f"shard {shard[0]}/{shard[1]}: write i/n with i from 1 to n")
+        self._open, self._check, self._shard = open, check, shard
         self._name, self._path, self._limit, self._seed = name, path, limit, seed
         self._chosen: frozenset[int] | None = None
         self._digests = b""
@@ -107,8 +111,15 @@ class Replayable:
             chosen = random.Random(self._seed).sample(range(count), min(self._limit, count))  # noqa: S311
             self._chosen = frozenset(chosen)
         fingerprint = Fingerprint()
+        part = None if self._shard is None else Shard(index=self._shard[0], count=self._shard[1])
+        traces = chunks = 0
         for trace in self._take(self._open(self._check, note)):
             fingerprint.add(trace)
+            if part is not None and shard_of(trace.id, part.count) == part.index:
+                traces += 1
+                chunks += len(trace.chunks)
+        if part is not None:
+            part = part.model_copy(update={"traces": traces, "chunks": chunks})
         self._digests = bytes(fingerprint.digests)
         return Dataset(
             name=self._name,
@@ -119,16 +130,27 @@ class Replayable:
             skipped=skipped,
             limit=self._limit,
             seed=self._seed,
+            shard=part,
         )
 
     def __iter__(self) -> Iterator[Trace]:
-        stamp = self._stamp
+        return (trace for _, trace in self.numbered())
+
+    def numbered(self) -> Iterator[tuple[int, Trace]]:
+        """Read the traces to judge, each with its place in the whole dataset, counted from 0.
+
+        Raises:
+            DataError: The file was changed meanwhile.
+        """
+        stamp = self._stamp or _stamp(self._path)
         # Checked again: a record that the survey skipped must be skipped here too.
         for place, trace in enumerate(self._take(self._open(self._check, None))):
+            if self._shard is not None and shard_of(trace.id, self._shard[1]) != self._shard[0]:
+                continue
             digest = self._digests[32 * place : 32 * place + 32]
             if digest:  # the survey has made it; spare making it again
                 trace.__dict__["digest"] = digest.hex()
-            yield trace
+            yield place, trace
         if stamp != _stamp(self._path):
             raise DataError("was changed while it was read; run again", file=self._name)
 
@@ -141,16 +163,17 @@ class Replayable:
         return traces
 
 
+def shard_of(trace_id: str, count: int) -> int:
+    """Return the shard, from 1 to `count`, that a trace falls into, whatever other traces there are."""
+    return int.from_bytes(hashlib.sha256(trace_id.encode("utf-8", "surrogatepass")).digest()[:8]) % count + 1
+
+
 def _stamp(path: str | None) -> tuple[int, int] | None:
     """Tell a file's size and time of change; None where there is no file."""
     if path is None or not Path(path).exists():
         return None
     status = Path(path).stat()
     return status.st_size, status.st_mtime_ns
-
-
-def _no_check(_: Trace) -> None:
-    """Nothing to check: the survey has done it."""
 
 
 def replayable(
@@ -160,21 +183,49 @@ def replayable(
     on_invalid: Literal["error", "skip"] = "error",
     limit: int | None = None,
     seed: int | None = None,
+    shard: tuple[int, int] | None = None,
     name: str | None = None,
+    reader: ReadOptions | None = None,
 ) -> Replayable | None:
     """Make a source that can be read twice; None where the data are a stream that can be read only once.
 
+    Args:
+        data: The traces, or the file or folder that holds them.
+        check: What every trace must pass.
+        on_invalid: Whether an invalid record ends the reading or is skipped.
+        limit: The most traces to take.
+        seed: Takes a random sample of `limit` traces.
+        name: What to call the data.
+        shard: `(i, n)` takes part i of n.
+        reader: How a file is to be read.
+
     Raises:
+        ConfigError: There is no such shard.
         DataError: A mapping in the data is no trace.
     """
     if isinstance(data, str | Path):
         path = Path(data)
+        told = reader or ReadOptions()
 
         def open_file(check: Check, on_skip: Callable[[DataError], None] | None) -> Iterator[Trace]:
-            return read_jsonl(path, name=name, check=check, on_invalid=on_invalid, on_skip=on_skip)
+            return open_dataset(
+                path,
+                format=told.format,
+                map=told.map,
+                corpus=told.corpus,
+                list_sep=told.list_sep,
+                depth=told.depth,
+                relevant=told.relevant,
+                name=name,
+                check=check,
+                on_invalid=on_invalid,
+                on_skip=on_skip,
+            )
 
         given = name or str(path)
-        return Replayable(open_file, name=given, path=str(path), check=check, limit=limit, seed=seed)
+        return Replayable(
+            open_file, name=given, path=str(path), check=check, limit=limit, seed=seed, shard=shard
+        )
     if isinstance(data, Trace | Mapping):
         data = [data]
     if isinstance(data, Sequence):
@@ -183,7 +234,8 @@ def replayable(
         def open_list(check: Check, on_skip: Callable[[DataError], None] | None) -> Iterator[Trace]:
             return _checked(listed, check, on_invalid, on_skip)
 
-        return Replayable(open_list, name=name or "traces in memory", check=check, limit=limit, seed=seed)
+        given = name or "traces in memory"
+        return Replayable(open_list, name=given, check=check, limit=limit, seed=seed, shard=shard)
     return None
 
 

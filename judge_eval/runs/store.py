@@ -8,7 +8,7 @@ from pathlib import Path
 
 from judge_eval.errors import RunError, advise
 from judge_eval.runs.journal import MANIFEST
-from judge_eval.runs.records import Manifest
+from judge_eval.runs.records import Manifest, Shard
 from judge_eval.runs.run import load_manifest
 
 UNFINISHED = frozenset({"submitted", "running", "incomplete", "failed", "interrupted"})
@@ -81,9 +81,11 @@ def find_run(name: str, root: Path) -> Path:
     raise RunError(f"no run {name!r} in {root}; {advise(name, known)} (`judge-eval runs list` shows them)")
 
 
-def newest_unfinished(root: Path, dataset_digest: str) -> Path | None:
-    """Return the newest run of a dataset that did not finish, if there is one."""
+def newest_unfinished(root: Path, dataset_digest: str, shard: Shard | None = None) -> Path | None:
+    """Return the newest run of a dataset (and of this shard of it) that did not finish, if there is one."""
     for folder, manifest in run_folders(root):
-        if manifest.status in UNFINISHED and manifest.dataset.digest == dataset_digest:
+        there = manifest.dataset
+        same = there.digest == dataset_digest and str(there.shard) == str(shard)
+        if manifest.status in UNFINISHED and same:
             return folder
     return None

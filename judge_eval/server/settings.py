@@ -50,7 +50,7 @@ class Settings:
     """Names, besides the address itself, under which people reach the server."""
     thresholds: Mapping[str, float] = field(default_factory=dict)
     """By metric: the least mean that passes."""
-    cache: Path | None = None
+    cache: str | Path | None = None
     """Where raw replies are looked up."""
     limits: Limits = Limits()
 

@@ -1,0 +1,112 @@
+"""Driving inquiries as far as answers are at hand, to find what has to be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from judge_eval.backends.cached import Cached
+from judge_eval.batch.answers import Answers
+from judge_eval.engine import BLOCK
+from judge_eval.judges.base import Inquiry, Judge, Wave
+from judge_eval.schema import Trace
+from judge_eval.wire import Completion, Reply, Request
+
+
+@dataclass(slots=True)
+class _Open:
+    inquiry: Inquiry
+    wave: Wave
+
+
+def open_requests(
+    judge: Judge,
+    traces: Iterable[Trace],
+    answer: Callable[[Sequence[Request]], Sequence[Reply | None]],
+) -> Iterator[Request]:
+    """Yield the requests that nothing at hand answers, wave after wave.
+
+    A trace whose wave is not answered in full waits there: its later waves depend on the answers.
+
+    Args:
+        judge: The plan.
+        traces: What to judge; a block at a time is held in memory.
+        answer: Answers what it can of many requests, in their order; None where a call is needed.
+    """
+    rest = iter(traces)
+    while block := list(islice(rest, BLOCK)):
+        going: list[_Open] = []
+        for trace in block:
+            inquiry = judge.inquire(trace, {})
+            try:
+                going.append(_Open(inquiry, next(inquiry)))
+            except StopIteration:
+                continue
+        while going:
+            replies = iter(answer([request for state in going for request in state.wave]))
+            following = []
+            for state in going:
+                known: list[Reply] = []
+                for request in state.wave:
+                    reply = next(replies)
+                    if reply is None:
+                        yield request
+                    else:
+                        known.append(reply)
+                if len(known) < len(state.wave):
+                    continue
+                try:
+                    state.wave = state.inquiry.send(known)
+                except StopIteration:
+                    continue
+                following.append(state)
+            going = following
+
+
+class AtHand:
+    """Answers from the cache and from a batch's replies; an accepted reply goes into the cache on the way.
+
+    Args:
+        cached: The cache.
+        answers: The replies.
+    """
+
+    def __init__(self, cached: Cached, answers: Answers) -> None:
+        self._cached, self._answers = cached, answers
+        self.imported = 0
+        """Replies that were written into the cache."""
+        self.rejected = 0
+        """Replies from which no verdict could be read."""
+
+    def __call__(self, requests: Sequence[Request]) -> list[Reply | None]:
+        """Answer what is at hand, in the order of the requests."""
+        found: list[Reply | None] = list(self._cached.peek(requests))
+        rows: dict[bytes, bytes] = {}
+        for place, request in enumerate(requests):
+            if found[place] is not None:
+                continue
+            key = self._cached.key(request)
+            reply = None if key is None else self._answers.find(key)
+            found[place] = reply
+            if isinstance(reply, Completion):
+                row = self._row(request, reply)
+                if row is None:
+                    self.rejected += 1
+                else:
+                    rows[row[0]] = row[1]
+        if rows:
+            # Before anything further is asked on the strength of it.
+            self._cached.store.put_many(list(rows.items()))
+            self.imported += len(rows)
+        return found
+
+    def _row(self, request: Request, completion: Completion) -> tuple[bytes, bytes] | None:
+        """Return what the cache would store for a completion; None where it would refuse to."""
+        if request.accepts is not None and not request.accepts(completion):
+            return None
+        root = request
+        while root.origin is not None:
+            root = root.origin
+        key = self._cached.key(root)
+        return None if key is None else (key, completion.encode())

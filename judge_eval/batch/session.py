@@ -1,0 +1,136 @@
+"""The evaluator of a batch: the one an ordinary run would use, with the batch's replies at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from judge_eval.backends import endpoint
+from judge_eval.backends.cached import Cached
+from judge_eval.backends.openai import OpenAI
+from judge_eval.backends.stack import Options, Stack
+from judge_eval.batch.answers import Answers, Remembered
+from judge_eval.batch.state import Folder, Settings, State
+from judge_eval.errors import ConfigError, RunError
+from judge_eval.evaluator import DEFAULT_METRICS, Evaluator, default_cache
+from judge_eval.metrics import Metric
+from judge_eval.registry import find, split_model
+from judge_eval.runs.provenance import backend_record
+from judge_eval.runs.sources import Replayable
+
+
+class Session:
+    """What every step needs: the judge, the cache, the traces and the replies that are there.
+
+    Args:
+        settings: What was asked for.
+        options: How to call, where calls are made; `base_url` and `params` come from the settings unless
+            they are given here.
+        files: The files of replies.
+        metrics: What to compute when the run is made.
+        online: Whether a run may ask for what the batch did not bring.
+
+    Raises:
+        ConfigError: A setting cannot be used, or the model is not one whose server takes batches.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        options: Options | None = None,
+        *,
+        files: Sequence[Path] = (),
+        metrics: Sequence[str | Metric] = DEFAULT_METRICS,
+        online: bool = True,
+    ) -> None:
+        given = options or Options()
+        options = replace(
+            given, base_url=given.base_url or settings.base_url, params=given.params or settings.params
+        )
+        provider, name = split_model(settings.model)
+        factory = find("backends", provider, "provider")
+        if provider == "fake":
+            raise ConfigError(f"{settings.model} takes no batches; name a model that a server judges with")
+        backend = factory(
+            name,
+            base_url=options.base_url,
+            timeout=options.timeout,
+            concurrency=options.concurrency,
+            params=options.params,
+            lacking=settings.lacking,
+        )
+        if not isinstance(backend, OpenAI):
+            raise ConfigError(f"{settings.model} takes no batches; use openai/NAME with a --base-url")
+        self.settings, self.backend = settings, backend
+        self.answers = Answers(files, backend)
+        prompt = settings.prompt
+        self.evaluator = Evaluator(
+            Remembered(backend, self.answers, online=online),
+            prompt=Path(prompt[5:]) if prompt.startswith("file:") else prompt,
+            mode=settings.mode,
+            relevant=settings.relevant,
+            metrics=metrics,
+            cache=settings.cache or default_cache(),
+            options=options,
+        )
+
+    @property
+    def cached(self) -> Cached:
+        """The cache around the backend."""
+        stack = self.evaluator.stack
+        assert isinstance(stack, Stack)  # a batch asks one model
+        assert stack.cached is not None  # and always has a cache
+        return stack.cached
+
+    @property
+    def source(self) -> Replayable:
+        """The traces to judge."""
+        s = self.settings
+        source = self.evaluator.source(
+            s.data, on_invalid=s.on_invalid, limit=s.limit, seed=s.seed, shard=s.shard
+        )
+        assert source is not None  # a path can be read twice
+        return source
+
+    def new_state(self) -> State:
+        """Survey the data, and write down what is asked of whom."""
+        return State(
+            settings=self.settings,
+            dataset=self.source.survey(),
+            judge=self.evaluator.judge.describe(),
+            backend=backend_record(self.backend.identity),
+        )
+
+    def close(self) -> None:
+        """Give back connections and files."""
+        self.evaluator.close()
+
+
+def check_same(folder: Folder, new: State) -> None:
+    """See that a folder's batch is the one asked for now.
+
+    Raises:
+        RunError: It is another: other data, another judge, another model.
+    """
+    old = folder.known
+    told = [
+        f"the {name} differ{'' if name in ('data', 'settings') else 's'}"
+        for name, before, now in (
+            ("data", old.dataset.digest, new.dataset.digest),
+            ("shard", str(old.dataset.shard), str(new.dataset.shard)),
+            ("judge", old.judge, new.judge),
+            ("model", old.backend, new.backend),
+        )
+        if before != now
+    ]
+    if told:
+        raise RunError(f"{folder.path} holds another batch: {'; '.join(told)}; use another folder")
+
+
+def storable_url(url: str | None) -> str | None:
+    """Return a base URL if it may be written down; None where it holds a secret, and must be given again."""
+    if url is None:
+        return None
+    address = endpoint.Address.parse(url)
+    return None if address.secrets else address.url

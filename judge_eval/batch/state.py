@@ -1,0 +1,199 @@
+"""The folder of a batch: what was exported, submitted, fetched; every change is one atomic step."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any, ClassVar, Literal
+
+from pydantic import Field, JsonValue
+
+from judge_eval.errors import RunError
+from judge_eval.runs.journal import lock_folder, write_atomically
+from judge_eval.runs.records import Dataset
+from judge_eval.schema import Record
+
+STATE = "batch.json"
+
+Phase = Literal["exported", "submitting", "submitted", "ended", "fetched"]
+"""`submitting`: the server may have it; `ended`: it brings nothing more; `fetched`: its replies are here."""
+
+
+class Settings(Record):
+    """What judging by batch was asked for; nothing secret."""
+
+    noun: ClassVar[str] = "settings"
+
+    data: str
+    model: str
+    prompt: str = "support/binary"
+    """A prompt's id, or `file:PATH`."""
+    mode: Literal["pointwise", "listwise"] = "pointwise"
+    relevant: int | None = None
+    params: dict[str, JsonValue] = Field(default_factory=dict)
+    base_url: str | None = None
+    cache: str | None = None
+    lacking: tuple[str, ...] = ()
+    """What the server is known not to take, and is left out of every request."""
+    limit: int | None = None
+    seed: int | None = None
+    shard: tuple[int, int] | None = None
+    on_invalid: Literal["error", "skip"] = "error"
+
+
+class Part(Record):
+    """One file of requests and what became of it."""
+
+    noun: ClassVar[str] = "part"
+
+    name: str
+    digest: str
+    """64 hexadecimal digits: the SHA-256 of the file; sent along as metadata, to find the batch again."""
+    requests: int
+    bytes: int
+    phase: Phase = "exported"
+    file_id: str | None = None
+    batch_id: str | None = None
+    status: str = ""
+    """In the server's words."""
+    output_file_id: str | None = None
+    error_file_id: str | None = None
+    completed: int = 0
+    failed: int = 0
+    message: str = ""
+    """What the server said of a batch that it would not take."""
+
+
+class Round(Record):
+    """The requests that were open at one time."""
+
+    noun: ClassVar[str] = "round"
+
+    number: int
+    parts: tuple[Part, ...]
+    given: tuple[str, ...] = ()
+    """Files of replies that were brought by hand."""
+
+
+class State(Record):
+    """Everything about a batch but its requests and replies: `batch.json`."""
+
+    noun: ClassVar[str] = "batch"
+
+    v: int = 1
+    settings: Settings
+    dataset: Dataset
+    judge: dict[str, JsonValue]
+    backend: dict[str, JsonValue]
+    rounds: tuple[Round, ...] = ()
+
+
+class Folder:
+    """A batch's folder, held by one process at a time while it is open; use it as a context manager.
+
+    Args:
+        path: Where it is; made where `make` is set.
+        make: Whether it may be new.
+
+    Raises:
+        RunError: There is no batch in it, another process holds it, or it cannot be used.
+    """
+
+    def __init__(self, path: Path, *, make: bool = False) -> None:
+        self.path = path
+        self._lock: IO[bytes] | None = None
+        try:
+            if make:
+                path.mkdir(parents=True, exist_ok=True)
+            elif not (path / STATE).is_file():
+                raise RunError(f"no batch in {path}: it has no {STATE}; `batch export` makes one")
+            try:
+                self._lock = lock_folder(path)
+            except RunError:
+                raise RunError(f"{path}: another process is working on this batch; wait for it") from None
+        except OSError as error:
+            raise self._unusable(error) from None
+        self.state: State | None = None
+        if (path / STATE).is_file():
+            self.state = self._read()
+
+    def __enter__(self) -> Folder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._lock is not None:
+            self._lock.close()
+
+    @property
+    def known(self) -> State:
+        """The state, where there is one.
+
+        Raises:
+            RunError: Nothing was exported yet.
+        """
+        if self.state is None:
+            raise RunError(f"no batch in {self.path}; `batch export` makes one")
+        return self.state
+
+    @property
+    def current(self) -> Round:
+        """The last round.
+
+        Raises:
+            RunError: There is none: nothing was open.
+        """
+        if not self.known.rounds:
+            raise RunError(f"{self.path}: nothing was exported: the cache held every answer")
+        return self.known.rounds[-1]
+
+    def place(self, number: int) -> Path:
+        """Return the folder of a round."""
+        return self.path / f"round-{number}"
+
+    def save(self, state: State) -> None:
+        """Replace the state in one step."""
+        try:
+            write_atomically(self.path / STATE, state.model_dump_json(indent=2).encode() + b"\n")
+        except OSError as error:
+            raise self._unusable(error) from None
+        self.state = state
+
+    def set_round(self, given: Round) -> None:
+        """Replace a round of the same number, or add it."""
+        rest = tuple(one for one in self.known.rounds if one.number != given.number)
+        rounds = tuple(sorted((*rest, given), key=lambda one: one.number))
+        self.save(self.known.model_copy(update={"rounds": rounds}))
+
+    def set_part(self, name: str, **changes: Any) -> Part:
+        """Change a part of the current round, and return it."""
+        current = self.current
+        found = [part.model_copy(update=changes) if part.name == name else part for part in current.parts]
+        self.set_round(current.model_copy(update={"parts": tuple(found)}))
+        return next(part for part in found if part.name == name)
+
+    def replies(self) -> list[Path]:
+        """List the files of replies of all rounds, in a fixed order."""
+        found: list[Path] = []
+        for one in self.known.rounds:
+            place = self.place(one.number)
+            for part in one.parts:
+                if part.phase == "fetched":
+                    found += [place / f"{part.name}.output", place / f"{part.name}.errors"]
+            found += [place / name for name in one.given]
+        return [path for path in found if path.is_file()]
+
+    def _read(self) -> State:
+        path = self.path / STATE
+        try:
+            return State.model_validate_json(path.read_bytes())
+        except OSError as error:
+            raise self._unusable(error) from None
+        except ValueError as error:
+            told = str(error).splitlines()[0]
+            raise RunError(f"{path}: not the state of a batch, or of another version: {told}") from None
+
+    def _unusable(self, error: OSError) -> RunError:
+        with suppress(Exception):
+            if self._lock is not None:
+                self._lock.close()
+        return RunError(f"{self.path}: cannot be used: {error.strerror or error}")

@@ -1,0 +1,287 @@
+"""`batch`: judging by files, at the price of a batch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from judge_eval.cli import options as o
+from judge_eval.cli.errors import INCOMPLETE, remark, verb
+
+if TYPE_CHECKING:
+    from judge_eval.batch.flow import Imported
+    from judge_eval.batch.state import Folder, Round
+
+app = typer.Typer(
+    help="Judge by files: export, submit, status, fetch, import; any step can be repeated.",
+    no_args_is_help=True,
+)
+
+Place = Annotated[Path, typer.Argument(help="The batch's folder.")]
+
+
+@app.command("export")
+@verb
+def export_(
+    data: Annotated[Path, typer.Argument(help="Traces as JSON Lines.")],
+    folder: Annotated[Path, typer.Option("--out", help="The batch's folder.")],
+    model: o.Model = None,
+    prompt: o.Prompt = "support/binary",
+    mode: o.ModeOption = o.Mode.pointwise,
+    relevant: o.Relevant = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Judge at most so many traces.")] = None,
+    seed: Annotated[int | None, typer.Option(help="With --limit: a random sample.")] = None,
+    shard: o.Shard = None,
+    on_invalid: Annotated[
+        o.OnInvalid, typer.Option(envvar="JUDGE_EVAL_ON_INVALID", help="What an invalid record does.")
+    ] = o.OnInvalid.error,
+    cache: o.Cache = None,
+    base_url: o.BaseUrl = None,
+    param: o.Param = None,
+    lacking: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--lacking",
+            help="What the server does not take (strict, json_schema, max_completion_tokens, temperature, "
+            "...); left out of every request; repeatable.",
+        ),
+    ] = None,
+    max_requests: Annotated[int, typer.Option(min=1, help="The most requests in a file.")] = 50_000,
+    max_bytes: Annotated[int, typer.Option(min=1, help="The most bytes in a file.")] = 190_000_000,
+) -> None:
+    """Write the requests that the cache does not answer into files for a server's batches.
+
+    Example:
+    judge-eval batch export traces.jsonl --model openai/NAME --out batch/
+    """
+    from judge_eval.batch import flow
+    from judge_eval.batch.session import Session, storable_url
+    from judge_eval.batch.state import Folder, Settings
+
+    settings = Settings(
+        data=str(data.absolute()),
+        model=o.need_model(model),
+        prompt=prompt if not prompt.startswith("file:") else f"file:{Path(prompt[5:]).absolute()}",
+        mode="listwise" if mode is o.Mode.listwise else "pointwise",
+        relevant=relevant,
+        params=o.split_params(param),
+        base_url=base_url,
+        cache=str(cache) if cache else None,
+        lacking=tuple(lacking or ()),
+        limit=limit,
+        seed=seed,
+        shard=o.split_shard(shard),
+        on_invalid=on_invalid.value,
+    )
+    with Folder(folder, make=True) as held:
+        session = Session(settings, files=held.replies() if held.state else ())
+        try:
+            session.settings = settings.model_copy(update={"base_url": storable_url(base_url)})
+            done, found = flow.export(held, session, max_requests=max_requests, max_bytes=max_bytes)
+        finally:
+            session.close()
+        _tell(found)
+        if done is None:
+            print("nothing is open: the cache holds every answer; `batch import` makes the run")
+            return
+        _tell_round(held, done)
+        remark(f"next: judge-eval batch submit {folder}  (or run the files on a server of your own)")
+
+
+@app.command("submit")
+@verb
+def submit(folder: Place, base_url: o.BaseUrl = None) -> None:
+    """Submit the files; one that was submitted before is found again, never submitted twice."""
+    from judge_eval.batch import flow
+    from judge_eval.batch.remote import Remote
+    from judge_eval.batch.state import Folder
+
+    with Folder(folder) as held:
+        remote = Remote(base_url or held.known.settings.base_url)
+        try:
+            flow.submit(held, remote, remark)
+        finally:
+            remote.close()
+        _tell_round(held, held.current)
+
+
+@app.command("status")
+@verb
+def status(folder: Place, base_url: o.BaseUrl = None, json_: o.Json = False) -> None:
+    """Tell how far the batches are."""
+    from judge_eval.batch import flow
+    from judge_eval.batch.remote import Remote
+    from judge_eval.batch.state import Folder
+
+    with Folder(folder) as held:
+        if held.known.rounds and any(part.phase == "submitted" for part in held.current.parts):
+            remote = Remote(base_url or held.known.settings.base_url)
+            try:
+                flow.refresh(held, remote)
+            finally:
+                remote.close()
+        if json_:
+            print(held.known.model_dump_json(indent=2))
+        elif not held.known.rounds:
+            print("nothing was exported: the cache held every answer")
+        else:
+            _tell_round(held, held.current)
+
+
+@app.command("fetch")
+@verb
+def fetch(
+    folder: Place,
+    base_url: o.BaseUrl = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Ask again until every batch has ended.")] = False,
+    interval: Annotated[float, typer.Option(min=0.01, help="With --wait: seconds between questions.")] = 60,
+) -> None:
+    """Bring the replies of the batches that have ended."""
+    from judge_eval.batch import flow
+    from judge_eval.batch.remote import Remote
+    from judge_eval.batch.state import Folder
+
+    with Folder(folder) as held:
+        remote = Remote(base_url or held.known.settings.base_url)
+        try:
+            done = flow.fetch(held, remote, wait=interval if wait else None, tell=remark)
+        finally:
+            remote.close()
+        _tell_round(held, done)
+        if flow.under_way(held):
+            raise typer.Exit(INCOMPLETE)
+
+
+@app.command("import")
+@verb
+def import_(
+    folder: Place,
+    replies: Annotated[
+        list[Path] | None, typer.Argument(help="Files of replies, from a server of your own.")
+    ] = None,
+    finish: Annotated[
+        str, typer.Option(help="What is open then: asked `online`, exported as the next `batch`, or `later`.")
+    ] = "online",
+    metrics: o.Metrics = None,
+    out: o.Out = Path("runs"),
+    label: o.Label = None,
+    href: o.Href = None,
+    tag: o.Tag = None,
+    cache: o.Cache = None,
+    base_url: o.BaseUrl = None,
+    concurrency: o.Concurrency = 256,
+    timeout: o.Timeout = 120.0,
+    rpm: o.Rpm = None,
+    tpm: o.Tpm = None,
+    attempts: o.Attempts = 8,
+    max_failures: Annotated[
+        int, typer.Option(envvar="JUDGE_EVAL_MAX_FAILURES", min=0, help="Failed verdicts that are borne.")
+    ] = 0,
+    json_: o.Json = False,
+    quiet: o.Quiet = False,
+) -> None:
+    """Put the replies into the cache, and make the run once every trace is judged.
+
+    Replies may come in any order, in part, with errors, twice.
+    """
+    from judge_eval.batch import flow
+    from judge_eval.batch.session import Session
+    from judge_eval.batch.state import Folder
+    from judge_eval.cli.output import summary
+    from judge_eval.cli.progress import watching
+    from judge_eval.cli.session import make_options
+    from judge_eval.errors import ConfigError
+    from judge_eval.evaluator import DEFAULT_METRICS
+
+    how = _finish(finish)
+    options = make_options(
+        base_url=base_url, timeout=timeout, concurrency=concurrency, rpm=rpm, tpm=tpm, attempts=attempts
+    )
+    with Folder(folder) as held:
+        if replies:
+            flow.give(held, replies)
+        settings = held.known.settings
+        if cache is not None:
+            settings = settings.model_copy(update={"cache": str(cache)})
+        session = Session(
+            settings,
+            options,
+            files=held.replies(),
+            metrics=o.split_metrics(metrics) or DEFAULT_METRICS,
+            online=how == "online",
+        )
+        try:
+            found = flow.bring_in(held, session)
+            _tell(found)
+            if waiting := flow.under_way(held):
+                remark(f"{len(waiting)} files are under way: `batch fetch` brings their replies")
+                raise typer.Exit(INCOMPLETE)
+            if found.open and how == "later":
+                raise typer.Exit(INCOMPLETE)
+            if found.open and how == "batch":
+                session.settings = held.known.settings
+                done, _ = flow.export(held, session)
+                assert done is not None
+                _tell_round(held, done)
+                remark(f"next: judge-eval batch submit {folder}")
+                raise typer.Exit(INCOMPLETE)
+            if found.open and how == "online" and (left := flow.unsubmitted(held)):
+                why = f" ({left[0].message})" if left[0].message else ""
+                raise ConfigError(
+                    f"{left[0].name} was not submitted{why}; "
+                    f"`batch submit {folder}` submits it, `run` judges online what is open"
+                )
+            with watching(quiet) as watch:
+                done_run = session.evaluator.evaluate(
+                    settings.data,
+                    out=out,
+                    label=label,
+                    href=href,
+                    tags=tag or (),
+                    on_invalid=settings.on_invalid,
+                    limit=settings.limit,
+                    seed=settings.seed,
+                    shard=settings.shard,
+                    watch=watch,
+                )
+        finally:
+            session.close()
+    if json_:
+        print(done_run.manifest.model_dump_json(indent=2))
+    else:
+        summary(done_run)
+    if done_run.manifest.tally.failed_verdicts > max_failures:
+        raise typer.Exit(INCOMPLETE)
+
+
+def _finish(given: str) -> Literal["online", "batch", "later"]:
+    if given == "online":
+        return "online"
+    if given == "batch":
+        return "batch"
+    if given == "later":
+        return "later"
+    raise typer.BadParameter(f"--finish {given!r}: write online, batch or later")
+
+
+def _tell(found: Imported) -> None:
+    print(
+        f"{found.imported:,} replies went into the cache, {found.rejected:,} could not be read, "
+        f"{found.open:,} requests are open"
+    )
+    if found.doubled or found.unreadable:
+        remark(f"{found.doubled:,} lines were doubled, {found.unreadable:,} are no replies")
+    for counts, words in ((found.declined, "declined by the server"), (found.unanswered, "not answered")):
+        for message, count in counts.most_common(3):
+            remark(f"{count:,} {words}: {message}")
+
+
+def _tell_round(folder: Folder, given: Round) -> None:
+    print(f"round {given.number} in {folder.place(given.number)}")
+    for part in given.parts:
+        told = f"  {part.name}: {part.requests:,} requests, {part.bytes:,} bytes, {part.phase}"
+        if part.batch_id:
+            told += f" as {part.batch_id} ({part.status}, {part.completed:,} done, {part.failed:,} failed)"
+        print(told + (f": {part.message}" if part.message else ""))

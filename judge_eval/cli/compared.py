@@ -1,0 +1,89 @@
+"""What people read of a comparison on the terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from judge_eval.cli.output import console, printable, table
+from judge_eval.runs.pull_request import KINDS
+
+if TYPE_CHECKING:
+    from judge_eval.runs.comparison import Comparison
+
+
+def show_comparison(found: Comparison, most: int = 10) -> None:
+    """Print the differences, what makes them doubtful, and the traces that moved most.
+
+    Args:
+        found: The comparison.
+        most: How many changed traces to list of each candidate.
+    """
+    out = console()
+    names = [run.name for run in found.runs]
+    out.print(Text(printable(f"{', '.join(names[1:])} against {names[0]} (baseline)"), style="bold"))
+    for told in found.warnings:
+        out.print(Text(printable(f"warning: {told}"), style="yellow"))
+    for told in found.notes:
+        out.print(Text(printable(f"note: {told}")))
+    several = len(names) > 2
+    rows = []
+    for d in found.differences:
+        span = "" if d.interval is None else f"[{d.interval[0]:+.4f}, {d.interval[1]:+.4f}]"
+        effect = "" if d.dz is None else f"{d.dz:+.2f}"
+        row = [d.metric, f"{d.baseline_mean:.4f}", f"{d.candidate_mean:.4f}", f"{d.difference:+.4f}", span]
+        row += [f"{d.p_holm:.3g}", effect, f"{d.wins}/{d.ties}/{d.losses}", str(d.n)]
+        rows.append([names[d.candidate], *row] if several else row)
+    columns = ["metric", "baseline", "candidate", "difference", "95% interval", "p (Holm)", "dz"]
+    columns += ["win/tie/loss", "n"]
+    shift = 1 if several else 0
+    if several:
+        columns.insert(0, "run")
+    out.print()
+    out.print(table(columns, rows, right=[k + shift for k in (1, 2, 3, 5, 6, 7, 8)]))
+    out.print()
+    for d in found.differences:
+        who = f"{names[d.candidate]}: " if several else ""
+        out.print(Text(printable(who + d.sentence)))
+    if found.pairs:
+        pairs = [
+            [p.metric, f"{names[p.second]} - {names[p.first]}", f"{p.difference:+.4f}", f"{p.p:.3g}"]
+            for p in found.pairs
+        ]
+        out.print()
+        out.print(table(["metric", "all pairs", "difference", "p (Tukey)"], pairs, right=(2, 3)))
+    _changes(found, names, most)
+
+
+def _changes(found: Comparison, names: list[str], most: int) -> None:
+    out = console()
+    metrics = list(dict.fromkeys(d.metric for d in found.differences))[:3]
+    for place in range(1, len(names)):
+        counts = found.changed[place - 1]
+        out.print()
+        if not counts:
+            out.print(Text(printable(f"{names[place]}: no trace changed")))
+            continue
+        total = sum(counts.values())
+        told = ", ".join(f"{KINDS[kind]}: {n}" for kind, n in sorted(counts.items()))
+        out.print(Text(printable(f"{names[place]}: {total} traces changed ({told})")))
+        rows = [
+            [
+                change.trace_id,
+                KINDS[change.kind],
+                change.before,
+                change.after,
+                *(_signed(change.differences.get(name)) for name in metrics),
+                change.query if len(change.query) <= 50 else change.query[:47] + "...",
+            ]
+            for change in [t for t in found.traces if t.candidate == place][:most]
+        ]
+        columns = ["trace", "what", "before", "after", *metrics, "query"]
+        out.print(table(columns, rows, right=range(4, 4 + len(metrics))))
+        if total > most:
+            out.print(f"... and {total - most} more (--json names them)")
+
+
+def _signed(value: float | None) -> str:
+    return "" if value is None else f"{value:+.4f}"

@@ -1,0 +1,67 @@
+"""`convert`: any format into ours."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from judge_eval.cli import options as o
+from judge_eval.cli.errors import USAGE, remark, verb
+
+
+@verb
+def convert(
+    data: Annotated[Path, typer.Argument(help="Traces: a file or folder of any known format.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="The JSON Lines file to write; standard output if not given."),
+    ] = None,
+    format: o.Format = None,
+    map: o.Map = None,
+    corpus: o.CorpusOption = None,
+    list_sep: o.ListSep = None,
+    depth: o.Depth = None,
+    on_invalid: Annotated[o.OnInvalid, typer.Option(help="What an invalid record does.")] = o.OnInvalid.error,
+    quiet: o.Quiet = False,
+) -> None:
+    """Turn a dataset of any known format into ours, record by record.
+
+    Examples:
+    judge-eval convert ragas.csv -o traces.jsonl
+    judge-eval convert gold.jsonl --map query=q --map chunks=passages -o traces.jsonl
+    """
+    from judge_eval.data.reading import open_dataset
+    from judge_eval.data.writing import trace_line, write_jsonl
+
+    reader = o.read_options(format, map, corpus, list_sep, depth)
+    skipped = 0
+
+    def tell(error: Exception) -> None:
+        nonlocal skipped
+        skipped += 1
+        if not quiet:
+            remark(f"skipped: {error}")
+
+    traces = open_dataset(
+        data,
+        format=reader.format,
+        map=reader.map,
+        corpus=reader.corpus,
+        list_sep=reader.list_sep,
+        depth=reader.depth,
+        on_invalid=on_invalid.value,
+        on_skip=tell,
+    )
+    if output is None:
+        for trace in traces:
+            sys.stdout.buffer.write(trace_line(trace))
+        sys.stdout.flush()
+        return
+    written = write_jsonl(traces, output)
+    if not quiet:
+        print(f"{written} traces in {output}" + (f", {skipped} invalid records skipped" if skipped else ""))
+    if not written:
+        raise typer.Exit(USAGE)

@@ -1,0 +1,94 @@
+"""The shapes there are, with the choice of the one that a file has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from judge_eval import registry
+from judge_eval.data import collection, flat, traced
+from judge_eval.data.shape import Keys, Shape, keys_of
+from judge_eval.errors import ConfigError, DataError, UnknownNameError
+
+OURS = flat.SHAPES[0]
+BUILT_IN: Mapping[str, Shape] = {shape.name: shape for shape in (*flat.SHAPES, *traced.SHAPES)}
+ALIASES = {alias: shape for shape in BUILT_IN.values() for alias in shape.aliases}
+
+
+def find_shape(name: str) -> Shape:
+    """Return the shape of a name, ours or one that an installed package registered.
+
+    Raises:
+        UnknownNameError: There is none.
+        ConfigError: A package registered something else under the name.
+    """
+    own = BUILT_IN.get(name) or ALIASES.get(name)
+    if own is not None:
+        return own
+    if name not in registry.names("readers"):
+        known = [*BUILT_IN, *ALIASES, *registry.names("readers"), *collection.FORMATS]
+        raise UnknownNameError("format", name, known)
+    return _installed(name)
+
+
+def _installed(name: str) -> Shape:
+    found = registry.find("readers", name, "format")
+    if not isinstance(found, Shape):
+        raise ConfigError(f"the reader {name!r} is a {type(found).__name__}; register a `Shape`")
+    return found
+
+
+def shapes() -> list[Shape]:
+    """Return all shapes, those of installed packages last."""
+    return [
+        *BUILT_IN.values(),
+        *(_installed(name) for name in registry.names("readers") if name not in BUILT_IN),
+    ]
+
+
+def choose(records: Iterable[Mapping[str, Any]], name: str) -> Shape:
+    """Choose the one shape that fits the first records of a file.
+
+    Args:
+        records: The first records.
+        name: What to call the file.
+
+    Raises:
+        DataError: Several shapes fit (the message names them), or none does (it names the keys that were
+            found and the nearest shape).
+    """
+    found: set[str] = set()
+    for record in records:
+        found |= keys_of(record)
+    keys = frozenset(found)
+    fitting = [shape for shape in shapes() if shape.fits(keys)]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        told = "; ".join(f"--format {shape.name} ({shape.title})" for shape in fitting)
+        raise DataError(f"{len(fitting)} formats fit; choose one: {told}", file=name)
+    top = sorted(key for key in keys if "." not in key)
+    if keys and OURS.known >= set(top):
+        return OURS  # our own records without chunks, or with a fault that our own errors name best
+    raise DataError(f"no known format has these keys: {_shown(top)}; {_nearest(keys)}", file=name)
+
+
+def fits(record: Mapping[str, Any]) -> bool:
+    """Tell whether some shape fits a single record."""
+    keys = keys_of(record)
+    return any(shape.fits(keys) for shape in shapes())
+
+
+def _nearest(keys: Keys) -> str:
+    scored = [(len(keys & shape.known) / len(keys | shape.known), shape) for shape in shapes() if shape.known]
+    score, shape = max(scored, key=lambda pair: pair[0], default=(0.0, OURS))
+    if not score:
+        shape = OURS
+    wanted = _shown(sorted(shape.known - keys)[:6])
+    map_ = "say what stands where with --map query=... --map chunks=..."
+    return f"the nearest is {shape.name} ({shape.title}), which also knows {wanted}; {map_}, or give --format"
+
+
+def _shown(keys: list[str]) -> str:
+    most = 20
+    return ", ".join(keys[:most]) + (f" and {len(keys) - most} more" if len(keys) > most else "") or "none"

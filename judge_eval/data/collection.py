@@ -1,0 +1,286 @@
+"""Collections of several files: topics, run and judgments, joined with their corpus."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from judge_eval.data.containers import kind_of, rows
+from judge_eval.data.corpus import corpus_file, load_corpus
+from judge_eval.data.trec import read_qrels, read_run
+from judge_eval.data.values import as_list, is_missing
+from judge_eval.errors import DataError
+
+Ranking: TypeAlias = dict[str, list[tuple[str, float | None]]]
+"""By query, the documents with their scores, best first."""
+
+JUDGED = "judged"
+FORMATS = ("trec", "beir", JUDGED)
+RUN_LINE = re.compile(rb"\S+\s+\S+\s+\S+\s+[0-9]+\s+[-+0-9.eEinfINF]+\s+\S+")
+TOPIC = re.compile(r"<top>(.*?)</top>", re.DOTALL | re.IGNORECASE)
+XML_TOPIC = re.compile(
+    r"<topic\s+number=[\"']?([^\"'\s>]+)[\"']?[^>]*>(.*?)</topic>", re.DOTALL | re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The files of a collection."""
+
+    home: Path
+    run: Path | None
+    queries: Path | None
+    qrels: Path | None
+    corpus: Path | None
+
+
+def find_parts(path: Path, corpus: Path | None, format: str | None) -> Parts | None:
+    """Find the files of a collection; None where the path is a file of records.
+
+    Args:
+        path: A folder with all parts, a TREC run, or a dataset of LlamaIndex' embedding QA.
+        corpus: The corpus, or a folder with the parts that are not beside the run.
+        format: `trec`, `beir` or `judged` where the user said so.
+    """
+    if path.is_dir():
+        return _in_folder(path, None, corpus)
+    if format in ("trec", "beir") or (format is None and _is_run(path)):
+        return _in_folder(corpus if corpus and corpus.is_dir() else path.parent, path, corpus)
+    if path.suffix.lower() == ".json" and format in (None, JUDGED) and _is_embedding_qa(path):
+        run = _first(path.parent, "run*.trec", "run*.txt", "*.run", "run.json")
+        return Parts(path, run, path, path, path)
+    return None
+
+
+def _in_folder(home: Path, run: Path | None, corpus: Path | None) -> Parts:
+    places = [home, corpus] if corpus is not None and corpus.is_dir() and corpus != home else [home]
+    found: dict[str, Path | None] = {"corpus": corpus if corpus is not None and corpus.is_file() else None}
+    for place in places:
+        found["run"] = (
+            found.get("run") or run or _first(place, "run*.trec", "run*.txt", "*.run", "run*.tsv", "run.json")
+        )
+        found["queries"] = found.get("queries") or _first(place, "queries.*", "topics.*", "topics*")
+        found["qrels"] = found.get("qrels") or _first(
+            place, "qrels/test.tsv", "qrels/dev.tsv", "qrels/*.tsv", "qrels*.t*", "*.qrels", "qrels"
+        )
+        found["corpus"] = found.get("corpus") or corpus_file(place)
+    return Parts(home, found["run"], found["queries"], found["qrels"], found["corpus"])
+
+
+def _first(folder: Path, *patterns: str) -> Path | None:
+    for pattern in patterns:
+        hits = sorted(path for path in folder.glob(pattern) if path.is_file())
+        if hits:
+            return hits[0]
+    return None
+
+
+def _is_run(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            head = file.readline(10000)
+    except OSError:
+        return False
+    return RUN_LINE.fullmatch(head.removeprefix(b"\xef\xbb\xbf").strip()) is not None
+
+
+def _is_embedding_qa(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            head = file.read(200)
+        if b'"queries"' not in head:
+            return False
+        data = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    parts = ("queries", "corpus", "relevant_docs")
+    return isinstance(data, dict) and all(isinstance(data.get(part), dict) for part in parts)
+
+
+def traces(parts: Parts, judged: bool, depth: int | None, relevant: int | None) -> Iterator[dict[str, Any]]:
+    """Yield the data of a trace for every query of the run and of the judgments.
+
+    The order of the chunks is trec_eval's: score descending, then id descending. A query that has judgments
+    but stands nowhere in the run is a trace without chunks, so that no mean leaves it out. Labels are the
+    grades of the judgments. `relevant_total` counts the relevant ones; where there are grades above 1 and
+    nobody said which count, it stays unknown.
+
+    Args:
+        parts: The files.
+        judged: Take the judged documents in place of a run, in the order of the file (which is no ranking).
+        depth: The most chunks of a query to take.
+        relevant: The least grade that counts as relevant.
+
+    Raises:
+        DataError: A part is missing, cannot be read, or points to an id that is not there.
+    """
+    home = str(parts.home)
+    if parts.queries is None:
+        raise DataError("no queries here; name them queries.jsonl or topics.tsv", file=home)
+    qrels = {} if parts.qrels is None else _qrels(parts.qrels)
+    if judged:
+        if not qrels:
+            raise DataError("no judgments here; name them qrels.txt or qrels/test.tsv", file=home)
+        ranked: Ranking = {query: [(doc, None) for doc in docs] for query, docs in qrels.items()}
+    elif parts.run is None:
+        raise DataError(
+            "no retriever's run here, only queries and documents; put its TREC run beside them as "
+            f"run.trec, or judge the documents that people have judged with --format {JUDGED}",
+            file=home,
+        )
+    else:
+        ranked = _ranked(parts.run)
+        ranked |= {query: [] for query in qrels if query not in ranked}
+    cut = {query: docs if depth is None else docs[:depth] for query, docs in ranked.items()}
+    if parts.corpus is None:
+        raise DataError("no corpus here; name it corpus.jsonl, or give --corpus", file=home)
+    corpus = load_corpus(parts.corpus, {doc for docs in cut.values() for doc, _ in docs})
+    queries = _queries(parts.queries)
+    graded = any(grade > 1 for grades in qrels.values() for grade in grades.values())
+    least = relevant if relevant is not None else None if graded else 1
+    for query, docs in cut.items():
+        if query not in queries:
+            raise DataError(f"no query {query!r} in {parts.queries}", file=str(parts.run or parts.qrels))
+        grades = qrels.get(query, {})
+        chunks = []
+        for doc, score in docs:
+            chunk = corpus.join({"id": doc}, f"query {query!r}")
+            if score is not None:
+                chunk["score"] = score
+            if doc in grades:
+                chunk["label"] = grades[doc]
+            chunks.append(chunk)
+        data: dict[str, Any] = {**queries[query], "id": query, "chunks": chunks}
+        if query in qrels and least is not None:
+            data["relevant_total"] = sum(grade >= least for grade in grades.values())
+        yield data
+
+
+def _ranked(path: Path) -> Ranking:
+    run = _json_tables(path) if path.suffix.lower() == ".json" else read_run(path)
+    return {
+        query: [(doc, score) for score, doc in sorted(((s, d) for d, s in docs.items()), reverse=True)]
+        for query, docs in run.items()
+    }
+
+
+def _json_tables(path: Path) -> dict[str, dict[str, float]]:
+    try:
+        data = json.loads(path.read_bytes())
+        return {str(q): {str(d): float(s) for d, s in docs.items()} for q, docs in data.items()}
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror or error}", file=str(path)) from None
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        raise DataError("a run as JSON is an object: query to document to score", file=str(path)) from None
+
+
+def _qrels(path: Path) -> Mapping[str, Mapping[str, int]]:
+    """Read TREC's judgments, BEIR's table of them, or those inside a JSON dataset."""
+    if path.suffix.lower() == ".json":
+        relevant = json.loads(path.read_bytes())["relevant_docs"]
+        for query, docs in relevant.items():
+            as_list(docs, f"relevant_docs.{query}")
+        return {str(query): {str(doc): 1 for doc in docs} for query, docs in relevant.items()}
+    with path.open("rb") as file:
+        head = file.readline().split()
+    if len(head) != 3:
+        return read_qrels(path)
+    found: dict[str, dict[str, int]] = {}
+    lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
+    for number, line in enumerate(lines, 1):
+        cells = line.split("\t")
+        if number == 1 and cells[-1].strip().lower() in ("score", "relevance", "label"):
+            continue
+        try:
+            query, doc, grade = cells
+            found.setdefault(query, {})[doc] = int(grade)
+        except ValueError:
+            raise DataError(
+                "a judgment is a query, a document, a grade", file=str(path), line=number
+            ) from None
+    return found
+
+
+def _queries(path: Path) -> dict[str, dict[str, Any]]:
+    name = str(path)
+    head = _head(path)
+    if "<top" in head.lower():
+        return _topics(path)
+    if path.suffix.lower() == ".json" and _is_embedding_qa(path):
+        return {str(k): {"query": str(v)} for k, v in json.loads(path.read_bytes())["queries"].items()}
+    first = head.splitlines()[0] if head else ""
+    if first[:1] not in ("{", "[") and not {"id", "_id", "qid", "query_id", "query-id"} & set(
+        re.split(r"[\t,]", first)
+    ):
+        return _bare_topics(path)
+    found = {}
+    for row in rows(path, kind_of(path, name), name, lambda _: True):
+        record = row.get()
+        key = next(
+            (
+                record[k]
+                for k in ("_id", "id", "qid", "query_id", "query-id")
+                if not is_missing(record.get(k))
+            ),
+            None,
+        )
+        text = next(
+            (record[k] for k in ("text", "query", "question", "title") if not is_missing(record.get(k))), None
+        )
+        if key is None or not isinstance(text, str):
+            raise DataError("a query is an id with a text", file=name, line=row.line)
+        data: dict[str, Any] = {"query": text}
+        for field, keys in (
+            ("reference", ("reference", "answer", "expected_answer")),
+            ("answer", ("response",)),
+        ):
+            told = [record[k] for k in keys if isinstance(record.get(k), str) and record[k]]
+            if told:
+                data[field] = told[0]
+        found[str(key)] = data
+    return found
+
+
+def _head(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(4096).decode("utf-8-sig", "replace").lstrip()
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror or error}", file=str(path)) from None
+
+
+def _bare_topics(path: Path) -> dict[str, dict[str, Any]]:
+    found = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8-sig", errors="replace").splitlines(), 1):
+        if not line.strip():
+            continue
+        key, separator, text = line.partition("\t" if "\t" in line else ":")
+        if not separator or not text.strip():
+            raise DataError("a topic is an id, a tab and a question", file=str(path), line=number)
+        found[key.strip()] = {"query": text.strip()}
+    return found
+
+
+def _topics(path: Path) -> dict[str, dict[str, Any]]:
+    """Read TREC's tagged topics; the title is the question, else the description."""
+    text = path.read_text(encoding="utf-8-sig", errors="replace")
+    found = {}
+    for body in TOPIC.findall(text):
+        number = re.search(r"<num>\s*(?:Number:)?\s*([^\s<]+)", body, re.IGNORECASE)
+        question = _tag(body, "title") or _tag(body, "desc")
+        if number and question:
+            found[number[1]] = {"query": question}
+    for number_, body in XML_TOPIC.findall(text):
+        question = _tag(body, "query") or _tag(body, "title") or _tag(body, "question") or body.strip()
+        found[number_] = {"query": question}
+    return found
+
+
+def _tag(body: str, name: str) -> str | None:
+    match = re.search(rf"<{name}>(.*?)(?=<|\Z)", body, re.DOTALL | re.IGNORECASE)
+    words = re.sub(r"^\s*(Topic|Description):", "", match[1], flags=re.IGNORECASE).split() if match else []
+    return " ".join(words) or None

@@ -1,0 +1,225 @@
+"""Turning a file into records, one by one, each with its place."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from judge_eval.errors import ConfigError, DataError
+
+Kind: TypeAlias = Literal["jsonl", "json", "csv", "tsv", "parquet"]
+
+WRAPPERS = (
+    "data",
+    "examples",
+    "samples",
+    "testCases",
+    "test_cases",
+    "goldens",
+    "traces",
+    "items",
+    "rows",
+    "runs",
+)
+"""Keys under which tools put the list of their records, where a JSON file is one object."""
+CELL = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One record of a file: its data, or why it cannot be read."""
+
+    data: Mapping[str, Any] | DataError
+    line: int | None = None
+    """Counted from 1: the line it begins on, or the row of a Parquet file."""
+    prefix: str = ""
+    """What stands before a field in a message, such as `[3]` in a JSON array."""
+
+    def get(self) -> Mapping[str, Any]:
+        """Return the data.
+
+        Raises:
+            DataError: They cannot be read.
+        """
+        if isinstance(self.data, DataError):
+            raise self.data
+        return self.data
+
+
+def kind_of(path: Path, name: str) -> Kind:
+    """Tell a file's container from its first bytes, with the suffix where they leave it open.
+
+    Raises:
+        DataError: The file cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            head = file.read(65536)
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror or error}", file=name) from None
+    if head[:4] == b"PAR1":
+        return "parquet"
+    suffix = path.suffix.lower()
+    bare = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if suffix in (".csv", ".tsv"):
+        return "tsv" if suffix == ".tsv" else "csv"
+    if bare[:1] == b"[":
+        return "json"
+    if suffix == ".json" and bare[:1] == b"{":
+        return "jsonl" if _is_lines(bare) else "json"
+    return "jsonl"
+
+
+def _is_lines(head: bytes) -> bool:
+    """Tell whether a `.json` file holds an object a line: the first line is whole, and another follows."""
+    first, end, rest = head.partition(b"\n")
+    if not end or not rest.strip():
+        return False
+    try:
+        return isinstance(json.loads(first), dict)
+    except ValueError:
+        return False
+
+
+def rows(path: Path, kind: Kind, name: str, unwrap: Callable[[Mapping[str, Any]], bool]) -> Iterator[Row]:
+    """Yield the records of a file. All containers but JSON are streamed.
+
+    Args:
+        path: The file.
+        kind: Its container.
+        name: What to call it in messages.
+        unwrap: Asked about a JSON file that is one object: whether it wraps a list of records.
+
+    Raises:
+        DataError: The file cannot be read at all. A record that cannot is yielded as its error.
+    """
+    try:
+        if kind == "jsonl":
+            yield from _jsonl(path, name)
+        elif kind == "json":
+            yield from _json(path, name, unwrap)
+        elif kind == "parquet":
+            yield from _parquet(path, name)
+        else:
+            yield from _csv(path, name, "\t" if kind == "tsv" else None)
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror or error}", file=name) from None
+
+
+def _jsonl(path: Path, name: str) -> Iterator[Row]:
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if line.strip():
+                yield Row(_object(line, number == 1, name, number), number)
+
+
+def _object(line: bytes, first: bool, name: str, number: int) -> Mapping[str, Any] | DataError:
+    try:
+        data = json.loads(line.decode("utf-8-sig" if first else "utf-8"))
+    except UnicodeDecodeError as error:
+        return DataError(f"not UTF-8: {error.reason} at byte {error.start}", file=name, line=number)
+    except (ValueError, RecursionError) as error:
+        return DataError(f"not JSON: {error}", file=name, line=number)
+    return _checked(data, name, number, "")
+
+
+def _checked(data: Any, name: str, line: int | None, prefix: str) -> Mapping[str, Any] | DataError:
+    if isinstance(data, dict):
+        return data
+    what = f"a record is one JSON object, not a {type(data).__name__}"
+    return DataError(what, file=name, line=line, field=prefix or None)
+
+
+def _json(path: Path, name: str, unwrap: Callable[[Mapping[str, Any]], bool]) -> Iterator[Row]:
+    try:
+        data = json.loads(path.read_bytes().decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise DataError(f"not UTF-8: {error.reason} at byte {error.start}", file=name) from None
+    except json.JSONDecodeError as error:
+        raise DataError(f"not JSON: {error.msg}", file=name, line=error.lineno) from None
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"not JSON: {error}", file=name) from None
+    before = ""
+    if isinstance(data, dict) and unwrap(data):
+        before = next((key for key in WRAPPERS if _is_records(data.get(key))), "")
+        if not before:
+            yield Row(data)
+            return
+        data = data[before]
+    elif isinstance(data, dict):
+        yield Row(data)
+        return
+    if not isinstance(data, list):
+        raise DataError(f"holds a {type(data).__name__}, not an object or a list of them", file=name)
+    for place, item in enumerate(data):
+        prefix = f"{before}[{place}]"
+        yield Row(_checked(item, name, None, prefix), None, prefix)
+
+
+def _is_records(value: Any) -> bool:
+    return isinstance(value, list) and any(isinstance(item, dict) for item in value)
+
+
+def _csv(path: Path, name: str, delimiter: str | None) -> Iterator[Row]:
+    # The limit is the whole interpreter's; raising it is the only way to read a long cell.
+    csv.field_size_limit(max(csv.field_size_limit(), CELL))
+    if delimiter is None:
+        with path.open("rb") as raw:
+            head = raw.readline()
+        delimiter = ";" if b";" in head and b"," not in head else ","
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(file, delimiter=delimiter, strict=True)
+        try:
+            header = next(reader, None)
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise DataError(f"not CSV: {error}", file=name, line=1) from None
+        if header is None:
+            return
+        twice = {column for column in header if header.count(column) > 1}
+        if twice:
+            raise DataError(f"the column {min(twice)!r} stands twice", file=name, line=1)
+        yield from _cells(reader, header, name)
+
+
+def _cells(reader: Any, header: list[str], name: str) -> Iterator[Row]:
+    while True:
+        line = reader.line_num + 1
+        try:
+            cells = next(reader, None)
+        except (csv.Error, UnicodeDecodeError) as error:
+            # What follows cannot be told apart any more.
+            yield Row(DataError(f"not CSV: {error}", file=name, line=line), line)
+            return
+        if cells is None:
+            return
+        if not cells:
+            continue
+        if len(cells) != len(header):
+            told = (
+                f"{len(cells)} cells, but the header has {len(header)}; quote cells that hold the separator"
+            )
+            yield Row(DataError(told, file=name, line=line), line)
+            continue
+        pairs: Iterable[tuple[str, str]] = zip(header, cells, strict=True)
+        yield Row({key: cell if cell != "" else None for key, cell in pairs}, line)
+
+
+def _parquet(path: Path, name: str) -> Iterator[Row]:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise ConfigError(f"{name} is a Parquet file; install judge-eval[parquet] to read it") from None
+    number = 0
+    try:
+        with pyarrow.parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=256):
+                for record in batch.to_pylist():
+                    number += 1
+                    yield Row(record, number)
+    except pyarrow.ArrowException as error:
+        raise DataError(f"not Parquet: {error}", file=name) from None

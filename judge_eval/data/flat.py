@@ -1,0 +1,334 @@
+"""Shapes whose record is one retrieval, its fields side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from judge_eval.data.jsonl import TRACE_FIELDS
+from judge_eval.data.shape import Data, Keys, Shape, has, has_any
+from judge_eval.data.values import (
+    as_list,
+    decode_mapping,
+    is_missing,
+    items,
+    kind,
+    maybe_list,
+    need_text,
+    rest,
+    text,
+)
+from judge_eval.errors import DataError
+
+ASSERTIONS = frozenset(
+    {"javascript", "python", "fn", "eval", "grade", "cost", "latency", "regex", "levenshtein"}
+)
+"""promptfoo's assertions of one word that hold no answer."""
+QUERY = ("query", "question")
+DOCUMENTS = ("documents", "source_documents", "source_nodes", "nodes", "docs", "retrieved_documents")
+
+
+def _ours(record: Data) -> Iterator[dict[str, Any]]:
+    data = {key: value for key, value in record.items() if key in TRACE_FIELDS and value is not None}
+    if "metadata" in data:
+        data["metadata"] = decode_mapping(data["metadata"])
+    if not isinstance(data.get("metadata", {}), Mapping):
+        yield data
+        return
+    extra = rest(record, *TRACE_FIELDS)
+    if extra:
+        data["metadata"] = {**extra, **data.get("metadata", {})}
+    yield data
+
+
+def _ragas(record: Data) -> Iterator[dict[str, Any]]:
+    asked = record.get("user_input")
+    if isinstance(asked, list):
+        raise DataError("a conversation; only single-turn samples can be judged", field="user_input")
+    used = {"user_input", "retrieved_contexts", "response", "reference", "retrieved_context_ids"}
+    ids = [str(key) for key in maybe_list(record, "retrieved_context_ids")]
+    if record.get("retrieved_contexts") is None and ids:
+        chunks: list[Any] = [{"id": key} for key in ids]
+    else:
+        chunks = items(record, "retrieved_contexts")
+        if ids and len(ids) != len(chunks):
+            raise DataError(f"{len(ids)} ids for {len(chunks)} contexts", field="retrieved_context_ids")
+        if ids:
+            chunks = [{"id": key, "text": body} for key, body in zip(ids, chunks, strict=True)]
+    data: dict[str, Any] = {"query": need_text(record, "user_input"), "chunks": chunks}
+    relevant = {str(key) for key in maybe_list(record, "reference_context_ids")}
+    if ids and relevant:
+        data["relevant_total"] = len(relevant)
+        for chunk in chunks:
+            if chunk["id"] in relevant:
+                chunk["label"] = 1
+    yield _with(data, record, used, answer="response", reference="reference")
+
+
+def _contexts(record: Data) -> Iterator[dict[str, Any]]:
+    """`question, contexts, answer, ground_truth`: the answer is the generated one."""
+    used = {*QUERY, "contexts", "answer", "response", "reference", "reference_answer", "ground_truth"}
+    data: dict[str, Any] = {"query": need_text(record, *QUERY), "chunks": items(record, "contexts")}
+    truths = record.get("ground_truths")
+    if is_missing(record.get("ground_truth")) and not is_missing(truths):
+        told = as_list(truths, "ground_truths")
+        if told and not isinstance(told[0], str):
+            raise DataError(f"holds {kind(told[0])}, not a text", field="ground_truths[0]")
+        if told:
+            data["reference"] = told[0]
+            used = used if len(told) > 1 else {*used, "ground_truths"}
+    for field, keys in (("answer", ("answer", "response")), ("reference", ("ground_truth", "reference"))):
+        found = text(record, *keys)
+        if found is not None:
+            data[field] = found
+    if "reference" not in data and (found := text(record, "reference_answer")) is not None:
+        data["reference"] = found
+    yield _with(data, record, used)
+
+
+def _qa(record: Data) -> Iterator[dict[str, Any]]:
+    """`question, contexts, answer`: the answer is the expected one."""
+    data = {"query": need_text(record, *QUERY), "chunks": items(record, "contexts")}
+    yield _with(data, record, {*QUERY, "contexts", "answer"}, reference="answer")
+
+
+def _lynxius(record: Data) -> Iterator[dict[str, Any]]:
+    bodies = record.get("data")
+    if bodies is None:
+        yield from _contexts(record)
+        return
+    tags = [tag for tag in maybe_list(record, "tags") if isinstance(tag, str)]
+    for place, body in enumerate(as_list(bodies, "data")):
+        if not isinstance(body, Mapping):
+            raise DataError(f"is {kind(body)}, not an object", field=f"data[{place}]")
+        for data in _contexts(body):
+            yield {**data, "tags": tags}
+
+
+def _deepeval(record: Data) -> Iterator[dict[str, Any]]:
+    camel = "retrievalContext" in record
+    names = ("actualOutput", "expectedOutput", "retrievalContext")
+    answer, reference, chunks = names if camel else ("actual_output", "expected_output", "retrieval_context")
+    data = {"query": need_text(record, "input"), "chunks": items(record, chunks)}
+    yield _with(data, record, {"input", answer, reference, chunks}, answer=answer, reference=reference)
+
+
+def _documents(record: Data) -> Iterator[dict[str, Any]]:
+    keys = (*QUERY, "input", "query_str")
+    documents = next((key for key in DOCUMENTS if record.get(key) is not None), DOCUMENTS[0])
+    data: dict[str, Any] = {"query": need_text(record, *keys), "chunks": items(record, documents)}
+    answers = ("answer", "response", "result", "data")
+    for field, names in (
+        ("answer", answers),
+        ("reference", ("reference", "ground_truth", "expected_answer")),
+    ):
+        found = text(record, *names)
+        if found is not None:
+            data[field] = found
+    yield _with(data, record, {*keys, documents, *answers, "reference", "ground_truth", "expected_answer"})
+
+
+def _labelled(_: Data) -> Iterator[dict[str, Any]]:
+    raise DataError(
+        "holds no retrieved chunks, only reference contexts; to judge those, say "
+        "--map chunks=reference_contexts --map reference=reference_answer",
+        field="reference_contexts",
+    )
+
+
+def _chain(record: Data) -> Iterator[dict[str, Any]]:
+    data = {"query": need_text(record, "input"), "chunks": items(record, "context")}
+    used = {"input", "context", "answer", "reference"}
+    yield _with(data, record, used, answer="answer", reference="reference")
+
+
+def _hotpot(record: Data) -> Iterator[dict[str, Any]]:
+    context = _pairs(record.get("context"), "context", "title", "sentences")
+    facts = _pairs(record.get("supporting_facts"), "supporting_facts", "title", "sent_id")
+    gold = {str(title) for title, _ in facts}
+    chunks = []
+    for place, (title, sentences) in enumerate(context):
+        if not isinstance(sentences, list):
+            raise DataError("a paragraph is a title with its list of sentences", field=f"context[{place}]")
+        body, title = "".join(map(str, sentences)).strip(), str(title)
+        chunks.append({"id": title, "title": title, "text": body, "label": int(title in gold)})
+    data: dict[str, Any] = {"query": need_text(record, "question"), "chunks": chunks}
+    if gold:
+        data["relevant_total"] = len(gold)
+    used = {"question", "answer", "context", "supporting_facts"}
+    yield _with(data, record, used, reference="answer")
+
+
+def _pairs(value: Any, field: str, left: str, right: str) -> list[tuple[Any, Any]]:
+    """Read pairs, written as such or as two lists side by side."""
+    if isinstance(value, Mapping):
+        sides = as_list(value.get(left), f"{field}.{left}"), as_list(value.get(right), f"{field}.{right}")
+        value = list(zip(*sides, strict=False))
+    out = []
+    for place, pair in enumerate(as_list(value if value is not None else [], field)):
+        if not isinstance(pair, list | tuple) or len(pair) != 2:
+            raise DataError(f"is {kind(pair)}; a pair belongs here", field=f"{field}[{place}]")
+        out.append((pair[0], pair[1]))
+    return out
+
+
+def _promptfoo(record: Data) -> Iterator[dict[str, Any]]:
+    context = decode_mapping(record.get("context"))
+    if is_missing(context):
+        raise DataError("the retrieved text is missing; the variable `context` must hold it", field="context")
+    data: dict[str, Any] = {
+        "query": need_text(record, *QUERY, "prompt", "input"),
+        "chunks": [context] if isinstance(context, str) else as_list(context, "context"),
+    }
+    expected = sorted(key for key in record if key.startswith("__expected"))
+    for key in expected:
+        found = _expected(str(record[key] or ""))
+        if found:
+            data["reference"] = found
+            break
+    yield _with(data, record, {*QUERY, "prompt", "input", "context", "__description", *expected})
+
+
+def _expected(cell: str) -> str | None:
+    """Take the expected answer out of a promptfoo assertion; None where it is about something else."""
+    head, colon, value = cell.partition(":")
+    name = head.split("(", 1)[0].strip()
+    if (
+        name in ("equals", "similar", "contains", "icontains", "factuality", "context-recall", "answer")
+        and colon
+    ):
+        return value.strip()
+    bare = name.removeprefix("not-")
+    typed = bare.replace("-", "").isalpha() and bare.islower() and ("-" in name or bare in ASSERTIONS)
+    return None if typed else cell.strip() or None
+
+
+def _with(data: dict[str, Any], record: Data, used: set[str], **texts: str) -> dict[str, Any]:
+    """Add optional texts, the id, the tags, and everything else as metadata."""
+    for field, key in texts.items():
+        found = text(record, key)
+        if found is not None:
+            data[field] = found
+    own = next((key for key in ("id", "_id", "trace_uuid") if not is_missing(record.get(key))), None)
+    if own is not None and isinstance(record[own], str | int):
+        data["id"] = str(record[own])
+        used = {*used, own}
+    tags = record.get("tags")
+    if isinstance(tags, list) and all(isinstance(tag, str) for tag in tags):
+        data["tags"] = tags
+        used = {*used, "tags"}
+    metadata = rest(record, *used)
+    if metadata:
+        data["metadata"] = metadata
+    return data
+
+
+def _fits_contexts(keys: Keys) -> bool:
+    return has_any(keys, *QUERY) and "contexts" in keys
+
+
+TRUTHS = ("ground_truth", "ground_truths", "reference", "reference_answer", "response")
+
+SHAPES = (
+    Shape(
+        "judge-eval",
+        "this package's own fields",
+        lambda keys: has(keys, "query", "chunks"),
+        _ours,
+        frozenset(TRACE_FIELDS),
+        frozenset({"chunks", "tags"}),
+        ("ours",),
+    ),
+    Shape(
+        "ragas",
+        "ragas 0.2 and later",
+        lambda keys: "user_input" in keys and has_any(keys, "retrieved_contexts", "retrieved_context_ids"),
+        _ragas,
+        frozenset({"user_input", "retrieved_contexts", "reference", "response", "reference_contexts"}),
+        frozenset(
+            {
+                "retrieved_contexts",
+                "reference_contexts",
+                "retrieved_context_ids",
+                "reference_context_ids",
+            }
+        ),
+    ),
+    Shape(
+        "ragas-old",
+        "ragas before 0.2: `answer` is the generated answer",
+        lambda keys: _fits_contexts(keys) and "chunks" not in keys and not _is_lynxius_item(keys),
+        _contexts,
+        frozenset({"question", "contexts", "answer", "ground_truth", "ground_truths"}),
+        frozenset({"contexts", "ground_truths"}),
+    ),
+    Shape(
+        "qa",
+        "questions with contexts, where `answer` is the expected answer",
+        lambda keys: _fits_contexts(keys) and "answer" in keys and not has_any(keys, *TRUTHS, "chunks"),
+        _qa,
+        frozenset({"question", "contexts", "answer"}),
+        frozenset({"contexts"}),
+    ),
+    Shape(
+        "deepeval",
+        "DeepEval test cases or goldens",
+        lambda keys: "input" in keys and has_any(keys, "retrieval_context", "retrievalContext"),
+        _deepeval,
+        frozenset({"input", "actual_output", "expected_output", "retrieval_context", "retrievalContext"}),
+        frozenset({"retrieval_context", "retrievalContext"}),
+    ),
+    Shape(
+        "llama-index-rag",
+        "LlamaIndex' labelled dataset, which holds no retrieval",
+        lambda keys: (
+            has(keys, "query", "reference_contexts") and not has_any(keys, "contexts", "chunks", *DOCUMENTS)
+        ),
+        _labelled,
+        frozenset({"query", "reference_contexts", "reference_answer", "query_by"}),
+    ),
+    Shape(
+        "documents",
+        "a question with the documents of LangChain, LlamaIndex or Haystack",
+        lambda keys: has_any(keys, *QUERY, "input", "query_str") and has_any(keys, *DOCUMENTS),
+        _documents,
+        frozenset({"query", "question", "documents", "source_documents", "source_nodes"}),
+        frozenset(DOCUMENTS),
+        ("langchain", "llama-index", "haystack"),
+    ),
+    Shape(
+        "langchain-chain",
+        "the output of a LangChain retrieval chain",
+        lambda keys: has(keys, "input", "context", "answer"),
+        _chain,
+        frozenset({"input", "context", "answer"}),
+        frozenset({"context"}),
+    ),
+    Shape(
+        "lynxius",
+        "a body of Lynxius' context precision, or an item of its data",
+        lambda keys: _is_lynxius_item(keys) or (has(keys, "data", "label") and has_any(keys, "tags", "href")),
+        _lynxius,
+        frozenset({"query", "reference", "contexts", "data", "label", "href"}),
+        frozenset({"contexts"}),
+    ),
+    Shape(
+        "hotpotqa",
+        "HotpotQA: paragraphs with supporting facts",
+        lambda keys: has(keys, "question", "context", "supporting_facts"),
+        _hotpot,
+        frozenset({"question", "answer", "context", "supporting_facts"}),
+    ),
+    Shape(
+        "promptfoo",
+        "promptfoo's table of tests",
+        lambda keys: "context" in keys and any(key.startswith("__") for key in keys),
+        _promptfoo,
+        frozenset({"query", "question", "context", "__expected", "__description"}),
+    ),
+)
+
+
+def _is_lynxius_item(keys: Keys) -> bool:
+    others = ("question", "answer", "response", "ground_truth", "ground_truths", "chunks")
+    return has(keys, "query", "reference", "contexts") and not has_any(keys, *others)

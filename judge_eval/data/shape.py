@@ -1,0 +1,77 @@
+"""What a shape is: the keys it is known by, with the reading of one record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+Keys: TypeAlias = frozenset[str]
+Data: TypeAlias = Mapping[str, Any]
+
+NESTS = frozenset({"resourceSpans", "resource_spans", "scopeSpans", "scope_spans", "spans", "observations"})
+DEPTH = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How one tool lays out its records.
+
+    Packages add their own under the entry point group `judge_eval.readers`.
+
+    Args:
+        name: What `--format` calls it.
+        title: What it is, for people.
+        fits: Whether records with these keys have this shape. Keys inside mappings are joined by a dot
+            (`inputs.query`), and those inside lists of spans or attributes are there as well.
+        read: Yields the data of the traces in a record, none where it holds no retrieval: mappings with
+            the fields of `Trace`, chunks as `chunks.chunk_data` takes them. It raises `DataError` with the
+            field; file and line are added by the caller.
+        known: The keys it is known by, to find the nearest shape where none fits.
+        lists: Keys whose value is a list. Where a file holds a text instead (a CSV cell, JSON inside JSON)
+            it is decoded before `read` is called.
+        aliases: Other names for `--format`.
+    """
+
+    name: str
+    title: str
+    fits: Callable[[Keys], bool]
+    read: Callable[[Data], Iterable[dict[str, Any]]]
+    known: Keys = frozenset()
+    lists: Keys = frozenset()
+    aliases: tuple[str, ...] = ()
+
+
+def keys_of(record: Data) -> Keys:
+    """Return the keys of a record, those of mappings inside it joined by a dot."""
+    found: set[str] = set()
+    _collect(record, "", found, DEPTH)
+    return frozenset(found)
+
+
+def _collect(value: Data, prefix: str, found: set[str], depth: int) -> None:
+    for key, inner in value.items():
+        path = f"{prefix}{key}"
+        found.add(path)
+        if depth <= 1:
+            continue
+        if isinstance(inner, Mapping):
+            _collect(inner, f"{path}.", found, depth - 1)
+        elif isinstance(inner, list) and key in NESTS:
+            for item in inner[:50]:
+                if isinstance(item, Mapping):
+                    _collect(item, f"{path}.", found, depth - 1)
+        elif isinstance(inner, list) and key == "attributes":
+            found.update(
+                f"{path}.{item['key']}" for item in inner if isinstance(item, Mapping) and "key" in item
+            )
+
+
+def has(keys: Keys, *wanted: str) -> bool:
+    """Tell whether all of the wanted keys are there."""
+    return keys.issuperset(wanted)
+
+
+def has_any(keys: Keys, *wanted: str) -> bool:
+    """Tell whether one of the wanted keys is there."""
+    return not keys.isdisjoint(wanted)

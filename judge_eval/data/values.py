@@ -1,0 +1,171 @@
+"""Values as files hold them: texts that are lists, missing values, what JSON cannot hold."""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import math
+import tokenize
+from collections.abc import Mapping
+from typing import Any
+
+from judge_eval.errors import DataError
+from judge_eval.objects import HEAVY, plain
+
+
+def text(record: Mapping[str, Any], *keys: str) -> str | None:
+    """Return the first of the keys that holds a text; None where none is there or all are empty.
+
+    Raises:
+        DataError: The value is something else.
+    """
+    for key in keys:
+        value = record.get(key)
+        if is_missing(value):
+            continue
+        if not isinstance(value, str):
+            raise DataError(f"holds {kind(value)}, not a text", field=key)
+        return value
+    return None
+
+
+def need_text(record: Mapping[str, Any], *keys: str) -> str:
+    """Return the first of the keys that holds a text.
+
+    Raises:
+        DataError: None does.
+    """
+    found = text(record, *keys)
+    if found is None or not found.strip():
+        wanted = " or ".join(f"`{key}`" for key in keys)
+        raise DataError(f"the question is missing; {wanted} must hold it", field=keys[0])
+    return found
+
+
+def items(record: Mapping[str, Any], *keys: str) -> list[Any]:
+    """Return the first of the keys that holds a list.
+
+    Raises:
+        DataError: None is there, or it is null (which does not say that nothing was retrieved: `[]` does).
+    """
+    for key in keys:
+        if key in record and record[key] is not None:
+            return as_list(record[key], key)
+    raise DataError(
+        "the list of retrieved chunks is missing; write [] where nothing was retrieved", field=keys[0]
+    )
+
+
+def as_list(value: Any, field: str) -> list[Any]:
+    """Check that a value is a list.
+
+    Raises:
+        DataError: It is something else.
+    """
+    if isinstance(value, list | tuple):
+        return list(value)
+    raise DataError(f"holds {kind(value)}, not a list", field=field)
+
+
+def maybe_list(record: Mapping[str, Any], key: str) -> list[Any]:
+    """Return the list under a key; empty where there is none.
+
+    Raises:
+        DataError: The value is something else.
+    """
+    value = record.get(key)
+    return [] if is_missing(value) else as_list(value, key)
+
+
+def decode_list(value: Any, field: str, separator: str | None = None) -> Any:
+    """Turn a text that spells a list into the list; leave everything else as it is.
+
+    JSON and Python's notation (as pandas writes it into CSV cells) are understood. Other text is split at
+    the separator where one is given, and never on a guess.
+
+    Raises:
+        DataError: The text is no list, or is a printed NumPy array, whose items cannot be told apart.
+    """
+    if not isinstance(value, str):
+        return value
+    bare = value.strip()
+    if not bare or bare in ("null", "None", "nan", "NaN"):
+        return None
+    if bare[0] == "[" and bare[-1] == "]":
+        found = _literal(bare, field)
+        if isinstance(found, list):
+            return found
+    if separator is not None:
+        return [part.strip() for part in value.split(separator) if part.strip()]
+    raise DataError(
+        "holds a text where a list belongs; write the list as JSON, or say with --list-sep what stands "
+        "between its items (DeepEval's own files: '|')",
+        field=field,
+    )
+
+
+def decode_mapping(value: Any) -> Any:
+    """Turn a text that spells a JSON object or array into it; leave everything else as it is."""
+    if isinstance(value, str) and value.strip()[:1] in ("{", "["):
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError):
+            return value
+    return value
+
+
+def _literal(bare: str, field: str) -> Any:
+    try:
+        return json.loads(bare)
+    except (ValueError, RecursionError):
+        pass
+    try:
+        if _printed_array(bare):
+            raise DataError(
+                "holds a printed NumPy array, whose items cannot be told apart; write the column as lists "
+                "(`.tolist()`) or as JSON",
+                field=field,
+            )
+        return ast.literal_eval(bare)
+    except (ValueError, SyntaxError, RecursionError, MemoryError, tokenize.TokenError):
+        return None
+
+
+def _printed_array(bare: str) -> bool:
+    """Tell whether two texts stand side by side: Python would glue them into one without a word."""
+    if bare.startswith("[array("):
+        return True
+    last_was_text = False
+    for token in tokenize.generate_tokens(io.StringIO(bare).readline):
+        if token.type in (tokenize.NL, tokenize.NEWLINE, tokenize.COMMENT):
+            continue
+        if token.type == tokenize.STRING and last_was_text:
+            return True
+        last_was_text = token.type == tokenize.STRING
+    return False
+
+
+def is_missing(value: Any) -> bool:
+    """Tell whether a value stands for nothing: None, NaN or an empty text."""
+    return value is None or value == "" or (isinstance(value, float) and math.isnan(value))
+
+
+def kind(value: Any) -> str:
+    """Name a value's kind for a message."""
+    names = {dict: "an object", list: "a list", bool: "a truth value", int: "a number", float: "a number"}
+    return "nothing" if value is None else names.get(type(value), f"a {type(value).__name__}")
+
+
+def rest(record: Mapping[str, Any], *used: str) -> dict[str, Any]:
+    """Return what of a record has no place of its own, to be kept as metadata."""
+    kept = {
+        str(key): plain(value)
+        for key, value in record.items()
+        if key not in used and key not in HEAVY and not is_missing(value)
+    }
+    own = kept.pop("metadata", None)
+    own = decode_mapping(own)
+    if isinstance(own, dict):
+        return kept | own
+    return kept if is_missing(own) else {**kept, "metadata": own}

@@ -1,0 +1,72 @@
+"""Reading the chunk objects of other libraries by what they offer, importing none of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+HEAVY = frozenset({"embedding", "sparse_embedding", "blob", "dataframe", "relationships", "text_embedding"})
+"""Keys of other libraries that hold vectors or graphs; they are not kept."""
+
+
+def chunk_of(thing: Any) -> dict[str, Any] | None:
+    """Read a chunk from an object with a text.
+
+    Known by what they offer: LangChain's documents (`.page_content`), LlamaIndex' nodes (`.text`, inside
+    `.node` with a score), Haystack's documents (`.content`), Lynxius' `ContextChunk` (`.document`).
+
+    Returns:
+        The data of a `Chunk`, without `id` where the object has none; None where it offers no text.
+    """
+    node = getattr(thing, "node", None)
+    if node is not None and (inner := chunk_of(node)) is not None:
+        return inner | _number(thing, "score")
+    text = next(
+        filter(_is_text, (getattr(thing, name, None) for name in ("page_content", "text", "content"))), None
+    )
+    if text is None and callable(getattr(thing, "get_content", None)):
+        text = thing.get_content()
+    if text is None and isinstance(getattr(thing, "document", None), str):
+        return {"text": thing.document} | _number(thing, "relevance")
+    if not _is_text(text):
+        return None
+    data = {"text": text} | _number(thing, "score")
+    key = next(
+        (k for k in (getattr(thing, n, None) for n in ("id", "id_", "node_id")) if _is_text(k) and k), None
+    )
+    if key is not None:
+        data["id"] = key
+    for name in ("metadata", "meta"):
+        kept = getattr(thing, name, None)
+        if isinstance(kept, Mapping) and kept:
+            data["metadata"] = plain(kept)
+            break
+    return data
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _number(thing: Any, name: str) -> dict[str, Any]:
+    value = getattr(thing, name, None)
+    usable = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return {"score": float(value)} if usable and value is not None else {}
+
+
+def plain(value: Any, depth: int = 20) -> Any:
+    """Make a value fit for `metadata`: JSON, without NaN; what is no JSON is written as text."""
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if depth <= 0:
+        return None
+    if isinstance(value, Mapping):
+        return {str(key): plain(inner, depth - 1) for key, inner in value.items() if key not in HEAVY}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(inner, depth - 1) for inner in value]
+    if isinstance(value, bytes | bytearray | memoryview):
+        return None
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)

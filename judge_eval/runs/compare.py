@@ -1,0 +1,214 @@
+"""Comparing runs on the traces they have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from judge_eval.digest import short
+from judge_eval.errors import RunError
+from judge_eval.metrics import Metric, parse_metric
+from judge_eval.runs.aggregate import fill_clusters
+from judge_eval.runs.changes import changes
+from judge_eval.runs.comparison import Change, Comparison, Difference, PairOfRuns, RunRef, TraceChange
+from judge_eval.runs.pairing import Pairing, Row, pair_rows, rows_of
+from judge_eval.runs.provenance import judge_differences
+from judge_eval.runs.rescore import rescore
+from judge_eval.runs.run import EvalRun
+from judge_eval.stats import PairedComparison, compare_paired, holm, tukey_hsd
+from judge_eval.stats.distributions import t_ppf
+
+KEEP = 1000
+"""How many changed traces of each candidate a comparison names."""
+
+
+def compare(
+    baseline: EvalRun,
+    *candidates: EvalRun,
+    metrics: Sequence[str | Metric] | None = None,
+    cluster: str | None = None,
+    seed: int = 0,
+    keep: int = KEEP,
+) -> Comparison:
+    """Compare runs with a baseline, trace by trace, without a call.
+
+    Traces are paired by id and by what they ask. A trace in which a verdict failed in one of two runs is
+    left out of the metrics that have no value for it, and counted. With three runs or more, all pairs are
+    compared too.
+
+    Args:
+        baseline: The run the others are compared with.
+        candidates: One run or more.
+        metrics: Names or values of metrics; None takes those of the baseline. What a run was not scored by
+            is computed from its verdicts.
+        cluster: The key of `metadata` that groups traces; as in the baseline where None.
+        seed: Of the randomisation tests.
+        keep: How many changed traces of each candidate to name.
+
+    Raises:
+        RunError: There is no candidate, or one has no trace in common with the baseline.
+        MetricError: A metric is undefined for these runs.
+    """
+    if not candidates:
+        raise RunError("a comparison needs two runs; name another one")
+    names = tuple(str(m if isinstance(m, Metric) else parse_metric(m)) for m in metrics or ())
+    names = names or baseline.manifest.metrics
+    key = cluster or baseline.manifest.intervals.cluster
+    scored = [_scored(run, names) for run in (baseline, *candidates)]
+    rows = [rows_of(run.results, names, key) for run in scored]
+    pairings = [pair_rows(rows[0], other) for other in rows[1:]]
+    for run, pairing in zip(candidates, pairings, strict=True):
+        if not pairing.pairs:
+            raise RunError(
+                f"runs {_name(baseline)} and {_name(run)} have no trace in common; "
+                "traces are paired by id and question"
+            )
+    raw = [
+        (place, name, *_difference(pairing, column, seed))
+        for place, pairing in enumerate(pairings, 1)
+        for column, name in enumerate(names)
+    ]
+    adjusted = holm([found.p_randomisation for _, _, found, _ in raw if found is not None])
+    corrected = iter(adjusted)
+    told = [
+        _record(name, place, found, excluded, next(corrected))
+        for place, name, found, excluded in raw
+        if found is not None
+    ]
+    warnings, notes = _doubts(baseline, candidates, pairings)
+    warnings += [f"{name}: no trace has a value in both runs" for _, name, found, _ in raw if found is None]
+    counts: list[dict[Change, int]] = []
+    named: list[TraceChange] = []
+    for place, pairing in enumerate(pairings, 1):
+        counted, changed = changes(pairing.pairs, names, place, keep)
+        counts.append(counted)
+        named += changed
+    return Comparison(
+        runs=tuple(map(_ref, (baseline, *candidates))),
+        warnings=tuple(warnings),
+        notes=tuple(notes),
+        paired=tuple(len(p.pairs) for p in pairings),
+        only_baseline=tuple(len(p.only_first) for p in pairings),
+        only_candidate=tuple(len(p.only_second) for p in pairings),
+        differences=tuple(told),
+        pairs=tuple(_all_pairs(pairings, names, seed)) if len(candidates) > 1 else (),
+        changed=tuple(counts),
+        traces=tuple(named),
+    )
+
+
+def _scored(run: EvalRun, names: tuple[str, ...]) -> EvalRun:
+    return run if set(names) <= set(run.manifest.metrics) else rescore(run, names)
+
+
+def _difference(pairing: Pairing, column: int, seed: int) -> tuple[PairedComparison | None, int]:
+    a, b, clusters = [], [], []
+    for before, after in pairing.pairs:
+        x, y = before.scores[column], after.scores[column]
+        if x is not None and y is not None:
+            a.append(x)
+            b.append(y)
+            clusters.append(before.cluster)
+    excluded = len(pairing.pairs) - len(a)
+    if not a:
+        return None, excluded
+    return compare_paired(a, b, clusters=fill_clusters(clusters), seed=seed), excluded
+
+
+def _record(metric: str, place: int, found: PairedComparison, excluded: int, adjusted: float) -> Difference:
+    units, error = found.clusters or found.n, found.standard_error
+    return Difference(
+        metric=metric,
+        candidate=place,
+        n=found.n,
+        n_excluded=excluded,
+        clusters=found.clusters,
+        baseline_mean=found.baseline_mean,
+        candidate_mean=found.candidate_mean,
+        difference=found.difference,
+        interval=(found.interval.low, found.interval.high) if found.interval else None,
+        lower=found.difference - t_ppf(0.95, units - 1) * error if error is not None else None,
+        p_t=found.p_t,
+        p=found.p_randomisation,
+        exact=found.exact,
+        p_holm=adjusted,
+        dz=found.dz,
+        wins=found.wins,
+        ties=found.ties,
+        losses=found.losses,
+        detectable=found.detectable,
+    )
+
+
+def _all_pairs(pairings: Sequence[Pairing], names: Sequence[str], seed: int) -> list[PairOfRuns]:
+    """Compare all pairs over the traces that every run has a value for."""
+    partners: list[dict[str, Row]] = [
+        {before.trace_id: after for before, after in pairing.pairs} for pairing in pairings
+    ]
+    common = [before for before, _ in pairings[0].pairs if all(before.trace_id in p for p in partners)]
+    out = []
+    for column, name in enumerate(names):
+        table = []
+        for before in common:
+            values = [before.scores[column], *(p[before.trace_id].scores[column] for p in partners)]
+            there = [value for value in values if value is not None]
+            if len(there) == len(values):
+                table.append(there)
+        if table:
+            out += [
+                PairOfRuns(metric=name, first=d.first, second=d.second, difference=d.difference, p=d.p)
+                for d in tukey_hsd(table, seed=seed)
+            ]
+    return out
+
+
+def _doubts(
+    baseline: EvalRun, candidates: Sequence[EvalRun], pairings: Sequence[Pairing]
+) -> tuple[list[str], list[str]]:
+    warnings, notes = [], []
+    for run, pairing in zip(candidates, pairings, strict=True):
+        who = f"{_name(run)}: " if len(candidates) > 1 else ""
+        warnings += [f"{who}{told}" for told in judge_differences(baseline.manifest, run.manifest)]
+        if pairing.other_question:
+            warnings.append(
+                f"{who}the dataset differs: {_some(pairing.other_question)} ask something else under the "
+                "same id, and are not compared"
+            )
+        if pairing.only_first or pairing.only_second:
+            parts = [
+                f"{_some(ids)} only in the {where}"
+                for ids, where in ((pairing.only_first, "baseline"), (pairing.only_second, "candidate"))
+                if ids
+            ]
+            warnings.append(f"{who}the dataset differs: {', '.join(parts)}")
+        old, new = baseline.manifest.dataset, run.manifest.dataset
+        if old.digest != new.digest:
+            digests = f"{short(old.digest)} there, {short(new.digest)} here"
+            notes.append(f"{who}what was retrieved differs (dataset {digests})")
+    for run in (baseline, *candidates):
+        if failed := run.manifest.tally.failed_verdicts:
+            warnings.append(
+                f"{_name(run)} has {failed} failed verdicts; metrics without a value there are not compared"
+            )
+        if run.status not in ("done", "incomplete"):
+            warnings.append(f"{_name(run)} is not finished ({run.status})")
+    return warnings, notes
+
+
+def _some(ids: Sequence[str]) -> str:
+    shown = ", ".join(ids[:3])
+    return f"{len(ids)} trace{'s' if len(ids) != 1 else ''} ({shown}{', ...' if len(ids) > 3 else ''})"
+
+
+def _ref(run: EvalRun) -> RunRef:
+    m = run.manifest
+    return RunRef(
+        id=m.id,
+        label=m.label,
+        href=m.href,
+        traces=m.tally.traces,
+        failed_verdicts=m.tally.failed_verdicts,
+    )
+
+
+def _name(run: EvalRun) -> str:
+    return run.label or run.id[:8]

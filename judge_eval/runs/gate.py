@@ -1,0 +1,179 @@
+"""Whether a run is good enough: limits on its means, and on how far they fell from a baseline's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, TypeAlias
+
+from judge_eval.errors import ConfigError, RunError
+from judge_eval.metrics import parse_metric
+from judge_eval.runs.comparison import Comparison, Difference, TraceChange
+from judge_eval.runs.run import EvalRun
+from judge_eval.schema import Record
+
+Kind: TypeAlias = Literal["fail-under", "max-drop", "non-inferior"]
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One limit, such as `fail-under AP@5=0.70`."""
+
+    kind: Kind
+    metric: str
+    value: float
+    """>= 0; for `non-inferior` > 0."""
+
+    @classmethod
+    def parse(cls, kind: Kind, text: str) -> Limit:
+        """Read `METRIC=VALUE`.
+
+        Raises:
+            ConfigError: It is no such pair, or the value does not fit.
+            UnknownNameError: There is no such metric.
+        """
+        name, equals, number = text.rpartition("=")
+        try:
+            value = float(number)
+        except ValueError:
+            value = math.nan
+        if not equals or not name or not math.isfinite(value):
+            raise ConfigError(f"--{kind} {text!r}: write METRIC=VALUE, such as AP@5=0.7")
+        if value < 0 or (kind == "non-inferior" and value == 0):
+            raise ConfigError(
+                f"--{kind} {text!r}: the value must be {'above' if value == 0 else 'at least'} 0"
+            )
+        return cls(kind, str(parse_metric(name.strip())), value)
+
+
+def limits_of(
+    fail_under: Iterable[str] = (), max_drop: Iterable[str] = (), non_inferior: Iterable[str] = ()
+) -> list[Limit]:
+    """Read limits of every kind.
+
+    Raises:
+        ConfigError: One cannot be read.
+    """
+    given: tuple[tuple[Kind, Iterable[str]], ...] = (
+        ("fail-under", fail_under),
+        ("max-drop", max_drop),
+        ("non-inferior", non_inferior),
+    )
+    return [Limit.parse(kind, text) for kind, texts in given for text in texts]
+
+
+class Check(Record):
+    """What became of one limit."""
+
+    noun: ClassVar[str] = "check"
+
+    kind: Kind
+    metric: str
+    run: str
+    """The name of the run that was checked."""
+    limit: float
+    value: float | None
+    """The mean under `fail-under`, else the drop (baseline minus candidate); None where there is none."""
+    interval: tuple[float, float] | None = None
+    passed: bool
+    sentence: str
+    """Which limit, and by how much it was missed or met."""
+    movers: tuple[TraceChange, ...] = ()
+    """The traces that lost most, where the check failed against a baseline."""
+
+
+def check_under(run: EvalRun, limits: Sequence[Limit]) -> list[Check]:
+    """Check the limits on means.
+
+    A run without a mean fails: that all verdicts failed is no success.
+
+    Raises:
+        UnknownNameError: The run was not scored by the metric.
+    """
+    out = []
+    for limit in limits:
+        if limit.kind != "fail-under":
+            continue
+        a = run.aggregate(limit.metric)
+        name = run.label or run.id[:8]
+        passed = a.mean is not None and a.mean >= limit.value - _ROUNDING
+        if a.mean is None:
+            told = f"{limit.metric} has no value; at least {limit.value:g} is wanted"
+        elif passed:
+            told = f"{limit.metric} is {a.mean:.4f}, at least {limit.value:g}"
+        else:
+            told = f"{limit.metric} is {a.mean:.4f}, {limit.value - a.mean:.4f} under {limit.value:g}"
+        out.append(
+            Check(
+                kind=limit.kind,
+                metric=limit.metric,
+                run=name,
+                limit=limit.value,
+                value=a.mean,
+                interval=a.interval,
+                passed=passed,
+                sentence=told,
+            )
+        )
+    return out
+
+
+def check_drops(found: Comparison, limits: Sequence[Limit], *, strict: bool = False) -> list[Check]:
+    """Check the limits on what was lost against the baseline.
+
+    `max-drop` fails where the whole 95% interval of the paired drop lies above the limit, that is, where
+    the data leave no doubt; under `strict`, where the drop itself does. `non-inferior` fails unless the
+    one-sided 95% bound shows that less than the margin was lost, so that too few traces fail.
+
+    Raises:
+        RunError: A limit is on a metric that was not compared.
+    """
+    out = []
+    for limit in limits:
+        if limit.kind == "fail-under":
+            continue
+        for place in range(1, len(found.runs)):
+            difference = next((d for d in found.of(place) if d.metric == limit.metric), None)
+            if difference is None:
+                raise RunError(f"--{limit.kind} {limit.metric}: no trace has a value in both runs")
+            out.append(_check_drop(found, difference, limit, strict))
+    return out
+
+
+def _check_drop(found: Comparison, d: Difference, limit: Limit, strict: bool) -> Check:
+    drop = 0.0 - d.difference
+    interval = None if d.interval is None else (0.0 - d.interval[1], 0.0 - d.interval[0])
+    span = "" if d.interval is None else f" [{d.interval[0]:+.4f}, {d.interval[1]:+.4f}]"
+    fell = f"fell by {drop:.4f}" if drop > 0 else "did not fall"
+    moved = f"{d.metric} {fell} (difference {d.difference:+.4f}{span})"
+    if limit.kind == "max-drop":
+        surely = drop if strict or interval is None else interval[0]
+        passed = surely <= limit.value + _ROUNDING
+        if passed and drop > limit.value:
+            told = f"{moved}, but the interval leaves room for a drop within {limit.value:g}"
+        elif passed:
+            told = f"{moved}, within {limit.value:g}"
+        else:
+            told = f"{moved}, {drop - limit.value:.4f} more than {limit.value:g}"
+    else:
+        worst = None if d.lower is None else -d.lower
+        passed = worst is not None and worst < limit.value
+        if worst is None:
+            told = f"{moved}: one trace cannot show non-inferiority"
+        else:
+            shown = "shows" if passed else "does not show"
+            told = f"{moved}, at worst by {max(worst, 0):.4f}: {shown} a loss of less than {limit.value:g}"
+    lost = [m for m in found.movers(d.metric, d.candidate) if m.differences[d.metric] < 0]
+    return Check(
+        kind=limit.kind,
+        metric=d.metric,
+        run=found.runs[d.candidate].name,
+        limit=limit.value,
+        value=drop,
+        interval=interval,
+        passed=passed,
+        sentence=f"{told} (against {found.baseline.name})",
+        movers=() if passed else tuple(lost),
+    )

@@ -1,0 +1,44 @@
+"""A gate as JUnit XML, which CI servers show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from xml.sax.saxutils import quoteattr
+
+from judge_eval.runs.gate import Check
+
+
+def junit(checks: Sequence[Check]) -> str:
+    """Write one test case a limit, with the sentence and the traces that lost most where it failed."""
+    failed = sum(not check.passed for check in checks)
+    lines = [
+        '<?xml version="1.0" encoding="UTF-8"?>',
+        f'<testsuites tests="{len(checks)}" failures="{failed}">',
+        f'<testsuite name="judge-eval" tests="{len(checks)}" failures="{failed}" errors="0" skipped="0">',
+    ]
+    for check in checks:
+        name = f"{check.kind} {check.metric}={check.limit:g}"
+        case = f"<testcase classname={_quoted(check.run)} name={_quoted(name)}"
+        if check.passed:
+            lines.append(case + "/>")
+            continue
+        moved = "".join(
+            f"\n{m.trace_id}: {m.differences[check.metric]:+.4f} ({m.before} to {m.after}) {m.query}"
+            for m in check.movers
+        )
+        # An attribute, not text: it needs no second way of escaping, and readers show it.
+        lines.append(
+            f"{case}><failure type={_quoted(check.kind)} message={_quoted(check.sentence + moved)}/>"
+        )
+        lines.append("</testcase>")
+    return "\n".join([*lines, "</testsuite>", "</testsuites>"]) + "\n"
+
+
+def _quoted(text: str) -> str:
+    """Quote an attribute; what XML cannot hold is shown as an escape."""
+    kept = "".join(c if _allowed(ord(c)) else repr(c)[1:-1] for c in text)
+    return quoteattr(kept, {"\n": "&#10;"})
+
+
+def _allowed(code: int) -> bool:
+    return code in (0x9, 0xA, 0xD) or 0x20 <= code <= 0xD7FF or 0xE000 <= code <= 0xFFFD or code >= 0x10000

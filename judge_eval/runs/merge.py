@@ -1,0 +1,190 @@
+"""Putting the runs of all shards together into the run that one machine would have given."""
+
+from __future__ import annotations
+
+import heapq
+import math
+import os
+import shutil
+import uuid
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+from pydantic_core import from_json
+
+from judge_eval.errors import RunError
+from judge_eval.metrics import parse_metric
+from judge_eval.runs.aggregate import aggregate_all
+from judge_eval.runs.journal import MANIFEST, RESULTS, Index, cluster_in, write_atomically
+from judge_eval.runs.provenance import differences
+from judge_eval.runs.records import Manifest, Tally
+from judge_eval.runs.run import EvalRun, ResultsFile, load_manifest
+
+
+def merge(
+    folders: Sequence[str | Path],
+    out: str | Path,
+    *,
+    label: str | None = None,
+    href: str | None = None,
+    tags: Sequence[str] | None = None,
+) -> EvalRun:
+    """Merge the runs of all shards of a dataset.
+
+    The results are those of the shards, byte for byte, in the order of the whole dataset; the aggregates
+    are computed again over all of them. One result is held in memory at a time, with 24 bytes a trace and
+    8 for each of its metrics.
+
+    Args:
+        folders: The shards' folders, in any order.
+        out: The folder of runs; the merged run is written there, in a folder of its own.
+        label: What people call the run; what the shards are called where they agree.
+        href: Where it belongs; where the shards belong where they agree.
+        tags: Words to group and filter by; all tags of the shards where None.
+
+    Raises:
+        RunError: The runs are not all the shards of one dataset, judged alike and to their end; the
+            message names those that do not fit.
+    """
+    runs = [(Path(folder), load_manifest(Path(folder))) for folder in folders]
+    runs = _fitting(runs)
+    first = runs[0][1]
+    created = min(manifest.created for _, manifest in runs)
+    ident = str(uuid.uuid4())
+    folder = Path(out) / f"{created.strftime('%Y%m%d-%H%M%S')}-{ident[:8]}"
+    try:
+        folder.mkdir(parents=True)
+        try:
+            index = _write(runs, folder / RESULTS)
+            metrics = {name: parse_metric(name) for name in first.metrics}
+            aggregates = aggregate_all(index, metrics, first.intervals)
+            manifest = first.model_copy(
+                update={
+                    "id": ident,
+                    "label": label if label is not None else _agreed([m.label for _, m in runs]),
+                    "href": href if href is not None else _agreed([m.href for _, m in runs]),
+                    "tags": tuple(dict.fromkeys(tag for _, m in runs for tag in m.tags))
+                    if tags is None
+                    else tuple(tags),
+                    "status": "incomplete" if any(m.tally.failed_verdicts for _, m in runs) else "done",
+                    "created": created,
+                    "finished": max(m.finished for _, m in runs if m.finished is not None),
+                    "dataset": first.dataset.model_copy(update={"shard": None}),
+                    "aggregates": aggregates,
+                    "tally": _sum([m.tally for _, m in runs]),
+                }
+            )
+            # The manifest comes last: a folder without one is no run, however a merge was cut short.
+            write_atomically(folder / MANIFEST, manifest.model_dump_json(indent=2).encode() + b"\n")
+        except BaseException:
+            with suppress(OSError):
+                shutil.rmtree(folder)
+            raise
+    except OSError as error:
+        raise RunError(f"run folder {folder}: cannot be written: {error.strerror or error}") from None
+    return EvalRun(manifest, ResultsFile(folder / RESULTS), folder)
+
+
+def _fitting(runs: Sequence[tuple[Path, Manifest]]) -> list[tuple[Path, Manifest]]:
+    """See that the runs are all the shards of one dataset, and return them by the shards' index."""
+    if not runs:
+        raise RunError("no runs to merge; name the folder of each shard's run")
+    whole = [folder for folder, manifest in runs if manifest.dataset.shard is None]
+    if whole:
+        raise RunError(f"{_names(whole)}: judged the whole dataset, not a shard of it (`run --shard I/N`)")
+    first_folder, first = runs[0]
+    told = []
+    for folder, manifest in runs[1:]:
+        plain = manifest.model_copy(
+            update={"dataset": manifest.dataset.model_copy(update={"shard": first.dataset.shard})}
+        )
+        difference = differences(first, plain)
+        if manifest.intervals != first.intervals:
+            difference = f"{difference}; the intervals differ" if difference else "the intervals differ"
+        if difference:
+            told.append(f"{folder} is not of the same run as {first_folder}: {difference}")
+    counts = {manifest.dataset.shard.count for _, manifest in runs if manifest.dataset.shard}
+    if len(counts) > 1:
+        told.append(f"the runs are shards of {' and of '.join(map(str, sorted(counts)))}")
+    by_index: dict[int, list[tuple[Path, Manifest]]] = {}
+    for folder, manifest in runs:
+        assert manifest.dataset.shard is not None
+        by_index.setdefault(manifest.dataset.shard.index, []).append((folder, manifest))
+        if manifest.status not in ("done", "incomplete"):
+            told.append(f"{folder} did not finish (it is {manifest.status}): run it again with --resume")
+    count = max(counts)
+    for index, same in sorted(by_index.items()):
+        if len(same) > 1:
+            told.append(f"shard {index}/{count} is given twice: {_names([folder for folder, _ in same])}")
+    if missing := [f"{index}/{count}" for index in range(1, count + 1) if index not in by_index]:
+        more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+        told.append(f"missing: shard {', '.join(missing[:5])}{more}")
+    if told:
+        raise RunError(f"cannot merge: {'; '.join(told)}")
+    return [by_index[index][0] for index in range(1, count + 1)]
+
+
+def _names(folders: Sequence[Path]) -> str:
+    return ", ".join(map(str, folders))
+
+
+def _agreed(values: Sequence[str | None]) -> str | None:
+    return values[0] if len(set(values)) == 1 else None
+
+
+def _write(runs: Sequence[tuple[Path, Manifest]], path: Path) -> Index:
+    """Write all lines in the dataset's order and return their index."""
+    manifest = runs[0][1]
+    key, offset = manifest.intervals.cluster, 0
+    index = Index(manifest.metrics, key)
+    with path.open("wb") as file:
+        for expected, (position, line) in enumerate(_lines(runs)):
+            if position != expected:
+                what = "stands twice" if position < expected else "is missing"
+                raise RunError(
+                    f"cannot merge: trace {min(position, expected)} of the dataset {what} in the shards"
+                )
+            told: dict[str, Any] = from_json(line)
+            trace = told["trace"]
+            cluster = cluster_in(trace["metadata"], key)
+            index.note(
+                position, told["scores"], told["bounds"], tuple(trace["tags"]), cluster, offset, len(line)
+            )
+            file.write(line)
+            offset += len(line)
+        file.flush()
+        os.fsync(file.fileno())
+    if len(index) != manifest.dataset.traces:
+        raise RunError(
+            f"cannot merge: the shards hold {len(index)} traces, the dataset {manifest.dataset.traces}"
+        )
+    return index
+
+
+def _lines(runs: Sequence[tuple[Path, Manifest]]) -> Iterator[tuple[int, bytes]]:
+    return heapq.merge(*(ResultsFile(folder / RESULTS).lines() for folder, _ in runs), key=itemgetter(0))
+
+
+def _sum(tallies: Sequence[Tally]) -> Tally:
+    costs = [tally.cost for tally in tallies]
+    known = [cost for cost in costs if cost is not None]
+    failures: Counter[str] = sum((Counter(t.failures) for t in tallies), Counter())
+    retries: Counter[str] = sum((Counter(t.retries) for t in tallies), Counter())
+    return Tally(
+        traces=sum(t.traces for t in tallies),
+        verdicts=sum(t.verdicts for t in tallies),
+        failed_verdicts=sum(t.failed_verdicts for t in tallies),
+        failed_traces=sum(t.failed_traces for t in tallies),
+        failures=dict(sorted(failures.items())),
+        calls=sum(t.calls for t in tallies),
+        hits=sum(t.hits for t in tallies),
+        input_tokens=sum(t.input_tokens for t in tallies),
+        output_tokens=sum(t.output_tokens for t in tallies),
+        cost=math.fsum(known) if len(known) == len(costs) else None,
+        retries=dict(retries),
+        dropped=tuple(sorted({name for t in tallies for name in t.dropped})),
+    )

@@ -1,0 +1,126 @@
+"""A comparison with its gate as Markdown for a pull request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from judge_eval.runs.comparison import Comparison, TraceChange
+from judge_eval.runs.export import as_markdown, cell
+from judge_eval.runs.gate import Check
+from judge_eval.runs.run import EvalRun
+
+MARKER = "<!-- judge-eval report -->"
+"""Stands at the head of the report, unseen; a bot finds its own comment by it and updates it."""
+MOST = 65_000
+"""A comment may hold 65,536 characters; this leaves room for what a bot adds."""
+_TRACES = 50
+KINDS = {
+    "retrieval": "retrieval changed",
+    "verdicts": "verdict flipped",
+    "both": "retrieval changed, verdict flipped",
+    "scores": "scored otherwise",
+}
+
+
+def report(run: EvalRun | None, found: Comparison | None, checks: Sequence[Check]) -> str:
+    """Write the report, at most `MOST` characters, the marker first.
+
+    Args:
+        run: The run, whose means are shown; None shows only the comparison.
+        found: Its comparison with a baseline, where there is one.
+        checks: What became of the limits.
+    """
+    parts = [MARKER]
+    if run is not None:
+        parts.append(as_markdown(run).rstrip())
+    parts += _verdict(checks)
+    if found is not None:
+        parts += _differences(found)
+        parts += _pairs(found)
+    head = "\n\n".join(parts)
+    if len(head) > MOST - 1000:  # hundreds of metrics or runs: cut at a line, so that no table row breaks
+        head = head[: MOST - 1000].rpartition("\n")[0] + "\n\n... (cut: the report is too long)"
+    return head + _traces(found, MOST - len(head) - 200) + "\n" if found is not None else head + "\n"
+
+
+def _verdict(checks: Sequence[Check]) -> list[str]:
+    if not checks:
+        return []
+    failed = [check for check in checks if not check.passed]
+    title = f"**Gate failed: {len(failed)} of {len(checks)}**" if failed else "**Gate passed**"
+    lines = [f"- {'passed' if c.passed else '**failed**'}: {cell(f'{c.kind} {c.sentence}')}" for c in checks]
+    return [title, "\n".join(lines)]
+
+
+def _differences(found: Comparison) -> list[str]:
+    names = [cell(run.name) for run in found.runs]
+    titles = [
+        f"[{name}](<{_address(run.href)}>)" if run.href else name
+        for name, run in zip(names, found.runs, strict=True)
+    ]
+    out = [f"### {', '.join(titles[1:])} against {titles[0]}"]
+    out += [f"> **{cell(told)}**" for told in found.warnings]
+    out += [f"> {cell(told)}" for told in found.notes]
+    rows = [
+        "| run | metric | baseline | candidate | difference | 95% interval | p (Holm) | wins/ties/losses |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for d in found.differences:
+        span = "" if d.interval is None else f"[{d.interval[0]:+.4f}, {d.interval[1]:+.4f}]"
+        rows.append(
+            f"| {names[d.candidate]} | {cell(d.metric)} | {d.baseline_mean:.4f} | {d.candidate_mean:.4f} | "
+            f"{d.difference:+.4f} | {span} | {d.p_holm:.3g} | {d.wins}/{d.ties}/{d.losses} |"
+        )
+    out.append("\n".join(rows))
+    out.append("\n".join(f"- {names[d.candidate]}: {cell(d.sentence)}" for d in found.differences))
+    return out
+
+
+def _pairs(found: Comparison) -> list[str]:
+    if not found.pairs:
+        return []
+    names = [cell(run.name) for run in found.runs]
+    rows = ["| metric | pair | difference | p (Tukey) |", "|---|---|---|---|"]
+    for pair in found.pairs:
+        who = f"{names[pair.second]} - {names[pair.first]}"
+        rows.append(f"| {cell(pair.metric)} | {who} | {pair.difference:+.4f} | {pair.p:.3g} |")
+    return ["#### All pairs", "\n".join(rows)]
+
+
+def _traces(found: Comparison, room: int) -> str:
+    """List the traces that moved most, as many as there is room for."""
+    total = sum(sum(counts.values()) for counts in found.changed)
+    if not total:
+        return "\n\nNo trace changed."
+    metric = found.differences[0].metric if found.differences else ""
+    head = (
+        f"\n\n<details><summary>{total} changed trace{'s' if total > 1 else ''}</summary>\n\n"
+        f"| trace | what | before | after | {cell(metric)} | query |\n|---|---|---|---|---|---|\n"
+    )
+    tail = "\n</details>"
+    room -= len(head) + len(tail) + 100
+    rows = []
+    for change in found.traces[:_TRACES]:
+        row = _row(change, metric)
+        if len(row) + 1 > room:
+            break
+        room -= len(row) + 1
+        rows.append(row)
+    more = f"\n\n... and {total - len(rows)} more" if total > len(rows) else ""
+    return head + "\n".join(rows) + more + tail
+
+
+def _row(change: TraceChange, metric: str) -> str:
+    moved = change.differences.get(metric)
+    before, after = (f"`{strip[:40]}`" if strip else "" for strip in (change.before, change.after))
+    return (
+        f"| {cell(change.trace_id[:100])} | {KINDS[change.kind]} | {before} | {after} | "
+        f"{'' if moved is None else format(moved, '+.4f')} | {cell(change.query)} |"
+    )
+
+
+def _address(href: str) -> str:
+    """Keep an address inside its angle brackets; what is not http or https is no link."""
+    if not href.startswith(("http://", "https://")):
+        return "#"
+    return "".join(c for c in href if c not in "<>\\" and not c.isspace())

@@ -1,0 +1,121 @@
+"""Runs in the formats of other tools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+from judge_eval.errors import ConfigError, UnknownNameError
+from judge_eval.runs.export import WRITERS
+from judge_eval.runs.run import EvalRun
+
+Write: TypeAlias = Callable[[EvalRun, Path], None]
+
+
+def _trec_run(run: EvalRun, path: Path) -> None:
+    from judge_eval.runs.writers.trec import run_lines
+
+    _stream(run_lines(run), path)
+
+
+def _trec_qrels(run: EvalRun, path: Path) -> None:
+    from judge_eval.runs.writers.trec import qrels_lines
+
+    _stream(qrels_lines(run), path)
+
+
+def _jsonl(run: EvalRun, path: Path) -> None:
+    from judge_eval.runs.writers.traces import labelled_lines
+
+    _stream(labelled_lines(run), path)
+
+
+def _phoenix(run: EvalRun, path: Path) -> None:
+    from judge_eval.runs.writers.phoenix import document_annotations
+
+    _stream(document_annotations(run), path)
+
+
+def _inspect(run: EvalRun, path: Path) -> None:
+    from judge_eval.runs.writers.inspect_log import inspect_log, log_name
+
+    if path.is_dir():
+        path = path / log_name(run)
+    _stream(iter([inspect_log(run)]), path)
+
+
+def _parquet(run: EvalRun, path: Path) -> None:
+    from judge_eval.runs.writers.tables import write_parquet
+
+    write_parquet(run, path)
+
+
+def _text(suffix: str) -> Write:
+    return lambda run, path: _stream(iter([WRITERS[suffix](run)]), path)
+
+
+FORMATS: Mapping[str, Write] = {
+    "trec-run": _trec_run,
+    "trec-qrels": _trec_qrels,
+    "jsonl": _jsonl,
+    "csv": _text(".csv"),
+    "parquet": _parquet,
+    "json": _text(".json"),
+    "markdown": _text(".md"),
+    "phoenix": _phoenix,
+    "inspect": _inspect,
+}
+"""What a run can be written as."""
+SUFFIXES: Mapping[str, str] = {
+    ".jsonl": "jsonl",
+    ".csv": "csv",
+    ".parquet": "parquet",
+    ".json": "json",
+    ".md": "markdown",
+    ".run": "trec-run",
+    ".trec": "trec-run",
+    ".qrels": "trec-qrels",
+}
+
+
+def write_as(run: EvalRun, path: Path, format: str | None = None) -> str:
+    """Write a run in one of `FORMATS`, by default the one that the suffix names.
+
+    Args:
+        run: The run.
+        path: The file. For an Inspect log it may be a folder of logs: the file in it is then named as
+            `inspect view` wants it.
+        format: The format.
+
+    Returns:
+        The format that was written.
+
+    Raises:
+        UnknownNameError: There is no such format.
+        ConfigError: The suffix names none, the file cannot be written, or the run does not fit the format.
+    """
+    chosen = format or SUFFIXES.get(path.suffix.lower())
+    if chosen is None:
+        raise ConfigError(
+            f"cannot write {path}: its suffix names no format; give --format {', '.join(FORMATS)}"
+        )
+    if chosen not in FORMATS:
+        raise UnknownNameError("format", chosen, FORMATS)
+    try:
+        FORMATS[chosen](run, path)
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror or error}") from None
+    return chosen
+
+
+def _stream(parts: Iterator[str], path: Path) -> None:
+    """Write text part by part; the file appears only when all is written."""
+    beside = path.with_name(f".{path.name}.part")
+    try:
+        with beside.open("w", encoding="utf-8", newline="") as file:
+            for part in parts:
+                file.write(part)
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)

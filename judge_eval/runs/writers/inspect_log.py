@@ -1,0 +1,141 @@
+"""A run as a log of Inspect, as `inspect view` opens it."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any
+
+from judge_eval.runs.export import describe
+from judge_eval.runs.records import TraceResult
+from judge_eval.runs.run import EvalRun
+
+VERSION = 2
+"""The version of Inspect's log format."""
+STATUS = {"submitted": "started", "running": "started", "interrupted": "cancelled", "failed": "error"}
+
+
+def inspect_log(run: EvalRun) -> str:
+    """Return the log as one JSON document: a sample a trace, a score a metric.
+
+    A metric without a value in a trace is no score there, and counts as unscored. The chunks with their
+    verdicts are in the sample's metadata, and as text in the scores' explanation.
+    """
+    m = run.manifest
+    model = f"{m.backend.get('provider')}/{m.backend.get('model')}"
+    status = STATUS.get(m.status, "success")
+    ids = [result.trace_id for result in run.results]
+    log: dict[str, Any] = {
+        "version": VERSION,
+        "status": status,
+        "eval": {
+            "eval_id": m.id,
+            "run_id": m.id,
+            "created": _time(m.created),
+            "task": m.label or "judge_eval",
+            "task_id": m.id,
+            "task_version": 0,
+            "task_args": {"judge": m.judge, "metrics": list(m.metrics)},
+            "dataset": {
+                "name": m.dataset.name,
+                "location": m.dataset.path,
+                "samples": len(ids),
+                "sample_ids": ids,
+            },
+            "model": model,
+            "config": {"epochs": 1},
+            "tags": list(m.tags),
+            "metadata": {"href": m.href, "dataset_digest": m.dataset.digest, "environment": m.environment},
+        },
+        "plan": {"name": "plan", "steps": [], "config": {}},
+        "results": {
+            "total_samples": len(ids),
+            "completed_samples": len(ids),
+            "scores": [_score(run, name) for name in m.metrics if name in m.aggregates],
+        },
+        "stats": {
+            "started_at": _time(m.created),
+            "completed_at": _time(m.finished) if m.finished else "",
+            "model_usage": {
+                model: {
+                    "input_tokens": m.tally.input_tokens,
+                    "output_tokens": m.tally.output_tokens,
+                    "total_tokens": m.tally.input_tokens + m.tally.output_tokens,
+                }
+            },
+        },
+        "samples": [_sample(result, model) for result in run.results],
+    }
+    if status == "error":
+        log["error"] = {"message": describe(run), "traceback": "", "traceback_ansi": ""}
+    return json.dumps(log, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def log_name(run: EvalRun) -> str:
+    """Name the file as `inspect view` finds it in a folder: by its time, its task, its id."""
+    stamp = run.created.strftime("%Y-%m-%dT%H-%M-%S+00-00")
+    label = "".join(c if c.isascii() and c.isalnum() else "-" for c in run.label or "judge-eval")
+    return f"{stamp}_{label}_{run.id[:8]}.json"
+
+
+def _score(run: EvalRun, name: str) -> dict[str, Any]:
+    a = run.manifest.aggregates[name]
+    metrics = {} if a.mean is None else {"mean": {"name": "mean", "value": a.mean, "params": {}}}
+    if a.mean is not None and a.interval is not None:
+        for end, value in zip(("low", "high"), a.interval, strict=True):
+            metrics[f"mean_{end}"] = {"name": f"mean_{end}", "value": value, "params": {"level": 0.95}}
+    return {
+        "name": name,
+        "scorer": name,
+        "scored_samples": a.n,
+        "unscored_samples": a.n_failed,
+        "params": {"definition": a.definition},
+        "metrics": metrics,
+    }
+
+
+def _sample(result: TraceResult, model: str) -> dict[str, Any]:
+    trace, told = result.trace, explain(result)
+    return {
+        "id": result.trace_id,
+        "epoch": 1,
+        "input": trace.query,
+        "target": trace.reference or "",
+        "messages": [{"role": "user", "content": trace.query, "source": "input"}],
+        "output": {
+            "model": model,
+            "choices": [{"message": {"role": "assistant", "content": told}, "stop_reason": "stop"}],
+        },
+        "scores": {
+            name: {"value": value, "explanation": told}
+            for name, value in result.scores.items()
+            if value is not None
+        },
+        "metadata": {
+            "answer": trace.answer,
+            "tags": list(trace.tags),
+            "chunks": [chunk.model_dump(mode="json") for chunk in trace.chunks],
+            "outcomes": [outcome.model_dump(mode="json") for outcome in result.outcomes],
+        },
+        "store": {},
+        "events": [],
+        "attachments": {},
+    }
+
+
+def explain(result: TraceResult) -> str:
+    """Write a trace's outcomes as text: a line a chunk with its grade and the reason."""
+    lines = []
+    for rank, outcome in enumerate(result.outcomes, 1):
+        if outcome.kind == "verdict":
+            word = "relevant" if outcome.relevant else "not relevant"
+            lines.append(
+                f"{rank}. {outcome.chunk_id}: {word} (grade {outcome.grade}) {outcome.reason}".rstrip()
+            )
+        else:
+            lines.append(f"{rank}. {outcome.chunk_id}: no verdict ({outcome.why}) {outcome.detail}".rstrip())
+    return "\n".join(lines) or "nothing was retrieved"
+
+
+def _time(moment: datetime) -> str:
+    return moment.isoformat(timespec="seconds")

@@ -1,0 +1,68 @@
+"""A run as document annotations of Phoenix."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from judge_eval.errors import DataError
+from judge_eval.runs.records import TraceResult
+from judge_eval.runs.run import EvalRun
+
+NAME = "judge_eval"
+
+
+def document_annotations(run: EvalRun, name: str = NAME) -> Iterator[str]:
+    """Yield, in parts, the JSON body of `POST /v1/document_annotations`.
+
+    Each annotation names the retriever's span and the document's place in it (counted from 0), which are
+    there where the traces were read from spans. A failed verdict has a label and no score.
+
+    Raises:
+        DataError: A trace was not read from a span.
+    """
+    yield '{"data": ['
+    first = True
+    for result in run.results:
+        for annotation in annotated(result, name, run.id):
+            yield ("" if first else ",") + "\n" + json.dumps(annotation, ensure_ascii=False, allow_nan=False)
+            first = False
+    yield "\n]}\n"
+
+
+def annotated(result: TraceResult, name: str, run_id: str) -> list[dict[str, Any]]:
+    """Return the annotations of one trace.
+
+    Raises:
+        DataError: The trace was not read from a span.
+    """
+    span = result.trace.metadata.get("span_id")
+    if not isinstance(span, str) or not span:
+        raise DataError(
+            f"trace {result.trace_id!r} names no span; Phoenix annotations need traces read from spans, "
+            "with `span_id` in their metadata"
+        )
+    out = []
+    for position, outcome in enumerate(result.outcomes):
+        if outcome.kind == "verdict":
+            label = "relevant" if outcome.relevant else "not relevant"
+            told: dict[str, Any] = {
+                "label": label,
+                "score": float(outcome.grade),
+                "explanation": outcome.reason,
+            }
+        else:
+            told = {"label": f"no verdict: {outcome.why}", "score": None, "explanation": outcome.detail}
+        out.append(
+            {
+                "span_id": span,
+                "document_position": position,
+                "name": name,
+                "annotator_kind": "LLM",
+                "identifier": run_id,
+                "result": {key: value for key, value in told.items() if value not in (None, "")},
+                "metadata": {"chunk_id": outcome.chunk_id},
+            }
+        )
+    return out

@@ -1,0 +1,85 @@
+"""A run as TREC files, so that trec_eval's readers compute the same numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from judge_eval.errors import DataError
+from judge_eval.runs.run import EvalRun
+
+ABSENT = "not-retrieved-"
+"""What stands in the judgments for relevant chunks that are known to exist but were not retrieved."""
+
+
+def run_lines(run: EvalRun, tag: str = "judge_eval") -> Iterator[str]:
+    """Yield `query Q0 chunk rank score tag`, a line a chunk.
+
+    Readers sort by the score and break ties by the id, whatever the rank says. So the score written is the
+    number of chunks from this one to the end of the list: strictly decreasing, however the retriever scored.
+    White space in an id is written as `%20` and the like.
+
+    Raises:
+        DataError: Two ids are the same once white space is escaped.
+    """
+    safe_trace = _escaper("trace ids of the run")
+    for result in run.results:
+        query, safe = safe_trace(result.trace_id), _escaper(f"chunk ids of trace {result.trace_id!r}")
+        count = len(result.trace.chunks)
+        for rank, chunk in enumerate(result.trace.chunks, 1):
+            yield f"{query} Q0 {safe(chunk.id)} {rank} {count - rank + 1} {tag}\n"
+
+
+def qrels_lines(run: EvalRun) -> Iterator[str]:
+    """Yield `query 0 chunk grade`, a line a verdict.
+
+    A trace with a failed verdict is left out: trec_eval would take the gap for a judgment, and leaves a query
+    without judgments out of its means, as ours do. Where more relevant chunks are known to exist
+    (`relevant_total`) than were found, lines with ids that nobody retrieved make up the number, with the
+    least grade that counts as relevant; where the total is not known, the retrieved chunks are all there is.
+    On a graded scale the readers must be told what is relevant (`-l 2`, `AP(rel=2)`).
+
+    Raises:
+        DataError: Two ids are the same once white space is escaped.
+    """
+    scale = run.manifest.judge.get("scale")
+    told = scale.get("relevant") if isinstance(scale, dict) else None
+    least = told if isinstance(told, int) else 1
+    safe_trace = _escaper("trace ids of the run")
+    for result in run.results:
+        query, safe = safe_trace(result.trace_id), _escaper(f"chunk ids of trace {result.trace_id!r}")
+        if result.failed:
+            continue
+        found = 0
+        for outcome in result.outcomes:
+            if outcome.kind == "verdict":
+                found += outcome.relevant
+                yield f"{query} 0 {safe(outcome.chunk_id)} {outcome.grade}\n"
+        missing = (result.trace.relevant_total or 0) - found
+        for number in range(1, missing + 1):
+            yield f"{query} 0 {safe(f'{ABSENT}{number}')} {least}\n"
+        if not result.outcomes and missing <= 0:
+            # A query without a line is left out of the means of trec_eval's readers.
+            yield f"{query} 0 {safe(f'{ABSENT}1')} 0\n"
+
+
+def _escaper(what: str) -> Callable[[str], str]:
+    """Return a function that makes ids safe, each to one of its own."""
+    given: dict[str, str] = {}
+
+    def escape(key: str) -> str:
+        safe = key
+        if not key.isprintable() or any(c.isspace() for c in key):
+            safe = "".join(_percent(c) if c.isspace() or not c.isprintable() else c for c in key)
+        if safe.startswith("#"):
+            safe = "%23" + safe[1:]
+        if given.setdefault(safe, key) != key:
+            raise DataError(
+                f"{what}: {key!r} and {given[safe]!r} cannot be told apart in a TREC file; rename one"
+            )
+        return safe or "%"
+
+    return escape
+
+
+def _percent(char: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "surrogatepass"))

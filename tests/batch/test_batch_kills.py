@@ -1,0 +1,102 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from judge_eval.runs.run import EvalRun
+from judge_eval.runs.store import run_folders
+from tests.batch.test_batch_flow import data, moody  # noqa: F401 - `data` is a fixture
+from tests.support.batch_server import BatchServer
+
+pytestmark = pytest.mark.slow
+
+
+class Killer:
+    """Runs steps of a batch in processes of their own and kills them with SIGKILL at given moments."""
+
+    def __init__(self, server: BatchServer) -> None:
+        self.server, self.kills = server, 0
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, *arguments: object) -> subprocess.Popen[bytes]:
+        """Start a step."""
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "judge_eval", *map(str, arguments)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "OPENAI_API_KEY": "sk-test-1234567890"},
+        )
+        return self._process
+
+    def kill(self) -> None:
+        """Kill the step that runs."""
+        assert self._process is not None
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGKILL)
+            self.kills += 1
+
+    def at(self, when: str, kind: str, *arguments: object) -> None:
+        """Run a step and kill it before or after the server has done such a call."""
+        hooks = self.server.before if when == "before" else self.server.after
+        hooks.setdefault(kind, []).append(self.kill)
+        process = self.start(*arguments)
+        process.communicate(timeout=60)
+        assert process.returncode == -signal.SIGKILL
+        hooks[kind].clear()
+
+    def when(self, seen: Callable[[], bool], *arguments: object) -> None:
+        """Run a step and kill it as soon as something is to be seen, unless it ends before."""
+        process = self.start(*arguments)
+        while process.poll() is None and not seen():
+            time.sleep(0.0005)
+        self.kill()
+        process.communicate(timeout=60)
+
+    def to_the_end(self, *arguments: object, codes: tuple[int, ...] = (0,)) -> int:
+        """Run a step undisturbed."""
+        process = self.start(*arguments)
+        _, told = process.communicate(timeout=60)
+        assert process.returncode in codes, told.decode()
+        return process.returncode
+
+
+def test_kill_at_every_step_pays_nothing_twice(tmp_path: Path, data: Path) -> None:  # noqa: F811
+    """However often the steps are killed, each request is paid once and none is lost."""
+    folder, out = tmp_path / "batch", tmp_path / "runs"
+    with BatchServer(verdict=moody) as server:
+        killer = Killer(server)
+        export = (
+            "batch", "export", data, "--out", folder, "--model", "openai/m", "--base-url", server.url,
+            "--cache", tmp_path / "cache", "--max-requests", 20,
+        )  # fmt: skip
+        killer.when(folder.exists, *export)
+        killer.when((folder / "round-1").exists, *export)
+        killer.when(lambda: bool(list(folder.glob("round-1/part-0002*"))), *export)
+        killer.when(lambda: bool(list(folder.glob(".batch.json*"))), *export)
+        killer.to_the_end(*export)
+        for round_ in range(1, 6):
+            for kind in ("list", "upload", "create") if round_ < 3 else ():
+                for when in ("before", "after"):
+                    killer.at(when, kind, "batch", "submit", folder)
+            killer.to_the_end("batch", "submit", folder)
+            if round_ == 1:
+                for when, kind in (("before", "retrieve"), ("before", "content"), ("after", "content")):
+                    killer.at(when, kind, "batch", "fetch", folder)
+            killer.to_the_end("batch", "fetch", folder)
+            bring = ("batch", "import", folder, "--finish", "batch", "--out", out, "-q")
+            killer.when((tmp_path / "cache" / "cache.db").exists, *bring)
+            killer.when((folder / f"round-{round_ + 1}").exists, *bring)
+            # A killed import may have exported the next round already: importing again tells.
+            if killer.to_the_end(*bring, codes=(0, 3)) == 0:
+                break
+        assert killer.kills > 12
+        assert set(server.paid.values()) == {1}
+        assert server.online == 0
+        run = EvalRun.load(next(run_folders(out))[0])
+        assert run.manifest.tally.failed_verdicts == 0
+        assert run.manifest.tally.traces == 12

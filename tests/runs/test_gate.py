@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from judge_eval.errors import ConfigError, UnknownNameError
+from judge_eval.runs.compare import compare
+from judge_eval.runs.gate import Limit, check_drops, check_under, limits_of
+from judge_eval.runs.junit import junit
+from judge_eval.runs.provenance import place_in_ci
+from judge_eval.runs.pull_request import MARKER, MOST, report
+from tests.support.verdicts import judged, traces_of
+
+NAMES = [f"t{k:02d}" for k in range(20)]
+TEXTS = dict.fromkeys(NAMES, "abc")
+
+
+def worse(count: int) -> tuple[object, ...]:
+    """Two runs, the second without the relevant chunk in `count` traces."""
+    first = judged(traces_of(TEXTS), {"a": 1}, label="main")
+    second = judged(traces_of(TEXTS), {(n, "a"): 1 for n in NAMES[count:]}, label="candidate")
+    return first, second
+
+
+def test_a_mean_under_the_limit_fails_by_how_much() -> None:
+    """`fail-under` compares the mean; the sentence names metric, mean and distance."""
+    _, run = worse(10)
+    (check,) = check_under(run, limits_of(["AP@3=0.7"]))  # type: ignore[arg-type]
+    assert not check.passed
+    assert check.sentence == "AP@3 is 0.5000, 0.2000 under 0.7"
+    assert check_under(run, limits_of(["AP@3=0.5"]))[0].passed  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("lost", "limit", "strict", "passed"),
+    [
+        (10, "0.03", False, False),  # the whole interval of the drop lies above
+        (1, "0.03", False, True),  # the drop is 0.05, but its interval reaches below
+        (1, "0.03", True, False),  # strictly the drop itself counts
+        (1, "0.05", True, True),  # exactly the limit is not more than it
+        (0, "0", False, True),  # no drop at all
+        (0, "0", True, True),
+    ],
+)
+def test_max_drop_fails_only_without_doubt_unless_strict(
+    lost: int, limit: str, strict: bool, passed: bool
+) -> None:
+    """`max-drop` fails where the interval of the paired drop excludes less than it; `strict` takes means."""
+    found = compare(*worse(lost))  # type: ignore[arg-type]
+    (check,) = check_drops(found, limits_of(max_drop=[f"AP@3={limit}"]), strict=strict)
+    assert check.passed is passed
+    assert (len(check.movers) > 0) is not passed
+
+
+def test_a_failed_check_names_the_traces_that_lost_most() -> None:
+    """The movers are the traces that lost, the greatest loss first, at most five."""
+    found = compare(*worse(10))  # type: ignore[arg-type]
+    (check,) = check_drops(found, limits_of(max_drop=["AP@3=0.1"]))
+    assert len(check.movers) == 5
+    assert all(m.differences["AP@3"] == -1 for m in check.movers)
+    assert {m.trace_id for m in check.movers} <= set(NAMES[:10])
+
+
+def test_non_inferiority_needs_evidence() -> None:
+    """A small sample cannot show non-inferiority; equal runs of any size do."""
+    small, large = compare(*worse(1)), compare(*worse(0))  # type: ignore[arg-type]
+    assert not check_drops(small, limits_of(non_inferior=["AP@3=0.05"]))[0].passed
+    assert check_drops(large, limits_of(non_inferior=["AP@3=0.05"]))[0].passed
+
+
+@pytest.mark.parametrize("text", ["AP@5", "=0.5", "AP@5=", "AP@5=nan", "AP@5=-1", "AP@5=inf"])
+def test_unreadable_limits_are_refused(text: str) -> None:
+    """A limit is METRIC=VALUE with a finite value of at least 0."""
+    with pytest.raises(ConfigError):
+        Limit.parse("max-drop", text)
+
+
+def test_limits_know_parameters_and_aliases() -> None:
+    """A metric's parameters hold `=` themselves, and an alias means its metric; a typo is advised on."""
+    assert Limit.parse("fail-under", "NDCG(gain=exp)@10=0.5") == Limit("fail-under", "NDCG(gain=exp)@10", 0.5)
+    assert Limit.parse("fail-under", "ContextPrecision@5=0.5").metric == "AP@5"
+    with pytest.raises(UnknownNameError):
+        Limit.parse("fail-under", "APP@5=0.5")
+
+
+def test_the_report_starts_with_its_marker_and_stays_short() -> None:
+    """However many traces changed and however long their text, a comment can hold it."""
+    names = [f"{'n' * 90}{k}" for k in range(300)]
+    texts = dict.fromkeys(names, "abc" * 10)
+    more = {name: {"query": "|" * 119 + name} for name in names}
+    wide = {n: {"chunks": [f"{k}" for k in range(41)], **more[n]} for n in names}
+    first = judged(traces_of(dict.fromkeys(texts, ""), **wide), {}, label="a|b`c")
+    second = judged(traces_of(dict.fromkeys(texts, ""), **wide), {"c1": 1})
+    found = compare(first, second)
+    text = report(second, found, check_drops(found, limits_of(max_drop=["P@3=0.1"])))
+    assert text.startswith(MARKER)
+    assert len(text) < MOST
+    assert "more" in text
+    assert text.rstrip().endswith("</details>")
+
+
+def test_junit_is_xml_whatever_the_text() -> None:
+    """Control characters and markup in a query do not break the file; failures carry the sentence."""
+    more = {n: {"query": 'a\x00<b>&"q ' + n} for n in NAMES}
+    first = judged(traces_of(TEXTS, **more), {"a": 1})
+    found = compare(first, judged(traces_of(TEXTS, **more), {}))
+    checks = check_drops(found, limits_of(max_drop=["AP@3=0.1", "P@3=1"]))
+    root = ET.fromstring(junit(checks).encode("utf-8"))
+    assert root.attrib == {"tests": "2", "failures": "1"}
+    (failure,) = root.iter("failure")
+    assert "0.9000 more than 0.1" in failure.attrib["message"]
+
+
+def test_label_and_address_come_from_github_and_gitlab() -> None:
+    """A pull or merge request is labelled and linked; a branch is labelled so that `label:main` finds it."""
+    github = {"GITHUB_ACTIONS": "true", "GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "o/r"}
+    assert place_in_ci({**github, "GITHUB_REF": "refs/pull/12/merge"}) == (
+        "PR #12",
+        "https://github.com/o/r/pull/12",
+    )
+    branch = {**github, "GITHUB_REF": "refs/heads/main", "GITHUB_REF_NAME": "main", "GITHUB_RUN_ID": "7"}
+    assert place_in_ci(branch) == ("main", "https://github.com/o/r/actions/runs/7")
+    gitlab = {"GITLAB_CI": "true", "CI_PROJECT_URL": "https://gitlab.com/o/r"}
+    assert place_in_ci({**gitlab, "CI_MERGE_REQUEST_IID": "3"}) == (
+        "MR !3",
+        "https://gitlab.com/o/r/-/merge_requests/3",
+    )
+    assert place_in_ci({**gitlab, "CI_COMMIT_REF_NAME": "main", "CI_JOB_URL": "javascript:alert(1)"}) == (
+        "main",
+        None,
+    )
+    assert place_in_ci({}) == (None, None)

@@ -1,0 +1,146 @@
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from judge_eval import Evaluator
+from judge_eval.cli.app import app
+from judge_eval.errors import ConfigError, RunError
+from judge_eval.runs.merge import merge
+from judge_eval.runs.run import EvalRun
+from judge_eval.runs.sources import shard_of
+from judge_eval.schema import Trace
+
+
+def dataset(count: int = 60) -> list[Trace]:
+    """Make a small dataset."""
+    return [
+        Trace.parse(
+            {
+                "id": f"q{n}",
+                "query": f"What is thing {n}?",
+                "reference": f"Thing {n} is blue.",
+                "chunks": [f"Thing {n} is blue.", f"Thing {n + 1} is red.", f"Nothing is known of {n}."],
+            }
+        )
+        for n in range(count)
+    ]
+
+
+def judged(data: list[Trace], out: Path, shard: tuple[int, int] | None = None, **settings: object) -> EvalRun:
+    """Judge it, or a shard of it."""
+    given = {"metrics": ["AP@5", "NDCG@5"], "cache": False, **settings}
+    with Evaluator("fake/overlap", **given) as evaluator:  # type: ignore[arg-type]
+        return evaluator.evaluate(data, out=out, shard=shard)
+
+
+def plain(run: EvalRun) -> dict[str, object]:
+    """The manifest without ids and times."""
+    told = run.manifest.model_dump(mode="json")
+    for name in ("id", "created", "finished"):
+        del told[name]
+    return told
+
+
+def test_merged_shards_equal_the_run_of_one_machine(tmp_path: Path) -> None:
+    """The merged results are byte for byte those of one run; its manifest differs in ids and times only."""
+    data = dataset()
+    whole = judged(data, tmp_path / "whole")
+    shards = [judged(data, tmp_path / "shards", (index, 3)) for index in (1, 2, 3)]
+    assert all(0 < len(run.results) < len(data) for run in shards)
+    merged = merge([run.folder for run in reversed(shards) if run.folder], tmp_path / "merged")
+    assert merged.folder is not None
+    assert whole.folder is not None
+    assert (merged.folder / "results.jsonl").read_bytes() == (whole.folder / "results.jsonl").read_bytes()
+    assert plain(merged) == plain(whole)
+    assert plain(EvalRun.load(merged.folder)) == plain(whole)
+
+
+def test_shards_keep_their_traces_when_others_are_added() -> None:
+    """A trace's shard depends on its id alone, and every shard gets its share."""
+    counts = [0] * 4
+    for n in range(2000):
+        counts[shard_of(f"q{n}", 4) - 1] += 1
+    assert min(counts) > 400
+    assert [shard_of("q7", 4), shard_of("ü", 4), shard_of("\ud800", 4)] == [4, 1, 1]
+
+
+def test_shard_resumes_its_own_run_only(tmp_path: Path) -> None:
+    """A shard is never resumed into another shard's folder, and says which shards differ."""
+    data = dataset(12)
+    first = judged(data, tmp_path, (1, 2))
+    with (
+        Evaluator("fake/overlap", metrics=["AP@5", "NDCG@5"], cache=False) as evaluator,
+        pytest.raises(RunError, match=r"the shards differ \(1/2 there; 2/2 here\)"),
+    ):
+        evaluator.evaluate(data, resume=first.folder or "", shard=(2, 2))
+
+
+def test_merge_names_what_does_not_fit(tmp_path: Path) -> None:
+    """Missing, doubled, whole, differently judged and unfinished shards are refused by name."""
+    data = dataset(12)
+    one, two, three = (str(judged(data, tmp_path, (index, 3)).folder) for index in (1, 2, 3))
+    other = str(judged(dataset(13), tmp_path, (3, 3)).folder)
+    graded = str(judged(data, tmp_path, (3, 3), prompt="support/graded").folder)
+    whole = str(judged(data, tmp_path).folder)
+    cases = {
+        "missing: shard 3/3": [one, two],
+        f"shard 2/3 is given twice: {two}, {two}": [one, two, two, three],
+        "the data differ": [one, two, other],
+        "the judge differs in": [one, two, graded],
+        "judged the whole dataset": [one, two, whole],
+        "no runs to merge": [],
+    }
+    for words, folders in cases.items():
+        with pytest.raises(RunError) as caught:
+            merge(folders, tmp_path / "merged")
+        assert words in str(caught.value)
+    manifest = Path(three) / "manifest.json"
+    told = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps({**told, "status": "interrupted"}, indent=2))
+    with pytest.raises(RunError, match="did not finish"):
+        merge([one, two, three], tmp_path / "merged")
+    assert not list((tmp_path / "merged").glob("*")) if (tmp_path / "merged").exists() else True
+
+
+def test_merge_refuses_a_shard_that_lost_lines(tmp_path: Path) -> None:
+    """A shard whose results were cut is noticed and nothing is left of the merge."""
+    data = dataset(12)
+    folders = [judged(data, tmp_path, (index, 2)).folder or Path() for index in (1, 2)]
+    results = folders[0] / "results.jsonl"
+    results.write_bytes(b"".join(results.read_bytes().splitlines(True)[1:]))
+    with pytest.raises(RunError, match="is missing in the shards"):
+        merge(folders, tmp_path / "merged")
+    assert list((tmp_path / "merged").iterdir()) == []
+
+
+def test_impossible_shards_are_refused(tmp_path: Path) -> None:
+    """A shard beyond the last, or one of a stream that can be read only once, is a configuration error."""
+    for shard in ((0, 3), (4, 3)):
+        with pytest.raises(ConfigError, match="from 1 to n"):
+            judged(dataset(2), tmp_path, shard)
+    with Evaluator("fake/overlap", cache=False) as evaluator, pytest.raises(ConfigError, match="stream"):
+        evaluator.evaluate(iter(dataset(2)), shard=(1, 2))
+
+
+def test_shards_and_merge_on_the_command_line(tmp_path: Path) -> None:
+    """`run --shard` and `runs merge` give the whole run; a shard that is none exits with 2."""
+    file = tmp_path / "data.jsonl"
+    file.write_text("".join(trace.model_dump_json() + "\n" for trace in dataset(20)))
+    runner, out = CliRunner(), str(tmp_path / "runs")
+    base = ["run", str(file), "--model", "fake/overlap", "--no-cache", "--out", out, "--json", "-q"]
+    ids = []
+    for shard in ("1/2", "2/2"):
+        done = runner.invoke(app, [*base, "--shard", shard])
+        assert done.exit_code == 0, done.output
+        told = json.loads(done.stdout)
+        ids.append(told["id"])
+        assert told["dataset"]["shard"]["count"] == 2
+    merged = runner.invoke(app, ["runs", "merge", *ids, "--out", out, "--json", "--label", "all"])
+    assert merged.exit_code == 0, merged.output
+    told = json.loads(merged.stdout)
+    assert told["tally"]["traces"] == 20
+    assert told["label"] == "all"
+    assert told["dataset"]["shard"] is None
+    assert runner.invoke(app, [*base, "--shard", "3/2"]).exit_code == 2
