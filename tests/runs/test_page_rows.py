@@ -163,8 +163,9 @@ def test_a_change_of_chunks_is_a_change_of_retrieval(
 def test_a_change_of_verdict_is_told_from_one_of_retrieval() -> None:
     """Another sign for the same chunk is the verdict; with another order it is both."""
     before = row(chunks=(1, 2), strip="10")
-    assert change(before, row(chunks=(1, 2), strip="1!")) == "verdict"
+    assert change(before, row(chunks=(1, 2), strip="1!")) == "verdicts"
     assert change(before, row(chunks=(2, 1), strip="11")) == "both"
+    assert change(before, row(chunks=(1, 2), strip="10", scores={"AP@5": 0.4})) == "scores"
 
 
 def test_blind_shows_nothing_the_judge_said() -> None:

@@ -120,7 +120,7 @@ def test_compare_names_what_changed() -> None:
     assert page["banner"] == []
     flipped = scripted(base, None, lambda text: {"verdict": True, "evidence": text[:20]})
     page = compare_page(Pairing(Table(old), Table(flipped)))
-    assert page["changes"]["verdict"] >= 5
+    assert page["changes"]["verdicts"] >= 5
     assert {told["what"] for told in page["banner"]} >= {"judge model", "judge provider"}
     text = compare_report(old, new)
     (changed,) = blocks_of(text)
@@ -182,6 +182,34 @@ def test_later_labels_take_the_place_of_the_datasets(tmp_path: Path) -> None:
     add_label(run.folder, Label(trace_id="q", chunk_id="c", label=1))
     add_label(run.folder, Label(trace_id="q", chunk_id="c", label=None))
     assert read_labels(run.folder) == {}
+
+
+def test_labels_given_later_feed_agreement(tmp_path: Path) -> None:
+    """What people label after the run counts where the judge is held against people."""
+    from judge_eval.runs.agree import agree
+    from judge_eval.runs.labelled import labels_of
+
+    bare = [{**row, "chunks": [{**c, "label": None} for c in row["chunks"]]} for row in rows()[:4]]
+    run = judge(bare, tmp_path)
+    assert run.folder is not None
+    given = {(r.trace_id, o.chunk_id): o for r in run.results for o in r.outcomes}
+    for (trace_id, chunk_id), outcome in given.items():
+        assert outcome.kind == "verdict"
+        add_label(run.folder, Label(trace_id=trace_id, chunk_id=chunk_id, label=outcome.grade))
+    told = agree(run, labels_of(run))
+    assert told.n == len(given)
+    assert told.figures["accuracy"].value == 1.0
+
+
+def test_chunks_are_the_same_by_what_they_say() -> None:
+    """Chunks whose ids were made from their rank are told apart by their text, equal ones by their order."""
+    base = {"id": "q", "query": "What?", "reference": "It is so."}
+    old = judge([{**base, "chunks": ["It is so.", "No.", "No."]}])
+    new = judge([{**base, "chunks": ["No.", "It is so.", "New."]}])
+    (changed,) = blocks_of(compare_report(old, new))
+    assert changed["change"] == "retrieval"
+    assert changed["ties"] == [[2, 1], [1, 2]]
+    assert [(move["a"], move["b"]) for move in changed["moves"]] == [(2, 1), (1, 2), (None, 3), (3, None)]
 
 
 def test_failures_are_listed_and_never_numbers(tmp_path: Path) -> None:

@@ -315,7 +315,12 @@ def test_compare_draws_lines_between_the_same_chunks(
     changed = {row.id: row for row in pairing.rows if row.change}
     page = open_page(made["compare"])
     assert page.locator(".told").inner_text() == f"{len(changed)} changed traces"
-    names = {"retrieval": "retrieval changed", "verdict": "verdict flipped", "both": "retrieval and verdict"}
+    names = {
+        "retrieval": "retrieval changed",
+        "verdicts": "verdict flipped",
+        "scores": "only the scores",
+        "both": "retrieval and verdict",
+    }
     for card in page.locator("article.card").all():
         row = changed[card.get_attribute("data-trace")]
         assert card.locator(".flag").inner_text() == names[row.change]
@@ -323,7 +328,7 @@ def test_compare_draws_lines_between_the_same_chunks(
         assert lines.count() == len(row.chunks)
         places = [(float(line.get_attribute("x1")), float(line.get_attribute("x2"))) for line in lines.all()]
         crossed = any(a != b for a, b in places)
-        assert crossed == (row.change != "verdict")
+        assert crossed == (row.change in ("retrieval", "both"))
     assert "judge" in page.inner_text(".banner")
     shown = page.get_by_role("region", name="paired comparison").locator("tbody tr").first.inner_text()
     assert f"{pairing.metrics['AP@5']['difference']:.3f}".removeprefix("-") in shown

@@ -134,13 +134,11 @@ export function ladderOf(told, onpick) {
 export function pairStrips(told, scales) {
   const [cell, left, top, below] = [24, 26, 4, 58];
   const width = left + cell * Math.max(told.a.strip.length, told.b.strip.length, 1) + 6;
-  const at = new Map(told.a.strip.map((sign, i) => [sign.id, i]));
   const middle = (i) => left + i * cell + 10;
-  const lines = told.b.strip.flatMap((sign, i) => {
-    if (!at.has(sign.id)) return [];
-    const from = at.get(sign.id);
-    const kind = told.a.strip[from].s !== sign.s ? "flip" : from === i ? "stay" : "move";
-    return [svg("line", { class: `tie ${kind}`, "data-chunk": sign.id, x1: middle(from), y1: top + 21, x2: middle(i), y2: below - 1 })];
+  const lines = told.ties.map(([a, b]) => {
+    const [from, to] = [a - 1, b - 1];
+    const kind = told.a.strip[from].s !== told.b.strip[to].s ? "flip" : from === to ? "stay" : "move";
+    return svg("line", { class: `tie ${kind}`, x1: middle(from), y1: top + 21, x2: middle(to), y2: below - 1 });
   });
   const row = (signs, y, scale) => signs.map((sign, i) => {
     const what = meaning(sign.s, scale);

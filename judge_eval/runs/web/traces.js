@@ -107,7 +107,7 @@ export class TraceList {
   row(row, i) {
     const value = row.v[this.metric];
     const delta = row.d[this.metric];
-    const changed = row.c ? { retrieval: "retrieval", verdict: "verdict", both: "retrieval and verdict" }[row.c] : "";
+    const changed = row.c ? { retrieval: "retrieval", verdicts: "verdict", both: "retrieval and verdict", scores: "scores" }[row.c] : "";
     return el("li", null, el("a.row", { href: "#" + encodeURIComponent(row.id), tabindex: i === 0 ? "0" : "-1", "data-place": i,
       onclick: (event) => { event.preventDefault(); this.pick(i, true); } },
       el("span.line", null,
