@@ -101,6 +101,24 @@ def test_blind_labelling(served: dict[str, Any], open_page: Callable[..., Any], 
         assert (label.label, label.blind) == (0, True)
 
 
+def test_a_run_under_way_tells_how_far_it_is(open_page: Callable[..., Any], tmp_path: Path) -> None:
+    """The page of a run that waits or is judged says so, and says when it has ended."""
+    run = judge(rows()[:2], tmp_path)
+    assert run.folder is not None
+    path = run.folder / "manifest.json"
+    ended = path.read_text()
+    path.write_text(ended.replace('"status": "done"', '"status": "submitted"'))
+    with serving(Settings(tmp_path)) as url:
+        page = open_page(f"{url}/runs/{run.id}")
+        page.locator("#going", has_text="Waiting").wait_for()
+        path.write_text(ended)
+        page.locator("#going", has_text="The run has ended: done").wait_for()
+        page.get_by_role("button", name="Show it whole").click()
+        page.wait_for_selector("html[data-ready]")
+        page.locator(".status.done").wait_for()
+        assert page.locator("#going").count() == 0
+
+
 def test_the_api_page_needs_nothing_from_outside(
     served: dict[str, Any], open_page: Callable[..., Any]
 ) -> None:

@@ -128,6 +128,24 @@ function figures(data, list) {
   return panel;
 }
 
+// While a run is being judged its page says how far it is, and in the end offers to show the rest.
+function goingOn(source) {
+  const told = el("p.versus", { role: "status", id: "going" });
+  async function look() {
+    const run = await source.summary().catch(() => null);
+    if (run && !["submitted", "running"].includes(run.status)) {
+      told.replaceChildren(`The run has ended: ${run.status}. `, el("button.quiet", { type: "button", onclick: () => location.reload() }, "Show it whole"));
+      return;
+    }
+    const progress = run && run.progress;
+    told.textContent = progress ? `Being judged: ${progress.traces} of ${progress.total ?? "?"} traces so far.`
+      : run && run.status === "submitted" ? "Waiting for its turn to be judged." : "Being judged; figures come when it has ended.";
+    setTimeout(look, 2000);
+  }
+  look();
+  return told;
+}
+
 export async function runPage(root, source, served) {
   const data = await source.page();
   const name = data.head.label || data.head.id.slice(0, 8);
@@ -206,7 +224,8 @@ export async function runPage(root, source, served) {
   } }), " Blind labelling");
   const extras = data.baseline && el("p.versus", null, "Compared with ", quoted("b", data.baseline.label || data.baseline.id.slice(0, 8)), el("span.dim", null, ` (${day(data.baseline.created)}); differences with their 95% intervals, coloured only where the interval leaves 0 out`));
   const skip = el("button.skip", { type: "button", onclick: () => { told.pick("traces"); list.box.focus(); } }, "Skip to the traces");
-  root.replaceChildren(skip, topBar(served, blind), el("main", null, headOf(data.head), extras,
+  root.replaceChildren(skip, topBar(served, blind), el("main", null, headOf(data.head),
+    served && ["submitted", "running"].includes(data.head.status) && goingOn(source), extras || "",
     el("section.metrics", { "aria-label": "Metrics" }, data.metrics.map((m) => metricCard(m, data.baseline))),
     el("details.overview", { open: true }, el("summary", null, "Distribution and tags"), figures(data, { setFilter: (text) => { told.pick("traces"); return list.setFilter(text); } })),
     told.node));
