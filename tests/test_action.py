@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.blocks import ROOT, blocks_of, environment, shell
+from tests.support.blocks import ROOT, blocks_of, environment
 
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
 STEPS = {step["id"]: step for step in ACTION["runs"]["steps"] if "run" in step}
@@ -30,13 +30,6 @@ GOOD = {
     "chunks": ["We open at nine.", "Parking is free."],
 }
 BAD = {**GOOD, "chunks": list(reversed(GOOD["chunks"]))}
-
-
-@pytest.fixture(scope="module")
-def gates() -> None:
-    """Passes over tests of gates where `run` has none."""
-    if "--max-drop" not in shell("judge-eval run --help", ROOT, "").stdout:
-        pytest.skip("this version has no gates")
 
 
 class Job:
@@ -139,7 +132,7 @@ def test_a_push_judges_reports_and_becomes_the_baseline(job: Job) -> None:
     assert done.returncode == 0
 
 
-def test_a_pull_request_is_compared_and_gated(job: Job, gates: None) -> None:
+def test_a_pull_request_is_compared_and_gated(job: Job) -> None:
     """Against the base branch's run a worse retrieval breaks the limit, and the gate ends with 1."""
     _, outputs = job.step("run", PUSH, **RUN)
     job.step("baseline", PUSH | outputs)
@@ -205,7 +198,7 @@ def test_one_comment_is_kept_up_to_date(job: Job) -> None:
     assert body.read_text(encoding="utf-8").startswith("<!-- judge_eval: comment -->")
 
 
-def test_the_gitlab_job_compares_with_the_default_branch(job: Job, gates: None) -> None:
+def test_the_gitlab_job_compares_with_the_default_branch(job: Job) -> None:
     """The job's script keeps the default branch's run, and a merge request is held against it."""
     script = "\n".join(GITLAB["retrieval"]["script"])
     variables = {"JUDGE_EVAL_MODEL": "fake/overlap", "JUDGE_EVAL_CACHE": ".judge_eval/cache"}
