@@ -67,7 +67,7 @@ def run(
     cache: o.Cache = None,
     no_cache: o.NoCache = False,
     offline: o.Offline = False,
-    base_url: o.BaseUrl = None,
+    base_url: o.BaseUrls = None,
     param: o.Param = None,
     concurrency: o.Concurrency = 256,
     timeout: o.Timeout = 120.0,
