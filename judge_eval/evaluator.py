@@ -14,7 +14,7 @@ from judge_eval.backends.base import Backend
 from judge_eval.backends.postgres import is_postgres
 from judge_eval.backends.stack import Options, Stack, build, open_store
 from judge_eval.data.reading import ReadOptions
-from judge_eval.engine import Item, Plan, plan
+from judge_eval.engine import Driver, Item, Plan, plan
 from judge_eval.errors import ConfigError, DataError, RunError
 from judge_eval.judges import Judge, Listwise, Pointwise
 from judge_eval.metrics import Metric
@@ -113,6 +113,7 @@ class Evaluator:
         name: str | None = None,
         reader: ReadOptions | None = None,
         watch: Callable[[Progress], None] | None = None,
+        driver: Driver | None = None,
     ) -> EvalRun:
         """Judge traces and return the run.
 
@@ -133,6 +134,7 @@ class Evaluator:
             name: What to call the data in messages and in the run; a file's path by default.
             reader: How a file is to be read, where it does not say so itself: format, field names, corpus.
             watch: Called with the progress after each block of finished traces.
+            driver: Who drives the inquiries, such as `RayDriver`; None has it done in this process.
 
         Raises:
             DataError: A record is invalid, or the data are not those of the run to resume.
@@ -155,6 +157,7 @@ class Evaluator:
                 name=name,
                 reader=reader,
                 watch=watch,
+                driver=driver,
             )
         )
 
@@ -174,6 +177,7 @@ class Evaluator:
         name: str | None = None,
         reader: ReadOptions | None = None,
         watch: Callable[[Progress], None] | None = None,
+        driver: Driver | None = None,
     ) -> EvalRun:
         """Judge traces and return the run, from async code; see `evaluate`."""
         source = self.source(
@@ -192,13 +196,14 @@ class Evaluator:
         sitting = Sitting(
             journal.manifest if journal else manifest,
             self.judge,
-            self.stack,
+            getattr(driver, "stack", None) or self.stack,
             self.scorer,
             journal,
             self.options.concurrency,
             watch,
+            driver=driver,
         )
-        traces = source.numbered() if source else streamed(cast(Any, data), self._check)
+        traces = source.numbered() if source else streamed(cast(Any, data), self.check)
         async for _ in sitting.results(traces):
             pass
         return sitting.run()
@@ -209,14 +214,14 @@ class Evaluator:
 
     async def astream(self, data: Traces) -> AsyncIterator[TraceResult]:
         """Judge traces and yield each result as it is there, from async code."""
-        source = replayable(data, check=self._check)
+        source = replayable(data, check=self.check)
         dataset = await asyncio.to_thread(source.survey) if source else Dataset(name="stream")
         manifest = self._manifest(dataset, None, None, ())
         sitting = Sitting(
             manifest, self.judge, self.stack, self.scorer, None, self.options.concurrency, keep=False
         )
         async for block in sitting.results(
-            source.numbered() if source else streamed(cast(Any, data), self._check)
+            source.numbered() if source else streamed(cast(Any, data), self.check)
         ):
             for result in block:
                 yield result
@@ -260,7 +265,7 @@ class Evaluator:
         """Open data so that they can be read twice, traces checked; None for a stream; see `evaluate`."""
         return replayable(
             data,
-            check=self._check,
+            check=self.check,
             on_invalid=on_invalid,
             limit=limit,
             seed=seed,
@@ -268,6 +273,9 @@ class Evaluator:
             name=name,
             reader=reader,
         )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_stack": None}  # a worker opens connections of its own
 
     def close(self) -> None:
         """Give back connections and files."""
@@ -293,7 +301,7 @@ class Evaluator:
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
-    def _check(self, trace: Trace) -> None:
+    def check(self, trace: Trace) -> None:
         """See that a trace brings what prompt and metrics need."""
         for need in self.judge.needs:
             if not (getattr(trace, need) or "").strip():
