@@ -31,7 +31,7 @@ def test_assumptions_are_named_on_the_page() -> None:
 
 
 def test_known_points_of_the_tables() -> None:
-    """A hundred million verdicts at 10,000 requests a minute are a week's work, and a batch halves the price."""
+    """At 10,000 requests a minute 10^8 verdicts are a week of work; a batch halves the price."""
     s = scale_tables
     assert s.seconds_online(10**8, 10_000, 10_000_000) == pytest.approx(10**4 * 60)
     assert s.seconds_online(10**6, 500, 200_000) == pytest.approx(10**6 * 560 / 200_000 * 60)
