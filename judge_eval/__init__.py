@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from judge_eval.backends.stack import Options
     from judge_eval.errors import JudgeEvalError
     from judge_eval.evaluator import Evaluator, evaluate
-    from judge_eval.judges import Judge, Listwise, Pointwise
+    from judge_eval.judges import Judge, Listwise, Member, Panel, Pointwise
     from judge_eval.metrics import GradeTable, Metric, mmr, parse_metric
+    from judge_eval.runs.notebook import NotebookProgress
     from judge_eval.runs.records import TraceResult
     from judge_eval.runs.run import EvalRun
     from judge_eval.schema import Chunk, Judgment, NoVerdict, Scale, Trace, Verdict
@@ -34,9 +35,12 @@ _HOMES = {
     "JudgeEvalError": "errors",
     "Judgment": "schema",
     "Listwise": "judges",
+    "Member": "judges",
     "Metric": "metrics",
     "NoVerdict": "schema",
+    "NotebookProgress": "runs.notebook",
     "Options": "backends.stack",
+    "Panel": "judges",
     "Pointwise": "judges",
     "Request": "wire",
     "Scale": "schema",
@@ -62,9 +66,12 @@ __all__ = [
     "JudgeEvalError",
     "Judgment",
     "Listwise",
+    "Member",
     "Metric",
     "NoVerdict",
+    "NotebookProgress",
     "Options",
+    "Panel",
     "Pointwise",
     "Request",
     "Scale",

@@ -5,22 +5,23 @@ from __future__ import annotations
 import asyncio
 import os
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from judge_eval.backends.base import Backend
 from judge_eval.backends.postgres import is_postgres
-from judge_eval.backends.stack import Options, Stack, build, open_store
+from judge_eval.backends.stack import Options, Stack, Stacks, build, build_all, open_store
 from judge_eval.data.reading import ReadOptions
 from judge_eval.engine import Driver, Item, Plan, plan
 from judge_eval.errors import ConfigError, DataError, RunError
-from judge_eval.judges import Judge, Listwise, Pointwise
+from judge_eval.judges import Judge, Listwise, Panel, Pointwise, Vote
 from judge_eval.metrics import Metric
 from judge_eval.portal import portal
+from judge_eval.registry import find
 from judge_eval.runs.journal import Journal
-from judge_eval.runs.provenance import backend_record, differences, environment
+from judge_eval.runs.provenance import backends_record, differences, environment
 from judge_eval.runs.records import Dataset, Intervals, Manifest, TraceResult
 from judge_eval.runs.run import EvalRun, load_manifest
 from judge_eval.runs.scoring import Scorer
@@ -52,12 +53,16 @@ class Evaluator:
     are async. One evaluator may be used for many evaluations; it keeps its connections between them.
 
     Args:
-        model: `provider/model`, such as `openai/NAME` or `fake/overlap`, or a backend of your own.
+        model: `provider/model`, such as `openai/NAME` or `fake/overlap`, or a backend of your own. For a
+            panel of several models a mapping from each member's route to its model.
         prompt: A prompt's id, or the `Path` of a file of your own.
         metrics: Names or values of metrics.
         mode: Whether chunks are judged one by one or a trace at a time.
-        judge: A judge of your own, in place of `prompt` and `mode`.
+        judge: A judge of your own, in place of `prompt` and `mode`; or the name under which an installed
+            package registers one, which is given `prompt` and `relevant`.
         relevant: The least grade that counts as relevant, in place of the prompt's threshold.
+        repeat: How often each chunk is judged, in samples of their own, combined by `vote`.
+        vote: How the grades of samples are combined: by `majority`, `median` or `mean`.
         cache: The folder of the cache, or a database as `postgresql://...`; True takes `default_cache()`,
             False caches nothing.
         options: How the judge is called: timeouts, limits, budgets.
@@ -70,31 +75,38 @@ class Evaluator:
 
     def __init__(
         self,
-        model: str | Backend,
+        model: str | Backend | Mapping[str, str | Backend],
         *,
         prompt: str | Path = "support/binary",
         metrics: Sequence[str | Metric] = DEFAULT_METRICS,
         mode: Literal["pointwise", "listwise"] = "pointwise",
-        judge: Judge | None = None,
+        judge: Judge | str | None = None,
         relevant: int | None = None,
+        repeat: int = 1,
+        vote: Vote = "majority",
         cache: str | Path | bool = True,
         options: Options | None = None,
         intervals: Intervals | None = None,
     ) -> None:
-        self.judge: Judge = judge or make_judge(prompt, mode, relevant)
+        if isinstance(judge, str):
+            judge = cast(Judge, find("judges", judge, "judge")(prompt, relevant=relevant))
+        self.judge: Judge = judge or repeated(prompt, mode, relevant, repeat, vote)
         self.options = options or Options()
         self.intervals = intervals or Intervals()
         self.scorer = Scorer(metrics, self.judge.scale)
         self._model = model
         self._store_path = default_cache() if cache is True else None if cache is False else cache
-        self._stack: Stack | None = None
+        self._stack: Stack | Stacks | None = None
 
     @property
-    def stack(self) -> Stack:
+    def stack(self) -> Stack | Stacks:
         """The backend with its wrappers, made at first use."""
         if self._stack is None:
             store = open_store(self._store_path) if self._store_path is not None else None
-            self._stack = build(self._model, store, self.options)
+            if isinstance(self._model, Mapping):
+                self._stack = build_all(self._model, store, self.options)
+            else:
+                self._stack = build(self._model, store, self.options)
         return self._stack
 
     def evaluate(
@@ -200,6 +212,7 @@ class Evaluator:
             self.scorer,
             journal,
             self.options.concurrency,
+            self.options.lead,
             watch,
             driver=driver,
         )
@@ -218,7 +231,14 @@ class Evaluator:
         dataset = await asyncio.to_thread(source.survey) if source else Dataset(name="stream")
         manifest = self._manifest(dataset, None, None, ())
         sitting = Sitting(
-            manifest, self.judge, self.stack, self.scorer, None, self.options.concurrency, keep=False
+            manifest,
+            self.judge,
+            self.stack,
+            self.scorer,
+            None,
+            self.options.concurrency,
+            self.options.lead,
+            keep=False,
         )
         async for block in sitting.results(
             source.numbered() if source else streamed(cast(Any, data), self.check)
@@ -302,7 +322,11 @@ class Evaluator:
         await self.aclose()
 
     def check(self, trace: Trace) -> None:
-        """See that a trace brings what prompt and metrics need."""
+        """See that a trace brings what prompt and metrics need.
+
+        Raises:
+            DataError: It does not.
+        """
         for need in self.judge.needs:
             if not (getattr(trace, need) or "").strip():
                 raise DataError(f"the prompt needs the {need}, and this trace has none", field=need)
@@ -319,7 +343,7 @@ class Evaluator:
             created=datetime.now(UTC),
             dataset=dataset,
             judge=self.judge.describe(),
-            backend=backend_record(self.stack.backend.identity),
+            backend=backends_record(self.stack.identities()),
             metrics=self.scorer.names,
             intervals=self.intervals,
             environment=environment(),
@@ -346,14 +370,36 @@ class Evaluator:
 
 
 def make_judge(
-    prompt: str | Path, mode: Literal["pointwise", "listwise"] = "pointwise", relevant: int | None = None
+    prompt: str | Path,
+    mode: Literal["pointwise", "listwise"] = "pointwise",
+    relevant: int | None = None,
+    sample: int = 0,
 ) -> Judge:
     """Make the judge for a prompt; in listwise mode `support/binary` means `listwise/support/binary`."""
     if mode == "pointwise":
-        return Pointwise(prompt, relevant=relevant)
+        return Pointwise(prompt, relevant=relevant, sample=sample)
     if isinstance(prompt, str) and not prompt.startswith("listwise/"):
         prompt = f"listwise/{prompt}"
-    return Listwise(prompt, relevant=relevant)
+    return Listwise(prompt, relevant=relevant, sample=sample)
+
+
+def repeated(
+    prompt: str | Path,
+    mode: Literal["pointwise", "listwise"] = "pointwise",
+    relevant: int | None = None,
+    repeat: int = 1,
+    vote: Vote = "majority",
+) -> Judge:
+    """Make the judge for a prompt, or a panel of samples of it where it is to be asked several times.
+
+    Raises:
+        ConfigError: `repeat` is below 1.
+    """
+    if repeat < 1:
+        raise ConfigError(f"repeat is {repeat}; it is at least 1")
+    if repeat == 1:
+        return make_judge(prompt, mode, relevant)
+    return Panel.of_samples(lambda k: make_judge(prompt, mode, relevant, k), repeat, vote=vote)
 
 
 def evaluate(data: Traces, model: str | Backend, **settings: Any) -> EvalRun:

@@ -275,6 +275,8 @@ class Judgment(Record):
     trace_id: str
     outcomes: tuple[Outcome, ...]
     calls: tuple[Call, ...] = ()
+    votes: dict[str, tuple[int | None, ...]] = Field(default_factory=dict)
+    """Of a panel: by member its grade of each chunk, in rank order; None where it gave none."""
 
     @cached_property
     def failed(self) -> int:

@@ -113,6 +113,8 @@ class Request:
     An accepted answer is stored under `origin.digest` (not under its own), so that a second run finds it
     at its first question and never repeats the failed call.
     """
+    route: str = field(default="", compare=False)
+    """Which of several backends is asked; not in the digest, as a cache adds who answered."""
     trace_id: str = field(default="", compare=False)
     chunk_ids: tuple[str, ...] = field(default=(), compare=False)
 

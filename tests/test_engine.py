@@ -334,3 +334,25 @@ def test_call_errors_have_reasons() -> None:
         "why": "truncated",
         "detail": "strange",
     }
+
+
+@pytest.mark.parametrize("lead", [False, True])
+def test_the_first_call_of_a_trace_can_lead(lead: bool) -> None:
+    """With `lead` no sibling is asked before the trace's first call is back; without, all go at once."""
+
+    async def scenario() -> None:
+        first_is_back = asyncio.Event()
+
+        async def answer(request: Request) -> Completion:
+            if len(backend.asked) == 1:
+                await asyncio.sleep(0.05)
+                assert len(backend.asked) == (1 if lead else 3)
+                first_is_back.set()
+            await first_is_back.wait()
+            return NO
+
+        backend = Scripted(answer)
+        (judged,) = await collect(backend, items(1, 3), concurrency=8, lead=lead)
+        assert [outcome.kind for outcome in judged.judgment.outcomes] == ["verdict"] * 3
+
+    asyncio.run(scenario())

@@ -3,35 +3,20 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from judge_eval import Trace
+from tests.support.blocks import ROOT, blocks_of, python, shell
 from tests.support.chat_server import ChatServer
 
-ROOT = Path(__file__).parents[1]
-TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"(?:<!-- (\w+) -->\n)?```(\w+)\n(.*?)```", TEXT, re.DOTALL)
-PYTHON = [code for _, language, code in BLOCKS if language == "python"]
-SHELL = [code for mark, language, code in BLOCKS if language == "bash" and not mark]
-MARKED = {mark: code for mark, language, code in BLOCKS if language == "bash" and mark}
-
-
-def _environment(folder: Path, url: str) -> dict[str, str]:
-    kept = {
-        name: value for name, value in os.environ.items() if not name.startswith(("JUDGE_EVAL", "OPENAI"))
-    }
-    return kept | {
-        "OPENAI_API_KEY": "sk-readme",
-        "OPENAI_BASE_URL": url,
-        "XDG_CACHE_HOME": str(folder / "cache"),
-        "PYTHONPATH": str(ROOT),
-    }
+BLOCKS = blocks_of((ROOT / "README.md").read_text(encoding="utf-8"))
+PYTHON = [block.code for block in BLOCKS if block.language == "python"]
+SHELL = [block.code for block in BLOCKS if block.language == "bash" and not block.mark]
+MARKED = {block.mark: block.code for block in BLOCKS if block.language == "bash" and block.mark}
 
 
 @pytest.fixture(scope="module")
@@ -40,31 +25,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("reader")
     shutil.copytree(ROOT / "fixtures", folder / "fixtures")
     first = MARKED["setup"].split("&&")[-1].strip().replace(".venv/bin/judge-eval", "judge-eval")
-    done = _shell(first, folder, "http://127.0.0.1:9")
+    done = shell(first, folder, "http://127.0.0.1:9")
     assert done.returncode == 0, done.stderr
     assert "AP@5" in done.stdout
     assert "runs/" in done.stdout
     return folder
 
 
-def _shell(code: str, folder: Path, url: str) -> subprocess.CompletedProcess[str]:
-    code = code.replace(".venv/bin/judge-eval", "judge-eval")
-    code = re.sub(r"^export \w+=\.\.\..*$", "", code, flags=re.MULTILINE)
-    code = re.sub(r"\bjudge-eval (?=\w)", f"{sys.executable} -m judge_eval ", code)
-    return subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", code],
-        cwd=folder,
-        env=_environment(folder, url),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-
-
 def test_every_block_is_of_a_kind_that_is_executed() -> None:
     """No block escapes: each is Python, shell, one of the two marked commands, or a data line."""
-    assert {language for _, language, _ in BLOCKS} == {"python", "bash", "json"}
+    assert {block.language for block in BLOCKS} == {"python", "bash", "json"}
     assert set(MARKED) == {"setup", "tests"}
     assert len(PYTHON) >= 3
     assert len(SHELL) >= 2
@@ -74,15 +44,7 @@ def test_every_block_is_of_a_kind_that_is_executed() -> None:
 def test_python_blocks_run(code: str, folder: Path) -> None:
     """A Python block runs as it stands, against a server on loopback."""
     with ChatServer() as server:
-        done = subprocess.run(
-            [sys.executable, "-c", code],
-            cwd=folder,
-            env=_environment(folder, server.url),
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        done = python(code, folder, server.url)
     assert done.returncode == 0, done.stderr
 
 
@@ -90,14 +52,14 @@ def test_python_blocks_run(code: str, folder: Path) -> None:
 def test_shell_blocks_run(code: str, folder: Path) -> None:
     """A shell block runs as it stands, but for the key and address that a reader fills in."""
     with ChatServer() as server:
-        done = _shell(code, folder, server.url)
+        done = shell(code, folder, server.url)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
 
 
 def test_the_data_line_is_a_trace() -> None:
     """The line that shows the input format reads as a trace."""
-    (line,) = [code for _, language, code in BLOCKS if language == "json"]
+    (line,) = [block.code for block in BLOCKS if block.language == "json"]
     assert len(Trace.model_validate_json(line).chunks) == 2
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 
 from judge_eval.backends.base import Backend, Identity
@@ -38,6 +38,15 @@ class Spending:
         return Spending(self.calls - other.calls, self.tokens - other.tokens, self.cost - other.cost)
 
 
+@dataclass(slots=True)
+class Purse:
+    """What is spent and held back, and who waits for room."""
+
+    spent: Spending = Spending()
+    reserved: Spending = Spending()
+    waiters: deque[asyncio.Future[None]] = field(default_factory=deque)
+
+
 class Budgeted:
     """A backend that spends no more than was allowed.
 
@@ -55,6 +64,7 @@ class Budgeted:
         max_tokens: The most tokens, input and output together; None: any number.
         max_cost: The most to be spent, in the currency of `price`; None: any amount.
         price: What tokens cost; else the price list of the extra `cost`, in US dollars.
+        purse: What is spent so far, shared by several backends that must keep under one limit together.
 
     Raises:
         ConfigError: A number is below 0, or the model's price is not known and `max_cost` is given.
@@ -68,6 +78,7 @@ class Budgeted:
         max_tokens: int | None = None,
         max_cost: Decimal | float | None = None,
         price: Price | None = None,
+        purse: Purse | None = None,
     ) -> None:
         for name, value in (("max_calls", max_calls), ("max_tokens", max_tokens), ("max_cost", max_cost)):
             if value is not None and not value >= 0:
@@ -81,10 +92,9 @@ class Budgeted:
             self._price = price_of
         elif self._max_cost is not None and self._cost(Usage(1000, 1000)) is None:
             raise ConfigError("max_cost: the price of these calls is not known; use max_tokens or max_calls")
-        self._spent = self._reserved = Spending()
+        self._purse = purse or Purse()
         self._density: float | None = None
         self._frames: dict[bytes, int] = {}
-        self._waiters: deque[asyncio.Future[None]] = deque()
 
     @property
     def identity(self) -> Identity | None:
@@ -94,7 +104,7 @@ class Budgeted:
     @property
     def spent(self) -> Spending:
         """What is booked so far; cost is 0 where no price was given."""
-        return self._spent
+        return self._purse.spent
 
     async def complete(self, request: Request) -> Completion:
         """Answer one request, if the budget allows.
@@ -121,8 +131,8 @@ class Budgeted:
                 booked = Spending(calls=1)
             raise
         finally:
-            self._reserved -= held
-            self._spent += booked
+            self._purse.reserved -= held
+            self._purse.spent += booked
             self._wake()
 
     async def aclose(self) -> None:
@@ -138,33 +148,33 @@ class Budgeted:
         waited = False
         while True:
             need = self._need(size, output)
-            over = self._over(self._spent + need)
+            over = self._over(self._purse.spent + need)
             if over:
                 # Whoever waits behind may ask for less.
                 self._wake()
                 raise BudgetError(over)
-            first = waited or not self._waiters
-            if first and not self._over(self._spent + self._reserved + need):
-                self._reserved += need
+            first = waited or not self._purse.waiters
+            if first and not self._over(self._purse.spent + self._purse.reserved + need):
+                self._purse.reserved += need
                 self._wake()
                 return need
             future = asyncio.get_running_loop().create_future()
             # One who was woken but found no room keeps its place at the head.
-            (self._waiters.appendleft if waited else self._waiters.append)(future)
+            (self._purse.waiters.appendleft if waited else self._purse.waiters.append)(future)
             waited = True
             try:
                 await future
             except BaseException:
-                if future in self._waiters:
-                    self._waiters.remove(future)
+                if future in self._purse.waiters:
+                    self._purse.waiters.remove(future)
                 else:
                     self._wake()
                 raise
 
     def _wake(self) -> None:
         """Let the first who waits look again; it wakes the next if there was room."""
-        while self._waiters:
-            future = self._waiters.popleft()
+        while self._purse.waiters:
+            future = self._purse.waiters.popleft()
             if not future.done():
                 future.set_result(None)
                 return
@@ -176,12 +186,12 @@ class Budgeted:
         if self._max_tokens is not None and total.tokens > self._max_tokens:
             return (
                 f"the budget of {self._max_tokens} tokens leaves no room for another call "
-                f"({self._spent.tokens} are spent); raise max_tokens and resume"
+                f"({self._purse.spent.tokens} are spent); raise max_tokens and resume"
             )
         if self._max_cost is not None and total.cost > self._max_cost:
             return (
                 f"the budget of {self._max_cost} leaves no room for another call "
-                f"({self._spent.cost:.4f} is spent); raise max_cost and resume"
+                f"({self._purse.spent.cost:.4f} is spent); raise max_cost and resume"
             )
         return ""
 
@@ -229,4 +239,4 @@ def _bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
-__all__ = ["Budgeted", "Price", "Spending", "price_of"]
+__all__ = ["Budgeted", "Price", "Purse", "Spending", "price_of"]

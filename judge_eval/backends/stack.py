@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from judge_eval.backends.balanced import Balanced
-from judge_eval.backends.base import Backend
-from judge_eval.backends.budgeted import Budgeted
+from judge_eval.backends.base import Backend, Identity
+from judge_eval.backends.budgeted import Budgeted, Purse
 from judge_eval.backends.cached import Cached
 from judge_eval.backends.disk import DiskStore
 from judge_eval.backends.limited import Limited
@@ -20,7 +20,10 @@ from judge_eval.backends.prices import price_of
 from judge_eval.backends.recording import Recording
 from judge_eval.backends.replay import Replay
 from judge_eval.backends.retried import Retried
+from judge_eval.backends.routed import Routed
 from judge_eval.backends.store import Store
+from judge_eval.backends.traced import Otel, Traced
+from judge_eval.errors import ConfigError, advise
 from judge_eval.registry import find, split_model
 from judge_eval.wire import Usage
 
@@ -51,10 +54,16 @@ class Options:
     """Budgets; what does not fit becomes `NoVerdict(why="budget")`."""
     offline: bool = False
     """A cache miss is an error instead of a call."""
+    lead: bool = False
+    """Whether a trace's first call goes ahead of its siblings, where the server bills a seen prefix less."""
     record: Path | None = None
     """A cassette to write every completion to."""
     replay: Path | None = None
     """A cassette to answer from instead of calling."""
+    members: Mapping[str, Options] = field(default_factory=dict)
+    """How single models of a panel are called, by route, where it differs: base URL, parameters."""
+    otel: Otel = "off"
+    """Whether OpenTelemetry is told of calls and scores, and whether with their texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +79,8 @@ class Counts:
     """Attempts that were repeated, by what had gone wrong."""
     dropped: tuple[str, ...] = ()
     """What the server would not take and was left out of requests."""
+    parts: Mapping[str, Counts] = field(default_factory=dict)
+    """Of several models: what each has done."""
 
     def since(self, start: Counts) -> Counts:
         """Return what came after `start`."""
@@ -90,6 +101,7 @@ class Stack:
     metered: Metered
     cached: Cached | None = None
     retried: Retried | None = None
+    otel: Otel = "off"
 
     def counts(self) -> Counts:
         """Tell what was done so far."""
@@ -112,13 +124,90 @@ class Stack:
             return None
         return price_of(identity, usage)
 
+    def spent(self, start: Counts) -> float | None:
+        """Return what was spent since `start` in US dollars; None where a price is not known."""
+        return self.cost(self.counts().since(start).usage)
+
+    def identities(self) -> dict[str, Identity | None]:
+        """Tell who answers, by route."""
+        return {"": self.backend.identity}
+
     def cost_of(self, input_tokens: int, output_tokens: int) -> float | None:
         """Return what so many tokens would cost in US dollars; None where the price is not known."""
         return self.cost(Usage(input_tokens, output_tokens))
 
 
-def build(model: str | Backend, store: Store | None, options: Options) -> Stack:
-    """Stack the wrappers: recording, cache, meter, retry, budget, limit, and inmost whoever is asked.
+@dataclass
+class Stacks:
+    """The stacks of several models behind one backend."""
+
+    backend: Routed
+    parts: Mapping[str, Stack]
+
+    @property
+    def otel(self) -> Otel:
+        """Whether OpenTelemetry is told, as the parts were told to: all alike, or not at all."""
+        told = {stack.otel for stack in self.parts.values()}
+        return told.pop() if len(told) == 1 else "off"
+
+    def counts(self) -> Counts:
+        """Tell what was done so far, by all and by each."""
+        parts = {route: stack.counts() for route, stack in self.parts.items()}
+        each = list(parts.values())
+        return Counts(
+            sum(counts.calls for counts in each),
+            sum(counts.hits for counts in each),
+            sum((counts.usage for counts in each), Usage()),
+            sum((Counter(counts.retries) for counts in each), Counter()),
+            tuple(sorted({name for counts in each for name in counts.dropped})),
+            parts,
+        )
+
+    def spent(self, start: Counts) -> float | None:
+        """Return what was spent since `start` in US dollars; None where a price is not known."""
+        costs = [stack.spent(start.parts.get(route, Counts())) for route, stack in self.parts.items()]
+        known = [cost for cost in costs if cost is not None]
+        return sum(known) if len(known) == len(costs) else None
+
+    def identities(self) -> dict[str, Identity | None]:
+        """Tell who answers, by route."""
+        return {route: stack.backend.identity for route, stack in self.parts.items()}
+
+    def cost_of(self, input_tokens: int, output_tokens: int) -> float | None:
+        """Return what so many tokens would cost at most: at the price of the dearest model."""
+        costs = [stack.cost_of(input_tokens, output_tokens) for stack in self.parts.values()]
+        known = [cost for cost in costs if cost is not None]
+        return max(known) if known and len(known) == len(costs) else None
+
+
+def build_all(models: Mapping[str, str | Backend], store: Store | None, options: Options) -> Stacks:
+    """Stack the wrappers around each of several models; a budget holds for all of them together.
+
+    Args:
+        models: By route a model or a backend.
+        store: Where completions are kept; its keys hold who answered.
+        options: How to call; `options.members` where single models differ.
+
+    Raises:
+        ConfigError: A model or an option cannot be used.
+    """
+    if options.record is not None or options.replay is not None:
+        raise ConfigError("a panel of several models cannot be recorded or replayed; use the cache")
+    odd = sorted(set(options.members) - set(models))
+    if odd:
+        raise ConfigError(f"no model for the route {odd[0]!r}; {advise(odd[0], sorted(models))}")
+    purse = Purse()
+    parts = {
+        route: build(model, store, options.members.get(route, options), purse=purse)
+        for route, model in models.items()
+    }
+    return Stacks(Routed({route: stack.backend for route, stack in parts.items()}), parts)
+
+
+def build(
+    model: str | Backend, store: Store | None, options: Options, *, purse: Purse | None = None
+) -> Stack:
+    """Stack the wrappers: recording, cache, meter, spans, retry, budget, limit, and inmost who is asked.
 
     The budget stands inside the retry, so that every attempt that may be billed counts.
 
@@ -126,6 +215,7 @@ def build(model: str | Backend, store: Store | None, options: Options) -> Stack:
         model: `provider/model`, or a backend of your own.
         store: Where completions are kept; None caches nothing.
         options: How to call.
+        purse: A budget shared with other models.
 
     Raises:
         ConfigError: The model or an option cannot be used.
@@ -145,8 +235,11 @@ def build(model: str | Backend, store: Store | None, options: Options) -> Stack:
                 max_calls=options.max_calls,
                 max_tokens=options.max_tokens,
                 max_cost=options.max_cost,
+                purse=purse,
             )
         inner = retried = Retried(inner, attempts=options.attempts)
+    if options.otel != "off":
+        inner = Traced(inner, content=options.otel == "content")
     metered = Metered(inner)
     cached = None
     if store is not None and options.replay is None:
@@ -154,7 +247,7 @@ def build(model: str | Backend, store: Store | None, options: Options) -> Stack:
     outer: Backend = cached or metered
     if options.record is not None:
         outer = Recording(outer, options.record)
-    return Stack(outer, metered, cached, retried)
+    return Stack(outer, metered, cached, retried, options.otel)
 
 
 def create(model: str, options: Options) -> Backend:

@@ -9,7 +9,7 @@ from pathlib import Path
 from judge_eval.backends import endpoint
 from judge_eval.backends.cached import Cached
 from judge_eval.backends.openai import OpenAI
-from judge_eval.backends.stack import Options
+from judge_eval.backends.stack import Options, Stack
 from judge_eval.batch.answers import Answers, Remembered
 from judge_eval.batch.state import Folder, Settings, State
 from judge_eval.errors import ConfigError, RunError
@@ -78,9 +78,10 @@ class Session:
     @property
     def cached(self) -> Cached:
         """The cache around the backend."""
-        cached = self.evaluator.stack.cached
-        assert cached is not None  # a batch always has one
-        return cached
+        stack = self.evaluator.stack
+        assert isinstance(stack, Stack)  # a batch asks one model
+        assert stack.cached is not None  # and always has a cache
+        return stack.cached
 
     @property
     def source(self) -> Replayable:

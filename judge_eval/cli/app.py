@@ -10,13 +10,17 @@ from typing import Annotated, Any
 import typer
 
 from judge_eval.cli import (
+    agree,
     batch,
     cache,
     compare,
     convert,
     doctor,
     export,
+    init,
     judge,
+    labels,
+    probe,
     prompts,
     report,
     run,
@@ -39,11 +43,17 @@ app = typer.Typer(
 )
 
 VERBS: dict[str, Callable[..., None]] = {
+    "init": init.init,
     "run": run.run,
     "judge": judge.judge,
     "score": score.score,
     "show": show.show,
     "compare": compare.compare,
+    "agree": agree.agree,
+    "sample": labels.sample,
+    "correct": labels.correct,
+    "calibrate": labels.calibrate,
+    "probe": probe.probe,
     "report": report.report,
     "serve": serve.serve,
     "export": export.export,

@@ -13,6 +13,7 @@ KEYS: Mapping[str, str] = {
     "model": "model",
     "prompt": "prompt",
     "mode": "mode",
+    "judge": "judge_name",
     "metrics": "metrics",
     "out": "out",
     "cache": "cache",
@@ -44,6 +45,7 @@ KEYS: Mapping[str, str] = {
     "corpus": "corpus",
     "list_sep": "list_sep",
     "depth": "depth",
+    "otel": "otel",
 }
 """The keys of `[tool.judge_eval]`, each with the parameter it sets."""
 

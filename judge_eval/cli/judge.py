@@ -26,6 +26,7 @@ def judge(
     model: o.Model = None,
     prompt: o.Prompt = "support/binary",
     mode: o.ModeOption = o.Mode.pointwise,
+    judge_name: o.JudgeOption = None,
     metrics: o.Metrics = None,
     relevant: o.Relevant = None,
     cache: o.Cache = None,
@@ -55,7 +56,9 @@ def judge(
             raise typer.BadParameter("give --query with --chunk, or --trace FILE")
         given = Trace.parse(data)
     options = make_options(base_url=base_url, param=param, timeout=timeout, offline=offline)
-    with evaluator(model, prompt, mode, metrics, relevant, cache, no_cache, options) as made:
+    with evaluator(
+        model, prompt, mode, metrics, relevant, cache, no_cache, options, judge_name=judge_name
+    ) as made:
         done = made.evaluate(given)
     (result,) = done.results
     if json_:

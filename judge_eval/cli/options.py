@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from judge_eval.cli import completion
 from judge_eval.errors import ConfigError
 
 if TYPE_CHECKING:
     from judge_eval.data.reading import ReadOptions
 
 READING, JUDGING, CALLING, KEEPING = "Reading the data", "Judging", "Calling the judge", "The run"
+LOGPROBS = ("logprobs=true", "top_logprobs=5")
+"""The parameters that ask a server for log-probabilities."""
 NUMBERS, GATING = "Numbers", "Gate"
 
 
@@ -34,11 +37,27 @@ class OnInvalid(StrEnum):
     skip = "skip"
 
 
+class Vote(StrEnum):
+    """How the grades of several judges become one."""
+
+    majority = "majority"
+    median = "median"
+    mean = "mean"
+
+
 class IntervalMethod(StrEnum):
     """How intervals of means are made."""
 
     t = "t"
     bca = "bca"
+
+
+class Otel(StrEnum):
+    """What OpenTelemetry is told."""
+
+    off = "off"
+    on = "on"
+    content = "content"
 
 
 def _env(name: str) -> str:
@@ -52,6 +71,7 @@ Model = Annotated[
         "-m",
         envvar=_env("MODEL"),
         help="Who judges: provider/model, such as openai/NAME or fake/overlap (offline).",
+        autocompletion=completion.models,
         rich_help_panel=JUDGING,
     ),
 ]
@@ -60,6 +80,7 @@ Prompt = Annotated[
     typer.Option(
         envvar=_env("PROMPT"),
         help="A prompt's id (see `prompts list`), or file:PATH for one of your own.",
+        autocompletion=completion.prompts,
         rich_help_panel=JUDGING,
     ),
 ]
@@ -69,6 +90,16 @@ ModeOption = Annotated[
         "--mode", envvar=_env("MODE"), help="One chunk a call, or all of a trace.", rich_help_panel=JUDGING
     ),
 ]
+JudgeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--judge",
+        envvar=_env("JUDGE"),
+        help="A judge of an installed package, in place of --mode.",
+        autocompletion=completion.judges,
+        rich_help_panel=JUDGING,
+    ),
+]
 Metrics = Annotated[
     list[str] | None,
     typer.Option(
@@ -76,6 +107,7 @@ Metrics = Annotated[
         "-k",
         envvar=_env("METRICS"),
         help="Metrics, with commas between or repeated: AP@5,MRR,NDCG@5.",
+        autocompletion=completion.metrics,
         rich_help_panel=JUDGING,
     ),
 ]
@@ -84,6 +116,38 @@ Relevant = Annotated[
     typer.Option(
         envvar=_env("RELEVANT"),
         help="The least grade that counts as relevant, in place of the prompt's.",
+        rich_help_panel=JUDGING,
+    ),
+]
+Members = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--member",
+        metavar="MODEL[:PROMPT]",
+        help="A member of a panel of judges; repeat for each.",
+        rich_help_panel=JUDGING,
+    ),
+]
+PanelFile = Annotated[
+    Path | None, typer.Option("--panel", help="A panel of judges as TOML.", rich_help_panel=JUDGING)
+]
+Repeat = Annotated[
+    int,
+    typer.Option(
+        envvar=_env("REPEAT"), min=1, help="Judge every chunk so often, and vote.", rich_help_panel=JUDGING
+    ),
+]
+VoteOption = Annotated[
+    Vote,
+    typer.Option(
+        "--vote", envvar=_env("VOTE"), help="How several verdicts become one.", rich_help_panel=JUDGING
+    ),
+]
+Confidence = Annotated[
+    bool,
+    typer.Option(
+        "--confidence",
+        help="Ask the server for log-probabilities; where it refuses, do without.",
         rich_help_panel=JUDGING,
     ),
 ]
@@ -173,6 +237,23 @@ Record = Annotated[
 ]
 Replay = Annotated[
     Path | None, typer.Option(help="Answer from a cassette instead of calling.", rich_help_panel=CALLING)
+]
+Lead = Annotated[
+    bool,
+    typer.Option(
+        "--lead",
+        help="A trace's first call goes ahead, where the server bills a seen prefix less.",
+        rich_help_panel=CALLING,
+    ),
+]
+OtelOption = Annotated[
+    Otel,
+    typer.Option(
+        "--otel",
+        envvar=_env("OTEL"),
+        help="Tell OpenTelemetry of calls and scores; `content` with their texts.",
+        rich_help_panel=CALLING,
+    ),
 ]
 Out = Annotated[
     Path,
@@ -348,6 +429,7 @@ def read_options(
     corpus: Path | None,
     list_sep: str | None,
     depth: int | None = None,
+    relevant: int | None = None,
 ) -> ReadOptions:
     """Gather the flags on how the data are read.
 
@@ -362,7 +444,7 @@ def read_options(
         if not equals or not ours or not theirs:
             raise ConfigError(f"--map {pair!r}: write OURS=THEIRS, such as reference=gold_answer")
         pairs[ours.strip()] = theirs.strip()
-    return ReadOptions(format, pairs, corpus, list_sep, depth)
+    return ReadOptions(format, pairs, corpus, list_sep, depth, relevant)
 
 
 def need_model(model: str | None) -> str:

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from judge_eval.runs.export import describe, failures, interval, number
+from judge_eval.runs.strips import printable, sign
 
 if TYPE_CHECKING:
     from judge_eval.runs.records import TraceResult
@@ -36,11 +37,6 @@ def table(
     for row in rows:
         out.add_row(*(cell if isinstance(cell, Text) else Text(printable(cell)) for cell in row))
     return out
-
-
-def printable(text: str) -> str:
-    """Show control characters as escapes, so that no text steers the terminal."""
-    return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
 
 
 def summary(run: EvalRun) -> None:
@@ -101,20 +97,6 @@ def took(run: EvalRun) -> str:
     if t.retries:
         parts.append(f"{sum(t.retries.values())} retries")
     return ", ".join(parts)
-
-
-def strip(result: TraceResult) -> str:
-    """Draw one sign a rank: `+` relevant, `.` not, a digit where graded, `!` failed."""
-    return "".join(sign(outcome) for outcome in result.outcomes) or "(nothing retrieved)"
-
-
-def sign(outcome: Verdict | NoVerdict) -> str:
-    """Return the sign of one outcome."""
-    if outcome.kind == "no_verdict":
-        return "!"
-    if outcome.grade > 1 or (outcome.grade == 1 and not outcome.relevant):
-        return str(outcome.grade)
-    return "+" if outcome.relevant else "."
 
 
 def trace_card(result: TraceResult) -> None:

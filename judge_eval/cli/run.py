@@ -35,6 +35,12 @@ def run(
     model: o.Model = None,
     prompt: o.Prompt = "support/binary",
     mode: o.ModeOption = o.Mode.pointwise,
+    members: o.Members = None,
+    panel: o.PanelFile = None,
+    repeat: o.Repeat = 1,
+    vote: o.VoteOption = o.Vote.majority,
+    confidence: o.Confidence = False,
+    judge_name: o.JudgeOption = None,
     metrics: o.Metrics = None,
     relevant: o.Relevant = None,
     interval: o.Interval = o.IntervalMethod.t,
@@ -92,11 +98,13 @@ def run(
     max_cost: o.MaxCost = None,
     record: o.Record = None,
     replay: o.Replay = None,
+    lead: o.Lead = False,
     baseline: o.Baseline = None,
     fail_under: o.FailUnder = None,
     max_drop: o.MaxDrop = None,
     non_inferior: o.NonInferior = None,
     strict: o.Strict = False,
+    otel: o.OtelOption = o.Otel.off,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="Write the run here too: .json, .csv, .md or .xml (JUnit)."),
@@ -112,6 +120,7 @@ def run(
     """
     from judge_eval.cli import gate
     from judge_eval.cli.output import summary
+    from judge_eval.cli.panel import show_members
     from judge_eval.cli.progress import watching
     from judge_eval.cli.session import evaluator, make_options
     from judge_eval.runs import export
@@ -121,11 +130,11 @@ def run(
         export.check_suffix(output, gate.SUFFIXES)
     gated = gate.Gate.of(fail_under, max_drop, non_inferior, strict, baseline=baseline, out=out)
     label, href = gate.place(label, href)
+    reader = o.read_options(format, map, corpus, list_sep, depth, relevant)
     part = o.split_shard(shard)
-    reader = o.read_options(format, map, corpus, list_sep, depth)
     options = make_options(
         base_url=base_url,
-        param=param,
+        param=[*(param or ()), *(o.LOGPROBS if confidence else ())],
         timeout=timeout,
         concurrency=concurrency,
         rpm=rpm,
@@ -137,11 +146,27 @@ def run(
         offline=offline,
         record=record,
         replay=replay,
+        lead=lead,
+        otel=otel,
     )
     with (
         readable(data) as (path, name),
         evaluator(
-            model, prompt, mode, metrics, relevant, cache, no_cache, options, interval, cluster
+            model,
+            prompt,
+            mode,
+            metrics,
+            relevant,
+            cache,
+            no_cache,
+            options,
+            interval,
+            cluster,
+            members=members,
+            panel=panel,
+            repeat=repeat,
+            vote=vote,
+            judge_name=judge_name,
         ) as made,
     ):
         if dry_run:
@@ -172,6 +197,7 @@ def run(
         print(done.manifest.model_dump_json(indent=2))
     else:
         summary(done)
+        show_members(done)
     passed = gated.check(done, output, quiet=json_)
     failed = done.manifest.tally.failed_verdicts
     if failed > max_failures:

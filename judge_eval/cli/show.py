@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from judge_eval.cli import completion
 from judge_eval.cli import options as o
 from judge_eval.cli.errors import verb
 
@@ -14,7 +15,11 @@ from judge_eval.cli.errors import verb
 @verb
 def show(
     run: Annotated[
-        str, typer.Argument(help="A run's folder, its id or the start of it, label:NAME or latest.")
+        str,
+        typer.Argument(
+            help="A run's folder, its id or the start of it, label:NAME or latest.",
+            autocompletion=completion.runs,
+        ),
     ],
     trace: Annotated[str | None, typer.Argument(help="A trace's id: show its verdicts.")] = None,
     out: o.Out = Path("runs"),
@@ -22,14 +27,19 @@ def show(
     tags: Annotated[
         bool, typer.Option("--tags", help="Show each metric by tag, and its percentiles.")
     ] = False,
+    members: Annotated[
+        bool, typer.Option("--members", help="Show how far the members of a panel agree.")
+    ] = False,
     json_: o.Json = False,
 ) -> None:
     """Show a run and its traces, or one trace with its verdicts, reasons and evidence."""
-    from judge_eval.cli.output import console, spread, strip, summary, table, trace_card
+    from judge_eval.cli.output import console, spread, summary, table, trace_card
+    from judge_eval.cli.panel import show_members
     from judge_eval.errors import RunError, advise
     from judge_eval.runs.export import number
     from judge_eval.runs.run import EvalRun
     from judge_eval.runs.store import find_run
+    from judge_eval.runs.strips import strip
 
     found = EvalRun.load(find_run(run, out))
     if trace is not None:
@@ -46,6 +56,9 @@ def show(
         print(found.manifest.model_dump_json(indent=2))
         return
     summary(found)
+    if members:
+        show_members(found)
+        return
     if tags:
         spread(found)
         return

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from judge_eval.data.containers import kind_of, rows
 from judge_eval.data.corpus import corpus_file, load_corpus
 from judge_eval.data.trec import read_qrels, read_run
-from judge_eval.data.values import is_missing
+from judge_eval.data.values import as_list, is_missing
 from judge_eval.errors import DataError
 
 Ranking: TypeAlias = dict[str, list[tuple[str, float | None]]]
@@ -97,20 +97,23 @@ def _is_embedding_qa(path: Path) -> bool:
         data = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
         return False
-    return isinstance(data, dict) and {"queries", "corpus", "relevant_docs"} <= data.keys()
+    parts = ("queries", "corpus", "relevant_docs")
+    return isinstance(data, dict) and all(isinstance(data.get(part), dict) for part in parts)
 
 
-def traces(parts: Parts, judged: bool, depth: int | None) -> Iterator[dict[str, Any]]:
+def traces(parts: Parts, judged: bool, depth: int | None, relevant: int | None) -> Iterator[dict[str, Any]]:
     """Yield the data of a trace for every query of the run and of the judgments.
 
     The order of the chunks is trec_eval's: score descending, then id descending. A query that has judgments
     but stands nowhere in the run is a trace without chunks, so that no mean leaves it out. Labels are the
-    grades of the judgments; `relevant_total` counts the grades of 1 and above.
+    grades of the judgments. `relevant_total` counts the relevant ones; where there are grades above 1 and
+    nobody said which count, it stays unknown.
 
     Args:
         parts: The files.
         judged: Take the judged documents in place of a run, in the order of the file (which is no ranking).
         depth: The most chunks of a query to take.
+        relevant: The least grade that counts as relevant.
 
     Raises:
         DataError: A part is missing, cannot be read, or points to an id that is not there.
@@ -137,6 +140,8 @@ def traces(parts: Parts, judged: bool, depth: int | None) -> Iterator[dict[str, 
         raise DataError("no corpus here; name it corpus.jsonl, or give --corpus", file=home)
     corpus = load_corpus(parts.corpus, {doc for docs in cut.values() for doc, _ in docs})
     queries = _queries(parts.queries)
+    graded = any(grade > 1 for grades in qrels.values() for grade in grades.values())
+    least = relevant if relevant is not None else None if graded else 1
     for query, docs in cut.items():
         if query not in queries:
             raise DataError(f"no query {query!r} in {parts.queries}", file=str(parts.run or parts.qrels))
@@ -150,8 +155,8 @@ def traces(parts: Parts, judged: bool, depth: int | None) -> Iterator[dict[str, 
                 chunk["label"] = grades[doc]
             chunks.append(chunk)
         data: dict[str, Any] = {**queries[query], "id": query, "chunks": chunks}
-        if query in qrels:
-            data["relevant_total"] = sum(grade >= 1 for grade in grades.values())
+        if query in qrels and least is not None:
+            data["relevant_total"] = sum(grade >= least for grade in grades.values())
         yield data
 
 
@@ -177,13 +182,15 @@ def _qrels(path: Path) -> Mapping[str, Mapping[str, int]]:
     """Read TREC's judgments, BEIR's table of them, or those inside a JSON dataset."""
     if path.suffix.lower() == ".json":
         relevant = json.loads(path.read_bytes())["relevant_docs"]
+        for query, docs in relevant.items():
+            as_list(docs, f"relevant_docs.{query}")
         return {str(query): {str(doc): 1 for doc in docs} for query, docs in relevant.items()}
     with path.open("rb") as file:
         head = file.readline().split()
     if len(head) != 3:
         return read_qrels(path)
     found: dict[str, dict[str, int]] = {}
-    lines = path.read_text(encoding="utf-8-sig").splitlines()
+    lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
     for number, line in enumerate(lines, 1):
         cells = line.split("\t")
         if number == 1 and cells[-1].strip().lower() in ("score", "relevance", "label"):

@@ -167,11 +167,11 @@ def _is_records(value: Any) -> bool:
 def _csv(path: Path, name: str, delimiter: str | None) -> Iterator[Row]:
     # The limit is the whole interpreter's; raising it is the only way to read a long cell.
     csv.field_size_limit(max(csv.field_size_limit(), CELL))
+    if delimiter is None:
+        with path.open("rb") as raw:
+            head = raw.readline()
+        delimiter = ";" if b";" in head and b"," not in head else ","
     with path.open(encoding="utf-8-sig", newline="") as file:
-        if delimiter is None:
-            head = file.readline()
-            file.seek(0)
-            delimiter = ";" if ";" in head and "," not in head else ","
         reader = csv.reader(file, delimiter=delimiter, strict=True)
         try:
             header = next(reader, None)

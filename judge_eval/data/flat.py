@@ -7,9 +7,23 @@ from typing import Any
 
 from judge_eval.data.jsonl import TRACE_FIELDS
 from judge_eval.data.shape import Data, Keys, Shape, has, has_any
-from judge_eval.data.values import as_list, decode_mapping, is_missing, items, kind, need_text, rest, text
+from judge_eval.data.values import (
+    as_list,
+    decode_mapping,
+    is_missing,
+    items,
+    kind,
+    maybe_list,
+    need_text,
+    rest,
+    text,
+)
 from judge_eval.errors import DataError
 
+ASSERTIONS = frozenset(
+    {"javascript", "python", "fn", "eval", "grade", "cost", "latency", "regex", "levenshtein"}
+)
+"""promptfoo's assertions of one word that hold no answer."""
 QUERY = ("query", "question")
 DOCUMENTS = ("documents", "source_documents", "source_nodes", "nodes", "docs", "retrieved_documents")
 
@@ -32,7 +46,7 @@ def _ragas(record: Data) -> Iterator[dict[str, Any]]:
     if isinstance(asked, list):
         raise DataError("a conversation; only single-turn samples can be judged", field="user_input")
     used = {"user_input", "retrieved_contexts", "response", "reference", "retrieved_context_ids"}
-    ids = [str(key) for key in record.get("retrieved_context_ids") or []]
+    ids = [str(key) for key in maybe_list(record, "retrieved_context_ids")]
     if record.get("retrieved_contexts") is None and ids:
         chunks: list[Any] = [{"id": key} for key in ids]
     else:
@@ -42,7 +56,7 @@ def _ragas(record: Data) -> Iterator[dict[str, Any]]:
         if ids:
             chunks = [{"id": key, "text": body} for key, body in zip(ids, chunks, strict=True)]
     data: dict[str, Any] = {"query": need_text(record, "user_input"), "chunks": chunks}
-    relevant = {str(key) for key in record.get("reference_context_ids") or []}
+    relevant = {str(key) for key in maybe_list(record, "reference_context_ids")}
     if ids and relevant:
         data["relevant_total"] = len(relevant)
         for chunk in chunks:
@@ -83,7 +97,7 @@ def _lynxius(record: Data) -> Iterator[dict[str, Any]]:
     if bodies is None:
         yield from _contexts(record)
         return
-    tags = [tag for tag in record.get("tags") or [] if isinstance(tag, str)]
+    tags = [tag for tag in maybe_list(record, "tags") if isinstance(tag, str)]
     for place, body in enumerate(as_list(bodies, "data")):
         if not isinstance(body, Mapping):
             raise DataError(f"is {kind(body)}, not an object", field=f"data[{place}]")
@@ -129,23 +143,33 @@ def _chain(record: Data) -> Iterator[dict[str, Any]]:
 
 
 def _hotpot(record: Data) -> Iterator[dict[str, Any]]:
-    context, facts = record.get("context"), record.get("supporting_facts")
-    if isinstance(context, Mapping):
-        context = list(zip(context.get("title", []), context.get("sentences", []), strict=False))
-    if isinstance(facts, Mapping):
-        facts = list(zip(facts.get("title", []), facts.get("sent_id", []), strict=False))
-    gold = {fact[0] for fact in as_list(facts or [], "supporting_facts") if isinstance(fact, list | tuple)}
+    context = _pairs(record.get("context"), "context", "title", "sentences")
+    facts = _pairs(record.get("supporting_facts"), "supporting_facts", "title", "sent_id")
+    gold = {str(title) for title, _ in facts}
     chunks = []
-    for place, part in enumerate(as_list(context, "context")):
-        if not (isinstance(part, list | tuple) and len(part) == 2 and isinstance(part[1], list)):
+    for place, (title, sentences) in enumerate(context):
+        if not isinstance(sentences, list):
             raise DataError("a paragraph is a title with its list of sentences", field=f"context[{place}]")
-        title, body = str(part[0]), "".join(map(str, part[1])).strip()
+        body, title = "".join(map(str, sentences)).strip(), str(title)
         chunks.append({"id": title, "title": title, "text": body, "label": int(title in gold)})
     data: dict[str, Any] = {"query": need_text(record, "question"), "chunks": chunks}
     if gold:
         data["relevant_total"] = len(gold)
     used = {"question", "answer", "context", "supporting_facts"}
     yield _with(data, record, used, reference="answer")
+
+
+def _pairs(value: Any, field: str, left: str, right: str) -> list[tuple[Any, Any]]:
+    """Read pairs, written as such or as two lists side by side."""
+    if isinstance(value, Mapping):
+        sides = as_list(value.get(left), f"{field}.{left}"), as_list(value.get(right), f"{field}.{right}")
+        value = list(zip(*sides, strict=False))
+    out = []
+    for place, pair in enumerate(as_list(value if value is not None else [], field)):
+        if not isinstance(pair, list | tuple) or len(pair) != 2:
+            raise DataError(f"is {kind(pair)}; a pair belongs here", field=f"{field}[{place}]")
+        out.append((pair[0], pair[1]))
+    return out
 
 
 def _promptfoo(record: Data) -> Iterator[dict[str, Any]]:
@@ -174,12 +198,9 @@ def _expected(cell: str) -> str | None:
         and colon
     ):
         return value.strip()
-    looks_typed = colon and name.replace("-", "").isalpha() and name.islower() and "-" in name
-    return (
-        None
-        if looks_typed or name in ("javascript", "python", "fn", "grade", "cost", "latency")
-        else cell.strip()
-    )
+    bare = name.removeprefix("not-")
+    typed = bare.replace("-", "").isalpha() and bare.islower() and ("-" in name or bare in ASSERTIONS)
+    return None if typed else cell.strip() or None
 
 
 def _with(data: dict[str, Any], record: Data, used: set[str], **texts: str) -> dict[str, Any]:

@@ -32,6 +32,8 @@ class ReadOptions:
         corpus: Where the texts of retrieved ids are: a file or a folder.
         list_sep: What stands between the items of a list in a text that is no JSON.
         depth: The most chunks of a trace to take, from the top; None takes all.
+        relevant: The least grade in a collection's judgments that counts into `relevant_total`; needed where
+            they hold grades above 1.
     """
 
     format: str | None = None
@@ -39,6 +41,7 @@ class ReadOptions:
     corpus: Path | None = None
     list_sep: str | None = None
     depth: int | None = None
+    relevant: int | None = None
 
 
 def open_dataset(
@@ -49,6 +52,7 @@ def open_dataset(
     corpus: Path | str | None = None,
     list_sep: str | None = None,
     depth: int | None = None,
+    relevant: int | None = None,
     name: str | None = None,
     check: Callable[[Trace], None] | None = None,
     on_invalid: Literal["error", "skip"] = "error",
@@ -60,11 +64,12 @@ def open_dataset(
 
     Args:
         path: A file of records, a TREC run, or a folder with a collection.
-        format: See `ReadOptions`, as for the four that follow.
+        format: See `ReadOptions`, as for the five that follow.
         map: Our field to the file's key.
         corpus: Where the texts of retrieved ids are.
         list_sep: What stands between the items of a list in a text.
         depth: The most chunks of a trace to take.
+        relevant: The least grade of a judgment that counts as relevant.
         name: What to call the file in messages; its path by default.
         check: Called with each trace; a `DataError` it raises is given the file and line.
         on_invalid: Whether an invalid record ends the reading or is skipped.
@@ -77,7 +82,7 @@ def open_dataset(
     """
     path, options = (
         Path(path),
-        ReadOptions(format, map or {}, Path(corpus) if corpus else None, list_sep, depth),
+        ReadOptions(format, map or {}, Path(corpus) if corpus else None, list_sep, depth, relevant),
     )
     return _Reading(path, options, name or str(path), check, on_invalid, on_skip).traces()
 
@@ -110,7 +115,9 @@ class _Reading:
         options = self._options
         parts = collection.find_parts(self._path, options.corpus, options.format)
         if parts is not None:
-            found = collection.traces(parts, options.format == collection.JUDGED, options.depth)
+            found = collection.traces(
+                parts, options.format == collection.JUDGED, options.depth, options.relevant
+            )
             for data in found:
                 yield from self._made(iter([data]), Row(data, None, f"query {data['id']!r}"), joined=True)
             return
@@ -203,6 +210,9 @@ class _Reading:
                     self._check(trace)
             except DataError as error:
                 self._refuse(error, row)
+                continue
+            except RecursionError:
+                self._refuse(DataError("nested too deeply"), row)
                 continue
             yield trace
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from judge_eval.data.shape import Data, Keys, Shape, has, has_any
 from judge_eval.data.spans import Span, listed, spans_in
-from judge_eval.data.values import decode_mapping, is_missing, rest
+from judge_eval.data.values import decode_mapping, maybe_list, rest
 from judge_eval.errors import DataError
 from judge_eval.objects import plain
 
@@ -62,6 +62,21 @@ def _documents_in(value: Any) -> list[Any] | None:
     return None
 
 
+def _recorded(documents: list[Any] | None, where: str) -> list[Any]:
+    """Return documents that were recorded; a gap is not an empty retrieval.
+
+    Raises:
+        DataError: None were recorded.
+    """
+    if documents is None:
+        raise DataError(
+            "the retrieval's documents are not recorded here (it failed, or content is hidden); "
+            "leave such records out with --on-invalid skip",
+            field=where,
+        )
+    return documents
+
+
 def _reference_in(value: Any) -> str | None:
     value = decode_mapping(value)
     if isinstance(value, str):
@@ -91,10 +106,15 @@ def _openinference(record: Data) -> Iterator[dict[str, Any]]:
         documents = listed(span.attributes, "retrieval.documents")
         if kind not in ("RETRIEVER", "") or (documents is None and kind == ""):
             continue
-        where = "attributes.input.value"
-        yield _span_data(
-            span, span.attributes.get("input.value"), [_undotted(d) for d in documents or []], where
-        )
+        returned = _documents_in(span.attributes.get("output.value"))
+        found = returned if documents is None else [_undotted(document) for document in documents]
+        chunks = _recorded(found, "attributes.retrieval.documents")
+        if returned and documents is not None and len(returned) == len(chunks):
+            # Some instrumentations keep the ids in the output only.
+            for chunk, document in zip(chunks, returned, strict=True):
+                if isinstance(document, Mapping) and isinstance(document.get("id"), str):
+                    chunk.setdefault("id", document["id"])
+        yield _span_data(span, span.attributes.get("input.value"), chunks, "attributes.input.value")
 
 
 def _undotted(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -116,14 +136,15 @@ def _genai(record: Data) -> Iterator[dict[str, Any]]:
         if documents is None and known.get("gen_ai.operation.name") != "retrieval":
             continue
         query = known.get("gen_ai.retrieval.query.text")
-        yield _span_data(span, query, list(documents or []), "gen_ai.retrieval.query.text")
+        chunks = _recorded(documents, "gen_ai.retrieval.documents")
+        yield _span_data(span, query, chunks, "gen_ai.retrieval.query.text")
 
 
 def _mlflow(record: Data) -> Iterator[dict[str, Any]]:
     info = record.get("info")
     info = info if isinstance(info, Mapping) else record
     reference = None
-    for assessment in decode_mapping(info.get("assessments")) or []:
+    for assessment in maybe_list({"assessments": decode_mapping(info.get("assessments"))}, "assessments"):
         if isinstance(assessment, Mapping) and isinstance(assessment.get("expectation"), Mapping):
             name, value = assessment.get("assessment_name"), assessment["expectation"].get("value")
             if name in REFERENCES:
@@ -134,13 +155,13 @@ def _mlflow(record: Data) -> Iterator[dict[str, Any]]:
     for span in spans:
         if _unquoted(span.attributes.get("mlflow.spanType")) != "RETRIEVER":
             continue
-        chunks = _documents_in(span.attributes.get("mlflow.spanOutputs"))
+        chunks = _recorded(_documents_in(span.attributes.get("mlflow.spanOutputs")), "mlflow.spanOutputs")
         query = span.attributes.get("mlflow.spanInputs")
         more = {
             "reference": reference,
             "answer": answer if isinstance(answer, str) and span is not root else None,
         }
-        data = _span_data(span, query, chunks or [], "mlflow.spanInputs")
+        data = _span_data(span, query, chunks, "mlflow.spanInputs")
         data |= {key: value for key, value in more.items() if value}
         trace_id = info.get("trace_id") or info.get("request_id")
         if trace_id:
@@ -164,21 +185,18 @@ def _unquoted(value: Any) -> Any:
 def _langsmith(record: Data) -> Iterator[dict[str, Any]]:
     if record.get("run_type") == "retriever":
         outputs = decode_mapping(record.get("outputs"))
-        chunks = _documents_in(outputs)
-        if chunks is None and not is_missing(record.get("error")):
-            return
         data = _data(
             question_in(record.get("inputs")),
-            chunks or [],
+            _recorded(_documents_in(outputs), "outputs.documents"),
             "inputs.query",
             reference=_reference_in(decode_mapping(record.get("reference_outputs"))),
-            tags=[tag for tag in record.get("tags") or [] if isinstance(tag, str)],
+            tags=[tag for tag in maybe_list(record, "tags") if isinstance(tag, str)],
             metadata={
                 key: plain(record[key]) for key in ("name", "trace_id", "session_id") if record.get(key)
             },
         )
         yield {**data, "id": str(record["id"])} if record.get("id") else data
-    for child in record.get("child_runs") or []:
+    for child in maybe_list(record, "child_runs"):
         if isinstance(child, Mapping):
             yield from _langsmith(child)
 
@@ -200,8 +218,7 @@ def _langfuse(record: Data) -> Iterator[dict[str, Any]]:
     chunks = _documents_in(output)
     for place in (given, record.get("metadata")):
         chunks = _documents_in(place) if chunks is None and not isinstance(place, list) else chunks
-    if chunks is None:
-        raise DataError("no list of retrieved chunks in `output`, `input` or `metadata`", field="output")
+    chunks = _recorded(chunks, "output")
     used = ("id", "input", "output", "expectedOutput", "expected_output", "type")
     metadata = rest(
         record, *used, *[key for key in record if "Token" in key or "Price" in key or "Cost" in key]

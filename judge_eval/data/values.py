@@ -68,6 +68,16 @@ def as_list(value: Any, field: str) -> list[Any]:
     raise DataError(f"holds {kind(value)}, not a list", field=field)
 
 
+def maybe_list(record: Mapping[str, Any], key: str) -> list[Any]:
+    """Return the list under a key; empty where there is none.
+
+    Raises:
+        DataError: The value is something else.
+    """
+    value = record.get(key)
+    return [] if is_missing(value) else as_list(value, key)
+
+
 def decode_list(value: Any, field: str, separator: str | None = None) -> Any:
     """Turn a text that spells a list into the list; leave everything else as it is.
 

@@ -65,6 +65,8 @@ class RayDriver:
         self._ray = load_ray()
         self._evaluator, self._block = evaluator, block
         own = evaluator.stack
+        if not isinstance(own, Stack):
+            raise ConfigError("a panel of several models is not judged on a cluster yet; run on one machine")
         self.stack = ClusterStack(own.backend, own.metered, own.cached, own.retried)
         self._started = connect(self._ray, address)
         self._count = workers or max(1, int(self._ray.cluster_resources().get("CPU", 1)))

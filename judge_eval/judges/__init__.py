@@ -2,6 +2,8 @@
 
 from judge_eval.judges.base import Inquiry, Judge, Wave
 from judge_eval.judges.listwise import Listwise
+from judge_eval.judges.panel import Member, Panel
 from judge_eval.judges.pointwise import Pointwise
+from judge_eval.judges.votes import Vote
 
-__all__ = ["Inquiry", "Judge", "Listwise", "Pointwise", "Wave"]
+__all__ = ["Inquiry", "Judge", "Listwise", "Member", "Panel", "Pointwise", "Vote", "Wave"]

@@ -10,6 +10,7 @@ import numpy as np
 
 from judge_eval.errors import MetricError, MissingVerdictError, UnknownNameError
 from judge_eval.metrics.catalog import SPECS, Spec, Value
+from judge_eval.metrics.plugins import names, spec_of, usable
 from judge_eval.metrics.table import Floats, GradeTable
 
 Missing = Literal["error", "exclude", "bounds"]
@@ -38,9 +39,9 @@ class Metric:
     """What the name stands for."""
 
     def __post_init__(self) -> None:
-        spec = SPECS.get((self.family, self.name))
+        spec = spec_of(self.family, self.name)
         if spec is None:
-            raise UnknownNameError("metric", self.name, [name for _, name in SPECS])
+            raise UnknownNameError("metric", self.name, [*(name for _, name in SPECS), *names()])
         object.__setattr__(self, "spec", spec)
         given = dict(self.params)
         for name, value in given.items():
@@ -193,7 +194,7 @@ def explain(text: str, why: str) -> UnknownNameError:
 def metric_names() -> Mapping[str, str]:
     """List every metric: how it is written (with K for its cutoff), and its formula."""
     listing = {}
-    for spec in SPECS.values():
+    for spec in (*SPECS.values(), *usable()):
         mark = {"optional": "@K", "required": "_K", "none": ""}[spec.cutoff]
         listing[f"{spec.name}{mark}"] = spec.formula
     return listing

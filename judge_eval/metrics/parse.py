@@ -9,6 +9,7 @@ from typing import Literal
 from judge_eval.errors import UnknownNameError
 from judge_eval.metrics.base import MAX_CUTOFF, Metric, explain
 from judge_eval.metrics.catalog import ALIASES, SPECS, Value
+from judge_eval.metrics.plugins import names, spec_of
 
 SHAPE = re.compile(r"(?P<name>[A-Za-z][A-Za-z0-9_]*)\s*(?:\((?P<inside>[^()]*)\))?\s*(?:@(?P<k>.*))?")
 TREC_CUT = re.compile(r"(?P<name>[A-Za-z_]+)_(?P<k>[0-9]+)")
@@ -43,8 +44,9 @@ def parse_metric(text: str | Metric) -> Metric:
     family: Literal["rag", "trec"] = "rag"
     name = ALIASES.get(name, name)
     if ("rag", name) not in SPECS:
-        family = "trec"
-        if k is not None or ("trec", name) not in SPECS:
+        if k is None and ("trec", name) in SPECS:
+            family = "trec"
+        elif spec_of("rag", name) is None:
             raise _unknown(stripped, name, k)
     return Metric(name, None if k is None else _cutoff(stripped, k, f"{name}@5"), given, family)
 
@@ -88,6 +90,10 @@ def _unknown(text: str, name: str, k: str | None) -> UnknownNameError:
         candidates.setdefault(_fold(known), []).append(spelled)
     for alias, known in ALIASES.items():
         candidates.setdefault(_fold(alias), []).append(known if number is None else f"{known}@{number}")
+    for installed in names():
+        candidates.setdefault(_fold(installed), []).append(
+            installed if number is None else f"{installed}@{number}"
+        )
     near = (
         [_fold(bare)]
         if _fold(bare) in candidates

@@ -98,8 +98,16 @@ def describe(run: EvalRun) -> str:
     """Say in one line what was judged, by whom and how."""
     m = run.manifest
     prompt = m.judge.get("prompt")
-    ref = f"{prompt['id']}@{prompt['version']}" if isinstance(prompt, dict) else "a judge of its own"
-    who = f"{m.backend.get('provider')}/{m.backend.get('model')}"
+    members = m.judge.get("members")
+    if isinstance(prompt, dict):
+        ref = f"{prompt['id']}@{prompt['version']}"
+    elif isinstance(members, list):
+        ref = f"a panel of {len(members)} ({m.judge.get('vote')})"
+    else:
+        ref = "a judge of its own"
+    who = m.backend.get("model")
+    if m.backend.get("provider") != "panel":
+        who = f"{m.backend.get('provider')}/{who}"
     return f"{m.dataset.name}: {m.tally.traces} traces, judged by {who} with {ref}"
 
 

@@ -1,4 +1,4 @@
-"""A run as a small HTML fragment, for notebooks."""
+"""Runs and results as small HTML fragments, for notebooks."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from judge_eval.runs.export import describe, failures, interval, number
+from judge_eval.runs.strips import word
 
 if TYPE_CHECKING:
     from judge_eval.runs.records import TraceResult
@@ -72,3 +73,37 @@ def strip_html(result: TraceResult) -> str:
             f"<span style='{_SQUARE}background:{colour};color:#111' title=\"{title}\">{mark}</span>"
         )
     return "".join(squares) or "(nothing retrieved)"
+
+
+def result_html(result: TraceResult) -> str:
+    """Write one trace: question, scores, rank strip, and every chunk with its verdict, the quote marked.
+
+    All text is escaped; the fragment runs nothing and loads nothing.
+    """
+    trace = result.trace
+    said = (("query", trace.query), ("reference", trace.reference), ("answer", trace.answer))
+    told = "".join(f"<br>{name}: {escape(text)}" for name, text in said if text)
+    scores = ", ".join(f"{escape(name)} {number(value)}" for name, value in result.scores.items())
+    parts = [f"<p><b>trace {escape(result.trace_id)}</b>{told}<br>{scores}</p><p>{strip_html(result)}</p>"]
+    rows = []
+    for rank, (chunk, outcome) in enumerate(zip(trace.chunks, result.outcomes, strict=True), 1):
+        reason = outcome.reason if outcome.kind == "verdict" else outcome.detail
+        quote = outcome.evidence if outcome.kind == "verdict" else ""
+        title = f"<i>{escape(chunk.title)}</i> " if chunk.title else ""
+        rows.append(
+            f"<tr><td>{rank}</td><td>{escape(chunk.id)}</td><td>{escape(word(outcome))}</td>"
+            f"<td style='text-align:left'>{escape(reason)}</td>"
+            f"<td style='text-align:left'>{title}{_marked(chunk.text, quote)}</td></tr>"
+        )
+    head = "<tr><th>rank</th><th>chunk</th><th>verdict</th><th>reason</th><th>text</th></tr>"
+    parts.append(f"<table>{head}{''.join(rows)}</table>" if rows else "")
+    return "<div>" + "".join(parts) + "</div>"
+
+
+def _marked(text: str, quote: str) -> str:
+    text, quote = " ".join(text.split()), " ".join(quote.split())
+    start = text.find(quote) if quote else -1
+    if start < 0:
+        return escape(text)
+    end = start + len(quote)
+    return f"{escape(text[:start])}<mark>{escape(quote)}</mark>{escape(text[end:])}"

@@ -28,6 +28,15 @@ def backend_record(identity: Identity | None) -> dict[str, JsonValue]:
     }
 
 
+def backends_record(identities: Mapping[str, Identity | None]) -> dict[str, JsonValue]:
+    """Write down who answers, by route; a single model stands for itself."""
+    records = {route: backend_record(identity) for route, identity in identities.items()}
+    if list(records) == [""]:
+        return records[""]
+    models = ", ".join(f"{r['provider']}/{r['model']}" for r in records.values())
+    return {"provider": "panel", "model": models, "members": dict(records)}
+
+
 def place_in_ci(variables: Mapping[str, str]) -> tuple[str | None, str | None]:
     """Read off a label and an address from what GitHub and GitLab tell their jobs.
 

@@ -35,12 +35,19 @@ class TraceResult(Record):
     bounds: dict[str, tuple[float, float]] = Field(default_factory=dict)
     """Where a score is None: the least and the greatest it could be, filling every gap alike."""
     calls: tuple[Call, ...] = ()
+    votes: dict[str, tuple[int | None, ...]] = Field(default_factory=dict)
+    """Of a panel: by member its grade of each chunk, in rank order; None where it gave none."""
     trace: Trace
 
     @property
     def failed(self) -> int:
         """How many chunks have no verdict."""
         return sum(outcome.kind == "no_verdict" for outcome in self.outcomes)
+
+    def _repr_html_(self) -> str:
+        from judge_eval.runs.html import result_html
+
+        return result_html(self)
 
 
 class Intervals(Record):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from time import monotonic
 
-from judge_eval.backends.stack import Stack
+from judge_eval.backends.stack import Stack, Stacks
 from judge_eval.engine import Driver, Engine, Item, Judged
 from judge_eval.errors import DataError, JudgeEvalError, RunError
 from judge_eval.judges.base import Judge
@@ -19,6 +19,9 @@ from judge_eval.runs.run import EvalRun, ResultsFile
 from judge_eval.runs.scoring import Scorer
 from judge_eval.runs.sources import Fingerprint
 from judge_eval.schema import Call, Trace, Verdict
+
+NOTE_EVERY = 5.0
+"""Seconds between notes of what a run has taken, so that a kill forgets no more than that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +67,12 @@ class Sitting:
 
     manifest: Manifest
     judge: Judge
-    stack: Stack
+    stack: Stack | Stacks
     scorer: Scorer
     journal: Journal | None = None
     concurrency: int = 64
+    lead: bool = False
+    """Whether a trace's first call goes ahead of its siblings."""
     watch: Callable[[Progress], None] | None = None
     keep: bool = True
     """Whether results stay in memory where there is no journal."""
@@ -87,7 +92,7 @@ class Sitting:
         self._failed = 0
         self._chunks = 0
         self._seen: set[int] = set()
-        self._started = monotonic()
+        self._started = self._noted = monotonic()
         self._counts = self.stack.counts()
         for result in (
             ResultsFile(self.journal.folder / "results.jsonl") if self._before and self.journal else ()
@@ -105,7 +110,9 @@ class Sitting:
         Raises:
             JudgeEvalError: Whatever ends the run early; the run's folder then says so and can be resumed.
         """
-        engine = self.driver or Engine(self.judge, self.stack.backend, concurrency=self.concurrency)
+        engine = self.driver or Engine(
+            self.judge, self.stack.backend, concurrency=self.concurrency, lead=self.lead
+        )
         source = self._items(traces) if isinstance(traces, Iterator) else self._aitems(traces)
         try:
             async with engine:
@@ -180,6 +187,7 @@ class Sitting:
                 scores=scores,
                 bounds=bounds,
                 calls=self._all_calls(judged),
+                votes=judged.judgment.votes,
                 trace=judged.trace,
             )
             for judged, (scores, bounds) in zip(block, scored, strict=True)
@@ -197,8 +205,16 @@ class Sitting:
             raise
         for result in results:
             self._count(result)
+        if self.stack.otel != "off":
+            from judge_eval.runs.telemetry import report
+
+            report(results, content=self.stack.otel == "content")
         if self.watch is not None:
             self.watch(self.progress())
+        if self.journal is not None and monotonic() - self._noted > NOTE_EVERY:
+            self._noted = monotonic()
+            self.manifest = self.manifest.model_copy(update={"tally": self._tally()})
+            self.journal.write_manifest(self.manifest)
         return results
 
     def _all_calls(self, judged: Judged) -> tuple[Call, ...]:
@@ -239,7 +255,7 @@ class Sitting:
     def _tally(self) -> Tally:
         whys: Counter[str] = sum(self._failures.values(), Counter())
         base, counts = self._base, self.stack.counts().since(self._counts)
-        cost = self.stack.cost(counts.usage)
+        cost = self.stack.spent(self._counts)
         return Tally(
             traces=len(self._seen),
             verdicts=self._chunks - self._failed,

@@ -176,10 +176,6 @@ def _stamp(path: str | None) -> tuple[int, int] | None:
     return status.st_size, status.st_mtime_ns
 
 
-def _no_check(_: Trace) -> None:
-    """Nothing to check: the survey has done it."""
-
-
 def replayable(
     data: Traces,
     *,
@@ -219,6 +215,7 @@ def replayable(
                 corpus=told.corpus,
                 list_sep=told.list_sep,
                 depth=told.depth,
+                relevant=told.relevant,
                 name=name,
                 check=check,
                 on_invalid=on_invalid,

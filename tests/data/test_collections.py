@@ -120,3 +120,11 @@ def test_queries_may_bring_references(beir: Path) -> None:
     rows = [{"_id": "q1", "text": "When?", "reference": "In October."}, {"_id": "q2", "text": "How?"}]
     (beir / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert [trace.reference for trace in open_dataset(beir)] == ["In October.", None]
+
+
+def test_graded_judgments_need_a_threshold(beir: Path) -> None:
+    """Grades above 1 leave the number of relevant chunks unknown until somebody says which grades count."""
+    (beir / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\th1\t1\nq1\th2\t3\nq2\tl1\t2\n")
+    assert [trace.relevant_total for trace in open_dataset(beir)] == [None, None]
+    assert [trace.relevant_total for trace in open_dataset(beir, relevant=2)] == [1, 1]
+    assert [chunk.label for chunk in next(open_dataset(beir)).chunks] == [1, 3, None]

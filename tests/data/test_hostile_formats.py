@@ -12,6 +12,7 @@ from judge_eval.schema import Trace
 
 
 def write(folder: Path, name: str, content: str | bytes | list[Any]) -> Path:
+    """Write a file; a list becomes JSON Lines."""
     path = folder / name
     if isinstance(content, list):
         content = "".join(json.dumps(row) + "\n" for row in content)
@@ -20,6 +21,7 @@ def write(folder: Path, name: str, content: str | bytes | list[Any]) -> Path:
 
 
 def read(path: Path, **options: Any) -> list[Trace]:
+    """Read all of a file."""
     return list(open_dataset(path, **options))
 
 
@@ -27,6 +29,7 @@ GOOD = {"user_input": "q?", "retrieved_contexts": ["a", "b"], "reference": "r"}
 
 
 def ragas(**changes: Any) -> dict[str, Any]:
+    """Return a good record with changes."""
     return {key: value for key, value in {**GOOD, **changes}.items() if value != "absent"}
 
 
@@ -64,7 +67,7 @@ def ragas(**changes: Any) -> dict[str, Any]:
     ],
 )
 def test_a_bad_record_is_named_by_line_and_field(record: Any, message: str, tmp_path: Path) -> None:
-    """What is wrong with a record of a foreign format is said with file, line and field; skipping goes on after it."""
+    """What is wrong with a record is said with file, line and field; skipping goes on after it."""
     path = write(tmp_path, "x.jsonl", [GOOD, record, GOOD])
     with pytest.raises(DataError, match=message):
         read(path)
@@ -80,7 +83,7 @@ def test_nothing_retrieved_is_a_trace(tmp_path: Path) -> None:
 
 
 def test_the_response_or_the_gold_answer(tmp_path: Path) -> None:
-    """`question, contexts, answer` fits two formats: the error names both, and each choice reads it its way."""
+    """`question, contexts, answer` fits two formats: the error names both; each reads it its way."""
     path = write(tmp_path, "x.jsonl", [{"question": "q?", "contexts": ["a"], "answer": "x"}])
     with pytest.raises(DataError, match=r"2 formats fit; .*--format ragas-old .*--format qa "):
         read(path)
@@ -92,7 +95,7 @@ def test_the_response_or_the_gold_answer(tmp_path: Path) -> None:
 
 
 def test_mixed_shapes_are_not_guessed(tmp_path: Path) -> None:
-    """A file whose records have two shapes is refused; forced to one, the others are errors with their lines."""
+    """A file of two shapes is refused; forced to one, records of the other are errors at their lines."""
     other = {"input": "q?", "retrieval_context": ["a"], "expected_output": "r"}
     path = write(tmp_path, "x.jsonl", [GOOD, other])
     with pytest.raises(DataError, match=r"2 formats fit; choose one: --format ragas .*--format deepeval"):
@@ -112,7 +115,7 @@ def test_unknown_keys_are_named_with_the_nearest_shape(tmp_path: Path) -> None:
 
 
 def test_our_own_faults_are_told_in_our_own_terms(tmp_path: Path) -> None:
-    """A record of only our fields is ours, however broken; one with a strange field beside them is not guessed."""
+    """A record of only our fields is ours, however broken; one with a strange field is not guessed."""
     with pytest.raises(DataError, match=r":1: query: this field is required"):
         read(write(tmp_path, "x.jsonl", [{"reference": "r"}]))
     with pytest.raises(DataError, match=r"no known format has these keys: passages, query"):
@@ -199,7 +202,7 @@ def test_a_separator_splits_only_when_told(tmp_path: Path) -> None:
 
 
 def test_tables_from_elsewhere(tmp_path: Path) -> None:
-    """Byte order mark, CRLF, semicolons, new lines and huge cells in a CSV are read; lines are counted right."""
+    """Byte order mark, CRLF, semicolons, new lines, huge cells in a CSV are read; lines are counted right."""
     huge = "x" * 300_000
     rows = f'\ufeffuser_input;retrieved_contexts;reference\r\n"q\r\nq?";"[""{huge}""]";r\r\nq2?;7;r\r\n'
     told: list[DataError] = []
@@ -335,3 +338,57 @@ def test_a_check_is_placed(tmp_path: Path) -> None:
 
     with pytest.raises(DataError, match=r"x.csv:2: answer: needs more"):
         read(write(tmp_path, "x.csv", f"{HEAD}q?,[],r\n"), check=check)
+
+
+RETRIEVER = {"openinference.span.kind": "RETRIEVER", "input.value": "q?"}
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"name": "r", "attributes": RETRIEVER},
+        {
+            "name": "r",
+            "attributes": {"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.query.text": "q?"},
+        },
+        {"run_type": "retriever", "inputs": {"query": "q?"}, "outputs": None, "error": "timeout"},
+        {"id": "o", "traceId": "t", "type": "RETRIEVER", "input": "q?", "output": None},
+    ],
+)
+def test_a_gap_is_not_an_empty_retrieval(record: Any, tmp_path: Path) -> None:
+    """A span whose documents were not recorded is an error, never a retriever that found nothing."""
+    with pytest.raises(DataError, match=r":1: .*documents are not recorded here"):
+        read(write(tmp_path, "x.jsonl", [record]))
+
+
+def test_an_empty_retrieval_is_found_in_the_output(tmp_path: Path) -> None:
+    """Flattened attributes cannot spell an empty list; the span's output can."""
+    span = {"name": "r", "attributes": {**RETRIEVER, "output.value": '{"documents": []}'}}
+    [trace] = read(write(tmp_path, "x.jsonl", [span]))
+    assert trace.chunks == ()
+
+
+def test_nesting_without_end_is_an_error(tmp_path: Path) -> None:
+    """A record nested deeper than anyone can follow is an error at its line, not a crash."""
+    for depth in (900, 50_000):
+        deep = '{"user_input": "q?", "retrieved_contexts": [], "more": ' + "[" * depth + "]" * depth + "}\n"
+        path = write(tmp_path, "x.jsonl", json.dumps(GOOD) + "\n" + deep)
+        assert len(read(path, on_invalid="skip")) in (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("cell", "reference"),
+    [
+        ("similar(0.8): At nine.", "At nine."),
+        ("equals: At nine.", "At nine."),
+        ("At nine: sharp.", "At nine: sharp."),
+        ("llm-rubric: is polite", None),
+        ("is-json", None),
+        ("javascript: true", None),
+        ("not-contains: x", None),
+    ],
+)
+def test_promptfoo_assertions(cell: str, reference: str | None, tmp_path: Path) -> None:
+    """Only what an assertion holds of an expected answer becomes the reference."""
+    path = write(tmp_path, "x.csv", f"query,context,__expected\nq?,text,{cell}\n")
+    assert [trace.reference for trace in read(path)] == [reference]

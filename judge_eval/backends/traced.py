@@ -1,0 +1,153 @@
+"""Telling OpenTelemetry of every call to the judge."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from urllib.parse import urlsplit
+
+from judge_eval.backends.base import Backend, Identity
+from judge_eval.errors import CallError, ConfigError, TransientError
+from judge_eval.wire import Completion, Finish, Request
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span
+
+Otel: TypeAlias = Literal["off", "on", "content"]
+"""Nothing; spans and events without any text of a trace; the same with what was asked and answered."""
+
+_PARAMS = {
+    "temperature": "gen_ai.request.temperature",
+    "top_p": "gen_ai.request.top_p",
+    "seed": "gen_ai.request.seed",
+    "frequency_penalty": "gen_ai.request.frequency_penalty",
+    "presence_penalty": "gen_ai.request.presence_penalty",
+}
+_FINISH: dict[Finish, str] = {"refusal": "content_filter", "filter": "content_filter"}
+"""Our words in theirs, where they differ."""
+
+
+class Traced:
+    """A backend that opens a span around every call of another one, retries included.
+
+    The span is named and attributed by the semantic conventions for generative AI; it is given to the
+    tracer that the process has set up, and costs next to nothing where none is.
+
+    Args:
+        inner: Whom to ask.
+        content: Whether spans carry the messages and the reply.
+
+    Raises:
+        ConfigError: OpenTelemetry's API is not installed.
+    """
+
+    def __init__(self, inner: Backend, *, content: bool = False) -> None:
+        try:
+            from opentelemetry import trace
+        except ImportError:
+            raise ConfigError(
+                "OpenTelemetry is not installed; pip install 'judge-eval[otel]', or leave the option out"
+            ) from None
+        self.inner, self._content = inner, content
+        self._tracer = trace.get_tracer("judge_eval")
+        self._kind, self._status = trace.SpanKind.CLIENT, trace.StatusCode.ERROR
+
+    @property
+    def identity(self) -> Identity | None:
+        """Who answers: the backend inside."""
+        return self.inner.identity
+
+    async def complete(self, request: Request) -> Completion:
+        """Ask the backend inside, within a span.
+
+        Raises:
+            CallError: The call brought no completion.
+            FatalCallError: No call can succeed.
+        """
+        identity = self.inner.identity
+        name = f"chat {identity.model}" if identity and identity.model else "chat"
+        with self._tracer.start_as_current_span(
+            name,
+            kind=self._kind,
+            attributes=_asked(identity, request),
+            # The text of an error may quote the request.
+            record_exception=False,
+            set_status_on_exception=False,
+        ) as span:
+            if self._content and span.is_recording():
+                span.set_attributes(_messages(request))
+            try:
+                completion = await self.inner.complete(request)
+            except BaseException as error:
+                span.set_attribute("error.type", _error_type(error))
+                span.set_status(self._status)
+                raise
+            if span.is_recording():
+                self._tell(span, completion)
+            return completion
+
+    async def aclose(self) -> None:
+        """Close the backend inside."""
+        await self.inner.aclose()
+
+    def _tell(self, span: Span, completion: Completion) -> None:
+        finish = _FINISH.get(completion.finish, completion.finish)
+        usage = completion.usage
+        span.set_attributes(
+            {
+                "gen_ai.response.finish_reasons": [finish],
+                "gen_ai.usage.input_tokens": usage.input_tokens,
+                "gen_ai.usage.output_tokens": usage.output_tokens,
+            }
+        )
+        if completion.model:
+            span.set_attribute("gen_ai.response.model", completion.model)
+        if usage.cached_tokens:
+            span.set_attribute("gen_ai.usage.cache_read.input_tokens", usage.cached_tokens)
+        if usage.reasoning_tokens:
+            span.set_attribute("gen_ai.usage.reasoning.output_tokens", usage.reasoning_tokens)
+        if self._content:
+            told = {"role": "assistant", "parts": [_text(completion.text)], "finish_reason": finish}
+            span.set_attribute("gen_ai.output.messages", json.dumps([told]))
+
+
+def _asked(identity: Identity | None, request: Request) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": identity.provider if identity else "custom",
+        "gen_ai.output.type": "json",
+        "gen_ai.request.max_tokens": request.max_tokens,
+        "judge_eval.trace.id": request.trace_id,
+        "judge_eval.chunk.ids": list(request.chunk_ids),
+    }
+    if identity is None:
+        return told
+    told["gen_ai.request.model"] = identity.model
+    for name, value in identity.params:
+        if name in _PARAMS and isinstance(number := json.loads(value), int | float):
+            told[_PARAMS[name]] = number
+    address = urlsplit(identity.base_url)
+    if address.hostname:
+        told["server.address"] = address.hostname
+        told["server.port"] = address.port or (443 if address.scheme == "https" else 80)
+    return told
+
+
+def _messages(request: Request) -> dict[str, str]:
+    system = [_text(message.content) for message in request.messages if message.role == "system"]
+    rest = [
+        {"role": message.role, "parts": [_text(message.content)]}
+        for message in request.messages
+        if message.role != "system"
+    ]
+    return {"gen_ai.system_instructions": json.dumps(system), "gen_ai.input.messages": json.dumps(rest)}
+
+
+def _text(content: str) -> dict[str, str]:
+    return {"type": "text", "content": content}
+
+
+def _error_type(error: BaseException) -> str:
+    if isinstance(error, TransientError):
+        return error.kind
+    return error.why if isinstance(error, CallError) else type(error).__name__

@@ -1,0 +1,134 @@
+"""Judging inside a test suite, from cassettes unless told otherwise."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from judge_eval.pytest_plugin.assertions import AssertContextPrecision, AssertMetrics
+    from judge_eval.pytest_plugin.bench import Bench, FakeBench
+    from judge_eval.runs.run import EvalRun
+
+# Every test run of every project that has this package installed imports this module: nothing heavy here.
+MODES = ("replay", "record", "live", "fake")
+PROPERTY = "judge_eval"
+"""The name of the user property in which a test's scores travel to the summary, across processes too."""
+_INI = {
+    "judge_eval_mode": "replay, record, live or fake, where --judge-eval-mode is not given",
+    "judge_eval_model": "who judges when recording or live, and whose verdicts a cassette must hold",
+    "judge_eval_prompt": "the prompt's id, or file:PATH (default: support/binary)",
+    "judge_eval_base_url": "the address of an OpenAI-compatible server",
+    "judge_eval_cache": "the folder of the cache when recording or live; `off` for none",
+    "judge_eval_cassettes": "the folder of cassettes beside each test file (default: cassettes)",
+}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options and ini settings."""
+    group = parser.getgroup("judge_eval", "judging retrieved chunks with an LLM")
+    group.addoption(
+        "--judge-eval-mode",
+        choices=MODES,
+        default=None,
+        help="replay: answer from cassettes, ask nobody (default); record: ask and write cassettes; "
+        "live: ask, write none; fake: an offline stand-in",
+    )
+    for name, told in _INI.items():
+        parser.addini(name, told, default="")
+    parser.addini("judge_eval_metrics", "metrics computed unless a test names others", "args", default=[])
+    parser.addini("judge_eval_params", "NAME=VALUE sent with every request", "linelist", default=[])
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker and, where results are gathered, the summary."""
+    config.addinivalue_line(
+        "markers",
+        "judge_eval(model, prompt, mode, metrics, relevant, params, base_url, cassette): how this test's "
+        "traces are judged",
+    )
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Summary(), "judge_eval_summary")
+
+
+class _Summary:
+    """Gathers what tests have judged and prints it at the end; silent where none has."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, Any]] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "teardown":
+            for name, value in report.user_properties:
+                if name == PROPERTY:
+                    self.rows.append({"test": report.nodeid, **json.loads(str(value))})
+
+    def pytest_terminal_summary(self, terminalreporter: Any, config: pytest.Config) -> None:
+        if self.rows:
+            from judge_eval.pytest_plugin.summary import summary_lines
+
+            terminalreporter.section(f"judge_eval ({_mode(config)})")
+            for line in summary_lines(self.rows):
+                terminalreporter.write_line(line)
+
+
+def _mode(config: pytest.Config) -> str:
+    mode = str(config.getoption("--judge-eval-mode") or config.getini("judge_eval_mode") or "replay")
+    if mode not in MODES:
+        raise pytest.UsageError(f"judge_eval_mode: no mode {mode!r}; use one of {', '.join(MODES)}")
+    return mode
+
+
+@pytest.fixture
+def judge(request: pytest.FixtureRequest) -> Iterator[Bench]:
+    """Judges this test's traces: `judge(trace)` returns a `TraceResult`, `judge.evaluate(data)` a run.
+
+    In replay mode a verdict that the test's cassette does not hold raises `MissError`.
+    """
+    from judge_eval.pytest_plugin.bench import open_bench
+
+    with open_bench(request, _mode(request.config)) as bench:
+        yield bench
+
+
+@pytest.fixture
+def eval_run(judge: Bench) -> Callable[..., EvalRun]:
+    """Judge a dataset: `eval_run("traces.jsonl")` or `eval_run(traces)` returns an `EvalRun`."""
+    return judge.evaluate
+
+
+@pytest.fixture
+def fake_judge(request: pytest.FixtureRequest) -> Iterator[FakeBench]:
+    """Judge without a network in every mode: `fake_judge({"c1": True, "c2": False})(trace)`.
+
+    The answers are a table by chunk id, a function as `FakeBackend` takes it, or a rule's name
+    (default: `overlap`); keyword arguments are those of the marker.
+    """
+    from judge_eval.pytest_plugin.bench import FakeBench
+
+    benches = FakeBench(request)
+    yield benches
+    benches.close()
+
+
+@pytest.fixture
+def assert_metrics(request: pytest.FixtureRequest) -> AssertMetrics:
+    """Assert the least values of metrics: `assert_metrics(trace, {"AP@5": 0.8, "MRR": 0.5})`.
+
+    The first argument is what `judge.evaluate` takes, or a run. Of several traces the mean counts. A
+    failed verdict fails the assertion: what was not judged cannot pass.
+    """
+    from judge_eval.pytest_plugin.assertions import AssertMetrics
+
+    return AssertMetrics(request)
+
+
+@pytest.fixture
+def assert_context_precision(assert_metrics: AssertMetrics) -> AssertContextPrecision:
+    """Assert the least average precision: `assert_context_precision(trace, ap=0.8, k=5)`."""
+    from judge_eval.pytest_plugin.assertions import AssertContextPrecision
+
+    return AssertContextPrecision(assert_metrics)

@@ -1,0 +1,109 @@
+"""Assertions on metrics, whose messages show what the judge said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from judge_eval.errors import ConfigError
+from judge_eval.metrics import Metric
+from judge_eval.pytest_plugin import PROPERTY
+from judge_eval.pytest_plugin.bench import Bench
+from judge_eval.pytest_plugin.summary import failure_message
+from judge_eval.runs.rescore import rescore
+from judge_eval.runs.run import EvalRun
+from judge_eval.runs.sources import Traces
+
+TOLERANCE = 1e-9
+"""A value this little below the wanted one passes: 2/3 written with 9 digits is 2/3."""
+
+
+class AssertMetrics:
+    """Asserts the least values of metrics."""
+
+    def __init__(self, request: pytest.FixtureRequest) -> None:
+        self._request = request
+
+    def __call__(
+        self,
+        data: Traces | EvalRun,
+        wanted: Mapping[str | Metric, float],
+        *,
+        judge: Bench | None = None,
+    ) -> EvalRun:
+        """Judge traces and assert that every metric reaches its value.
+
+        Args:
+            data: What `judge.evaluate` takes, or a run.
+            wanted: The least value, by metric. Of several traces the mean counts.
+            judge: Who judges; None takes the fixture `judge`.
+
+        Returns:
+            The run with the metrics asked for.
+
+        Raises:
+            AssertionError: A metric is below its value, or a verdict failed.
+            MissError: In replay mode, the cassette does not hold a verdict.
+            ConfigError: No metric is given.
+        """
+        __tracebackhide__ = True
+        if not wanted:
+            raise ConfigError("no metric was asked for; name at least one, as in {'AP@5': 0.8}")
+        bench = judge
+        if isinstance(data, EvalRun):
+            run = data
+        else:
+            bench = bench or self._request.getfixturevalue("judge")
+            run = bench.evaluate(data)
+        run = rescore(run, list(wanted))
+        least = dict(zip(run.manifest.metrics, _unique(wanted), strict=True))
+        missed = False
+        for name, value in least.items():
+            told = run.aggregates[name]
+            ok = told.mean is not None and not told.n_failed and told.mean >= value - TOLERANCE
+            missed = missed or not ok
+            row = {"metric": name, "score": told.mean, "wanted": value, "ok": ok}
+            row |= {"verdicts": run.manifest.tally.verdicts, "failed": run.manifest.tally.failed_verdicts}
+            self._request.node.user_properties.append((PROPERTY, json.dumps(row)))
+        if missed:
+            raise AssertionError(failure_message(run, least, bench))
+        return run
+
+
+class AssertContextPrecision:
+    """Asserts the least average precision."""
+
+    def __init__(self, assert_metrics: AssertMetrics) -> None:
+        self._assert_metrics = assert_metrics
+
+    def __call__(
+        self, data: Traces | EvalRun, ap: float, *, k: int | None = None, judge: Bench | None = None
+    ) -> EvalRun:
+        """Judge traces and assert their context precision, `AP` or with `k` `AP@k`.
+
+        Args:
+            data: What `judge.evaluate` takes, or a run. Of several traces the mean counts.
+            ap: The least value, from 0 to 1.
+            k: How many ranks count; None for the whole list.
+            judge: Who judges; None takes the fixture `judge`.
+
+        Raises:
+            AssertionError: It is below `ap`, or a verdict failed.
+            MissError: In replay mode, the cassette does not hold a verdict.
+        """
+        __tracebackhide__ = True
+        return self._assert_metrics(data, {"AP" if k is None else f"AP@{k}": ap}, judge=judge)
+
+
+def _unique(wanted: Mapping[str | Metric, float]) -> list[Any]:
+    """Return the wanted values; of two spellings of one metric the greater value counts."""
+    from judge_eval.metrics import parse_metric
+
+    values: dict[str, float] = {}
+    for metric, value in wanted.items():
+        name = str(parse_metric(metric))
+        values[name] = max(value, values.get(name, value))
+    return list(values.values())

@@ -1,0 +1,90 @@
+"""What the plugin writes: why an assertion failed, and the table at the end of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from judge_eval.runs.export import failures, number
+from judge_eval.runs.strips import printable, strip, word
+
+if TYPE_CHECKING:
+    from judge_eval.pytest_plugin.bench import Bench
+    from judge_eval.runs.records import TraceResult
+    from judge_eval.runs.run import EvalRun
+
+SHOWN = 3
+"""How many traces a message shows, the worst ones."""
+
+
+def failure_message(run: EvalRun, wanted: Mapping[str, float], bench: Bench | None) -> str:
+    """Say which metrics are too low, and show the verdicts that made them so.
+
+    Args:
+        run: What was judged, with the metrics asked for.
+        wanted: The least value, by metric.
+        bench: Who judged, where that is known.
+    """
+    lines = []
+    for name, least in wanted.items():
+        told = run.aggregates[name]
+        verb = "fails" if told.n_failed or told.mean is None or told.mean < least else "holds"
+        lines.append(f"{name} is {number(told.mean)}, wanted at least {number(least)}: {verb}")
+    if run.manifest.tally.failed_verdicts:
+        lines.append(f"{failures(run)}; a metric over what was not judged does not pass")
+    results = sorted(run.results, key=lambda result: _rank(result, wanted))
+    for result in results[:SHOWN]:
+        lines += ["", *_card(result)]
+    if len(results) > SHOWN:
+        lines += ["", f"... and {len(results) - SHOWN} more traces"]
+    if bench is not None:
+        lines += ["", f"verdicts: {bench.source}"]
+        if bench.advice:
+            lines.append(f"record them again: {bench.advice}")
+    return "\n".join(lines)
+
+
+def _rank(result: TraceResult, wanted: Mapping[str, float]) -> float:
+    """Order traces by how far they are below, those without a value first."""
+    gaps = [-1.0 if (s := result.scores.get(name)) is None else s - least for name, least in wanted.items()]
+    return min(gaps)
+
+
+def _card(result: TraceResult) -> Iterator[str]:
+    scores = "  ".join(f"{name} {number(value)}" for name, value in result.scores.items())
+    yield f"trace {printable(result.trace_id)}  {strip(result)}  {scores}"
+    yield f"  query: {_brief(result.trace.query)}"
+    if result.trace.reference:
+        yield f"  reference: {_brief(result.trace.reference)}"
+    for rank, (chunk, outcome) in enumerate(zip(result.trace.chunks, result.outcomes, strict=True), 1):
+        reason = outcome.reason if outcome.kind == "verdict" else outcome.detail
+        told = f"{word(outcome)}: {_brief(reason)}" if reason else word(outcome)
+        yield f"  {rank:>3} {strip([outcome])} {printable(chunk.id)}  {told}"
+        yield f"        {_brief(chunk.text)}"
+
+
+def _brief(text: str) -> str:
+    text = printable(" ".join(text.split()))
+    return text if len(text) <= 90 else text[:87] + "..."
+
+
+def summary_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Write the table at the end of a run, one line an assertion, in the order of the tests' names."""
+    shown: list[tuple[str, ...]] = [("test", "metric", "score", "wanted", "verdicts", "failed", "")]
+    shown += [
+        (
+            str(row["test"]),
+            str(row["metric"]),
+            number(row["score"]),
+            f">= {number(row['wanted'])}",
+            str(row["verdicts"]),
+            str(row["failed"] or ""),
+            "" if row["ok"] else "FAILED",
+        )
+        for row in sorted(rows, key=lambda row: str(row["test"]))
+    ]
+    widths = [max(len(line[place]) for line in shown) for place in range(len(shown[0]))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in shown
+    ]

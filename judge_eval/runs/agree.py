@@ -1,0 +1,262 @@
+"""Measuring a judge against people, or judges against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from judge_eval.data.labels import Labels
+from judge_eval.errors import DataError
+from judge_eval.runs.labelled import (
+    Pairs,
+    fully_labelled,
+    label_scale,
+    labels_of,
+    pair_up,
+    verdicts_as_labels,
+)
+from judge_eval.runs.rescore import scale_of
+from judge_eval.runs.run import EvalRun
+from judge_eval.runs.scoring import Scorer
+from judge_eval.schema import Record, Scale, Verdict
+from judge_eval.stats import (
+    Estimate,
+    agreement_figures,
+    alpha_interval,
+    confusion_matrix,
+    disagreements,
+    ranking_figures,
+)
+
+
+class Figure(Record):
+    """A figure with its 95% interval, resampled by trace."""
+
+    noun: ClassVar[str] = "figure"
+
+    value: float | None
+    """None where it is undefined (0/0)."""
+    interval: tuple[float, float] | None = None
+    n: int
+    traces: int | None = None
+
+    @classmethod
+    def of(cls, estimate: Estimate) -> Figure:
+        """Write an estimate down."""
+        span = estimate.interval
+        return cls(
+            value=estimate.value,
+            interval=None if span is None else (span.low, span.high),
+            n=estimate.n,
+            traces=estimate.clusters,
+        )
+
+
+class Disagreement(Record):
+    """A trace on whose chunks judge and labels differ."""
+
+    noun: ClassVar[str] = "disagreement"
+
+    trace_id: str
+    distance: float
+    """Mean absolute difference of the grades."""
+    bias: float
+    """Mean grade of the judge minus that of the labels."""
+    unequal: int
+    n: int
+
+
+class Agreement(Record):
+    """How well a run's verdicts agree with labels."""
+
+    noun: ClassVar[str] = "agreement"
+
+    judge: str
+    """The run."""
+    labels: str
+    """Where the labels come from: a file, the dataset, or another run."""
+    n: int
+    """Chunks with both."""
+    traces: int
+    failed: int = 0
+    """Labelled chunks without a verdict; they are in no figure."""
+    unlabelled: int = 0
+    elsewhere: int = 0
+    """Labels of chunks that the run does not hold."""
+    relevant: int
+    """The least grade that counts as relevant."""
+    figures: dict[str, Figure]
+    """By name; see `judge_eval.stats.agreement_figures`."""
+    grades: tuple[int, ...]
+    confusion: tuple[tuple[int, ...], ...]
+    """Row: the judge's grade; column: the label."""
+    worst: tuple[Disagreement, ...] = ()
+    """The traces that differ, most different first."""
+    notes: tuple[str, ...] = ()
+
+
+def agree(
+    run: EvalRun, labels: Labels | EvalRun, *, threshold: int | None = None, seed: int = 0, most: int = 100
+) -> Agreement:
+    """Measure a run's verdicts against human labels, or against the verdicts of another run.
+
+    Args:
+        run: The run.
+        labels: Labels, or the run of another judge on the same traces.
+        threshold: The least label that counts as relevant.
+        seed: Of the bootstrap.
+        most: How many of the traces that differ to name.
+
+    Raises:
+        DataError: No chunk has both.
+    """
+    given = verdicts_as_labels(labels) if isinstance(labels, EvalRun) else labels
+    if isinstance(labels, EvalRun) and threshold is None:
+        threshold = scale_of(labels).relevant if scale_of(labels).maximum > 1 else None
+    pairs = pair_up(run, given, threshold)
+    grades = tuple(range(pairs.maximum + 1))
+    found = agreement_figures(pairs.judge, pairs.human, pairs.traces, categories=grades, seed=seed)
+    return Agreement(
+        judge=run.label or run.id[:8],
+        labels=", ".join(given.sources),
+        n=len(pairs.judge),
+        traces=len(set(pairs.traces)),
+        failed=pairs.failed,
+        unlabelled=pairs.unlabelled,
+        elsewhere=pairs.elsewhere,
+        relevant=pairs.relevant,
+        figures={name: Figure.of(estimate) for name, estimate in found.items()},
+        grades=grades,
+        confusion=confusion_matrix(pairs.judge, pairs.human, categories=grades).counts,
+        worst=_worst(pairs, most),
+        notes=pairs.notes,
+    )
+
+
+def _worst(pairs: Pairs, most: int) -> tuple[Disagreement, ...]:
+    return tuple(
+        Disagreement(trace_id=str(d.trace), distance=d.distance, bias=d.bias, unequal=d.unequal, n=d.n)
+        for d in disagreements(pairs.judge, pairs.human, pairs.traces)[:most]
+    )
+
+
+def agree_all(runs: Sequence[EvalRun], labels: Labels | None = None, *, seed: int = 0) -> dict[str, Figure]:
+    """Return Krippendorff's alpha of several judges on the same chunks, labels being one rater more.
+
+    Chunks that a rater has no grade for are missing ratings; alpha takes them.
+
+    Raises:
+        DataError: The judges' scales differ, or a label is off them.
+    """
+    raters = [verdicts_as_labels(run) for run in runs] + ([labels] if labels is not None else [])
+    top = {scale_of(run).maximum for run in runs}
+    if len(top) > 1:
+        raise DataError("these judges grade on different scales; measure them two by two")
+    if labels is not None and max(labels.grades.values()) > min(top):
+        raise DataError("the labels are on another scale than the judges; measure them two by two")
+    units = sorted(set().union(*(rater.grades for rater in raters[: len(runs)])))
+    table = [[rater.grades.get(unit) for unit in units] for rater in raters]
+    ratings = np.array([[np.nan if g is None else float(g) for g in row] for row in table])
+    traces = [trace for trace, _ in units]
+    levels: tuple[Literal["nominal", "ordinal", "interval"], ...] = ("nominal", "ordinal", "interval")
+    return {f"alpha_{at}": Figure.of(alpha_interval(ratings, traces, at, seed=seed)) for at in levels}
+
+
+class Rankings(Record):
+    """Whether a judge ranks systems as labels do."""
+
+    noun: ClassVar[str] = "comparison of rankings"
+
+    metric: str
+    systems: tuple[str, ...]
+    judge: tuple[float, ...]
+    """Each system's mean under the judge's verdicts."""
+    human: tuple[float, ...]
+    """Each system's mean under the labels."""
+    traces: int
+    """Traces that every system has, fully labelled and without a failed verdict."""
+    figures: dict[str, Figure]
+    """`tau_b`, `tau_ap`, `spearman`, `rbo`."""
+
+
+def rank_systems(
+    runs: Sequence[EvalRun],
+    labels: Labels | None,
+    metric: str,
+    *,
+    threshold: int | None = None,
+    seed: int = 0,
+) -> Rankings:
+    """Compare the ranking of systems (one run each) by a judge with their ranking by labels.
+
+    Args:
+        runs: One run for each system, on the same traces.
+        labels: Labels; None takes those in each run's dataset.
+        metric: The metric to rank by.
+        threshold: The least label that counts as relevant.
+        seed: Of the bootstrap.
+
+    Raises:
+        DataError: No trace is fully labelled in all runs.
+    """
+    if len(runs) < 2:
+        raise DataError("a ranking needs the runs of two systems or more")
+    judged: list[dict[str, float]] = []
+    human: list[dict[str, float]] = []
+    for run in runs:
+        mine, theirs = metric_both_ways(run, labels or labels_of(run), metric, threshold)
+        judged.append({t: v for t, v in mine.items() if v is not None})
+        human.append(theirs)
+    common = sorted(set.intersection(*(set(a) & set(b) for a, b in zip(judged, human, strict=True))))
+    if not common:
+        raise DataError("no trace is fully labelled and judged in all of these runs")
+    by_judge = np.array([[table[t] for table in judged] for t in common])
+    by_human = np.array([[table[t] for table in human] for t in common])
+    found = ranking_figures(by_judge, by_human, seed=seed)
+    return Rankings(
+        metric=metric,
+        systems=tuple(run.label or run.id[:8] for run in runs),
+        judge=tuple(by_judge.mean(axis=0).tolist()),
+        human=tuple(by_human.mean(axis=0).tolist()),
+        traces=len(common),
+        figures={name: Figure.of(estimate) for name, estimate in found.items()},
+    )
+
+
+def metric_both_ways(
+    run: EvalRun, labels: Labels, metric: str, threshold: int | None = None
+) -> tuple[dict[str, float | None], dict[str, float]]:
+    """Score every trace under the judge's verdicts, and every fully labelled one under its labels.
+
+    Returns:
+        By trace id: the value under the verdicts (None where failed verdicts leave none), and the value
+        under the labels of those traces all of whose chunks are labelled.
+
+    Raises:
+        DataError: The metric needs what a trace does not have.
+    """
+    scale = scale_of(run)
+    highest, least = label_scale(labels, scale, threshold)
+    own = Scorer([metric], scale)
+    other = Scorer(
+        [metric], Scale(name="graded" if highest > 1 else "binary", maximum=highest, relevant=least)
+    )
+    (name,) = own.names
+    judge: dict[str, float | None] = {}
+    human: dict[str, float] = {}
+    for result, grades in fully_labelled(run, labels):
+        own.check(result.trace)
+        ((scores, _),) = own.score([(result.trace, result.outcomes)])
+        judge[result.trace_id] = scores[name]
+        if grades is not None:
+            outcomes = [
+                Verdict(chunk_id=chunk.id, grade=grade, relevant=grade >= least)
+                for chunk, grade in zip(result.trace.chunks, grades, strict=True)
+            ]
+            ((scores, _),) = other.score([(result.trace, outcomes)])
+            value = scores[name]
+            assert value is not None
+            human[result.trace_id] = value
+    return judge, human

@@ -1,0 +1,71 @@
+"""Progress of a run inside a notebook's cell."""
+
+from __future__ import annotations
+
+from html import escape
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from judge_eval.errors import ConfigError
+
+if TYPE_CHECKING:
+    from judge_eval.runs.sitting import Progress
+
+
+class NotebookProgress:
+    """Shows how far an evaluation is, in place, under the cell that makes this object.
+
+    Hand it to `Evaluator.evaluate`: `evaluator.evaluate(data, watch=NotebookProgress())`.
+
+    Args:
+        every: The least seconds between two updates, >= 0.
+
+    Raises:
+        ConfigError: IPython is not there.
+    """
+
+    def __init__(self, every: float = 0.2) -> None:
+        try:
+            from IPython.display import display
+        except ImportError:
+            raise ConfigError(
+                "NotebookProgress needs IPython; outside a notebook give `watch` a function of your own"
+            ) from None
+        self._every, self._last = every, float("-inf")
+        self._shown = _Shown("starting")
+        self._handle: Any = display(self._shown, display_id=True)  # type: ignore[no-untyped-call]
+
+    def __call__(self, progress: Progress) -> None:
+        """Show the progress; the last update of a run is always shown."""
+        now, ended = monotonic(), progress.traces == progress.total
+        if self._handle is None or (now - self._last < self._every and not ended):
+            return
+        self._last = now
+        self._handle.update(_Shown(_line(progress), progress.traces, progress.total))
+
+
+class _Shown:
+    """A line of text, with a bar where HTML can be shown."""
+
+    def __init__(self, line: str, done: int = 0, total: int | None = None) -> None:
+        self._line, self._done, self._total = line, done, total
+
+    def __repr__(self) -> str:
+        return self._line
+
+    def _repr_html_(self) -> str:
+        bar = f"<progress value='{self._done}' max='{self._total}'></progress> " if self._total else ""
+        return f"<div>{bar}{escape(self._line)}</div>"
+
+
+def _line(progress: Progress) -> str:
+    of = f" of {progress.total}" if progress.total is not None else ""
+    told = f"{progress.traces}{of} traces, {progress.verdicts} verdicts"
+    for count, word in (
+        (progress.hits, "cached"),
+        (progress.retries, "retries"),
+        (progress.failed, "failed"),
+    ):
+        if count:
+            told += f", {count} {word}"
+    return told

@@ -1,0 +1,116 @@
+"""Choosing traces of a run for people to label, shown without what the judge said."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from judge_eval.errors import DataError
+from judge_eval.runs.records import TraceResult
+from judge_eval.runs.run import EvalRun
+from judge_eval.stats import simple_random_sample, stratified_sample
+
+COLUMNS = (
+    "trace_id", "chunk_id", "query", "reference", "answer", "title", "text", "probability", "label",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A trace to label, with the chance it had to be chosen."""
+
+    result: TraceResult
+    probability: float
+
+
+def choose(
+    run: EvalRun,
+    size: int,
+    *,
+    strata: Literal["none", "grade"] = "none",
+    seed: int = 0,
+    without: Sequence[str] = (),
+) -> list[Chosen]:
+    """Choose traces at random, for labels that a correction may rest on.
+
+    Traces without chunks or with failed verdicts are not chosen: no correction could use them.
+
+    Args:
+        run: The run.
+        size: How many traces.
+        strata: `none` gives every trace the same chance; `grade` takes as many from each stratum of the
+            highest judged grade, which shows rare grades; the correction then weights by the chances.
+        seed: Equal seeds choose equally.
+        without: Ids of traces not to choose, such as those that are labelled already.
+
+    Raises:
+        DataError: There are fewer traces than asked for.
+    """
+    shut = set(without)
+    results = [r for r in run.results if r.outcomes and not r.failed and r.trace_id not in shut]
+    if not 0 < size <= len(results):
+        raise DataError(f"{size} traces were asked for; {len(results)} of this run can be labelled")
+    if strata == "grade":
+        grades = [max(o.grade for o in r.outcomes if o.kind == "verdict") for r in results]
+        if size < len(set(grades)):
+            raise DataError(f"{size} traces cannot cover {len(set(grades))} strata; take more")
+        sample = stratified_sample(grades, size, seed=seed)
+    else:
+        sample = simple_random_sample(len(results), size, seed=seed)
+    return [Chosen(results[place], sample.probabilities[place]) for place in sample.chosen]
+
+
+def blind_jsonl(chosen: Sequence[Chosen], run: EvalRun, seed: int = 0) -> str:
+    """Write the traces as JSON Lines to fill in: every `label` is null, chunks are in random order.
+
+    No verdict, reason, score or rank is shown; the filled file is read by `agree`, `correct` and
+    `calibrate`.
+    """
+    rows = []
+    for one in chosen:
+        trace = one.result.trace
+        row: dict[str, Any] = {"id": one.result.trace_id, "query": trace.query}
+        row |= {k: v for k, v in (("reference", trace.reference), ("answer", trace.answer)) if v is not None}
+        row["chunks"] = [
+            {"id": c.id, **({"title": c.title} if c.title is not None else {}), "text": c.text, "label": None}
+            for c in _shuffled(one.result, seed)
+        ]
+        row["metadata"] = {"sample": {"run": run.id, "probability": one.probability}}
+        rows.append(json.dumps(row, ensure_ascii=False, allow_nan=False))
+    return "\n".join(rows) + "\n"
+
+
+def blind_csv(chosen: Sequence[Chosen], seed: int = 0) -> str:
+    """Write one row a chunk with an empty column `label`, chunks in random order; nothing of the judge."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for one in chosen:
+        trace = one.result.trace
+        for chunk in _shuffled(one.result, seed):
+            writer.writerow(
+                {
+                    "trace_id": one.result.trace_id,
+                    "chunk_id": chunk.id,
+                    "query": trace.query,
+                    "reference": trace.reference or "",
+                    "answer": trace.answer or "",
+                    "title": chunk.title or "",
+                    "text": chunk.text,
+                    "probability": repr(one.probability),
+                    "label": "",
+                }
+            )
+    return out.getvalue()
+
+
+def _shuffled(result: TraceResult, seed: int) -> list[Any]:
+    """Return the chunks in an order that tells nothing of their ranks."""
+    chunks = list(result.trace.chunks)
+    random.Random(f"{seed} {result.digest}").shuffle(chunks)  # noqa: S311  no secret
+    return chunks

@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from judge_eval import Evaluator
+from judge_eval.data.labels import Labels, read_labels
+from judge_eval.errors import DataError, RefusedError
+from judge_eval.runs.agree import agree, agree_all, rank_systems
+from judge_eval.runs.calibrate import calibrate
+from judge_eval.runs.labelled import labels_of
+from judge_eval.stats import agreement_figures, cohen_kappa
+from tests.support.verdicts import judged, traces_of
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+NAMES = [f"t{k:02d}" for k in range(16)]
+TEXTS = dict.fromkeys(NAMES, "abcd")
+
+
+def drawn(seed: int, top: int = 1) -> dict[tuple[str, str], int]:
+    """Draw a grade for every chunk."""
+    rng = np.random.default_rng(seed)
+    return {(n, c): int(rng.integers(top + 1)) for n in NAMES for c in "abcd"}
+
+
+def test_labels_of_the_dataset_are_used_without_a_file() -> None:
+    """The figures are those of `agreement_figures` on verdicts and the dataset's labels."""
+    with Evaluator("fake/overlap", cache=False) as evaluator:
+        run = evaluator.evaluate(FIXTURES / "docs_qa.jsonl")
+    told = agree(run, labels_of(run))
+    judge = [o.grade for r in run.results for o in r.outcomes if o.kind == "verdict"]
+    human = [c.label for r in run.results for c in r.trace.chunks]
+    traces = [r.trace_id for r in run.results for _ in r.outcomes]
+    expected = agreement_figures(judge, np.array(human, dtype=float), traces, categories=[0, 1])
+    assert told.figures["kappa"].value == expected["kappa"].value
+    interval = expected["kappa"].interval
+    assert interval is not None
+    assert told.figures["kappa"].interval == (interval.low, interval.high)
+    assert told.n == len(judge)
+    assert sum(map(sum, told.confusion)) == len(judge)
+    assert told.worst[0].distance >= told.worst[-1].distance > 0
+
+
+def test_jsonl_csv_and_qrels_hold_the_same_labels(tmp_path: Path) -> None:
+    """Every format reads to the same labels; empty ones and negative grades are none."""
+    grades = {("t1", "a"): 1, ("t1", "b"): 0, ("t2", "a"): 1}
+    files = {
+        "rows.jsonl": "\n".join(
+            json.dumps({"trace_id": t, "chunk_id": c, "label": g})
+            for (t, c), g in [*grades.items(), (("t3", "a"), None)]
+        ),
+        "traces.jsonl": json.dumps(
+            {"id": "t1", "query": "q", "chunks": [{"id": "a", "label": 1}, {"id": "b", "label": 0}]}
+        )
+        + "\n"
+        + json.dumps({"id": "t2", "chunks": [{"id": "a", "label": 1}, {"id": "b"}]}),
+        "labels.csv": '\ufefftrace_id,chunk_id,text,label\nt1,a,x,1\nt1,b,"y, z",0\nt2,a,x,1\nt3,a,x,\n',
+        "qrels.txt": "t1 0 a 1\nt1 0 b 0\nt2 0 a 1\nt3 0 a -1\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        assert read_labels(tmp_path / name).grades == grades, name
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "where"),
+    [
+        ("a.jsonl", '{"trace_id": "t", "chunk_id": "c", "label": "yes"}', "a.jsonl:1: label"),
+        ("a.jsonl", '{"trace_id": "t", "label": 1}', "a.jsonl:1: chunk_id"),
+        ("a.jsonl", "nonsense", "a.jsonl:1: not JSON"),
+        (
+            "a.csv",
+            "trace_id,chunk_id,label\nt,c,1\nt,c,0\n",
+            "a.csv:3: chunk 'c' of trace 't' is labelled 1 and 0",
+        ),
+        ("a.csv", "trace_id,chunk_id,label\nt,c,-1\n", "a.csv:2: label"),
+        ("a.csv", "trace_id,chunk_id,label\nt,c,\n", "holds no label"),
+        ("a.csv", "trace_id,chunk_id,label,probability\nt,c,1,2\n", "a.csv:2: probability"),
+        ("a.qrels", "t 0 c yes\n", "a.qrels:1: grade"),
+    ],
+)
+def test_unreadable_labels_are_refused_with_their_place(
+    tmp_path: Path, name: str, text: str, where: str
+) -> None:
+    """A label is never guessed; file, line and field are named."""
+    (tmp_path / name).write_text(text)
+    with pytest.raises(DataError, match=where):
+        read_labels(tmp_path / name)
+
+
+def test_failed_verdicts_are_counted_and_in_no_figure() -> None:
+    """A labelled chunk without a verdict is no disagreement: it is counted apart."""
+    grades = drawn(1)
+    run = judged(traces_of(TEXTS), {**grades, ("t00", "a"): RefusedError("no")})
+    told = agree(run, Labels(dict(grades), sources=("here",)))
+    assert (told.failed, told.n) == (1, 63)
+    assert told.figures["accuracy"].value == 1.0
+
+
+def test_judges_are_measured_against_each_other() -> None:
+    """The second run's verdicts take the labels' place; kappa is symmetric."""
+    one, two = judged(traces_of(TEXTS), drawn(1)), judged(traces_of(TEXTS), drawn(2))
+    there, back = agree(one, two), agree(two, one)
+    expected = cohen_kappa(list(drawn(1).values()), list(drawn(2).values()))
+    assert there.figures["kappa"].value == pytest.approx(expected)
+    assert there.figures["kappa"].value == pytest.approx(back.figures["kappa"].value)
+    assert there.figures["bias"].value == pytest.approx(-(back.figures["bias"].value or 0))
+
+
+def test_binary_and_graded_are_brought_to_one_scale() -> None:
+    """A binary judge against graded labels: the labels are made binary at 2, and a note says so."""
+    labels = Labels(drawn(3, 3), sources=("here",))
+    run = judged(traces_of(TEXTS), {key: int(grade >= 2) for key, grade in labels.grades.items()})
+    told = agree(run, labels)
+    assert told.figures["kappa"].value == 1.0
+    assert "labels were made binary: relevant from 2" in told.notes[0]
+    assert agree(run, labels, threshold=3).figures["kappa"].value != 1.0
+
+
+def test_many_judges_have_one_alpha() -> None:
+    """Alpha of three equal judges is 1, and an odd one lowers it; labels can be a rater more."""
+    same = [judged(traces_of(TEXTS), drawn(1)) for _ in range(3)]
+    assert agree_all(same)["alpha_nominal"].value == 1.0
+    odd = agree_all([*same[:2], judged(traces_of(TEXTS), drawn(9))], Labels(drawn(1)))
+    value = odd["alpha_nominal"].value
+    assert value is not None
+    assert 0 < value < 1
+
+
+def test_systems_are_ranked_by_judge_and_labels() -> None:
+    """A perfect judge ranks systems as the labels do; an inverted one the other way round."""
+    orders = {"best": "abcd", "middle": "bacd", "worst": "dcba"}
+    truth = {c: int(c == "a") for c in "abcd"}
+    labels = Labels({(n, c): g for n in NAMES for c, g in truth.items()})
+    for sign, tau in ((1, 1.0), (-1, -1.0)):
+        grades = truth if sign > 0 else {c: 1 - g for c, g in truth.items()}
+        runs = [judged(traces_of(dict.fromkeys(NAMES, o)), grades, label=s) for s, o in orders.items()]
+        told = rank_systems(runs, labels, "AP@4")
+        assert told.figures["tau_b"].value == tau
+        assert told.systems == tuple(orders)
+        assert told.traces == len(NAMES)
+
+
+def test_a_threshold_is_measured_on_other_traces_than_it_was_chosen_on() -> None:
+    """Calibration splits by trace, finds the threshold labels were made with, and maps grades upward."""
+    with Evaluator("fake/overlap", prompt="support/graded", cache=False) as evaluator:
+        run = evaluator.evaluate(FIXTURES / "docs_qa_graded.jsonl")
+    grades = {
+        (r.trace_id, o.chunk_id): o.grade for r in run.results for o in r.outcomes if o.kind == "verdict"
+    }
+    told = calibrate(run, Labels({key: int(grade >= 1) for key, grade in grades.items()}))
+    assert told.threshold == 1
+    assert told.current == 2
+    assert told.figures["kappa"].value == 1.0
+    assert told.fitted_traces + told.held_out_traces == len({t for t, _ in grades})
+    assert list(told.relevance.values()) == sorted(told.relevance.values())

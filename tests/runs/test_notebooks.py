@@ -1,0 +1,106 @@
+"""What notebooks show, and that everything works inside their running event loop."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from judge_eval import Chunk, FakeBackend, NotebookProgress, Trace, evaluate
+from judge_eval.errors import RefusedError
+from judge_eval.runs.html import result_html, run_html
+
+ROOT = Path(__file__).parents[2]
+NOTEBOOK = ROOT / "docs" / "example.ipynb"
+HOSTILE = "<script>alert(1)</script>"
+
+
+def _cells() -> list[dict[str, Any]]:
+    cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
+    return [cell for cell in cells if cell["cell_type"] == "code"]
+
+
+def _text(cell: dict[str, Any]) -> list[str]:
+    """What a cell showed as plain text, without the digests of its outputs."""
+    return ["".join(out["data"]["text/plain"]) for out in cell["outputs"] if "data" in out]
+
+
+def test_a_result_shows_verdicts_with_the_quote_marked() -> None:
+    """A result's HTML holds the strip, the reason, and the quote between marks."""
+    judge = FakeBackend.table(
+        {"c1": {"grade": True, "evidence": "at nine", "reason": "It says so."}, "c2": False}
+    )
+    trace = Trace(query="When?", reference="At nine.", chunks=["We open at nine.", "Parking."])
+    html = evaluate(trace, judge, cache=False).results[0]._repr_html_()
+    assert "We open <mark>at nine</mark>." in html
+    assert "It says so." in html
+    assert html.count("<tr>") == 3
+
+
+def test_markup_in_data_stays_text() -> None:
+    """Whatever data or judge say, the fragments hold no markup of theirs."""
+    judge = FakeBackend.table({"c1": {"grade": True, "evidence": HOSTILE, "reason": HOSTILE}})
+    chunk = Chunk(id="c1", text=f"a {HOSTILE} b", title=HOSTILE)
+    trace = Trace(id=HOSTILE, query=HOSTILE, reference=HOSTILE, answer=HOSTILE, chunks=[chunk])
+    run = evaluate(trace, judge, cache=False)
+    for html in (result_html(run.results[0]), run_html(run)):
+        assert "&lt;script&gt;" in html
+        assert "<script" not in html
+
+
+def test_a_failed_verdict_is_shown_as_one() -> None:
+    """A result without verdicts says why, and shows no score."""
+    judge = FakeBackend.table({"c1": RefusedError("the filter said no")})
+    trace = Trace(query="When?", reference="At nine.", chunks=["We open at nine."])
+    html = evaluate(trace, judge, metrics=["AP"], cache=False).results[0]._repr_html_()
+    assert "no verdict (refused)" in html
+    assert "the filter said no" in html
+    assert "AP none" in html
+
+
+def test_an_empty_retrieval_is_shown() -> None:
+    """A trace without chunks has a fragment too."""
+    html = (
+        evaluate(Trace(query="When?", reference="At nine."), "fake/overlap", cache=False)
+        .results[0]
+        ._repr_html_()
+    )
+    assert "nothing retrieved" in html
+
+
+def test_progress_is_harmless_outside_a_notebook() -> None:
+    """Without a kernel the progress shows nothing more, and the evaluation goes on."""
+    trace = Trace(query="When?", reference="At nine.", chunks=["We open at nine."])
+    from judge_eval import Evaluator
+
+    with Evaluator("fake/overlap", cache=False) as evaluator:
+        assert evaluator.evaluate(trace, watch=NotebookProgress(every=0)).status == "done"
+
+
+def test_the_example_is_stored_executed() -> None:
+    """Every cell of the example was run, in order and without an error, and shows what it should."""
+    cells = _cells()
+    assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
+    outputs = [out for cell in cells for out in cell["outputs"]]
+    assert {out["output_type"] for out in outputs} <= {"execute_result", "display_data"}
+    assert sum("text/html" in out.get("data", {}) for out in outputs) == 3
+    assert "0.5" in _text(cells[2])
+
+
+@pytest.mark.slow
+def test_the_example_runs_in_a_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a real kernel, whose event loop runs, sync and async calls work and show what is stored."""
+    nbformat = pytest.importorskip("nbformat")
+    nbclient = pytest.importorskip("nbclient")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setenv("JUPYTER_PLATFORM_DIRS", "1")
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    stored = [_text(cell) for cell in _cells()]
+    nbclient.NotebookClient(
+        notebook, timeout=60, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
+    ).execute()
+    again = [_text(cell) for cell in notebook.cells if cell["cell_type"] == "code"]
+    assert again == stored

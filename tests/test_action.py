@@ -1,0 +1,214 @@
+"""The GitHub Action and the GitLab job: their shell steps, run here as the servers run them."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.blocks import ROOT, blocks_of, environment
+
+ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+STEPS = {step["id"]: step for step in ACTION["runs"]["steps"] if "run" in step}
+GITLAB = yaml.safe_load(
+    next(
+        block.code
+        for block in reversed(blocks_of((ROOT / "docs" / "ci.md").read_text(encoding="utf-8")))
+        if block.language == "yaml"
+    )
+)
+GOOD = {
+    "id": "q1",
+    "query": "When does the office open?",
+    "reference": "We open at nine.",
+    "chunks": ["We open at nine.", "Parking is free."],
+}
+BAD = {**GOOD, "chunks": list(reversed(GOOD["chunks"]))}
+
+
+class Job:
+    """One job's machine: a folder that is kept between jobs, programs on its path, a server's variables."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.programs = folder, folder / "programs"
+        self.programs.mkdir()
+        self._program("judge-eval", f'exec "{sys.executable}" -m judge_eval "$@"')
+        self._program("gh", 'printf "%s\\n" "$*" >> gh.log; case "$*" in *--jq*) cat old-comment ;; esac')
+        self._program("pip", "exit 0")
+        (folder / "old-comment").write_text("", encoding="utf-8")
+
+    def _program(self, name: str, line: str) -> None:
+        path = self.programs / name
+        path.write_text(f"#!/bin/sh\n{line}\n", encoding="utf-8")
+        path.chmod(0o755)
+
+    def bash(self, script: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Run a script as GitHub does: a file, under bash with -e and pipefail."""
+        known = environment(self.folder, "http://127.0.0.1:9/v1")
+        known["PATH"] = f"{self.programs}:{known['PATH']}"
+        return subprocess.run(
+            ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script],
+            cwd=self.folder,
+            env=known | variables,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def step(
+        self, name: str, context: dict[str, str], **inputs: str
+    ) -> tuple[subprocess.CompletedProcess[str], dict[str, str]]:
+        """Run one step of the action; return what came of it and its outputs."""
+        given = {key: str(told.get("default", "")) for key, told in ACTION["inputs"].items()}
+        given |= {key.replace("_", "-"): value for key, value in inputs.items()}
+        values = context | {f"inputs.{key}": value for key, value in given.items()}
+        step = STEPS[name]
+        env = {key: _fill(value, values) for key, value in step.get("env", {}).items()}
+        out, summary = self.folder / f"{name}.out", self.folder / "summary.md"
+        out.write_text("", encoding="utf-8")
+        done = self.bash(
+            step["run"],
+            GITHUB_OUTPUT=str(out),
+            GITHUB_STEP_SUMMARY=str(summary),
+            RUNNER_TEMP=str(self.folder),
+            **env,
+        )
+        pairs = (line.partition("=") for line in out.read_text(encoding="utf-8").splitlines())
+        return done, {f"steps.{name}.outputs.{key}": value for key, _, value in pairs}
+
+    def data(self, *traces: dict[str, Any]) -> None:
+        """Write the dataset."""
+        lines = [json.dumps(trace) + "\n" for trace in traces]
+        (self.folder / "traces.jsonl").write_text("".join(lines), encoding="utf-8")
+
+
+def _fill(text: str, values: dict[str, str]) -> str:
+    return re.sub(r"\$\{\{\s*([\w.-]+)\s*\}\}", lambda match: values[match[1]], str(text))
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    """A machine with a dataset whose retrieval is perfect."""
+    job = Job(tmp_path)
+    job.data(GOOD, {**GOOD, "id": "q2"})
+    return job
+
+
+PUSH = {"github.event_name": "push"}
+PULL = {
+    "github.event_name": "pull_request",
+    "github.repository": "owner/name",
+    "github.event.pull_request.number": "12",
+    "github.token": "t",
+}
+RUN = {"data": "traces.jsonl", "model": "fake/overlap", "metrics": "AP@5"}
+
+
+def test_inputs_never_reach_the_text_of_a_script() -> None:
+    """No expression stands inside a script: what a pull request names cannot become code."""
+    for step in ACTION["runs"]["steps"]:
+        assert "${{" not in step.get("run", "")
+        assert "uses" in step or step["shell"] == "bash"
+
+
+def test_a_push_judges_reports_and_becomes_the_baseline(job: Job) -> None:
+    """On the base branch the run ends with 0, its report is in the summary, its folder is kept."""
+    done, outputs = job.step("run", PUSH, **RUN)
+    assert done.returncode == 0, done.stderr
+    assert outputs["steps.run.outputs.code"] == "0"
+    assert "AP@5" in (job.folder / "summary.md").read_text(encoding="utf-8")
+    assert (job.folder / ".judge_eval" / "cache").is_dir()
+    done, _ = job.step("baseline", PUSH | outputs)
+    assert done.returncode == 0, done.stderr
+    assert (job.folder / ".judge_eval" / "baseline" / "manifest.json").is_file()
+    done, _ = job.step("gate", PUSH | outputs)
+    assert done.returncode == 0
+
+
+def test_a_pull_request_is_compared_and_gated(job: Job) -> None:
+    """Against the base branch's run a worse retrieval breaks the limit, and the gate ends with 1."""
+    _, outputs = job.step("run", PUSH, **RUN)
+    job.step("baseline", PUSH | outputs)
+    limits = {"max_drop": "AP@5=0.03", "fail_under": "AP@5=0.2", "arguments": "--strict"}
+    done, outputs = job.step("run", PULL, **RUN, **limits)
+    assert outputs["steps.run.outputs.code"] == "0", done.stderr
+    job.data(BAD, {**BAD, "id": "q2"})
+    done, outputs = job.step("run", PULL, **RUN, **limits)
+    assert done.returncode == 0, done.stderr
+    assert outputs["steps.run.outputs.code"] == "1", done.stderr
+    report = Path(outputs["steps.run.outputs.report"]).read_text(encoding="utf-8")
+    assert "AP@5" in report
+    done, _ = job.step("gate", PULL | outputs)
+    assert done.returncode == 1
+
+
+def test_without_a_baseline_a_pull_request_is_not_compared(job: Job) -> None:
+    """Before the base branch has a run, limits on drops are left out, and the log says so."""
+    done, outputs = job.step("run", PULL, **RUN, max_drop="AP@5=0.03")
+    assert outputs["steps.run.outputs.code"] == "0", done.stderr
+    assert "no run of the base branch" in done.stdout
+
+
+def test_failed_verdicts_fail_the_job(job: Job) -> None:
+    """A judge that refuses ends the job with 3, unless failures are borne."""
+    refused = RUN | {"model": "fake/refused"}
+    _, outputs = job.step("run", PUSH, **refused)
+    assert outputs["steps.run.outputs.code"] == "3"
+    _, outputs = job.step("run", PUSH, **refused, max_failures="9")
+    assert outputs["steps.run.outputs.code"] == "0"
+
+
+def test_a_usage_error_has_a_report_too(job: Job) -> None:
+    """Where nothing could be judged, the summary says so and the gate ends with 2."""
+    _, outputs = job.step("run", PUSH, **RUN | {"data": "nowhere.jsonl"})
+    assert outputs["steps.run.outputs.code"] == "2"
+    assert "ended with code 2" in (job.folder / "summary.md").read_text(encoding="utf-8")
+
+
+def test_hostile_inputs_stay_arguments(job: Job) -> None:
+    """Shell text in an input is an argument, not a command."""
+    done, outputs = job.step("run", PUSH, **RUN | {"model": '$(touch broken)"; touch broken #'})
+    assert outputs["steps.run.outputs.code"] == "2", done.stderr
+    done, _ = job.step("run", PUSH, **RUN, arguments="--label\n`touch broken`; touch broken")
+    assert done.returncode == 0
+    assert not (job.folder / "broken").exists()
+
+
+def test_one_comment_is_kept_up_to_date(job: Job) -> None:
+    """The first report is a new comment; where ours is there already, that one is changed."""
+    _, outputs = job.step("run", PULL, **RUN)
+    done, _ = job.step("comment", PULL | outputs)
+    assert done.returncode == 0, done.stderr
+    (job.folder / "old-comment").write_text("77\n", encoding="utf-8")
+    job.step("comment", PULL | outputs)
+    log = (job.folder / "gh.log").read_text(encoding="utf-8").splitlines()
+    calls = [line for line in log if "--method" in line]
+    assert [call.split()[2:4] for call in calls] == [
+        ["POST", "repos/owner/name/issues/12/comments"],
+        ["PATCH", "repos/owner/name/issues/comments/77"],
+    ]
+    (body,) = job.folder.rglob("*.comment")
+    assert body.read_text(encoding="utf-8").startswith("<!-- judge_eval: comment -->")
+
+
+def test_the_gitlab_job_compares_with_the_default_branch(job: Job) -> None:
+    """The job's script keeps the default branch's run, and a merge request is held against it."""
+    script = "\n".join(GITLAB["retrieval"]["script"])
+    variables = {"JUDGE_EVAL_MODEL": "fake/overlap", "JUDGE_EVAL_CACHE": ".judge_eval/cache"}
+    variables["CI_DEFAULT_BRANCH"] = "main"
+    branch = variables | {"CI_COMMIT_BRANCH": "main", "CI_MERGE_REQUEST_IID": ""}
+    request = variables | {"CI_COMMIT_BRANCH": "", "CI_MERGE_REQUEST_IID": "7"}
+    assert job.bash(script, **branch).returncode == 0
+    assert (job.folder / ".judge_eval" / "baseline" / "manifest.json").is_file()
+    assert job.bash(script, **request).returncode == 0
+    job.data(*({**BAD, "id": f"q{n}", "chunks": ["Parking is free."]} for n in range(1, 9)))
+    done = job.bash(script, **request)
+    assert done.returncode == 1, done.stderr
+    assert "AP@5" in (job.folder / "report.md").read_text(encoding="utf-8")

@@ -1,0 +1,195 @@
+"""The documentation: every block is executed or checked, every number recomputed, the site built."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+from judge_eval import GradeTable, Trace, parse_metric
+from judge_eval.cli.config import KEYS
+from tests.support.blocks import ROOT, Block, blocks_of, environment, python, shell
+from tests.support.chat_server import ChatServer
+
+DOCS = ROOT / "docs"
+PAGES = {
+    str(path.relative_to(DOCS)): blocks_of(path.read_text(encoding="utf-8")) for path in DOCS.rglob("*.md")
+}
+EXAMPLE = ROOT / "tests" / "support" / "plugin_example"
+
+
+def _of(language: str) -> dict[str, list[Block]]:
+    found = {
+        name: [block for block in blocks if block.language == language] for name, blocks in PAGES.items()
+    }
+    return {name: blocks for name, blocks in found.items() if blocks}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A reader's folder: the fixtures, and files of other tools under the names that pages use."""
+    shutil.copytree(ROOT / "fixtures", tmp_path / "fixtures")
+    formats = ROOT / "fixtures" / "formats"
+    shutil.copy(formats / "ragas.csv", tmp_path)
+    shutil.copy(formats / "deepeval.json", tmp_path)
+    shutil.copy(formats / "langchain.jsonl", tmp_path / "retrieved.jsonl")
+    shutil.copytree(formats / "beir", tmp_path / "scifact")
+    return tmp_path
+
+
+def test_every_block_is_of_a_kind_that_is_checked() -> None:
+    """No block escapes: code of other tools is `text`, everything else is executed or parsed."""
+    languages = {block.language for blocks in PAGES.values() for block in blocks}
+    assert languages == {"python", "bash", "json", "toml", "yaml", "text"}
+    assert set(_of("text")) == {"migrating.md"}
+    assert sum(len(blocks) for blocks in _of("python").values()) > 15
+
+
+@pytest.mark.parametrize("page", sorted(_of("python")))
+def test_python_blocks_run(page: str, folder: Path) -> None:
+    """The Python blocks of a page run one after the other, as a reader pastes them."""
+    code = "\n\n".join(block.code for block in _of("python")[page])
+    with ChatServer() as server:
+        done = python(code, folder, server.url)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", sorted(_of("bash")))
+def test_shell_blocks_run(page: str, folder: Path) -> None:
+    """The shell blocks of a page run one after the other, but for keys and installations."""
+    code = "\n".join(block.code for block in _of("bash")[page])
+    with ChatServer() as server:
+        done = shell(code, folder, server.url)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.strip()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", ["testing.md", "migrating.md"])
+def test_shown_tests_pass(page: str, folder: Path) -> None:
+    """The tests shown are tests: pytest runs them, here with the offline judge."""
+    shown = [block.code for block in _of("python")[page] if "def test_" in block.code]
+    assert shown
+    (folder / "test_shown.py").write_text("\n".join(shown), encoding="utf-8")
+    done = shell("pytest -q --judge-eval-mode=fake test_shown.py", folder, "")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{sum(code.count('def test_') for code in shown)} passed" in done.stdout
+
+
+def test_data_lines_are_traces() -> None:
+    """Lines that show the input format read as traces."""
+    for blocks in _of("json").values():
+        for block in blocks:
+            assert Trace.model_validate_json(block.code).chunks
+
+
+def test_settings_shown_exist() -> None:
+    """Settings shown as TOML are settings of the plugin, of the package, or of the example."""
+    from judge_eval.pytest_plugin import _INI
+
+    known = {*_INI, "judge_eval_metrics", "judge_eval_params"}
+    for page, blocks in _of("toml").items():
+        for block in blocks:
+            data = tomllib.loads(block.code)
+            assert data
+            tool = data.get("tool", {})
+            if page == "testing.md":
+                assert set(tool["pytest"]["ini_options"]) <= known
+            assert set(tool.get("judge_eval", {})) <= KEYS.keys()
+
+
+def test_workflows_shown_are_workflows() -> None:
+    """The GitHub workflow gives the action inputs that it has; the GitLab job is one job."""
+    github, gitlab = (yaml.safe_load(block.code) for block in _of("yaml")["ci.md"])
+    inputs = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))["inputs"]
+    used = github["jobs"]["judge"]["steps"][-1]["with"]
+    assert set(used) <= set(inputs)
+    assert {name for name, told in inputs.items() if told.get("required")} <= set(used)
+    assert list(gitlab) == ["retrieval"]
+
+
+def test_the_plugin_page_shows_the_tested_package() -> None:
+    """What the page on plug-ins shows is, piece by piece, the package that the tests install."""
+    (toml,) = [block.code for block in PAGES["plugins.md"] if block.language == "toml"]
+    assert toml == (EXAMPLE / "pyproject.toml").read_text(encoding="utf-8")
+    pieces = [block.code.strip() for block in _of("python")["plugins.md"]]
+    module = (EXAMPLE / "judge_eval_example.py").read_text(encoding="utf-8").strip()
+    assert "\n\n\n".join(pieces) == module
+
+
+def test_tables_of_definitions_hold() -> None:
+    """Every number in the tables is what the metric beside it computes on the list above the table."""
+    text = (DOCS / "definitions.md").read_text(encoding="utf-8")
+    many = text[text.index("## One list, many numbers") : text.index("## Lists shorter than K")]
+    short = text[text.index("## Lists shorter than K") : text.index("## What a failed verdict does")]
+    checked = 0
+    for part, row, total in ((many, [1, 0, 1, 1, 0], 8), (short, [1], 5)):
+        table = GradeTable.from_rows([row], totals=[total], maximum=1)
+        for number, name in re.findall(r"\| (\d\.\d{4}) \| `([^`]+)` \|", part):
+            (value,) = parse_metric(name).compute(table).tolist()
+            assert f"{value:.4f}" == number, name
+            checked += 1
+    assert checked == 10
+
+
+def test_an_extra_in_the_divisor_spoils_perfection() -> None:
+    """What the page says of 1e-10 in the divisor is so, and ours is exactly 1."""
+    assert 1 / (1 + 1e-10) != 1.0
+    assert f"{1 / (1 + 1e-10):.10f}" == "0.9999999999"
+    assert parse_metric("AP@5").compute(GradeTable.from_rows([[1]])).tolist() == [1.0]
+
+
+def test_the_shown_failure_is_what_pytest_shows(folder: Path) -> None:
+    """The missing verdict on the page is told in the words that the plugin uses."""
+    (folder / "test_retriever.py").write_text(_of("python")["testing.md"][0].code, encoding="utf-8")
+    done = shell("pytest -q test_retriever.py || true", folder, "")
+    page = " ".join((DOCS / "testing.md").read_text(encoding="utf-8").split())
+    (told,) = re.findall(
+        r"MissError: (no answer in .*test_opening_hours --judge-eval-mode=record)", done.stdout
+    )
+    assert told[0] in page
+
+
+def test_the_command_line_page_names_every_verb() -> None:
+    """The page is made from the program: it holds every verb and the flags of `run`."""
+    spec = importlib.util.spec_from_file_location("cli_page", DOCS / "hooks" / "cli_page.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    page = module.page()
+    from judge_eval.cli.app import app
+
+    for command in app.registered_commands:
+        assert f"## `judge-eval {command.name}`" in page
+    assert "--max-failures" in page
+    assert str(ROOT) not in page
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    """`mkdocs build --strict` succeeds, and no page loads anything from elsewhere."""
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", str(tmp_path / "site")],
+        cwd=ROOT,
+        env=environment(tmp_path, ""),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    for page in (tmp_path / "site").rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        loaded = re.findall(
+            r"<(?:script|img|iframe|link rel=\"stylesheet\")[^>]*(?:src|href)=\"(https?:[^\"]+)", text
+        )
+        assert not loaded, page
