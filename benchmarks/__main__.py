@@ -23,6 +23,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "store_speed": ("--rows", "1000", "--calls", "100"),
     "metrics_speed": ("--queries", "2000"),
     "stats_calibration": ("--simulations", "200"),
+    "scale": ("--traces", "200"),
 }
 """The modules, with the arguments that make them small."""
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from types import TracebackType
-from typing import Self, TypeAlias, cast
+from typing import Protocol, Self, TypeAlias, cast
 
 from judge_eval.backends.base import Backend, Peeking
 from judge_eval.errors import CallError
@@ -40,6 +40,24 @@ class Judged:
 
 
 Source: TypeAlias = Iterator[Item] | AsyncIterator[Item]
+
+
+class Driver(Protocol):
+    """Whoever drives the inquiries of a run: the engine, or something that spreads them over machines."""
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def take(self) -> list[Judged]:
+        """Return what has finished and was not handed on yet."""
+        ...
+
+    def results(self, source: Source) -> AsyncIterator[list[Judged]]:
+        """Judge every trace of the source and yield blocks of them as they finish, in no fixed order."""
+        ...
 
 
 @dataclass(slots=True)

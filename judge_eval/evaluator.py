@@ -14,7 +14,7 @@ from judge_eval.backends.base import Backend
 from judge_eval.backends.postgres import is_postgres
 from judge_eval.backends.stack import Options, Stack, Stacks, build, build_all, open_store
 from judge_eval.data.reading import ReadOptions
-from judge_eval.engine import Item, Plan, plan
+from judge_eval.engine import Driver, Item, Plan, plan
 from judge_eval.errors import ConfigError, DataError, RunError
 from judge_eval.judges import Judge, Listwise, Panel, Pointwise, Vote
 from judge_eval.metrics import Metric
@@ -125,6 +125,7 @@ class Evaluator:
         name: str | None = None,
         reader: ReadOptions | None = None,
         watch: Callable[[Progress], None] | None = None,
+        driver: Driver | None = None,
     ) -> EvalRun:
         """Judge traces and return the run.
 
@@ -145,6 +146,7 @@ class Evaluator:
             name: What to call the data in messages and in the run; a file's path by default.
             reader: How a file is to be read, where it does not say so itself: format, field names, corpus.
             watch: Called with the progress after each block of finished traces.
+            driver: Who drives the inquiries, such as `RayDriver`; None has it done in this process.
 
         Raises:
             DataError: A record is invalid, or the data are not those of the run to resume.
@@ -167,6 +169,7 @@ class Evaluator:
                 name=name,
                 reader=reader,
                 watch=watch,
+                driver=driver,
             )
         )
 
@@ -186,6 +189,7 @@ class Evaluator:
         name: str | None = None,
         reader: ReadOptions | None = None,
         watch: Callable[[Progress], None] | None = None,
+        driver: Driver | None = None,
     ) -> EvalRun:
         """Judge traces and return the run, from async code; see `evaluate`."""
         source = self.source(
@@ -204,12 +208,13 @@ class Evaluator:
         sitting = Sitting(
             journal.manifest if journal else manifest,
             self.judge,
-            self.stack,
+            getattr(driver, "stack", None) or self.stack,
             self.scorer,
             journal,
             self.options.concurrency,
             self.options.lead,
             watch,
+            driver=driver,
         )
         traces = source.numbered() if source else streamed(cast(Any, data), self.check)
         async for _ in sitting.results(traces):
@@ -288,6 +293,9 @@ class Evaluator:
             name=name,
             reader=reader,
         )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_stack": None}  # a worker opens connections of its own
 
     def close(self) -> None:
         """Give back connections and files."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from judge_eval.backends.balanced import Balanced
 from judge_eval.backends.base import Backend, Identity
 from judge_eval.backends.budgeted import Budgeted, Purse
 from judge_eval.backends.cached import Cached
@@ -33,6 +34,8 @@ class Options:
 
     base_url: str | None = None
     """Of an OpenAI-compatible server; None takes `OPENAI_BASE_URL`, else the provider's own."""
+    fleet: tuple[str, ...] = ()
+    """Further base URLs of servers of the same model, over which calls are spread."""
     params: Mapping[str, Any] = field(default_factory=dict)
     """Sent with every request: temperature, seed, reasoning_effort, ..."""
     timeout: float = 120.0
@@ -223,7 +226,8 @@ def build(
         inner = Replay(options.replay)
     else:
         inner = create(model, options) if isinstance(model, str) else model
-        if _remote(inner):
+        fleet = isinstance(inner, Balanced)  # its servers have a gate each; what is left is the user's limit
+        if _remote(inner) and (not fleet or (options.rpm, options.tpm) != (None, None)):
             inner = Limited(inner, concurrency=options.concurrency, rpm=options.rpm, tpm=options.tpm)
         if (options.max_calls, options.max_tokens, options.max_cost) != (None, None, None):
             inner = Budgeted(
@@ -258,14 +262,19 @@ def create(model: str, options: Options) -> Backend:
     if provider == "fake":
         backend: Backend = factory(name, **options.params)
         return backend
-    made: Backend = factory(
-        name,
-        base_url=options.base_url,
-        timeout=options.timeout,
-        concurrency=options.concurrency,
-        params=options.params,
-    )
-    return made
+    made: list[Backend] = [
+        factory(
+            name,
+            base_url=base_url,
+            timeout=options.timeout,
+            concurrency=options.concurrency,
+            params=options.params,
+        )
+        for base_url in (options.base_url, *options.fleet)
+    ]
+    if len(made) == 1:
+        return made[0]
+    return Balanced([Limited(one, concurrency=options.concurrency) for one in made])
 
 
 def _remote(backend: Backend) -> bool:

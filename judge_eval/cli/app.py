@@ -105,4 +105,6 @@ def settings(
     defaults: dict[str, Any] = dict.fromkeys(VERBS, found)
     for name, group in GROUPS.items():
         defaults[name] = {command.name: found for command in group.registered_commands}
+    if isinstance(found.get("base_url"), str):  # the one verb that takes several
+        defaults["run"] = {**found, "base_url": [found["base_url"]]}
     context.default_map = defaults

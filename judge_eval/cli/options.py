@@ -174,6 +174,15 @@ BaseUrl = Annotated[
         rich_help_panel=CALLING,
     ),
 ]
+BaseUrls = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--base-url",
+        envvar=[_env("BASE_URL"), "OPENAI_BASE_URL"],
+        help="Of an OpenAI-compatible server; repeat it for a fleet that serves the same model.",
+        rich_help_panel=CALLING,
+    ),
+]
 Param = Annotated[
     list[str] | None,
     typer.Option(

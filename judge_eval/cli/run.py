@@ -18,6 +18,7 @@ from judge_eval.cli.errors import GATE, INCOMPLETE, advise_resume, remark, verb
 
 if TYPE_CHECKING:
     from judge_eval.data.reading import ReadOptions
+    from judge_eval.engine import Driver
     from judge_eval.evaluator import Evaluator
 
 
@@ -53,6 +54,18 @@ def run(
         int | None, typer.Option(help="With --limit: a random sample instead of the first traces.")
     ] = None,
     shard: o.Shard = None,
+    engine: Annotated[
+        str,
+        typer.Option(help="Where to judge: `local`, or on a cluster: `ray`.", rich_help_panel=o.CALLING),
+    ] = "local",
+    ray_address: Annotated[
+        str | None,
+        typer.Option(help="With --engine ray: the cluster's address.", rich_help_panel=o.CALLING),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, help="With --engine ray: how many workers.", rich_help_panel=o.CALLING),
+    ] = None,
     on_invalid: Annotated[
         o.OnInvalid, typer.Option(envvar="JUDGE_EVAL_ON_INVALID", help="What an invalid record does.")
     ] = o.OnInvalid.error,
@@ -73,7 +86,7 @@ def run(
     cache: o.Cache = None,
     no_cache: o.NoCache = False,
     offline: o.Offline = False,
-    base_url: o.BaseUrl = None,
+    base_url: o.BaseUrls = None,
     param: o.Param = None,
     concurrency: o.Concurrency = 256,
     timeout: o.Timeout = 120.0,
@@ -178,6 +191,7 @@ def run(
                 seed=seed,
                 shard=part,
                 watch=watch,
+                driver=_driver(made, engine, ray_address, workers),
             )
     if json_:
         print(done.manifest.model_dump_json(indent=2))
@@ -213,6 +227,16 @@ def readable(data: Path) -> Iterator[tuple[Path, str]]:
         shutil.copyfileobj(sys.stdin.buffer, file)
         file.flush()
         yield Path(file.name), "standard input"
+
+
+def _driver(made: Evaluator, engine: str, address: str | None, workers: int | None) -> Driver | None:
+    if engine == "local":
+        return None
+    if engine != "ray":
+        raise typer.BadParameter(f"--engine {engine!r}: write local or ray")
+    from judge_eval.distributed.cluster import RayDriver
+
+    return RayDriver(made, address=address, workers=workers)
 
 
 def _tell_plan(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def make_options(
     *,
-    base_url: str | None = None,
+    base_url: str | Sequence[str] | None = None,
     param: Sequence[str] | None = None,
     timeout: float = 120.0,
     concurrency: int = 256,
@@ -46,8 +46,10 @@ def make_options(
     """Gather the flags on how the judge is called."""
     from judge_eval.backends.stack import Options
 
+    urls = [base_url] if isinstance(base_url, str) else list(base_url or ())
     return Options(
-        base_url=base_url,
+        base_url=urls[0] if urls else None,
+        fleet=tuple(urls[1:]),
         params=split_params(param),
         timeout=timeout,
         concurrency=concurrency,

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from time import monotonic
 
 from judge_eval.backends.stack import Stack, Stacks
-from judge_eval.engine import Engine, Item, Judged
+from judge_eval.engine import Driver, Engine, Item, Judged
 from judge_eval.errors import DataError, JudgeEvalError, RunError
 from judge_eval.judges.base import Judge
 from judge_eval.runs.aggregate import aggregate_all
@@ -76,6 +76,8 @@ class Sitting:
     watch: Callable[[Progress], None] | None = None
     keep: bool = True
     """Whether results stay in memory where there is no journal."""
+    driver: Driver | None = None
+    """Who drives the inquiries; None has it done here."""
     fingerprint: Fingerprint = field(default_factory=Fingerprint)
 
     def __post_init__(self) -> None:
@@ -108,7 +110,9 @@ class Sitting:
         Raises:
             JudgeEvalError: Whatever ends the run early; the run's folder then says so and can be resumed.
         """
-        engine = Engine(self.judge, self.stack.backend, concurrency=self.concurrency, lead=self.lead)
+        engine = self.driver or Engine(
+            self.judge, self.stack.backend, concurrency=self.concurrency, lead=self.lead
+        )
         source = self._items(traces) if isinstance(traces, Iterator) else self._aitems(traces)
         try:
             async with engine:

@@ -1,0 +1,164 @@
+"""Driving a run on a Ray cluster: blocks of traces out to workers, judgments back as they finish."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from types import TracebackType
+from typing import Any, Self
+
+from judge_eval.backends.stack import Counts, Stack
+from judge_eval.distributed.worker import Block, Worker, share_of
+from judge_eval.engine import Item, Judged, Source
+from judge_eval.errors import ConfigError
+from judge_eval.evaluator import Evaluator
+from judge_eval.wire import Usage
+
+
+@dataclass
+class ClusterStack(Stack):
+    """The stack of the driver, with the counts of its workers."""
+
+    workers: dict[str, Counts] = field(default_factory=dict)
+
+    def counts(self) -> Counts:
+        """Tell what all workers have done so far, those that died included."""
+        retries: Counter[str] = Counter()
+        usage, calls, hits = Usage(), 0, 0
+        dropped: set[str] = set()
+        for one in self.workers.values():
+            calls, hits, usage = calls + one.calls, hits + one.hits, usage + one.usage
+            retries.update(one.retries)
+            dropped.update(one.dropped)
+        return Counts(calls, hits, usage, dict(retries), tuple(sorted(dropped)))
+
+
+class RayDriver:
+    """Judges a run's traces on a Ray cluster.
+
+    Every worker is an actor that Ray starts again elsewhere when its node dies; then the blocks it had not
+    brought are judged again, and what it had paid for comes from the shared cache.
+
+    Args:
+        evaluator: Of the run; its limits are divided among the workers.
+        address: Of the cluster, as `ray.init` takes it; None takes the one that is running, else starts
+            one on this machine.
+        workers: How many; the cluster's CPUs where None.
+        block: How many traces go to a worker at once.
+
+    Raises:
+        ConfigError: Ray is not installed, or an option cannot be divided among workers.
+    """
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        *,
+        address: str | None = None,
+        workers: int | None = None,
+        block: int = 32,
+    ) -> None:
+        self._ray = load_ray()
+        self._evaluator, self._block = evaluator, block
+        own = evaluator.stack
+        if not isinstance(own, Stack):
+            raise ConfigError("a panel of several models is not judged on a cluster yet; run on one machine")
+        self.stack = ClusterStack(own.backend, own.metered, own.cached, own.retried)
+        self._started = connect(self._ray, address)
+        self._count = workers or max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+        share_of(evaluator.options, self._count)
+        self._workers: list[Any] = []
+        self._shared: Any = None
+        self._done: list[Judged] = []
+
+    async def __aenter__(self) -> Self:
+        remote = self._ray.remote(Worker).options(
+            num_cpus=0.5,
+            max_restarts=-1,
+            max_task_retries=-1,
+            max_concurrency=4,
+            scheduling_strategy="SPREAD",
+        )
+        # Kept: an actor that is started again needs it again.
+        self._shared = self._ray.put(self._evaluator)
+        self._workers = [remote.remote(self._shared, self._count) for _ in range(self._count)]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for worker in self._workers:
+            self._ray.kill(worker)
+        self._workers = []
+        if self._started:
+            self._ray.shutdown()
+
+    def take(self) -> list[Judged]:
+        """Return what has finished and was not handed on yet."""
+        done, self._done = self._done, []
+        return done
+
+    async def results(self, source: Source) -> AsyncIterator[list[Judged]]:
+        """Judge every trace of the source and yield blocks of them as they finish, in no fixed order.
+
+        Raises:
+            ConfigError: The source is a stream.
+            JudgeEvalError: Whatever ended the work on a worker.
+        """
+        if not isinstance(source, Iterator):
+            raise ConfigError("a stream is not judged on a cluster; give a list or a file")
+        under_way: dict[asyncio.Future[Block], int] = {}
+        load = [0] * len(self._workers)
+        exhausted = False
+        while under_way or not exhausted:
+            while not exhausted and len(under_way) < 3 * len(self._workers):
+                items: list[Item] = list(islice(source, self._block))
+                if not items:
+                    exhausted = True
+                    break
+                number = load.index(min(load))
+                load[number] += 1
+                told = self._workers[number].judge.remote(items)
+                under_way[asyncio.wrap_future(told.future())] = number
+            if not under_way:
+                break
+            done, _ = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+            failure = None
+            for future in done:
+                load[under_way.pop(future)] -= 1
+                block = future.result()
+                self._done += block.judged
+                before = self.stack.workers.get(block.worker)
+                # Blocks of one worker may come out of order; what it counted only grows.
+                if before is None or block.counts.calls + block.counts.hits >= before.calls + before.hits:
+                    self.stack.workers[block.worker] = block.counts
+                failure = failure or block.error
+            if failure is not None:
+                raise failure
+            yield self.take()
+
+
+def load_ray() -> Any:
+    """Import Ray, which reports nothing to anyone unless the user has said so.
+
+    Raises:
+        ConfigError: It is not installed.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        import ray
+    except ImportError:
+        raise ConfigError("judging on a cluster needs Ray: pip install 'judge-eval[ray]'") from None
+    return ray
+
+
+def connect(ray: Any, address: str | None) -> bool:
+    """Connect to a cluster, unless that was done; return whether this call has."""
+    if ray.is_initialized():
+        return False
+    ray.init(address=address, log_to_driver=False, include_dashboard=None if address else False)
+    return True

@@ -1,0 +1,124 @@
+import json
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ray = pytest.importorskip("ray", reason="ray is not installed: pip install 'judge-eval[ray]'")
+
+from judge_eval import Evaluator  # noqa: E402
+from judge_eval.backends.stack import Options  # noqa: E402
+from judge_eval.distributed import judge_dataset  # noqa: E402
+from judge_eval.distributed.cluster import RayDriver  # noqa: E402
+from judge_eval.distributed.worker import share_of  # noqa: E402
+from judge_eval.errors import ConfigError, FatalCallError  # noqa: E402
+from judge_eval.schema import Trace  # noqa: E402
+from tests.support.chat_server import ChatServer, error  # noqa: E402
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore"),  # Ray's own
+]
+
+
+def dataset(count: int, chunks: int) -> list[Trace]:
+    """Make traces."""
+    return [
+        Trace.parse(
+            {
+                "id": f"q{n}",
+                "query": f"What is thing {n}?",
+                "reference": f"Thing {n} is blue.",
+                "chunks": [f"Passage {k} says thing {n} is {k}." for k in range(chunks)],
+            }
+        )
+        for n in range(count)
+    ]
+
+
+@pytest.fixture
+def cluster() -> Iterator[object]:
+    """Two nodes of two CPUs on this machine."""
+    from ray.cluster_utils import Cluster
+
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
+    made.add_node(num_cpus=2)
+    ray.init(address=made.address, log_to_driver=False)
+    yield made
+    ray.shutdown()
+    made.shutdown()
+
+
+def test_limits_are_divided_and_budgets_refused() -> None:
+    """Each worker gets its share of the limits; what cannot be divided is refused."""
+    share = share_of(Options(concurrency=10, rpm=90.0, tpm=30.0), 3)
+    assert (share.concurrency, share.rpm, share.tpm) == (3, 30.0, 10.0)
+    assert share_of(Options(concurrency=2), 8).concurrency == 1
+    for options in (Options(max_calls=5), Options(record=Path("x"))):
+        with pytest.raises(ConfigError):
+            share_of(options, 2)
+
+
+@pytest.mark.timeout(300)
+def test_two_nodes_give_the_run_of_one_process(cluster: object, tmp_path: Path) -> None:
+    """10,000 verdicts over two nodes equal the single-process run, from a run and from a Ray dataset."""
+    data = dataset(1000, 10)
+    with Evaluator("fake/hash", metrics=["AP@10", "NDCG@10"], cache=False) as evaluator:
+        alone = evaluator.evaluate(data, out=tmp_path / "alone")
+        spread = evaluator.evaluate(data, out=tmp_path / "spread", driver=RayDriver(evaluator, workers=4))
+        rows = [{"position": n, **json.loads(trace.model_dump_json())} for n, trace in enumerate(data[:300])]
+        for row in rows:  # a table has no type for columns that are always empty
+            row.pop("metadata")
+            row["chunks"] = [{"id": chunk["id"], "text": chunk["text"]} for chunk in row["chunks"]]
+        found = judge_dataset(ray.data.from_items(rows), evaluator, workers=2).take_all()
+    lines = [(run.folder / "results.jsonl").read_text() for run in (alone, spread) if run.folder]
+    assert lines[0] == lines[1]
+    assert spread.aggregates == alone.aggregates
+    assert spread.manifest.tally == alone.manifest.tally
+    results = {result.trace_id: result for result in alone.results}
+    assert len(found) == 300
+    for row in found:
+        told = json.loads(row["result"])
+        assert told["outcomes"] == json.loads(results[row["trace_id"]].model_dump_json())["outcomes"]
+        assert row["AP@10"] == results[row["trace_id"]].scores["AP@10"]
+
+
+@pytest.mark.timeout(300)
+def test_node_killed_in_the_middle_loses_nothing(cluster: object, tmp_path: Path) -> None:
+    """A node that dies mid-run costs at most its unfinished traces; the run is complete, each trace once."""
+    data = dataset(400, 5)
+    with ChatServer(latency=0.05) as server:
+        options = Options(base_url=server.url, concurrency=32)
+        with Evaluator("openai/m", metrics=["AP@5"], cache=tmp_path / "cache", options=options) as evaluator:
+            driver = RayDriver(evaluator, workers=2, block=16)
+
+            def kill() -> None:
+                while server.counts["paid"] < 400:
+                    time.sleep(0.01)
+                nodes = cluster.worker_nodes  # type: ignore[attr-defined]
+                cluster.remove_node(next(iter(nodes)), allow_graceful=False)  # type: ignore[attr-defined]
+
+            killer = threading.Thread(target=kill)
+            killer.start()
+            run = evaluator.evaluate(data, out=tmp_path / "runs", driver=driver)
+            killer.join()
+        assert [result.trace_id for result in run.results] == [trace.id for trace in data]
+        assert run.manifest.tally.failed_verdicts == 0
+        distinct = {json.dumps(call) for call in server.calls}
+        assert server.counts["calls"] - len(distinct) <= 3 * 16 * 5
+
+
+@pytest.mark.timeout(200)
+def test_fatal_error_of_a_worker_ends_the_run(cluster: object, tmp_path: Path) -> None:
+    """A wrong key found out by a worker ends the run with the same error as on one machine."""
+    with ChatServer() as server:
+        server.script(*[error(401, "Incorrect API key") for _ in range(200)])
+        options = Options(base_url=server.url, concurrency=8)
+        with (
+            Evaluator("openai/m", cache=False, options=options) as evaluator,
+            pytest.raises(FatalCallError, match="Incorrect API key") as caught,
+        ):
+            evaluator.evaluate(dataset(50, 2), out=tmp_path / "runs", driver=RayDriver(evaluator, workers=2))
+        assert caught.value.run_folder is not None
