@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.text import Text
 
 from judge_eval.cli import options as o
 from judge_eval.cli.errors import verb
@@ -94,6 +93,8 @@ def figure(found: Figure) -> str:
 
 
 def _show_figures(title: str, figures: dict[str, Figure]) -> None:
+    from rich.text import Text
+
     from judge_eval.cli.output import console, table
     from judge_eval.runs.strips import printable
 
@@ -109,6 +110,8 @@ def _show_figures(title: str, figures: dict[str, Figure]) -> None:
 
 
 def _show_agreement(told: Agreement) -> None:
+    from rich.text import Text
+
     from judge_eval.cli.output import console, table
     from judge_eval.runs.strips import printable
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from judge_eval.cli import options as o
 from judge_eval.cli.agree import LabelFile, LabelThreshold, figure
@@ -76,6 +75,8 @@ def correct(
     json_: o.Json = False,
 ) -> None:
     """Correct a run's means by human labels on a random part of its traces (PPI++)."""
+    from rich.text import Text
+
     from judge_eval.cli.output import console, table
     from judge_eval.metrics import parse_metric
     from judge_eval.runs.correct import correct as correct_run
@@ -135,6 +136,8 @@ def calibrate(
 
     The threshold is used with `score RUN --relevant N` and `run --relevant N`.
     """
+    from rich.text import Text
+
     from judge_eval.cli.output import console, table
     from judge_eval.runs.calibrate import calibrate as calibrate_run
     from judge_eval.runs.labelled import labels_of

@@ -73,7 +73,7 @@ def test_the_gate_fails_with_a_sentence_and_exit_code_one(folder: Path) -> None:
     """Which limit, by how much, against what, and the traces that moved most; the reports say the same."""
     done = judge_eval(
         folder, "run", "main.jsonl", "-m", "fake/overlap", "-q", "-k", "AP@2", "--baseline", "label:better",
-        "--max-drop", "AP@2=0.03", "--fail-under", "P@2=0.4", "-o", "report.md", "--label", "pr", "--out", "runs",
+        "--max-drop", "AP@2=0.03", "--fail-under", "P@2=0.4", "-o", "report.md", "--label", "pr",
     )  # fmt: skip
     assert done.returncode == 1
     assert "gate failed: max-drop AP@2 fell by 0.3750" in done.stderr
