@@ -141,6 +141,12 @@ class Stacks:
     backend: Routed
     parts: Mapping[str, Stack]
 
+    @property
+    def otel(self) -> Otel:
+        """Whether OpenTelemetry is told, as the parts were told to: all alike, or not at all."""
+        told = {stack.otel for stack in self.parts.values()}
+        return told.pop() if len(told) == 1 else "off"
+
     def counts(self) -> Counts:
         """Tell what was done so far, by all and by each."""
         parts = {route: stack.counts() for route, stack in self.parts.items()}

@@ -98,7 +98,8 @@ def figure(found: Figure) -> str:
 
 
 def _show_figures(title: str, figures: dict[str, Figure]) -> None:
-    from judge_eval.cli.output import console, printable, table
+    from judge_eval.cli.output import console, table
+    from judge_eval.runs.strips import printable
 
     out = console()
     out.print(Text(printable(title)))
@@ -112,7 +113,8 @@ def _show_figures(title: str, figures: dict[str, Figure]) -> None:
 
 
 def _show_agreement(told: Agreement) -> None:
-    from judge_eval.cli.output import console, printable, table
+    from judge_eval.cli.output import console, table
+    from judge_eval.runs.strips import printable
 
     out = console()
     _show_figures(

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from judge_eval.cli.output import console, printable, table
+from judge_eval.cli.output import console, table
 from judge_eval.runs.pull_request import KINDS
+from judge_eval.runs.strips import printable
 
 if TYPE_CHECKING:
     from judge_eval.runs.comparison import Comparison

@@ -57,7 +57,7 @@ def judge(
         given = Trace.parse(data)
     options = make_options(base_url=base_url, param=param, timeout=timeout, offline=offline)
     with evaluator(
-        model, prompt, mode, metrics, relevant, cache, no_cache, options, judge=judge_name
+        model, prompt, mode, metrics, relevant, cache, no_cache, options, judge_name=judge_name
     ) as made:
         done = made.evaluate(given)
     (result,) = done.results

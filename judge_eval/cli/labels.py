@@ -82,13 +82,14 @@ def correct(
     json_: o.Json = False,
 ) -> None:
     """Correct a run's means by human labels on a random part of its traces (PPI++)."""
-    from judge_eval.cli.output import console, printable, table
+    from judge_eval.cli.output import console, table
     from judge_eval.metrics import parse_metric
     from judge_eval.runs.correct import correct as correct_run
     from judge_eval.runs.export import interval, number
     from judge_eval.runs.labelled import labels_of
     from judge_eval.runs.run import EvalRun
     from judge_eval.runs.store import find_run
+    from judge_eval.runs.strips import printable
 
     found = EvalRun.load(find_run(run, out))
     names = [str(parse_metric(name)) for name in o.split_metrics(metrics)]
@@ -140,11 +141,12 @@ def calibrate(
 
     The threshold is used with `score RUN --relevant N` and `run --relevant N`.
     """
-    from judge_eval.cli.output import console, printable, table
+    from judge_eval.cli.output import console, table
     from judge_eval.runs.calibrate import calibrate as calibrate_run
     from judge_eval.runs.labelled import labels_of
     from judge_eval.runs.run import EvalRun
     from judge_eval.runs.store import find_run
+    from judge_eval.runs.strips import printable
 
     found = EvalRun.load(find_run(run, out))
     told = calibrate_run(

@@ -123,8 +123,9 @@ def show_members(run: EvalRun) -> None:
     from rich.text import Text
 
     from judge_eval.cli.agree import figure
-    from judge_eval.cli.output import console, printable, table
+    from judge_eval.cli.output import console, table
     from judge_eval.runs.members import member_agreement
+    from judge_eval.runs.strips import printable
 
     told = member_agreement(run)
     if told is None:

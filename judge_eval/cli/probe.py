@@ -132,7 +132,8 @@ def _gate(report: ProbeReport, limits: dict[str, float]) -> bool:
 
 def _show(report: ProbeReport) -> None:
     from judge_eval.cli.agree import figure
-    from judge_eval.cli.output import console, printable, table
+    from judge_eval.cli.output import console, table
+    from judge_eval.runs.strips import printable
 
     out = console()
     out.print(Text(printable(f"{report.judge}: probed with {report.traces} traces, {report.calls} calls")))
