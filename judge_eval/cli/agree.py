@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from judge_eval.cli import completion
 from judge_eval.cli import options as o
 from judge_eval.cli.errors import verb
 
@@ -27,7 +28,10 @@ LabelThreshold = Annotated[
 def agree(
     runs: Annotated[
         list[str],
-        typer.Argument(help="A run, then a file of labels, or the runs of other judges or systems."),
+        typer.Argument(
+            help="A run, then a file of labels, or the runs of other judges or systems.",
+            autocompletion=completion.runs,
+        ),
     ],
     labels: LabelFile = None,
     label_relevant: LabelThreshold = None,

@@ -8,12 +8,17 @@ from typing import Annotated
 
 import typer
 
+from judge_eval.cli import completion
 from judge_eval.cli import options as o
 from judge_eval.cli.agree import LabelFile, LabelThreshold, figure
 from judge_eval.cli.errors import remark, verb
 
 RunName = Annotated[
-    str, typer.Argument(help="A run's folder, its id or the start of it, label:NAME or latest.")
+    str,
+    typer.Argument(
+        help="A run's folder, its id or the start of it, label:NAME or latest.",
+        autocompletion=completion.runs,
+    ),
 ]
 
 
