@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from judge_eval.runs.aggregate import inside, limits_of
 from judge_eval.runs.cards import main_metric
 from judge_eval.runs.records import Aggregate, Manifest, TraceResult
 from judge_eval.runs.rescore import scale_of
@@ -164,7 +165,11 @@ def by_tag(table: Table, metric: str) -> list[JSON]:
     rows = [(row, value) for row in table.rows if (value := row.scores.get(metric)) is not None]
     found = breakdown([value for _, value in rows], [row.tags for row, _ in rows])
     often = sorted(found.items(), key=lambda pair: -pair[1].n)
-    return [{"tag": tag, **estimate_data(estimate)} for tag, estimate in often]
+    rows_of: list[JSON] = []
+    for tag, estimate in often:
+        estimate = replace(estimate, interval=inside(estimate.interval, limits_of(metric)))
+        rows_of.append({"tag": tag, **estimate_data(estimate)})
+    return rows_of
 
 
 def agreement(table: Table) -> JSON | None:
