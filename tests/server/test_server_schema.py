@@ -27,6 +27,18 @@ def test_the_document_describes_every_route(tmp_path: Path) -> None:
             assert {"401", "404", "422"} <= set(operation["responses"])
 
 
+def plain(schema: object) -> None:
+    """Write pairs as lists of two, which the generator can make and unmake; what is valid stays so."""
+    if isinstance(schema, dict):
+        if "prefixItems" in schema:
+            schema["items"] = schema.pop("prefixItems")[0]
+        for inner in schema.values():
+            plain(inner)
+    elif isinstance(schema, list):
+        for inner in schema:
+            plain(inner)
+
+
 @pytest.mark.slow
 def test_no_generated_request_makes_the_server_fail(tmp_path: Path) -> None:
     """Whatever schemathesis makes of the document, no answer is a 5xx."""
@@ -40,6 +52,7 @@ def test_no_generated_request_makes_the_server_fail(tmp_path: Path) -> None:
                 for parameter in operation.get("parameters", ()):
                     if parameter["name"] in ("run_id", "baseline", "candidate"):
                         parameter["example"] = run.id
+        plain(document)
         path = tmp_path / "openapi.json"
         path.write_text(json.dumps(document))
         command = [
