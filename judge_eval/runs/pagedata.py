@@ -88,7 +88,7 @@ def head(manifest: Manifest) -> JSON:
         "seconds": (finished - manifest.created).total_seconds() if finished else None,
         "dataset": {"name": manifest.dataset.name, "digest": manifest.dataset.digest},
         "model": f"{manifest.backend.get('provider')}/{manifest.backend.get('model')}".rstrip("/"),
-        "prompt": f"{prompt['id']}@{prompt['version']}" if isinstance(prompt, dict) else None,
+        "prompt": f"{prompt.get('id')}@{prompt.get('version')}" if isinstance(prompt, dict) else None,
         "scale": manifest.judge.get("scale"),
         "traces": tally.traces,
         "of": manifest.dataset.traces,
