@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.text import Text
 
+from judge_eval.cli import completion
 from judge_eval.cli import options as o
 from judge_eval.cli.errors import verb
 
@@ -28,7 +28,10 @@ LabelThreshold = Annotated[
 def agree(
     runs: Annotated[
         list[str],
-        typer.Argument(help="A run, then a file of labels, or the runs of other judges or systems."),
+        typer.Argument(
+            help="A run, then a file of labels, or the runs of other judges or systems.",
+            autocompletion=completion.runs,
+        ),
     ],
     labels: LabelFile = None,
     label_relevant: LabelThreshold = None,
@@ -94,6 +97,8 @@ def figure(found: Figure) -> str:
 
 
 def _show_figures(title: str, figures: dict[str, Figure]) -> None:
+    from rich.text import Text
+
     from judge_eval.cli.output import console, table
     from judge_eval.runs.strips import printable
 
@@ -109,6 +114,8 @@ def _show_figures(title: str, figures: dict[str, Figure]) -> None:
 
 
 def _show_agreement(told: Agreement) -> None:
+    from rich.text import Text
+
     from judge_eval.cli.output import console, table
     from judge_eval.runs.strips import printable
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from judge_eval.cli import completion
 from judge_eval.cli import options as o
 from judge_eval.cli.errors import GATE, verb
 
@@ -20,6 +21,7 @@ def compare(
         typer.Argument(
             help="The baseline, then its candidates: a run's folder, its id or the start of it, label:NAME "
             "or latest.",
+            autocompletion=completion.runs,
         ),
     ],
     metrics: o.Metrics = None,

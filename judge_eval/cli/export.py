@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from judge_eval.cli import completion
 from judge_eval.cli import options as o
 from judge_eval.cli.errors import verb
 
@@ -14,7 +15,11 @@ from judge_eval.cli.errors import verb
 @verb
 def export(
     run: Annotated[
-        str, typer.Argument(help="A run's folder, its id or the start of it, label:NAME or latest.")
+        str,
+        typer.Argument(
+            help="A run's folder, its id or the start of it, label:NAME or latest.",
+            autocompletion=completion.runs,
+        ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")],
     format: Annotated[

@@ -84,7 +84,7 @@ class Gate:
                 show_comparison(found)
         tell(checks, quiet=quiet)
         if output is not None:
-            if output.suffix.lower() == ".xml" or (output.suffix.lower() == ".md" and (checks or found)):
+            if output.suffix.lower() in (".md", ".xml"):
                 write_report(output, scored, found, checks)
             else:
                 export.write(done, output)

@@ -38,6 +38,13 @@ out = "runs"
 # href = "https://host/pull/1"
 # tags = ["nightly"]
 
+# Intervals and gates.
+# interval = "bca"                      # how intervals of means are made
+# cluster = "document"                  # the key of metadata that groups traces which belong together
+# baseline = "label:main"               # compare with this run
+# fail_under = { "AP@5" = 0.7 }         # the exit code is 1 where a mean is below
+# max_drop = { "AP@5" = 0.03 }          # or has surely dropped by more than this
+
 # Limits: how fast, how long, how dear.
 # concurrency = 256
 # rpm = 500                             # requests a minute, where the server tells no limit

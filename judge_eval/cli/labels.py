@@ -7,14 +7,18 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
+from judge_eval.cli import completion
 from judge_eval.cli import options as o
 from judge_eval.cli.agree import LabelFile, LabelThreshold, figure
 from judge_eval.cli.errors import remark, verb
 
 RunName = Annotated[
-    str, typer.Argument(help="A run's folder, its id or the start of it, label:NAME or latest.")
+    str,
+    typer.Argument(
+        help="A run's folder, its id or the start of it, label:NAME or latest.",
+        autocompletion=completion.runs,
+    ),
 ]
 
 
@@ -43,14 +47,13 @@ def sample(
     by: Annotated[
         Strata, typer.Option(help="grade: as many of each highest judged grade, weighted later.")
     ] = Strata.none,
-    without: LabelFile = None,
+    without: Annotated[
+        Path | None, typer.Option("--without", help="A file of labels: its traces are not chosen again.")
+    ] = None,
     seed: o.Seed = 0,
     out: o.Out = Path("runs"),
 ) -> None:
-    """Choose traces for people to label, shown blind: without verdicts, scores or ranks.
-
-    Traces in --labels are labelled already and not chosen again.
-    """
+    """Choose traces for people to label, shown blind: without verdicts, scores or ranks."""
     from judge_eval.data.labels import read_labels
     from judge_eval.runs import export
     from judge_eval.runs.run import EvalRun
@@ -77,6 +80,8 @@ def correct(
     json_: o.Json = False,
 ) -> None:
     """Correct a run's means by human labels on a random part of its traces (PPI++)."""
+    from rich.text import Text
+
     from judge_eval.cli.output import console, table
     from judge_eval.metrics import parse_metric
     from judge_eval.runs.correct import correct as correct_run
@@ -136,6 +141,8 @@ def calibrate(
 
     The threshold is used with `score RUN --relevant N` and `run --relevant N`.
     """
+    from rich.text import Text
+
     from judge_eval.cli.output import console, table
     from judge_eval.runs.calibrate import calibrate as calibrate_run
     from judge_eval.runs.labelled import labels_of

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.text import Text
 
 from judge_eval.cli import options as o
 from judge_eval.cli.errors import GATE, complain, remark, verb
@@ -131,6 +130,8 @@ def _gate(report: ProbeReport, limits: dict[str, float]) -> bool:
 
 
 def _show(report: ProbeReport) -> None:
+    from rich.text import Text
+
     from judge_eval.cli.agree import figure
     from judge_eval.cli.output import console, table
     from judge_eval.runs.strips import printable

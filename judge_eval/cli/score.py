@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from judge_eval.cli import completion
 from judge_eval.cli import options as o
 from judge_eval.cli.errors import verb
 
@@ -14,7 +15,11 @@ from judge_eval.cli.errors import verb
 @verb
 def score(
     run: Annotated[
-        str, typer.Argument(help="A run's folder, its id or the start of it, label:NAME or latest.")
+        str,
+        typer.Argument(
+            help="A run's folder, its id or the start of it, label:NAME or latest.",
+            autocompletion=completion.runs,
+        ),
     ],
     metrics: o.Metrics = None,
     relevant: o.Relevant = None,

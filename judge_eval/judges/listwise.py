@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from judge_eval.errors import CallError, ConfigError
 from judge_eval.judges.base import Inquiry, Wave
+from judge_eval.judges.confidence import belief_of
 from judge_eval.judges.parsing import Problem, read_many
 from judge_eval.judges.pointwise import (
     Pointwise,
@@ -146,6 +147,7 @@ class Listwise:
             if reading is None:
                 continue
             question.reading, question.call = reading, call_of(request, reply)
+            question.belief = belief_of(reply, self.scale, reading.grade, number)
             if reading.grade >= self.form.scale.relevant and not reading.evidence.strip():
                 question.tried.add("bare")
         return None

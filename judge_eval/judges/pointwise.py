@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from judge_eval.errors import CallError, PromptError, Why
 from judge_eval.judges.base import Inquiry, Wave
+from judge_eval.judges.confidence import Belief, belief_of
 from judge_eval.judges.parsing import Problem, Reading, clean, evidence_found, read_one
 from judge_eval.prompts import PromptForm, load_form
 from judge_eval.schema import Call, Chunk, Judgment, NoVerdict, Scale, Trace, Verdict, trusted
@@ -31,6 +32,7 @@ class Question:
     reading: Reading | None = None
     problem: Problem | None = None
     call: Call | None = None
+    belief: Belief | None = None
     tried: set[str] = field(default_factory=set)
 
 
@@ -128,6 +130,7 @@ class Pointwise:
         if isinstance(read, Reading):
             question.reading, question.problem = read, None
             question.call = call_of(request, reply)
+            question.belief = belief_of(reply, self.scale, read.grade)
             bare = read.grade >= self.form.scale.relevant and not read.evidence.strip()
             if bare and "evidence" not in question.tried:
                 question.tried.add("evidence")
@@ -233,8 +236,8 @@ def conclude(
                         "evidence": read.evidence,
                         "evidence_found": evidence_found(read.evidence, question.passage),
                         "instruction_in_chunk": read.instruction_in_chunk,
-                        "confidence": None,
-                        "expected_grade": None,
+                        "confidence": question.belief.confidence if question.belief else None,
+                        "expected_grade": question.belief.expected_grade if question.belief else None,
                     },
                 )
             )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from judge_eval.metrics import gain, ranking, trec
+from judge_eval.metrics import gain, ranking, soft, trec
 from judge_eval.metrics.table import Floats
 
 Value: TypeAlias = int | str
@@ -63,6 +63,8 @@ class Spec:
     formula: str
     needs_total: bool = False
     needs_pool: bool = False
+    soft: bool = False
+    """Whether it is over the judge's probabilities."""
 
     def parameter(self, name: str) -> Parameter | None:
         """Return the parameter of that name, or None."""
@@ -102,6 +104,22 @@ _SPECS = (
         (REL, PRECISION_NORM),
         ranking.precision,
         f"(1/n) * sum over ranks i <= K of v_i, with {V}; 0 where n = 0",
+    ),
+    _rag(
+        "SoftP",
+        (PRECISION_NORM,),
+        soft.soft_precision,
+        "(1/n) * sum over ranks i <= K of p_i, p_i = the judge's probability that the chunk at rank i is "
+        "relevant (1 or 0 by its verdict where the server told none); 0 where n = 0",
+        soft=True,
+    ),
+    _rag(
+        "EDCG",
+        (),
+        soft.expected_dcg,
+        "sum over ranks i <= K of e_i / log2(i + 1), e_i = the mean grade of the chunk at rank i under the "
+        "judge's probabilities (its grade where the server told none)",
+        soft=True,
     ),
     _rag(
         "Recall",

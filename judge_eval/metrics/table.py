@@ -45,6 +45,9 @@ class GradeTable:
         maximum: The highest grade of the scale; None takes the highest present (at least `relevant`).
         pool: int8 grades >= 0 of every judged chunk of each query's pool, laid out like `grades`, or None.
         pool_offsets: The offsets of `pool`; None exactly where `pool` is None.
+        probable: float64, laid out like `grades`: the probability that each chunk is relevant; NaN where it
+            is not known; None where none is.
+        expected: float64, laid out like `grades`: each chunk's mean grade under the judge's probabilities.
 
     Raises:
         MetricError: The arrays do not fit together, or a grade is off the scale.
@@ -58,6 +61,8 @@ class GradeTable:
     maximum: int | None = None
     pool: Grades | None = None
     pool_offsets: Ints | None = None
+    probable: Floats | None = None
+    expected: Floats | None = None
     has_missing: bool = field(init=False)
     """Whether any verdict failed."""
     top_grade: int = field(init=False)
@@ -90,6 +95,9 @@ class GradeTable:
                 keep(self, "top_grade", max(self.top_grade, int(pool.max())))
             keep(self, "pool", read_only(pool))
             keep(self, "pool_offsets", read_only(self.pool_offsets))
+        for name, told in (("probable", self.probable), ("expected", self.expected)):
+            if told is not None and (len(told) != len(grades) or np.isinf(told).any()):
+                raise MetricError(f"{name} must hold one number for each of the {len(grades)} grades")
         for name, values in (("totals", self.totals), ("ids", self.ids)):
             if values is not None and len(values) != len(self):
                 raise MetricError(f"{name} has {len(values)} entries, the table {len(self)} rows")
@@ -104,6 +112,8 @@ class GradeTable:
         *,
         maximum: int | None = None,
         pool: Sequence[Sequence[int]] | None = None,
+        probable: Sequence[Sequence[float | None]] | None = None,
+        expected: Sequence[Sequence[float | None]] | None = None,
     ) -> GradeTable:
         """Make a table from lists of grades.
 
@@ -114,6 +124,8 @@ class GradeTable:
             relevant: The least grade that counts as relevant.
             maximum: The highest grade of the scale, where it is known.
             pool: For each row the grades of all judged chunks, retrieved or not, in any order.
+            probable: Laid out like `rows`: the probability that a chunk is relevant; None where not known.
+            expected: Laid out like `rows`: a chunk's mean grade; None where it is not known.
 
         Raises:
             MetricError: A grade is not a whole number on the scale, or the lengths differ.
@@ -128,7 +140,10 @@ class GradeTable:
         known = None
         if totals is not None:
             known = np.array([-1 if total is None else total for total in totals], dtype=np.int64)
-        return cls(grades, split(lengths), known, ids, relevant, maximum, flat_pool, pool_offsets)
+        likely, mean = _flat(probable), _flat(expected)
+        return cls(
+            grades, split(lengths), known, ids, relevant, maximum, flat_pool, pool_offsets, likely, mean
+        )
 
     @classmethod
     def from_trec(
@@ -302,6 +317,12 @@ class GradeTable:
             f"trace {self.name(row)}, rank {rank}: the grade {self.grades[where]} is off the scale "
             f"0..{self.maximum or 127}"
         )
+
+
+def _flat(rows: Sequence[Sequence[float | None]] | None) -> Floats | None:
+    if rows is None:
+        return None
+    return np.array([np.nan if v is None else v for v in chain.from_iterable(rows)], dtype=np.float64)
 
 
 def _mark(judged: Mapping[str, int], document: str) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from judge_eval.data.labels import Labels, read_labels
 from judge_eval.errors import DataError
+from judge_eval.runs.labels import with_labels
 from judge_eval.runs.records import TraceResult
 from judge_eval.runs.rescore import scale_of
 from judge_eval.runs.run import EvalRun
@@ -18,7 +19,7 @@ MOST_GRADE = 9
 
 
 def labels_of(run: EvalRun, path: str | Path | None = None) -> Labels:
-    """Return the human labels of a run's chunks: those of a file, else those the dataset brought.
+    """Return the human labels of a run's chunks: those of a file, else those given since or by the dataset.
 
     Raises:
         DataError: The file cannot be read, or the dataset has no labels.
@@ -26,7 +27,7 @@ def labels_of(run: EvalRun, path: str | Path | None = None) -> Labels:
     if path is not None:
         return read_labels(path)
     labels = Labels(sources=("the dataset",))
-    for result in run.results:
+    for result in with_labels(run).results:
         for chunk in result.trace.chunks:
             if chunk.label is not None:
                 labels.grades[result.trace_id, chunk.id] = chunk.label

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import ClassVar, TypeAlias
+from typing import IO, ClassVar, TypeAlias
 
 from pydantic import Field
 
@@ -69,18 +68,41 @@ def add_label(folder: Path, label: Label) -> None:
     line = json.dumps(label.model_dump(mode="json"), ensure_ascii=False, separators=(",", ":")).encode()
     path = folder / LABELS
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        try:
-            size = os.fstat(handle).st_size
-            if os.write(handle, line + b"\n") != len(line) + 1:
-                with suppress(OSError):
-                    os.truncate(path, size)
+        with path.open("ab+", buffering=0) as file:
+            _hold(file)
+            size = _cut_torn_line(file)
+            if file.write(line + b"\n") != len(line) + 1:  # a full disk takes a part
+                file.truncate(size)
                 raise OSError(28, "No space left on device")
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+            os.fsync(file.fileno())
     except OSError as error:
         raise RunError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+def _hold(file: IO[bytes]) -> None:
+    """Wait until no other process is adding a label; closing the file lets the next one in."""
+    try:
+        import fcntl
+    except ImportError:  # no such locks on this system
+        return
+    fcntl.flock(file, fcntl.LOCK_EX)
+
+
+def _cut_torn_line(file: IO[bytes]) -> int:
+    """Cut away what a kill left of a last line, and return the size of what stays."""
+    size = file.seek(0, os.SEEK_END)
+    back = 4096
+    while size:
+        start = max(0, size - back)
+        file.seek(start)
+        tail = file.read(size - start)
+        kept = tail.rfind(b"\n") + 1
+        if kept or not start:
+            if start + kept != size:
+                file.truncate(start + kept)
+            return start + kept
+        back *= 16
+    return 0
 
 
 def with_labels(run: EvalRun) -> EvalRun:

@@ -36,17 +36,21 @@ def marked(text: str, quote: str) -> list[str]:
 def _folded_spans(text: str, quote: str) -> list[tuple[int, int]]:
     if len(text) > LONGEST:
         return []
-    parts = [part for part in (p.strip() for p in _ELLIPSIS.split(fold(quote).strip(" \"'"))) if part]
+    whole = fold(quote)
+    stripped = [part for part in (p.strip() for p in _ELLIPSIS.split(whole.strip(" \"'"))) if part]
     folded, origin = _fold_with_origins(text)
-    spans, at = [], 0
-    for part in parts:
-        at = folded.find(part, at)
-        if at < 0:
-            return []
-        end = at + len(part)
-        spans.append((origin[at], origin[end - 1] + 1))
-        at = end
-    return spans
+    for parts in ([whole], stripped):
+        spans, at = list[tuple[int, int]](), 0
+        for part in parts:
+            at = folded.find(part, at)
+            if at < 0:
+                break
+            end = at + len(part)
+            spans.append((origin[at], origin[end - 1] + 1))
+            at = end
+        else:
+            return spans
+    return []
 
 
 def _fold_with_origins(text: str) -> tuple[str, list[int]]:

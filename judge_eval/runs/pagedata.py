@@ -20,7 +20,7 @@ from judge_eval.stats import Estimate, agreement_figures, breakdown, confusion_m
 JSON: TypeAlias = dict[str, Any]
 
 BINS = 20
-LISTED = 5_000
+LISTED = 1_000
 """The most disagreements and failures a page lists; the counts are of all."""
 _FIGURES = ("kappa", "kappa_linear", "kappa_quadratic", "ac1", "accuracy", "bias")
 

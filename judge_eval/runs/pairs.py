@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
+from judge_eval.runs.comparison import Change
 from judge_eval.runs.pagedata import Table, head
 from judge_eval.runs.records import Manifest, TraceResult
 from judge_eval.runs.rows import Row, human_relevant
 from judge_eval.schema import NoVerdict, Scale, Verdict
-from judge_eval.stats import compare_paired
+from judge_eval.stats import compare_paired, holm
 
 JSON: TypeAlias = dict[str, Any]
 
@@ -51,23 +52,31 @@ class Pairing:
             if pairs:
                 self.metrics[name] = pair_data([a or 0.0 for a, _ in pairs], [b or 0.0 for _, b in pairs])
 
+        adjusted = holm([told["p"] for told in self.metrics.values()])
+        for told, p in zip(self.metrics.values(), adjusted, strict=True):
+            told["p_holm"] = p
+
     def both(self, metric: str) -> list[Row]:
         """Return the candidate's rows for which both runs have a value."""
         return [row for row in self.rows if metric in row.deltas]
 
 
-def change(old: Row, new: Row) -> str:
-    """Name what changed in a trace: `retrieval`, `verdict`, `both`, or nothing.
+def change(old: Row, new: Row) -> Change | Literal[""]:
+    """Name what changed in a trace: `retrieval`, `verdicts`, `both`, `scores`, or nothing.
 
-    Other chunks, other texts or another order are the retrieval; another grade (or none, or one where
-    there was none) for a chunk that both retrieved is the verdict.
+    Other chunks or another order are the retrieval, where the same chunk is the same title and text;
+    another grade (or none, or one where there was none) for a chunk that both retrieved is the verdict.
     """
     before = dict(zip(old.chunks, old.strip, strict=True))
     flipped = any(
         chunk in before and before[chunk] != sign for chunk, sign in zip(new.chunks, new.strip, strict=True)
     )
-    moved = old.chunks != new.chunks
-    return "both" if moved and flipped else "retrieval" if moved else "verdict" if flipped else ""
+    if old.chunks != new.chunks:
+        return "both" if flipped else "retrieval"
+    if flipped:
+        return "verdicts"
+    common = old.scores.keys() & new.scores.keys()
+    return "scores" if any(old.scores[name] != new.scores[name] for name in common) else ""
 
 
 def pair_data(baseline: Sequence[float], candidate: Sequence[float]) -> JSON:
@@ -135,8 +144,13 @@ def differing(a: Manifest, b: Manifest) -> list[JSON]:
         for key in sorted(ours[what].keys() | theirs[what].keys()):
             old, new = ours[what].get(key), theirs[what].get(key)
             if old != new:
-                name = "judge" if what == "backend" and key in ("model", "provider") else f"{what} {key}"
-                told.append({"what": name, "a": _brief(old), "b": _brief(new)})
+                told.append(
+                    {
+                        "what": f"{'judge' if what == 'backend' else what} {key}",
+                        "a": _brief(old),
+                        "b": _brief(new),
+                    }
+                )
     return told
 
 
@@ -169,26 +183,27 @@ def _brief(value: Any) -> str:
 
 def changed_trace(row: Row, old: TraceResult, new: TraceResult, scales: tuple[Scale, Scale]) -> JSON:
     """Return a changed trace: both lists of chunks with their verdicts, and what flipped."""
-    ranks = {chunk.id: rank for rank, chunk in enumerate(old.trace.chunks)}
+    ranks = {key: rank for rank, key in enumerate(_keys(old))}
     moves = []
-    for rank, (chunk, outcome) in enumerate(zip(new.trace.chunks, new.outcomes, strict=True)):
-        before = ranks.pop(chunk.id, None)
+    for rank, (key, chunk, outcome) in enumerate(
+        zip(_keys(new), new.trace.chunks, new.outcomes, strict=True), 1
+    ):
+        before = ranks.pop(key, None)
         was = None if before is None else _said(old.outcomes[before])
-        text_changed = before is not None and old.trace.chunks[before].text != chunk.text
         now = _said(outcome)
         moves.append(
             {
                 "id": chunk.id,
                 "a": None if before is None else before + 1,
-                "b": rank + 1,
+                "b": rank,
                 "was": was,
                 "now": now,
-                "text_changed": text_changed,
                 "flipped": was is not None and was["sign"] != now["sign"],
             }
         )
-    for chunk_id, before in ranks.items():
-        moves.append({"id": chunk_id, "a": before + 1, "b": None, "was": _said(old.outcomes[before])})
+    for before in ranks.values():
+        gone = old.trace.chunks[before].id
+        moves.append({"id": gone, "a": before + 1, "b": None, "was": _said(old.outcomes[before])})
     return {
         "id": row.id,
         "q": row.query,
@@ -196,8 +211,20 @@ def changed_trace(row: Row, old: TraceResult, new: TraceResult, scales: tuple[Sc
         "d": row.deltas,
         "a": {"strip": _signs(old, scales[0]), "scores": old.scores},
         "b": {"strip": _signs(new, scales[1]), "scores": new.scores},
+        "ties": [[move["a"], move["b"]] for move in moves if move["a"] and move["b"]],
         "moves": moves,
     }
+
+
+def _keys(result: TraceResult) -> list[tuple[str | None, str, int]]:
+    """Tell chunks apart by what they say: title, text, and which time in this trace."""
+    seen: Counter[tuple[str | None, str]] = Counter()
+    keys = []
+    for chunk in result.trace.chunks:
+        said = (chunk.title, chunk.text)
+        keys.append((*said, seen[said]))
+        seen[said] += 1
+    return keys
 
 
 def _said(outcome: Verdict | NoVerdict) -> JSON:

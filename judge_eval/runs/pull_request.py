@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from judge_eval.runs.comparison import Comparison, TraceChange
@@ -114,9 +115,14 @@ def _row(change: TraceChange, metric: str) -> str:
     moved = change.differences.get(metric)
     before, after = (f"`{strip[:40]}`" if strip else "" for strip in (change.before, change.after))
     return (
-        f"| {cell(change.trace_id[:100])} | {KINDS[change.kind]} | {before} | {after} | "
-        f"{'' if moved is None else format(moved, '+.4f')} | {cell(change.query)} |"
+        f"| {_quiet(change.trace_id[:100])} | {KINDS[change.kind]} | {before} | {after} | "
+        f"{'' if moved is None else format(moved, '+.4f')} | {_quiet(change.query)} |"
     )
+
+
+def _quiet(text: str) -> str:
+    """Make text safe in a cell, and keep a name in it from calling whoever bears it."""
+    return re.sub(r"(?<!\w)@(?=\w)", "@\u2060", cell(text))
 
 
 def _address(href: str) -> str:

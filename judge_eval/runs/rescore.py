@@ -13,7 +13,7 @@ from judge_eval.runs.journal import Index
 from judge_eval.runs.records import Intervals, TraceResult
 from judge_eval.runs.run import EvalRun
 from judge_eval.runs.scoring import Scorer
-from judge_eval.schema import BINARY, Scale
+from judge_eval.schema import BINARY, Outcome, Scale
 
 T = TypeVar("T")
 
@@ -50,7 +50,7 @@ def rescore(
     if relevant is not None:
         scale = Scale.parse({**scale.model_dump(), "relevant": relevant})
     scorer = Scorer(metrics, scale)
-    results = _Rescored(run.results, scorer)
+    results = _Rescored(run.results, scorer, moved=scale.relevant != scale_of(run).relevant)
     chosen = intervals or run.manifest.intervals
     index = Index(scorer.names, chosen.cluster)
     for result in results:
@@ -64,8 +64,9 @@ def rescore(
 class _Rescored(Sequence[TraceResult]):
     """Results with other scores, computed as they are read."""
 
-    def __init__(self, results: Sequence[TraceResult], scorer: Scorer) -> None:
+    def __init__(self, results: Sequence[TraceResult], scorer: Scorer, moved: bool) -> None:
         self._results, self._scorer = results, scorer
+        self._moved = moved
 
     def __len__(self) -> int:
         return len(self._results)
@@ -86,18 +87,20 @@ class _Rescored(Sequence[TraceResult]):
             except DataError as error:
                 where = f"trace {result.trace_id!r}"
                 raise DataError(error.message, file=where, field=error.field) from None
-        threshold = self._scorer.scale.relevant
+        rows = [tuple(map(self._decide, result.outcomes)) for result in results]
+        scored = self._scorer.score([(r.trace, row) for r, row in zip(results, rows, strict=True)])
         out = []
-        for result, (scores, bounds) in zip(
-            results, self._scorer.score([(r.trace, r.outcomes) for r in results]), strict=True
-        ):
-            outcomes = tuple(
-                o.model_copy(update={"relevant": o.grade >= threshold}) if o.kind == "verdict" else o
-                for o in result.outcomes
-            )
+        for result, outcomes, (scores, bounds) in zip(results, rows, scored, strict=True):
             update = {"scores": scores, "bounds": bounds, "outcomes": outcomes}
             out.append(result.model_copy(update=update))
         return out
+
+    def _decide(self, outcome: Outcome) -> Outcome:
+        """Apply the threshold; the probability of reaching another one is not known."""
+        if outcome.kind == "no_verdict" or not self._moved:
+            return outcome
+        relevant = outcome.grade >= self._scorer.scale.relevant
+        return outcome.model_copy(update={"relevant": relevant, "confidence": None})
 
 
 def blocks(items: Iterable[T], size: int) -> Iterator[list[T]]:

@@ -38,11 +38,11 @@ class Row:
     deltas: dict[str, float] = field(default_factory=dict)
     """By metric: the score minus the baseline's, where both have one."""
     chunks: tuple[int, ...] = ()
-    """A hash of each chunk's id and text, good for comparing rows of one process."""
+    """A hash of each chunk's title and text, good for comparing rows of one process."""
     question: int = 0
     """A hash of the question with its reference, likewise."""
     change: str = ""
-    """`retrieval`, `verdict` or `both`; empty where nothing changed or there is no baseline."""
+    """`retrieval`, `verdicts`, `both` or `scores`; empty where nothing changed or there is no baseline."""
 
     @property
     def disagreements(self) -> int:
@@ -95,7 +95,7 @@ def row_of(result: TraceResult, scale: Scale) -> Row:
         failed=result.failed,
         labelled="".join("0" if chunk.label is None else "1" for chunk in result.trace.chunks),
         question=hash((result.trace.query, result.trace.reference)),
-        chunks=tuple(hash((chunk.id, chunk.title, chunk.text)) for chunk in result.trace.chunks),
+        chunks=tuple(hash((chunk.title, chunk.text)) for chunk in result.trace.chunks),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -69,7 +70,7 @@ def create_app(settings: Settings, evaluator: Evaluator | None = None) -> FastAP
     )
     app.include_router(make_router(settings, library, views, submissions))
     app.include_router(make_pages())
-    app.add_exception_handler(JudgeEvalError, _told)
+    app.add_exception_handler(JudgeEvalError, partial(_told, root=str(settings.root)))
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(UnicodeError, _not_text)
@@ -82,10 +83,11 @@ def _answer(code: int, kind: str, message: str, **more: Any) -> Response:
     return JSONResponse({"error": {"type": kind, "message": text, **more}}, status_code=code)
 
 
-def _told(_: Request, error: Exception) -> Response:
+def _told(_: Request, error: Exception, *, root: str) -> Response:
     code = next((code for kind, code in _CODES.items() if isinstance(error, kind)), 400)
     kind = type(error).__name__.removesuffix("Error").lower()
-    return _answer(code, kind, str(error))
+    # Where the folder lies on the server's disk is nobody's business.
+    return _answer(code, kind, str(error).replace(root, "the folder of runs"))
 
 
 def _invalid(_: Request, error: Exception) -> Response:

@@ -139,7 +139,7 @@ def test_the_cache_is_told_and_cleared(shell: Shell) -> None:
         (("run", ".", *FAKE), 2, "no queries here"),
         (("run", "empty.jsonl", *FAKE), 2, "there is no trace to judge"),
         (("run", "bad.jsonl", *FAKE), 2, "bad.jsonl:2: not JSON"),
-        (("run", "typo.jsonl", *FAKE), 2, "typo.jsonl: no known format has these keys: chunks, qury; the nearest is judge-eval"),
+        (("run", "typo.jsonl", *FAKE), 2, "typo.jsonl: no known format has these keys: chunks, qury;"),
         (("run", "noref.jsonl", *FAKE), 2, "noref.jsonl:1: reference: the prompt needs the reference"),
         (("run", "pizza.jsonl", "--model", "openai/x"), 2, "OPENAI_API_KEY"),
         (("run", "pizza.jsonl", *FAKE, "--offline"), 3, "run once without --offline"),

@@ -82,7 +82,7 @@ def test_one_spelling_is_printed(text: str, canonical: str) -> None:
         ("ndcg(gain=exp)", "ndcg takes no parameters"),
         ("map_cut", "it needs a cutoff, as in 'map_cut_5'"),
         ("recip_rank_5", "it has none; write 'recip_rank'"),
-        ("quality", "known: AP, DCG, F1"),
+        ("quality", "known: AP, DCG, EDCG"),
         ("", "write a name, its parameters and its cutoff"),
         ("AP@5; DROP", "a cutoff is a whole number"),
     ],

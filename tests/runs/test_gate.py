@@ -131,3 +131,16 @@ def test_label_and_address_come_from_github_and_gitlab() -> None:
         None,
     )
     assert place_in_ci({}) == (None, None)
+
+
+def test_a_name_in_a_query_calls_nobody() -> None:
+    """A query that holds `@name` does not notify that person from a pull request; links are text."""
+    more = {"x": {"query": "ask @someone, <b>me@home</b> | [link](http://x)"}}
+    found = compare(
+        judged(traces_of({"x": "ab"}, **more), {"a": 1}), judged(traces_of({"x": "ab"}, **more), {"b": 1})
+    )
+    text = report(None, found, [])
+    assert "@someone" not in text
+    assert "me@home" in text
+    assert "<b>" not in text
+    assert "[link](" not in text

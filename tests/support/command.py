@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,3 +78,27 @@ def stable(text: str, folder: Path) -> str:
     text = re.sub(r"\d{8}-\d{6}-[0-9a-f]{8}", "RUN-FOLDER", text)
     text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "YYYY-MM-DD HH:MM", text)
     return re.sub(r"\b(run |^)[0-9a-f]{8}\b", r"\1RUN-ID__", text, flags=re.MULTILINE)
+
+
+_FOREIGN = ("JUDGE_EVAL", "OPENAI", "GITHUB_", "GITLAB_", "CI_")
+
+
+def judge_eval(
+    folder: Path, *arguments: object, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run `judge-eval` in a folder, with a cache there and nothing of the caller's settings."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
+    kept |= {
+        "XDG_CACHE_HOME": str(folder / "cache"),
+        "PYTHONPATH": str(ROOT),
+        "NO_COLOR": "1",
+        "TERM": "dumb",
+    }
+    return subprocess.run(
+        [sys.executable, "-m", "judge_eval", *map(str, arguments)],
+        cwd=folder,
+        env=kept | dict(environment or {}),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )

@@ -2,7 +2,7 @@ import { el, quoted, link, num, signed, range, pvalue, count, day, verdictOf, ta
 import { scatter, ladderOf, pairStrips, legend, meaning } from "./draw.js";
 import { topBar, statusChip } from "./runpage.js";
 
-const CHANGES = { retrieval: "retrieval changed", verdict: "verdict flipped", both: "retrieval and verdict" };
+const CHANGES = { retrieval: "retrieval changed", verdicts: "verdict flipped", both: "retrieval and verdict", scores: "only the scores" };
 
 function side(name, head, served) {
   const label = head.label || head.id.slice(0, 8);
@@ -17,7 +17,7 @@ function side(name, head, served) {
 function moveWords(move) {
   if (move.a === null) return `new at rank ${move.b}`;
   if (move.b === null) return `gone (was rank ${move.a})`;
-  return (move.a === move.b ? `rank ${move.b}` : `rank ${move.a} → ${move.b}`) + (move.text_changed ? ", text changed" : "");
+  return move.a === move.b ? `rank ${move.b}` : `rank ${move.a} → ${move.b}`;
 }
 
 function verdictWords(said, scale) {
@@ -47,7 +47,7 @@ export async function comparePage(root, source, served) {
   const list = el("div.changed"), told = el("p.told", { role: "status" });
   const more = el("button.quiet", { type: "button", hidden: true, onclick: () => fill(false) }, "Show more");
   const clear = el("button.quiet", { type: "button", hidden: true, onclick: () => { ids = null; fill(true); } }, "Show all changed traces");
-  const box = el("input", { type: "search", id: "filter", placeholder: "retrieval, verdict, both, or text of the question", "aria-label": "Filter changed traces", autocomplete: "off", oninput: () => { clearTimeout(box.timer); box.timer = setTimeout(() => fill(true), 120); } });
+  const box = el("input", { type: "search", id: "filter", placeholder: "retrieval, verdicts, both, or text of the question", "aria-label": "Filter changed traces", autocomplete: "off", oninput: () => { clearTimeout(box.timer); box.timer = setTimeout(() => fill(true), 120); } });
   let turn = 0;
   async function fill(fresh) {
     const mine = ++turn;
@@ -71,10 +71,10 @@ export async function comparePage(root, source, served) {
     await fill(true);
     document.getElementById("changed").scrollIntoView({ block: "start" });
   }
-  const columns = [{ name: "metric" }, { name: "A", right: true }, { name: "B", right: true }, { name: "difference", right: true }, { name: "95% interval" }, { name: "p", right: true }, { name: "wins", right: true }, { name: "ties", right: true }, { name: "losses", right: true }, { name: "n", right: true }, { name: "detectable", right: true }];
+  const columns = [{ name: "metric" }, { name: "A", right: true }, { name: "B", right: true }, { name: "difference", right: true }, { name: "95% interval" }, { name: "p", right: true }, { name: "p (Holm)", right: true }, { name: "wins", right: true }, { name: "ties", right: true }, { name: "losses", right: true }, { name: "n", right: true }, { name: "detectable", right: true }];
   const rows = data.metrics.map((m) => {
     const way = verdictOf(m.interval);
-    return [m.name, num(m.baseline), num(m.candidate), el(`b.pairing.${way}`, null, { better: "▲ ", worse: "▼ " }[way] || "", signed(m.difference)), range(m.interval, 3, signed), pvalue(m.p), m.wins, m.ties, m.losses, m.n, num(m.detectable)];
+    return [m.name, num(m.baseline), num(m.candidate), el(`b.pairing.${way}`, null, { better: "▲ ", worse: "▼ " }[way] || "", signed(m.difference)), range(m.interval, 3, signed), pvalue(m.p), pvalue(m.p_holm), m.wins, m.ties, m.losses, m.n, num(m.detectable)];
   });
   const charts = el("div.columns");
   function draw(name) {
@@ -93,7 +93,7 @@ export async function comparePage(root, source, served) {
       el("ul", null, data.banner.map((d) => el("li", null, el("b", null, d.what), ": ", quoted("bdi", d.a), " in A, ", quoted("bdi", d.b), " in B")))),
     el("div.columns", null, side("A", a, served), side("B", b, served)),
     names.length ? table(columns, rows, { label: "paired comparison" }) : el("p.note", null, "The runs have no metric and trace in common."),
-    el("p.dim", null, "p: randomisation test. Detectable: the smallest true difference these traces would show with 80% power. Coloured only where the interval leaves 0 out."),
+    el("p.dim", null, "p: randomisation test; Holm: the same, adjusted for all metrics shown. Detectable: the smallest true difference these traces would show with 80% power. Coloured only where the interval leaves 0 out."),
     choose, charts,
     el("section", { id: "changed" }, el("h2", null, "Changed traces"),
       el("p.chips", null, changes.map(([name, n]) => el("span.chip", null, CHANGES[name] + " ", el("b", null, n))), el("span.chip", null, "same ", el("b", null, data.changes.same || 0))),

@@ -72,7 +72,7 @@ export function histogram(told, name, onpick) {
 
 // A against B for each trace; triangles point the way the trace went.
 export function scatter(points, name, onpick) {
-  const [size, pad] = [340, 34];
+  const [size, pad] = [340, 44];
   const most = Math.max(1, ...points.flatMap((p) => [p.a, p.b]));
   const x = (v) => pad + (v / most) * (size - pad - 14);
   const y = (v) => size - pad - (v / most) * (size - pad - 14);
@@ -98,7 +98,7 @@ export function scatter(points, name, onpick) {
       svg("text", { x: x(t * most), y: size - pad + 14, "text-anchor": "middle" }, num(t * most, 1)),
       svg("text", { x: pad - 6, y: y(t * most) + 4, "text-anchor": "end" }, num(t * most, 1))]),
     svg("text", { x: x(most / 2), y: size - 3, "text-anchor": "middle", class: "name" }, `A (baseline) ${name}`),
-    svg("text", { x: 10, y: y(most / 2), "text-anchor": "middle", transform: `rotate(-90 10 ${y(most / 2)})`, class: "name" }, `B (candidate) ${name}`),
+    svg("text", { x: 12, y: y(most / 2), "text-anchor": "middle", transform: `rotate(-90 12 ${y(most / 2)})`, class: "name" }, `B (candidate) ${name}`),
     marks);
 }
 
@@ -134,13 +134,11 @@ export function ladderOf(told, onpick) {
 export function pairStrips(told, scales) {
   const [cell, left, top, below] = [24, 26, 4, 58];
   const width = left + cell * Math.max(told.a.strip.length, told.b.strip.length, 1) + 6;
-  const at = new Map(told.a.strip.map((sign, i) => [sign.id, i]));
   const middle = (i) => left + i * cell + 10;
-  const lines = told.b.strip.flatMap((sign, i) => {
-    if (!at.has(sign.id)) return [];
-    const from = at.get(sign.id);
-    const kind = told.a.strip[from].s !== sign.s ? "flip" : from === i ? "stay" : "move";
-    return [svg("line", { class: `tie ${kind}`, "data-chunk": sign.id, x1: middle(from), y1: top + 21, x2: middle(i), y2: below - 1 })];
+  const lines = told.ties.map(([a, b]) => {
+    const [from, to] = [a - 1, b - 1];
+    const kind = told.a.strip[from].s !== told.b.strip[to].s ? "flip" : from === to ? "stay" : "move";
+    return svg("line", { class: `tie ${kind}`, x1: middle(from), y1: top + 21, x2: middle(to), y2: below - 1 });
   });
   const row = (signs, y, scale) => signs.map((sign, i) => {
     const what = meaning(sign.s, scale);

@@ -40,7 +40,7 @@ function metricCard(metric, baseline) {
     el("p.interval", null, range(metric.interval)),
     whisker(metric.mean, metric.interval, pair ? pair.baseline : null),
     el("p.dim", null, `n = ${metric.n}`, metric.n_failed > 0 && el("span.badtext", null, ` · ${metric.n_failed} without a value`)),
-    metric.n_failed > 0 && metric.bounds && el("p.dim", { title: "with every failed verdict irrelevant, and with every one relevant" }, "between " + range(metric.bounds)),
+    metric.n_failed > 0 && metric.bounds && el("p.dim", { title: "with every failed verdict irrelevant, and with every one relevant" }, "bounds " + range(metric.bounds)),
     baseline && (pair
       ? el(`p.pairing.${way}`, { title: `p = ${pvalue(pair.p)} (randomisation), ${pair.n} traces in common` }, el("b", null, { better: "▲ ", worse: "▼ " }[way] || "", signed(pair.difference)), " against the baseline", el("br"), range(pair.interval, 3, signed))
       : el("p.dim", null, "not in the baseline")));
@@ -73,7 +73,7 @@ function disagreements(told) {
     el("tbody", null, told.matrix.map((row, i) => el("tr", null, el("th", { scope: "row" }, told.categories[i]),
       row.map((n, j) => {
         const cell = el(i === j ? "td.same" : "td", null, n);
-        cell.style.setProperty("--heat", String(Math.round((n / most) * 60)) + "%");
+        cell.style.setProperty("--heat", String(Math.round((n / most) * 36)) + "%");
         return cell;
       })))));
   return el("div", null,
@@ -102,9 +102,11 @@ function provenance(groups) {
       group.rows.map(([name, value]) => [el("dt", null, name), el("dd", null, quoted("span", value))])))));
 }
 
+const SOME_TAGS = 8;
+
 function figures(data, list) {
   const panel = el("div.columns");
-  let metric = data.metrics[0].name;
+  let metric = data.metrics[0].name, allTags = false;
   const choose = el("select", { "aria-label": "Metric of the distribution", hidden: data.metrics.length < 2, onchange: (event) => { metric = event.target.value; draw(); choose.focus(); } },
     data.metrics.map((m) => el("option", { value: m.name }, m.name)));
   const chart = el("section.panel"), tags = el("section.panel");
@@ -113,15 +115,35 @@ function figures(data, list) {
     const pick = (low, high, last) => list.setFilter(`${metric}>=${+low.toFixed(4)} ${metric}${last ? "<=" : "<"}${+high.toFixed(4)}`);
     chart.replaceChildren(el("div.heading", null, el("h3", null, metric, " per trace"), choose), histogram(told, metric, pick),
       el("p.dim", null, told.missing > 0 ? `${count(told.missing, "trace")} without a value not shown. ` : "", "A bar, clicked, filters the traces."));
-    const rows = data.by_tag[metric];
+    const rows = data.by_tag[metric].slice(0, allTags ? undefined : SOME_TAGS);
+    const rest = data.by_tag[metric].length - rows.length;
     tags.replaceChildren(el("h3", null, metric, " by tag"), rows.length
       ? table([{ name: "tag" }, { name: "mean", right: true }, { name: "95% interval" }, { name: "" }, { name: "n", right: true }],
         rows.map((r) => [el("button.linkish", { type: "button", onclick: () => list.setFilter(/\s/.test(r.tag) ? `tag:"${r.tag}"` : `tag:${r.tag}`) }, quoted("bdi", r.tag)), num(r.value), el("span.whole", null, range(r.interval)), whisker(r.value, r.interval), r.n]), { label: metric + " by tag" })
-      : el("p.note", null, "No trace carries a tag."));
+      : el("p.note", null, "No trace carries a tag."),
+    rest > 0 && el("p", null, el("button.quiet", { type: "button", onclick: () => { allTags = true; draw(); tags.querySelector("button")?.focus(); } }, `Show ${rest} more tags`)) || "");
   }
   draw();
   panel.append(chart, tags);
   return panel;
+}
+
+// While a run is being judged its page says how far it is, and in the end offers to show the rest.
+function goingOn(source) {
+  const told = el("p.versus", { role: "status", id: "going" });
+  async function look() {
+    const run = await source.summary().catch(() => null);
+    if (run && !["submitted", "running"].includes(run.status)) {
+      told.replaceChildren(`The run has ended: ${run.status}. `, el("button.quiet", { type: "button", onclick: () => location.reload() }, "Show it whole"));
+      return;
+    }
+    const progress = run && run.progress;
+    told.textContent = progress ? `Being judged: ${progress.traces} of ${progress.total ?? "?"} traces so far.`
+      : run && run.status === "submitted" ? "Waiting for its turn to be judged." : "Being judged; figures come when it has ended.";
+    setTimeout(look, 2000);
+  }
+  look();
+  return told;
 }
 
 export async function runPage(root, source, served) {
@@ -201,7 +223,9 @@ export async function runPage(root, source, served) {
     if (shown !== null) show(shown, 0, false, false);
   } }), " Blind labelling");
   const extras = data.baseline && el("p.versus", null, "Compared with ", quoted("b", data.baseline.label || data.baseline.id.slice(0, 8)), el("span.dim", null, ` (${day(data.baseline.created)}); differences with their 95% intervals, coloured only where the interval leaves 0 out`));
-  root.replaceChildren(topBar(served, blind), el("main", null, headOf(data.head), extras,
+  const skip = el("button.skip", { type: "button", onclick: () => { told.pick("traces"); list.box.focus(); } }, "Skip to the traces");
+  root.replaceChildren(skip, topBar(served, blind), el("main", null, headOf(data.head),
+    served && ["submitted", "running"].includes(data.head.status) && goingOn(source), extras || "",
     el("section.metrics", { "aria-label": "Metrics" }, data.metrics.map((m) => metricCard(m, data.baseline))),
     el("details.overview", { open: true }, el("summary", null, "Distribution and tags"), figures(data, { setFilter: (text) => { told.pick("traces"); return list.setFilter(text); } })),
     told.node));

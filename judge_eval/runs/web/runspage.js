@@ -38,7 +38,9 @@ export async function runsPage(root) {
     const names = [...new Set(runs.flatMap((run) => Object.keys(run.metrics)))];
     if (!names.includes(metric)) metric = names.find((n) => n.startsWith("AP")) || names[0] || null;
     which.replaceChildren(...names.map((n) => el("option", { value: n, selected: n === metric }, n)));
-    const sets = [...new Map(runs.filter((r) => r.dataset).map((r) => [r.dataset, r.dataset])).values()];
+    const often = new Map();
+    for (const run of runs) often.set(run.dataset, (often.get(run.dataset) || 0) + 1);
+    const sets = [...often.keys()].sort((x, y) => often.get(y) - often.get(x));
     const chosen = sets.includes(dataset.value) ? dataset.value : sets[0];
     dataset.replaceChildren(...sets.map((s) => el("option", { value: s, selected: s === chosen }, s)));
     draw();

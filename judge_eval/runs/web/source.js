@@ -192,6 +192,7 @@ export class ServedRun {
     return data;
   }
   async systems() { return this.known; }
+  summary() { return api(`${this.path}/summary`); }
   rows(asked) { return api(`${this.path}/rows`, { ...asked, baseline: this.baseline, blind: this.blind || null }); }
   async trace(id) {
     try {

@@ -77,9 +77,10 @@ export class TraceList {
     this.rows = told.rows;
     this.total = told.total;
     this.at = told.at === null || told.at === undefined ? -1 : told.at;
+    const focused = this.list.contains(document.activeElement);
     this.list.replaceChildren(...this.rows.map((row, i) => this.row(row, i)));
     this.say();
-    this.mark(false);
+    this.mark(focused);
   }
 
   async extend() {
@@ -106,7 +107,7 @@ export class TraceList {
   row(row, i) {
     const value = row.v[this.metric];
     const delta = row.d[this.metric];
-    const changed = row.c ? { retrieval: "retrieval", verdict: "verdict", both: "retrieval and verdict" }[row.c] : "";
+    const changed = row.c ? { retrieval: "retrieval", verdicts: "verdict", both: "retrieval and verdict", scores: "scores" }[row.c] : "";
     return el("li", null, el("a.row", { href: "#" + encodeURIComponent(row.id), tabindex: i === 0 ? "0" : "-1", "data-place": i,
       onclick: (event) => { event.preventDefault(); this.pick(i, true); } },
       el("span.line", null,

@@ -1,0 +1,98 @@
+"""How sure a judge was, read off the probabilities of its verdict token."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from judge_eval.schema import Scale
+from judge_eval.wire import Completion, TokenLogprob
+
+# An unescaped quote begins a field's name; inside a string of the reply it would be escaped.
+_FIELD = re.compile(r'(?<!\\)"(id|verdict|grade)"\s*:\s*')
+_LEAD = ' \t\r\n":'
+
+
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """What the probabilities of the verdict token say."""
+
+    confidence: float
+    """The probability that the passage is relevant."""
+    expected_grade: float
+    """The mean grade under the probabilities."""
+
+
+def belief_of(completion: Completion, scale: Scale, grade: int, number: int | None = None) -> Belief | None:
+    """Read off how sure the judge was of one verdict.
+
+    The probabilities are those the server told for the token that holds the verdict, over the values of the
+    contract alone: what stands for none of them (white space, another word) is left out.
+
+    Args:
+        completion: The reply, with or without log-probabilities.
+        scale: The grades, with the threshold in force.
+        grade: The verdict that was read; a token that holds another is not the one.
+        number: The passage's number in a listwise reply; None in a pointwise one.
+
+    Returns:
+        None where the server told nothing, or nothing that fits.
+    """
+    if not completion.logprobs:
+        return None
+    for found, token in _decisions(completion.logprobs):
+        if found == number or number is None:
+            shares = _shares(token, scale)
+            own = _value(token.token, scale)
+            total = sum(shares.values())
+            if own != grade or not total > 0:
+                continue
+            sure = sum(share for value, share in shares.items() if value >= scale.relevant) / total
+            mean = sum(value * share for value, share in shares.items()) / total
+            return Belief(min(1.0, sure), min(float(scale.maximum), mean))
+    return None
+
+
+def _decisions(tokens: tuple[TokenLogprob, ...]) -> Iterator[tuple[int | None, TokenLogprob]]:
+    """Yield the tokens that hold verdicts, each with the id that stands before it; the last ones first."""
+    starts, text = [], ""
+    for token in tokens:
+        starts.append(len(text))
+        text += token.token
+    number: int | None = None
+    found: list[tuple[int | None, TokenLogprob]] = []
+    place = 0
+    for match in _FIELD.finditer(text):
+        if match[1] == "id":
+            digits = re.match(r"\d+", text[match.end() :])
+            number = int(digits[0]) if digits else None
+            continue
+        while place + 1 < len(starts) and starts[place + 1] <= match.end():
+            place += 1
+        if match.end() < len(text):
+            found.append((number, tokens[place]))
+    # A judge that thinks aloud may draft a verdict; the one that counts is the last.
+    return iter(found[::-1])
+
+
+def _shares(token: TokenLogprob, scale: Scale) -> dict[int, float]:
+    shares: dict[int, float] = {}
+    told = dict(token.top)
+    told.setdefault(token.token, token.logprob)
+    for text, logprob in told.items():
+        value = _value(text, scale)
+        if value is not None:
+            shares[value] = shares.get(value, 0.0) + math.exp(min(0.0, logprob))
+    return shares
+
+
+def _value(text: str, scale: Scale) -> int | None:
+    """Return the value that a token stands for; the beginning of a word stands for it."""
+    text = text.lstrip(_LEAD).rstrip(" \t\r\n,}").lower()
+    if not text:
+        return None
+    if scale.name == "binary":
+        return next((value for value, word in ((1, "true"), (0, "false")) if word.startswith(text)), None)
+    return int(text) if text.isascii() and text.isdigit() and int(text) <= scale.maximum else None

@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge_eval import Chunk, NoVerdict, Scale, Trace, TraceResult, Verdict
+from judge_eval.judges.parsing import evidence_found
+from judge_eval.runs.blind import blind_card, blind_row
+from judge_eval.runs.cards import card_page, ladder
+from judge_eval.runs.marks import marked
+from judge_eval.runs.pairs import change
+from judge_eval.runs.rowfilter import parse_filter
+from judge_eval.runs.rows import Row, row_of, sort_rows
+from judge_eval.schema import BINARY, GRADED
+from judge_eval.wire import Passage
+from tests.support.serving import judge, rows
+
+
+@pytest.mark.parametrize(
+    ("text", "quote", "pieces"),
+    [
+        ("one two three", "two", ["one ", "two", " three"]),
+        ("one  two\nthree", "one two three", ["", "one  two\nthree", ""]),
+        ("he said “yes” twice", 'said "yes"', ["he ", "said “yes”", " twice"]),
+        ("a b c d e", "a b ... d", ["", "a b", " c ", "d", " e"]),
+        ("🍅 is red, 🍋 is not", "🍋 is", ["🍅 is red, ", "🍋 is", " not"]),
+        ("one two", "four", ["one two"]),
+        ("one two", "  ", ["one two"]),
+    ],
+)
+def test_a_quote_is_marked_where_it_stands(text: str, quote: str, pieces: list[str]) -> None:
+    """The marked pieces are the quote as the text spells it, folded differences and ellipses included."""
+    assert marked(text, quote) == pieces
+
+
+@given(st.text(), st.text())
+def test_marking_loses_nothing(text: str, quote: str) -> None:
+    """The pieces join to the text, and a quote that is marked is one that counts as found."""
+    pieces = marked(text, quote)
+    assert "".join(pieces) == text
+    assert len(pieces) % 2 == 1
+    if len(pieces) > 1:
+        assert evidence_found(quote, Passage(text))
+
+
+def row(**more: object) -> Row:
+    """Make a row."""
+    told: dict[str, object] = {
+        "position": 0, "id": "q1", "query": "What?", "strip": "10", "off": "01", "scores": {"AP@5": 0.5},
+        "tags": ("Prod", "two words"), "failed": 0,
+    }  # fmt: skip
+    return Row(**{**told, **more})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "fits"),
+    [
+        ("", True),
+        ("ap<0.6", True),
+        ("ap<0.5", False),
+        ("AP@5=0.5", True),
+        ("ap>=0.5 tag:prod", True),
+        ("tag:pro", False),
+        ('tag:"two words"', True),
+        ("-tag:prod", False),
+        ("disagree", True),
+        ("failed", False),
+        ("-failed", True),
+        ("changed", False),
+        ("delta<0", False),
+    ],
+)
+def test_filter_words_test_a_row(text: str, fits: bool) -> None:
+    """Every word must hold; a minus negates; a metric is named by its beginning."""
+    found = parse_filter(text, ["AP@5", "MRR"])
+    assert bool(found.rows([row()])) is fits
+    assert not found.texts
+
+
+def test_what_is_no_filter_word_is_text() -> None:
+    """A word that names no metric is looked for in the texts, a phrase as a whole."""
+    found = parse_filter('foo<3 "Two Words" -gone http://x', ["AP@5"])
+    assert not found.tests
+    assert found.texts == (("foo<3", True), ("two words", True), ("gone", False), ("http://x", True))
+
+
+def test_rows_without_a_value_sort_last() -> None:
+    """Whichever way scores are sorted, a trace without one comes last."""
+    given = [row(position=0, scores={"AP@5": None}), row(position=1), row(position=2, scores={"AP@5": 0.1})]
+    assert [r.position for r in sort_rows(given, "score", ["AP@5"])] == [2, 1, 0]
+    assert [r.position for r in sort_rows(given, "-score", ["AP@5"])] == [1, 2, 0]
+
+
+def result(grades: list[int | None], labels: list[int | None] | None = None, **more: object) -> TraceResult:
+    """Make a result from grades, None for a failed verdict."""
+    chunks = tuple(
+        Chunk(id=f"c{i}", text=f"text {i}", label=labels[i] if labels else None) for i in range(len(grades))
+    )
+    outcomes = tuple(
+        NoVerdict(chunk_id=f"c{i}", why="refused")
+        if grade is None
+        else Verdict(chunk_id=f"c{i}", grade=grade, relevant=grade >= 1)
+        for i, grade in enumerate(grades)
+    )
+    trace = Trace(id="q", query="What?", reference="This.", chunks=chunks)
+    told = {"scores": {}, **more}
+    return TraceResult(position=0, trace_id="q", digest=trace.digest, outcomes=outcomes, trace=trace, **told)  # type: ignore[arg-type]
+
+
+def test_the_shares_add_up_to_average_precision() -> None:
+    """For [1, 0, 0, 1] the ranks add 0.5 and 0.25 to an AP of 0.75, and P@i is 1, 1/2, 1/3, 1/2."""
+    precision, shares = ladder(result([1, 0, 0, 1], scores={"AP@5": 0.75}), BINARY, ["AP@5"])
+    assert precision == pytest.approx([1, 1 / 2, 1 / 3, 1 / 2])
+    assert shares == pytest.approx([0.5, 0, 0, 0.25])
+
+
+def test_the_shares_add_up_on_every_fixture() -> None:
+    """On real runs the shares of a trace sum to its score."""
+    for each in judge(rows()).results:
+        _, shares = ladder(each, BINARY, ["AP@5"])
+        assert shares is not None
+        assert sum(shares) == pytest.approx(each.scores["AP@5"])
+
+
+def test_after_a_failure_precision_is_unknown() -> None:
+    """A failed verdict is not counted as irrelevant: from its rank on there is no P@i, and no share."""
+    precision, shares = ladder(result([1, None, 1], scores={"AP@5": None}), BINARY, ["AP@5"])
+    assert precision == [1.0, None, None]
+    assert shares is None
+
+
+def test_a_row_outlines_where_a_label_disagrees() -> None:
+    """A label disagrees where it counts as relevant and the verdict does not, or the other way round."""
+    told = row_of(result([1, 0, None, 1], [1, 1, 0, None]), BINARY)
+    assert (told.strip, told.off, told.failed, told.labelled) == ("10!1", "0100", 1, "1110")
+    scale = Scale(name="graded", maximum=3, relevant=2)
+    graded = result([1], [1]).model_copy(
+        update={"outcomes": (Verdict(chunk_id="c0", grade=1, relevant=False),)}
+    )
+    assert row_of(graded, scale).off == "0"
+    assert row_of(graded, GRADED).strip == "1"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "named"),
+    [
+        ((1, 2), (1, 2), ""),
+        ((1, 2), (2, 1), "retrieval"),
+        ((1, 2), (1, 3), "retrieval"),
+    ],
+)
+def test_a_change_of_chunks_is_a_change_of_retrieval(
+    old: tuple[int, ...], new: tuple[int, ...], named: str
+) -> None:
+    """Order and membership of the chunks are the retrieval; their verdicts, per chunk, are not."""
+    signs = {1: "1", 2: "0", 3: "0"}
+    before = row(chunks=old, strip="".join(signs[c] for c in old))
+    after = row(chunks=new, strip="".join(signs[c] for c in new))
+    assert change(before, after) == named
+
+
+def test_a_change_of_verdict_is_told_from_one_of_retrieval() -> None:
+    """Another sign for the same chunk is the verdict; with another order it is both."""
+    before = row(chunks=(1, 2), strip="10")
+    assert change(before, row(chunks=(1, 2), strip="1!")) == "verdicts"
+    assert change(before, row(chunks=(2, 1), strip="11")) == "both"
+    assert change(before, row(chunks=(1, 2), strip="10", scores={"AP@5": 0.4})) == "scores"
+
+
+def test_blind_shows_nothing_the_judge_said() -> None:
+    """Before a label is given, neither row nor card tells verdict, reason, quote, score or call."""
+    told = result([1, 0], [None, 1], scores={"AP@5": 1.0})
+    hidden = blind_row(row_of(told, BINARY))
+    assert hidden.strip == "?0"
+    assert hidden.scores == {"AP@5": None}
+    page = blind_card(card_page(told, BINARY, ["AP@5"], None, []))
+    first, second = page["chunks"]
+    assert set(first) == {"rank", "id", "title", "score", "label", "text", "hidden"}
+    assert second["relevant"] is False
+    assert second["precision"] is None
+    assert page["scores"] == {}

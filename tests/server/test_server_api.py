@@ -1,0 +1,368 @@
+from __future__ import annotations
+
+import json
+import threading
+import uuid
+from pathlib import Path
+from urllib.parse import quote, urlencode
+
+import pytest
+
+from judge_eval import EvalRun, Evaluator
+from judge_eval.errors import DataError, JudgeEvalError, RunError
+from judge_eval.runs.records import Manifest
+from judge_eval.server.client import Client
+from judge_eval.server.settings import Limits, Settings, read_thresholds
+from tests.support.serving import ask, judge, rows, serving
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a folder with two runs that is only read."""
+    root = tmp_path_factory.mktemp("served")
+    judge(rows(), root, label="main", tags=["prod", "nightly"], cache=root / ".cache")
+    turned = [{**row, "chunks": row["chunks"][::-1]} if i % 3 == 0 else row for i, row in enumerate(rows())]
+    judge(turned, root, label="PR #1", tags=["pr"], cache=root / ".cache")
+    return root
+
+
+@pytest.fixture(scope="module")
+def url(folder: Path):
+    """Serve the folder."""
+    with serving(Settings(folder, thresholds={"AP@5": 0.55}, cache=folder / ".cache")) as address:
+        yield f"{address}/api/v1"
+
+
+def ids(url: str) -> list[str]:
+    """List the ids, newest first."""
+    return [run["id"] for run in ask(f"{url}/runs")[1]["runs"]]
+
+
+def test_runs_are_listed_and_filtered(url: str) -> None:
+    """Label, tags and status narrow the list; a threshold says pass or fail from the mean."""
+    status, told, _ = ask(f"{url}/runs")
+    assert (status, told["total"]) == (200, 2)
+    for run in told["runs"]:
+        assert run["passed"] == {"AP@5": run["metrics"]["AP@5"]["mean"] >= 0.55}
+    for query, labels in (
+        ("label=MAI", ["main"]),
+        ("tag=prod&tag=nightly", ["main"]),
+        ("tag=prod&tag=pr", []),
+        ("status=failed", []),
+        ("offset=1", ["main"]),
+        ("limit=1", ["PR #1"]),
+    ):
+        assert [run["label"] for run in ask(f"{url}/runs?{query}")[1]["runs"]] == labels, query
+
+
+def test_a_run_comes_whole(url: str) -> None:
+    """Manifest and pages of results are the records of the folder; pages join to all of them."""
+    run_id = ids(url)[0]
+    manifest = Manifest.parse(ask(f"{url}/runs/{run_id}")[1])
+    assert manifest.label == "PR #1"
+    got = []
+    while len(got) < 38:
+        page = ask(f"{url}/runs/{run_id}/results?offset={len(got)}&limit=15")[1]
+        assert page["total"] == 38
+        got += page["results"]
+    assert [result["position"] for result in got] == list(range(38))
+
+
+@pytest.mark.parametrize("filter", ["", "ap<0.5", "tag:easy", "disagree", "invoices", "-invoices ap>=0.5"])
+def test_rows_page_by_page_are_the_rows_at_once(url: str, filter: str) -> None:
+    """Paging through a filtered and sorted list gives each row once, in the order of the whole."""
+    base = f"{url}/runs/{ids(url)[0]}/rows?" + urlencode({"filter": filter, "sort": "score"})
+    whole = ask(f"{base}&limit=1000")[1]
+    parts = [row for at in range(0, 50, 7) for row in ask(f"{base}&limit=7&offset={at}")[1]["rows"]]
+    assert [row["id"] for row in parts] == [row["id"] for row in whole["rows"]]
+    assert whole["total"] == len(parts)
+    if parts:
+        target = parts[len(parts) // 2]["id"]
+        found = ask(f"{base}&locate={quote(target)}")[1]
+        assert found["at"] == len(parts) // 2
+
+
+def test_a_trace_comes_with_prompt_and_reply(url: str) -> None:
+    """A trace's page shows what the judge was asked and what it said, from the cache."""
+    trace = ask(f"{url}/runs/{ids(url)[0]}/trace?trace_id=docs-002")[1]
+    call = trace["trace"]["chunks"][0]["call"]
+    assert json.loads(call["reply"])["reason"] == trace["trace"]["chunks"][0]["reason"]
+    assert trace["systems"][call["prompt"][0][1]]
+
+
+def test_compare_tells_changes_page_by_page(url: str) -> None:
+    """The comparison's counts are those of the list of changed traces, which can be narrowed by id."""
+    b, a = ids(url)
+    told = ask(f"{url}/compare?baseline={a}&candidate={b}")[1]
+    listed = ask(f"{url}/compare/changed?baseline={a}&candidate={b}&limit=100")[1]
+    assert listed["total"] == sum(n for name, n in told["changes"].items() if name != "same") > 5
+    one = listed["rows"][3]["id"]
+    assert ask(f"{url}/compare/changed?baseline={a}&candidate={b}&trace_id={one}")[1]["total"] == 1
+    assert told["metrics"][0]["n"] == 38
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("runs/00000000-0000-0000-0000-000000000000", 404),
+        ("runs/..%2f..%2fetc", 404),
+        ("runs/not-a-uuid", 422),
+        ("runs?limit=0", 422),
+        ("runs?offset=-1", 422),
+        ("nothing", 404),
+    ],
+)
+def test_what_is_not_there_is_a_clear_4xx(url: str, path: str, status: int) -> None:
+    """An unknown id, a path in place of an id, a bad number: an error in JSON, never a 5xx."""
+    code, told, _ = ask(f"{url}/{path}")
+    assert code == status
+    assert told["error"]["message"]
+
+
+def test_no_path_of_a_request_leaves_the_folder(tmp_path: Path) -> None:
+    """A link to a run elsewhere is not listed, read or deleted; static files are a closed list."""
+    elsewhere = judge(rows()[:1], tmp_path / "elsewhere").folder
+    assert elsewhere is not None
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "link").symlink_to(elsewhere)
+    run_id = EvalRun.load(elsewhere).id
+    with serving(Settings(root)) as url:
+        assert ask(f"{url}/api/v1/runs")[1]["total"] == 0
+        assert ask(f"{url}/api/v1/runs/{run_id}")[0] == 404
+        assert ask(f"{url}/api/v1/runs/{run_id}", method="DELETE")[0] == 404
+        for name in ("..%2f..%2freport.py", "../report.py", "%2e%2e/report.py", "report.py"):
+            assert ask(f"{url}/static/{name}")[0] == 404
+    assert (elsewhere / "manifest.json").exists()
+
+
+def test_deleting_removes_the_folder(tmp_path: Path) -> None:
+    """A deleted run is gone from the list and the disk; a second delete finds nothing."""
+    run = judge(rows()[:1], tmp_path)
+    with serving(Settings(tmp_path)) as url:
+        assert ask(f"{url}/api/v1/runs/{run.id}", method="DELETE")[0] == 204
+        assert ask(f"{url}/api/v1/runs/{run.id}", method="DELETE")[0] == 404
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_run_being_judged_cannot_be_deleted(tmp_path: Path) -> None:
+    """While a process writes a run, deleting it is refused with 409."""
+    import fcntl
+
+    run = judge(rows()[:1], tmp_path)
+    assert run.folder is not None
+    with (run.folder / ".lock").open("wb") as lock, serving(Settings(tmp_path)) as url:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert ask(f"{url}/api/v1/runs/{run.id}", method="DELETE")[0] == 409
+    assert run.folder.is_dir()
+
+
+def test_labels_feed_the_figures_and_blind_hides_verdicts(tmp_path: Path) -> None:
+    """A blind trace hides what the judge said until the label is there; then agreement counts it."""
+    bare = [{**row, "chunks": [{**c, "label": None} for c in row["chunks"]]} for row in rows()[:3]]
+    run = judge(bare, tmp_path)
+    with serving(Settings(tmp_path)) as url:
+        base = f"{url}/api/v1/runs/{run.id}"
+        assert ask(f"{base}/page")[1]["agreement"] is None
+        trace_id = run.results[0].trace_id
+        blind = f"{base}/trace?" + urlencode({"trace_id": trace_id, "blind": "true"})
+        cards = ask(blind)[1]["trace"]["chunks"]
+        assert all(card["hidden"] and "grade" not in card and "reason" not in card for card in cards)
+        shown = ask(f"{base}/rows?blind=true&limit=1")[1]["rows"][0]
+        assert set(shown["s"]) == {"?"}
+        body = {"trace_id": trace_id, "chunk_id": cards[0]["id"], "label": 1, "blind": True}
+        assert ask(f"{base}/labels", method="POST", body=body)[0] == 201
+        cards = ask(blind)[1]["trace"]["chunks"]
+        assert "grade" in cards[0]
+        assert cards[1]["hidden"]
+        assert ask(f"{base}/page")[1]["agreement"]["pairs"] == 1
+        assert ask(f"{base}/results")[1]["results"][0]["trace"]["chunks"][0]["label"] == 1
+        for wrong, code in (({"label": 5}, 422), ({"chunk_id": "none"}, 404), ({"trace_id": "none"}, 404)):
+            assert ask(f"{base}/labels", method="POST", body={**body, **wrong})[0] == code
+
+
+def test_submitting_with_the_client(tmp_path: Path) -> None:
+    """A client finds label, href, tags, baseline and uuid; the run comes home with its verdicts."""
+    with (
+        serving(Settings(tmp_path), Evaluator("fake/overlap", cache=False)) as url,
+    ):
+        client = Client(url)
+        client.add_trace(
+            "What is a tomato?", ["A tomato is a fruit.", "Cars."], reference="A tomato is a fruit."
+        )
+        baseline = str(uuid.uuid4())
+        told = client.evaluate(label="mine", href="https://x.example/1", tags=["a", "b"], baseline=baseline)
+        assert (told.label, told.href, told.tags, told.baseline) == (
+            "mine",
+            "https://x.example/1",
+            ("a", "b"),
+            baseline,
+        )
+        assert told.status == "submitted"
+        run = client.get_eval_run(told.uuid)
+        assert run.status == "done"
+        assert [o.relevant for o in run.results[0].outcomes] == [True, False]
+        assert run["AP@5"] == 1.0
+        assert [r.uuid for r in client.list_runs(tags=["a"])] == [told.uuid]
+        client.add_trace("No reference", ["x"])
+        with pytest.raises(DataError, match="reference"):
+            client.evaluate()
+        with pytest.raises(RunError, match="no run"):
+            client.get_eval_run(str(uuid.uuid4()))
+    with pytest.raises(RunError, match="cannot be reached"):
+        client.list_runs()
+
+
+def test_a_submission_cannot_choose_its_judge(tmp_path: Path) -> None:
+    """Model, address, prompt and paths are the server's; a submission that names one is refused."""
+    body = {"traces": [{"query": "a", "reference": "b", "chunks": ["c"]}]}
+    with serving(Settings(tmp_path), Evaluator("fake/overlap", cache=False)) as url:
+        for field in ("model", "base_url", "prompt", "cache", "out", "options"):
+            assert ask(f"{url}/api/v1/runs", method="POST", body={**body, field: "x"})[0] == 422
+    with serving(Settings(tmp_path)) as url:
+        code, told, _ = ask(f"{url}/api/v1/runs", method="POST", body=body)
+        assert code == 409
+        assert "without a model" in told["error"]["message"]
+
+
+def test_limits_are_clear_4xx(tmp_path: Path) -> None:
+    """Too many traces, chunks, bytes or waiting runs are told as such."""
+    limits = Limits(body=20_000, traces=2, chunks=3, queued=1)
+    evaluator = Evaluator("fake/overlap", cache=False)
+    one = {"query": "a", "reference": "b", "chunks": ["c"]}
+    with serving(Settings(tmp_path, limits=limits), evaluator) as url:
+        post = f"{url}/api/v1/runs"
+        many = {"traces": [{**one, "query": str(i)} for i in range(3)]}
+        assert ask(post, method="POST", body=many)[0] == 413
+        assert ask(post, method="POST", body={"traces": [{**one, "chunks": ["c"] * 4}]})[0] == 413
+        code, told, _ = ask(post, method="POST", body={"traces": [{**one, "query": "a" * 30_000}]})
+        assert code == 413
+        assert "20,000 bytes" in told["error"]["message"]
+        assert ask(post, method="POST", raw=b"{not json")[0] == 422
+        assert ask(post, method="POST", raw=b"[" * 15_000)[0] in (400, 422)
+        assert ask(post, method="POST", raw=b'{"traces": [{"query": "\\ud800", "chunks": []}]}')[0] == 422
+        assert ask(post, method="POST", raw=b'{"traces": [{"query": NaN, "chunks": []}]}')[0] == 422
+        stuck = {"id": str(uuid.uuid4()), "status": "submitted"}
+        run = judge(rows()[:1], tmp_path)
+        assert run.folder is not None
+        held = run.manifest.model_copy(update=stuck)
+        (run.folder / "manifest.json").write_bytes(held.model_dump_json(indent=2).encode())
+        (run.folder / "submission.jsonl").write_text("")
+        with (run.folder / ".lock").open("wb") as lock:
+            import fcntl
+
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            assert ask(post, method="POST", body={"traces": [one]})[0] == 429
+
+
+def test_a_body_without_length_is_cut_off(tmp_path: Path) -> None:
+    """A chunked body that goes on past the limit is refused while it is read."""
+    import http.client
+
+    with serving(
+        Settings(tmp_path, limits=Limits(body=10_000)), Evaluator("fake/overlap", cache=False)
+    ) as url:
+        connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=10)
+        pieces = (b'{"traces": "' if i == 0 else b"a" * 1000 for i in range(30))
+        headers = {"Content-Type": "application/json"}
+        connection.request("POST", "/api/v1/runs", pieces, headers, encode_chunked=True)
+        assert connection.getresponse().status == 413
+        connection.close()
+
+
+def test_an_uploaded_run_is_checked_and_scored_again(tmp_path: Path) -> None:
+    """Uploaded verdicts are kept, uploaded scores are not believed, and broken runs are refused."""
+    run = judge(rows()[:5])
+    lying = [r.model_copy(update={"scores": {"AP@5": 0.123, "MRR": 0.1, "NDCG@5": 0.1}}) for r in run.results]
+    with serving(Settings(tmp_path)) as url:
+        client = Client(url)
+        told = client.upload(EvalRun(run.manifest, lying))
+        assert told.metrics["AP@5"].mean == run["AP@5"]
+        home = client.get_eval_run(run.id)
+        assert [r.outcomes for r in home.results] == [r.outcomes for r in run.results]
+        with pytest.raises(RunError, match="already"):
+            client.upload(run)
+        fresh = run.manifest.model_copy(update={"id": str(uuid.uuid4())})
+        first = run.results[0]
+        for name, manifest, results in (
+            ("id", run.manifest.model_copy(update={"id": "../x"}), []),
+            ("status", fresh.model_copy(update={"status": "running"}), []),
+            ("outcomes", fresh, [first.model_copy(update={"outcomes": first.outcomes[:-1]})]),
+            ("twice", fresh, [first, first]),
+            ("metric", fresh.model_copy(update={"metrics": ("Nonsense@5",)}), [first]),
+        ):
+            with pytest.raises(JudgeEvalError) as caught:
+                client.upload(EvalRun(manifest, results))
+            assert "answered 5" not in str(caught.value), name
+        assert len(client.list_runs()) == 1
+
+
+def test_two_servers_on_one_folder(tmp_path: Path) -> None:
+    """What one server judges, labels or deletes, the other sees; both at once lose nothing."""
+    with (
+        serving(Settings(tmp_path), Evaluator("fake/overlap", cache=tmp_path / ".cache")) as one,
+        serving(Settings(tmp_path), Evaluator("fake/overlap", cache=tmp_path / ".cache")) as two,
+    ):
+        done: list[str] = []
+
+        def work(url: str, name: str) -> None:
+            client = Client(url)
+            for number in range(3):
+                client.add_trace("What?", ["This is it."], reference="This is it.", id=f"{name}-{number}")
+                done.append(client.get_eval_run(client.evaluate(label=name).uuid).id)
+
+        threads = [threading.Thread(target=work, args=pair) for pair in ((one, "one"), (two, "two"))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert len(set(done)) == 6
+        for url in (one, two):
+            assert {run.uuid for run in Client(url).list_runs()} == set(done)
+        Client(one).label(done[0], Client(two).get_eval_run(done[0]).results[0].trace_id, "c1", 0)
+        assert Client(two).get_eval_run(done[0]).results[0].trace.chunks[0].label == 0
+        Client(two).delete(done[0])
+        assert len(Client(one).list_runs()) == 5
+
+
+def test_thresholds_are_read_with_advice() -> None:
+    """A threshold names a metric and a number; anything else says how to write it."""
+    assert read_thresholds(["AP@5>=0.8", "ndcg_cut_10=.5"]) == {"AP@5": 0.8, "ndcg_cut_10": 0.5}
+    for wrong in ("AP@5", "0.8", "Nothing@5>=0.8"):
+        with pytest.raises(JudgeEvalError):
+            read_thresholds([wrong])
+
+
+def test_a_run_without_results_and_an_empty_folder_have_pages(tmp_path: Path) -> None:
+    """A run that nobody has begun to judge, and a folder of no runs, are shown, not errors."""
+    with serving(Settings(tmp_path)) as url:
+        assert ask(f"{url}/api/v1/runs")[1]["runs"] == []
+        run = judge(rows()[:2], tmp_path)
+        assert run.folder is not None
+        waiting = run.manifest.model_copy(update={"status": "submitted", "aggregates": {}, "finished": None})
+        (run.folder / "manifest.json").write_bytes(waiting.model_dump_json(indent=2).encode())
+        (run.folder / "results.jsonl").unlink()
+        base = f"{url}/api/v1/runs/{run.id}"
+        page = ask(f"{base}/page")
+        assert page[0] == 200
+        assert [metric["mean"] for metric in page[1]["metrics"]] == [None, None, None]
+        assert ask(f"{base}/rows?filter=x")[1]["total"] == 0
+        assert ask(f"{base}/results")[1]["total"] == 0
+        assert ask(f"{url}/api/v1/compare?baseline={run.id}&candidate={run.id}")[1]["metrics"] == []
+
+
+def test_a_damaged_run_is_told_and_the_others_are_served(tmp_path: Path) -> None:
+    """A run whose files were damaged answers with a 4xx that says so; the list goes on without the worst."""
+    good, bad, worst = (judge(rows()[i : i + 1], tmp_path) for i in range(3))
+    assert bad.folder is not None
+    assert worst.folder is not None
+    (bad.folder / "results.jsonl").write_text('{"position": 0, "what": 1}\n')
+    (worst.folder / "manifest.json").write_text("{")
+    with serving(Settings(tmp_path)) as url:
+        assert {run["id"] for run in ask(f"{url}/api/v1/runs")[1]["runs"]} == {good.id, bad.id}
+        code, told, _ = ask(f"{url}/api/v1/runs/{bad.id}/page")
+        assert code == 409
+        assert "damaged" in told["error"]["message"]
+        assert str(tmp_path) not in told["error"]["message"]
+        assert ask(f"{url}/api/v1/runs/{worst.id}")[0] == 404
+        assert ask(f"{url}/api/v1/runs/{good.id}/page")[0] == 200

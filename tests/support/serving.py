@@ -1,0 +1,96 @@
+"""A real server on loopback, and runs to serve."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from judge_eval import EvalRun, Evaluator, FakeBackend
+from judge_eval.server.app import create_app
+from judge_eval.server.settings import Settings
+from judge_eval.wire import Request
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+
+
+@contextmanager
+def serving(settings: Settings, evaluator: Evaluator | None = None) -> Iterator[str]:
+    """Serve in a thread; yields the address."""
+    config = uvicorn.Config(
+        create_app(settings, evaluator), host="127.0.0.1", port=0, log_level="error", lifespan="on"
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    until = time.monotonic() + 20
+    while not server.started:
+        assert thread.is_alive(), "the server did not start"
+        assert time.monotonic() < until, "the server did not start in time"
+        time.sleep(0.01)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join(20)
+
+
+def ask(
+    url: str,
+    *,
+    method: str = "GET",
+    body: Any = None,
+    raw: bytes | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> tuple[int, Any, Mapping[str, str]]:
+    """Make one request; returns status, JSON (or text) and headers, whatever the status."""
+    data = raw if raw is not None else None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, method=method)
+    if data is not None:
+        request.add_header("Content-Type", "application/json")
+    for name, value in (headers or {}).items():
+        request.add_header(name, value)
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(request, timeout=30) as answer:
+            status, text, told = answer.status, answer.read(), dict(answer.headers)
+    except urllib.error.HTTPError as error:
+        with error:
+            status, text, told = error.code, error.read(), dict(error.headers)
+    try:
+        return status, json.loads(text), told
+    except ValueError:
+        return status, text.decode("utf-8", "replace"), told
+
+
+def rows() -> list[dict[str, Any]]:
+    """Return the labelled questions of the fixtures as plain data."""
+    lines = (FIXTURES / "docs_qa.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def judge(data: Any, out: Path | None = None, *, cache: Path | None = None, **settings: Any) -> EvalRun:
+    """Judge data with the offline judge."""
+    with Evaluator("fake/overlap", cache=cache or False) as evaluator:
+        return evaluator.evaluate(data, out=out, **settings)
+
+
+def scripted(data: Any, out: Path | None, answer: Any, **settings: Any) -> EvalRun:
+    """Judge data with a function from a chunk's text to reply fields, or to a text as the reply."""
+
+    def script(request: Request) -> str:
+        told = answer(request.passages[0].text)
+        fields = {"evidence": "", "reason": "", "instruction_in_chunk": False, "verdict": False}
+        return told if isinstance(told, str) else json.dumps({**fields, **told})
+
+    with Evaluator(FakeBackend(script), cache=False) as evaluator:
+        return evaluator.evaluate(data, out=out, **settings)
