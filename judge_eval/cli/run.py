@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @verb
 def run(
     data: Annotated[
-        Path, typer.Argument(help="Traces: a file or folder of any known format; - reads standard input.")
+        str, typer.Argument(help="Traces: a file, folder or URL of any known format; - reads standard input.")
     ],
     format: o.Format = None,
     map: o.Map = None,
@@ -218,10 +218,15 @@ def _calm_collector() -> None:
 
 
 @contextmanager
-def readable(data: Path) -> Iterator[tuple[Path, str]]:
-    """Yield a file that can be read twice: standard input is laid down in a temporary one."""
-    if str(data) != "-":
-        yield data, str(data)
+def readable(data: str) -> Iterator[tuple[Path | str, str]]:
+    """Yield what can be read twice: standard input is laid down in a temporary one."""
+    from judge_eval.data.remote import is_url, public
+
+    if is_url(data):
+        yield data, public(data)
+        return
+    if data != "-":
+        yield Path(data), data
         return
     with tempfile.NamedTemporaryFile(prefix="judge_eval-", suffix=".jsonl") as file:
         shutil.copyfileobj(sys.stdin.buffer, file)
@@ -241,7 +246,7 @@ def _driver(made: Evaluator, engine: str, address: str | None, workers: int | No
 
 def _tell_plan(
     made: Evaluator,
-    path: Path,
+    path: Path | str,
     name: str,
     on_invalid: o.OnInvalid,
     limit: int | None,

@@ -82,3 +82,29 @@ def merge_(
         print(merged.manifest.model_dump_json(indent=2))
     else:
         summary(merged)
+
+
+@app.command("push")
+@verb
+def push_(
+    run: Annotated[str, typer.Argument(help="A run's folder, its id or the start of it, or latest.")],
+    url: Annotated[str, typer.Argument(help="The folder of runs there, such as s3://bucket/runs.")],
+    out: o.Out = Path("runs"),
+) -> None:
+    """Copy a run to object storage (any URL that fsspec knows)."""
+    from judge_eval.runs.store import find_run
+    from judge_eval.runs.transfer import push
+
+    print(push(find_run(run, out), url))
+
+
+@app.command("pull")
+@verb
+def pull_(
+    url: Annotated[str, typer.Argument(help="The run there, such as s3://bucket/runs/NAME.")],
+    out: o.Out = Path("runs"),
+) -> None:
+    """Copy a run from object storage into the folder of runs."""
+    from judge_eval.runs.transfer import pull
+
+    print(pull(url, out))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,7 +13,7 @@ from judge_eval.cli.errors import USAGE, verb
 @verb
 def validate(
     data: Annotated[
-        Path, typer.Argument(help="Traces: a file or folder of any known format; - reads standard input.")
+        str, typer.Argument(help="Traces: a file, folder or URL of any known format; - reads standard input.")
     ],
     prompt: Annotated[
         str | None, typer.Option(help="Also check that every trace brings what this prompt needs.")

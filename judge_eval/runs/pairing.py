@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -10,22 +11,36 @@ from judge_eval.runs.journal import cluster_of
 from judge_eval.runs.records import TraceResult
 from judge_eval.schema import Trace
 
+_NONE = 255
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What a comparison needs of a trace: a few short values, however long its texts are."""
+    """What a comparison needs of a trace: a few short values, packed, however long its texts are."""
 
     trace_id: str
     question: bytes
     """8 bytes over query, reference and answer."""
     query: str
     chunk_ids: tuple[str, ...]
-    passages: tuple[bytes, ...]
+    packed_passages: bytes
     """8 bytes over title and text of each chunk, in rank order."""
-    grades: tuple[int | None, ...]
+    packed_grades: bytes
+    """One byte a chunk; 255 where there is no verdict."""
     strip: str
     scores: tuple[float | None, ...]
     cluster: str | None
+
+    @property
+    def passages(self) -> tuple[bytes, ...]:
+        """8 bytes over title and text of each chunk, in rank order."""
+        packed = self.packed_passages
+        return tuple(packed[at : at + 8] for at in range(0, len(packed), 8))
+
+    @property
+    def grades(self) -> tuple[int | None, ...]:
+        """The grade of each chunk, in rank order; None where there is no verdict."""
+        return tuple(None if grade == _NONE else grade for grade in self.packed_grades)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +63,14 @@ def _row(result: TraceResult, metrics: Sequence[str], cluster: str) -> Row:
     trace = result.trace
     query = " ".join(trace.query.split())
     return Row(
-        trace_id=result.trace_id,
+        # Interned: the other run's row of the same trace holds the same texts.
+        trace_id=sys.intern(result.trace_id),
         question=_question(trace),
-        query=query if len(query) <= 120 else query[:117] + "...",
-        chunk_ids=tuple(chunk.id for chunk in trace.chunks),
-        passages=tuple(digest_parts([chunk.title or "", chunk.text])[:8] for chunk in trace.chunks),
-        grades=tuple(o.grade if o.kind == "verdict" else None for o in result.outcomes),
-        strip=strip_of(result),
+        query=sys.intern(query if len(query) <= 120 else query[:117] + "..."),
+        chunk_ids=tuple(sys.intern(chunk.id) for chunk in trace.chunks),
+        packed_passages=b"".join(digest_parts([c.title or "", c.text])[:8] for c in trace.chunks),
+        packed_grades=bytes(o.grade if o.kind == "verdict" else _NONE for o in result.outcomes),
+        strip=sys.intern(strip_of(result)),
         scores=tuple(result.scores.get(name) for name in metrics),
         cluster=cluster_of(trace, cluster),
     )

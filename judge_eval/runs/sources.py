@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import random
+import weakref
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from judge_eval.data.reading import ReadOptions, open_dataset
+from judge_eval.data.remote import brought, is_url, public
 from judge_eval.errors import ConfigError, DataError
 from judge_eval.runs.records import Dataset, Shard
 from judge_eval.schema import Trace
@@ -190,7 +193,7 @@ def replayable(
     """Make a source that can be read twice; None where the data are a stream that can be read only once.
 
     Args:
-        data: The traces, or the file or folder that holds them.
+        data: The traces, or the file or folder that holds them, or the URL of a file.
         check: What every trace must pass.
         on_invalid: Whether an invalid record ends the reading or is skipped.
         limit: The most traces to take.
@@ -203,8 +206,14 @@ def replayable(
         ConfigError: There is no such shard.
         DataError: A mapping in the data is no trace.
     """
+    held: ExitStack | None = None
     if isinstance(data, str | Path):
-        path = Path(data)
+        url = data if isinstance(data, str) and is_url(data) else None
+        if url is not None:
+            held = ExitStack()
+            path, name = held.enter_context(brought(url)), name or public(url)
+        else:
+            path = Path(data)
         told = reader or ReadOptions()
 
         def open_file(check: Check, on_skip: Callable[[DataError], None] | None) -> Iterator[Trace]:
@@ -223,9 +232,11 @@ def replayable(
             )
 
         given = name or str(path)
-        return Replayable(
-            open_file, name=given, path=str(path), check=check, limit=limit, seed=seed, shard=shard
-        )
+        shown = str(path) if url is None else public(url)
+        made = Replayable(open_file, name=given, path=shown, check=check, limit=limit, seed=seed, shard=shard)
+        if held is not None:
+            weakref.finalize(made, held.close)  # both readings are of one copy
+        return made
     if isinstance(data, Trace | Mapping):
         data = [data]
     if isinstance(data, Sequence):

@@ -1,0 +1,92 @@
+"""Runs in object storage: a run's folder brought there, and back."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from judge_eval.data.remote import clean, file_system, public
+from judge_eval.errors import RunError
+from judge_eval.runs.journal import MANIFEST, RESULTS, lock_folder
+from judge_eval.runs.run import load_manifest
+
+
+def push(folder: Path, url: str) -> str:
+    """Copy a run's folder to a place behind a URL, as a folder of the same name.
+
+    The manifest comes last: what was cut short is no run, and is completed by pushing again.
+
+    Args:
+        folder: The run's folder; no process may be writing it.
+        url: The folder of runs there, such as `s3://bucket/runs`.
+
+    Returns:
+        Where the run is now, without credentials.
+
+    Raises:
+        ConfigError: Such URLs cannot be opened here.
+        RunError: The folder is no run, is being written, or cannot be copied.
+    """
+    load_manifest(folder)
+    lock = lock_folder(folder)
+    try:
+        system, base = file_system(url)
+        target = f"{base.rstrip('/')}/{folder.name}"
+        try:
+            system.makedirs(target, exist_ok=True)
+            for name in (RESULTS, MANIFEST):
+                if (folder / name).exists():
+                    with (folder / name).open("rb") as source, system.open(f"{target}/{name}", "wb") as file:
+                        shutil.copyfileobj(source, file, 1 << 20)
+        except Exception as error:  # each file system has errors of its own
+            raise RunError(f"{public(url)}: cannot be written: {clean(error, url)}") from None
+    finally:
+        if lock is not None:
+            lock.close()
+    return f"{public(url).rstrip('/')}/{folder.name}"
+
+
+def pull(url: str, out: Path) -> Path:
+    """Copy a run from behind a URL into a folder of runs; it can be resumed, compared and shown there.
+
+    Args:
+        url: The run's folder, such as `s3://bucket/runs/20260101-120000-abcdef12`.
+        out: The folder of runs here.
+
+    Returns:
+        The run's folder.
+
+    Raises:
+        ConfigError: Such URLs cannot be opened here.
+        RunError: There is no run, or one of the same name is here already.
+    """
+    system, base = file_system(url.rstrip("/"))
+    name = base.rstrip("/").rpartition("/")[2]
+    target, temporary = out / name, out / f".{name}.{os.getpid()}.tmp"
+    if (target / MANIFEST).exists():
+        raise RunError(f"{target}: a run of this name is here already; remove it or name another folder")
+    try:
+        temporary.mkdir(parents=True)
+        for part in (RESULTS, MANIFEST):
+            _copy(system, f"{base.rstrip('/')}/{part}", temporary / part)
+        json.loads((temporary / MANIFEST).read_bytes())
+        temporary.rename(target)
+    except FileNotFoundError:
+        raise RunError(f"no run in {public(url)}: it has no {MANIFEST} or no {RESULTS}") from None
+    except Exception as error:  # each file system has errors of its own
+        raise RunError(f"{public(url)}: cannot be read: {clean(error, url)}") from None
+    finally:
+        with suppress(OSError):
+            shutil.rmtree(temporary)
+    return target
+
+
+def _copy(system: Any, source: str, target: Path) -> None:
+    with system.open(source, "rb") as file, target.open("wb") as out:
+        shutil.copyfileobj(file, out, 1 << 20)
+        out.flush()
+        os.fsync(out.fileno())
