@@ -67,6 +67,7 @@ def places(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str |
         yield from places(each, (*path, key))
 
 
+@pytest.mark.slow
 def test_an_upload_taken_apart_is_never_a_server_error(tmp_path: Path) -> None:
     """Whatever part of an uploaded run is replaced by junk, the answer is a run or a 4xx, and pages work."""
     run = judge(rows()[:1])
