@@ -54,7 +54,7 @@ def test_no_generated_request_makes_the_server_fail(tmp_path: Path) -> None:
         fuzzing = ["--phases", "fuzzing", "--max-examples", "60", "--exclude-path", "/api/v1/runs/upload"]
         for phase in (["--phases", "examples,coverage"], fuzzing):
             told = subprocess.run(
-                [*command, *phase], capture_output=True, text=True, timeout=110, check=False
+                [*command, *phase], cwd=tmp_path, capture_output=True, text=True, timeout=110, check=False
             )
             assert told.returncode == 0, told.stdout[-6000:] + told.stderr[-2000:]
 
