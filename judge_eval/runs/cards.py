@@ -12,7 +12,7 @@ from judge_eval.metrics import Metric, parse_metric
 from judge_eval.runs.marks import marked
 from judge_eval.runs.recall import Memory, Recalled
 from judge_eval.runs.records import TraceResult
-from judge_eval.runs.rows import human_relevant
+from judge_eval.runs.rows import disagrees, is_grade
 from judge_eval.schema import Call, NoVerdict, Scale, Verdict
 
 JSON: TypeAlias = dict[str, Any]
@@ -63,8 +63,8 @@ def card_page(
             card["text"] = marked(chunk.text, outcome.evidence)
             if chunk.title and len(card["text"]) == 1:
                 card["title_marks"] = marked(chunk.title, outcome.evidence)
-            if chunk.label is not None:
-                card["agrees"] = human_relevant(chunk.label, scale) == outcome.relevant
+            if is_grade(chunk.label):
+                card["agrees"] = not disagrees(chunk.label, outcome.relevant, scale)
         asked = by_chunk.get(chunk.id)
         if asked is not None and asked.key in first:  # a call about several chunks is shown once
             card["call"] = {"same_as": first[asked.key]}

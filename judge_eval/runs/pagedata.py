@@ -13,7 +13,7 @@ from judge_eval.runs.aggregate import inside, limits_of
 from judge_eval.runs.cards import main_metric
 from judge_eval.runs.records import Aggregate, Manifest, TraceResult
 from judge_eval.runs.rescore import scale_of
-from judge_eval.runs.rows import Row, row_of
+from judge_eval.runs.rows import Row, is_grade, row_of
 from judge_eval.runs.run import EvalRun
 from judge_eval.schema import Scale
 from judge_eval.stats import Estimate, agreement_figures, breakdown, confusion_matrix
@@ -65,7 +65,7 @@ class Table:
             place = {"trace": result.trace_id, "rank": rank, "chunk": chunk.id}
             if outcome.kind == "no_verdict":
                 self.failures.append({**place, "why": outcome.why, "detail": outcome.detail})
-            elif chunk.label is not None:
+            elif is_grade(chunk.label):
                 self.judged.append(outcome.grade)
                 self.human.append(chunk.label)
                 self.traces.append(result.position)

@@ -11,7 +11,7 @@ from judge_eval.runs.aggregate import fill_clusters
 from judge_eval.runs.comparison import Change
 from judge_eval.runs.pagedata import Table, head
 from judge_eval.runs.records import Manifest, TraceResult
-from judge_eval.runs.rows import Row, human_relevant
+from judge_eval.runs.rows import Row, disagrees
 from judge_eval.schema import NoVerdict, Scale, Verdict
 from judge_eval.stats import compare_paired, holm
 
@@ -247,11 +247,7 @@ def _signs(result: TraceResult, scale: Scale) -> list[JSON]:
     signs = []
     for chunk, outcome in zip(result.trace.chunks, result.outcomes, strict=True):
         verdict = outcome.kind == "verdict"
-        differs = (
-            outcome.kind == "verdict"
-            and chunk.label is not None
-            and human_relevant(chunk.label, scale) != outcome.relevant
-        )
+        differs = outcome.kind == "verdict" and disagrees(chunk.label, outcome.relevant, scale)
         sign = str(outcome.grade) if outcome.kind == "verdict" else "!"
         signs.append({"id": chunk.id, "s": sign, "r": verdict and sign >= str(scale.relevant), "o": differs})
     return signs

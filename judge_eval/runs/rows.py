@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 from judge_eval.runs.journal import cluster_of
 from judge_eval.runs.records import TraceResult
@@ -70,9 +70,14 @@ class Row:
         }
 
 
-def human_relevant(label: int, scale: Scale) -> bool:
-    """Tell whether a human grade counts as relevant: from 1 on a binary scale, else from the threshold."""
-    return label >= scale.relevant
+def is_grade(label: int | None) -> TypeGuard[int]:
+    """Tell whether a label grades a chunk: below 0 it says "unjudged", and no scale goes beyond 9."""
+    return label is not None and 0 <= label <= 9
+
+
+def disagrees(label: int | None, relevant: bool, scale: Scale) -> bool:
+    """Tell whether there is a human label that says relevant where the verdict does not, or the reverse."""
+    return is_grade(label) and (label >= scale.relevant) != relevant
 
 
 def row_of(result: TraceResult, scale: Scale, cluster: str = "cluster") -> Row:
@@ -84,8 +89,7 @@ def row_of(result: TraceResult, scale: Scale, cluster: str = "cluster") -> Row:
             off.append("0")
             continue
         strip.append(str(outcome.grade))
-        differs = chunk.label is not None and human_relevant(chunk.label, scale) != outcome.relevant
-        off.append("1" if differs else "0")
+        off.append("1" if disagrees(chunk.label, outcome.relevant, scale) else "0")
     query = " ".join(result.trace.query[: 4 * QUERY].split())
     return Row(
         position=result.position,

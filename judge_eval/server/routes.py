@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -309,5 +308,5 @@ def checked_upload(given: Upload, settings: Settings) -> tuple[Manifest, Sequenc
     try:
         run = rescore(EvalRun(manifest.model_copy(update={"id": run_id}), given.results), manifest.metrics)
         return run.manifest, list(run.results)
-    except (RunError, ConfigError, ValueError, json.JSONDecodeError) as error:
+    except (RunError, ConfigError, ValueError, OverflowError) as error:
         raise DataError(str(error).splitlines()[0], field="manifest") from None

@@ -54,7 +54,7 @@ def test_no_generated_request_makes_the_server_fail(tmp_path: Path) -> None:
         fuzzing = ["--phases", "fuzzing", "--max-examples", "60", "--exclude-path", "/api/v1/runs/upload"]
         for phase in (["--phases", "examples,coverage"], fuzzing):
             told = subprocess.run(
-                [*command, *phase], capture_output=True, text=True, timeout=110, check=False
+                [*command, *phase], cwd=tmp_path, capture_output=True, text=True, timeout=110, check=False
             )
             assert told.returncode == 0, told.stdout[-6000:] + told.stderr[-2000:]
 
@@ -67,6 +67,7 @@ def places(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str |
         yield from places(each, (*path, key))
 
 
+@pytest.mark.slow
 def test_an_upload_taken_apart_is_never_a_server_error(tmp_path: Path) -> None:
     """Whatever part of an uploaded run is replaced by junk, the answer is a run or a 4xx, and pages work."""
     run = judge(rows()[:1])
