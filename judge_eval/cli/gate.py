@@ -64,6 +64,18 @@ class Gate:
         found = EvalRun.load(find_run(baseline, out)) if baseline is not None else None
         return cls(limits, strict, found)
 
+    def metrics(self, given: Sequence[str] | None) -> list[str] | None:
+        """Add the metrics of the limits to those asked for, so that their needs are checked first."""
+        from judge_eval.cli.options import split_metrics
+        from judge_eval.evaluator import DEFAULT_METRICS
+        from judge_eval.metrics import parse_metric
+
+        if not self.limits:
+            return list(given) if given else None
+        names = split_metrics(given) or list(DEFAULT_METRICS)
+        there = {str(parse_metric(name)) for name in names}
+        return [*names, *dict.fromkeys(limit.metric for limit in self.limits if limit.metric not in there)]
+
     def check(self, done: EvalRun, output: Path | None, *, quiet: bool = False) -> bool:
         """Compare, check, tell, write the report; return whether all limits were kept."""
         from judge_eval.cli.compared import show_comparison

@@ -155,7 +155,7 @@ def run(
             model,
             prompt,
             mode,
-            metrics,
+            gated.metrics(metrics),
             relevant,
             cache,
             no_cache,

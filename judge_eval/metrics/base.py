@@ -85,6 +85,11 @@ class Metric:
         return None if self._value("ideal") == "retrieved" else self.cutoff
 
     @property
+    def limits(self) -> tuple[float, float | None]:
+        """The least and the greatest value it can take; None where there is no greatest."""
+        return (0.0, None if self.name in ("DCG", "EDCG") else 1.0)
+
+    @property
     def definition(self) -> str:
         """One text that names the formula with every parameter; shown to users and kept with results."""
         parts = [f"{self}: {self.spec.formula}"]

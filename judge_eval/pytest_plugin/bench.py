@@ -23,7 +23,7 @@ from judge_eval.runs.run import EvalRun
 from judge_eval.runs.sources import Traces
 from judge_eval.schema import Trace
 
-SETTINGS = ("model", "prompt", "mode", "metrics", "relevant", "params", "base_url", "cassette")
+SETTINGS = ("model", "prompt", "mode", "judge", "metrics", "relevant", "params", "base_url", "cassette")
 
 
 class Bench:
@@ -75,7 +75,7 @@ class FakeBench:
 
         Args:
             answers: A table (see `FakeBackend.table`), a function (see `FakeBackend`), or a rule's name.
-            settings: `prompt`, `mode`, `metrics` or `relevant`, in place of the marker's.
+            settings: `prompt`, `mode`, `judge`, `metrics` or `relevant`, in place of the marker's.
 
         Raises:
             ConfigError: A setting cannot be used.
@@ -190,6 +190,7 @@ def _evaluator(
         prompt=prompt,
         metrics=[metrics] if isinstance(metrics, str) else metrics,
         mode=chosen.get("mode", "pointwise"),
+        judge=chosen.get("judge"),
         relevant=chosen.get("relevant"),
         cache=cache,
         options=options,

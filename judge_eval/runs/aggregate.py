@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from judge_eval.metrics import Metric
+from judge_eval.errors import UnknownNameError
+from judge_eval.metrics import Metric, parse_metric
 from judge_eval.runs.journal import Index
 from judge_eval.runs.records import Aggregate, Intervals, Quantiles, TagMean
-from judge_eval.stats import breakdown, mean_interval, quantiles
+from judge_eval.stats import Interval, breakdown, mean_interval, quantiles
 
 BY_T = Intervals()
 MOST_TAGS = 500
@@ -45,6 +46,7 @@ def aggregate_all(
             tags=index.tags,
             intervals=intervals,
             definition=metric.definition,
+            limits=getattr(metric, "limits", None),
         )
         for name, metric in metrics.items()
     }
@@ -58,6 +60,7 @@ def aggregate(
     tags: Sequence[Sequence[str]] | None = None,
     intervals: Intervals = BY_T,
     definition: str = "",
+    limits: tuple[float, float | None] | None = None,
 ) -> Aggregate:
     """Aggregate one metric.
 
@@ -72,6 +75,7 @@ def aggregate(
         tags: The tags of each trace.
         intervals: How intervals are made.
         definition: The metric's definition, recorded with its mean.
+        limits: The values the metric can take; its intervals end there.
     """
     column = np.asarray(values, dtype=np.float64)
     there = ~np.isnan(column)
@@ -79,7 +83,7 @@ def aggregate(
     kept = fill_clusters([clusters[row] for row in rows]) if clusters is not None else None
     present = column[there]
     estimate = mean_interval(present, clusters=kept, method=intervals.method, seed=intervals.seed)
-    interval, spread = estimate.interval, quantiles(present)
+    interval, spread = inside(estimate.interval, limits), quantiles(present)
     low, high = column.copy(), column.copy()
     for row, (least, most) in bounds.items():
         if not there[row]:
@@ -92,10 +96,23 @@ def aggregate(
         method=None if interval is None else interval.method,
         clusters=estimate.clusters,
         quantiles=None if spread is None else Quantiles(p20=spread.p20, p50=spread.p50, p90=spread.p90),
-        tags=_by_tag(present, rows, tags, kept) if tags is not None else {},
+        tags=_by_tag(present, rows, tags, kept, limits) if tags is not None else {},
         bounds=(float(low.mean()), float(high.mean())) if column.size else None,
         definition=definition,
     )
+
+
+def limits_of(metric: str) -> tuple[float, float | None] | None:
+    """Return the values a metric can take; None where another package's metric does not say."""
+    try:
+        return parse_metric(metric).limits
+    except UnknownNameError:
+        return None
+
+
+def inside(interval: Interval | None, limits: tuple[float, float | None] | None) -> Interval | None:
+    """End an interval where the metric's values end."""
+    return interval if interval is None or limits is None else interval.within(*limits)
 
 
 def _by_tag(
@@ -103,6 +120,7 @@ def _by_tag(
     rows: Sequence[int],
     tags: Sequence[Sequence[str]],
     clusters: Sequence[tuple[int, str]] | None,
+    limits: tuple[float, float | None] | None,
 ) -> dict[str, TagMean]:
     """Break a metric down by tag; a tag all of whose traces failed is there too, without a mean."""
     carriers: dict[str, int] = {}
@@ -117,7 +135,7 @@ def _by_tag(
     for name in sorted(shown):
         estimate = found.get(name)
         n = estimate.n if estimate else 0
-        interval = estimate.interval if estimate else None
+        interval = inside(estimate.interval, limits) if estimate else None
         out[name] = TagMean(
             mean=estimate.value if estimate else None,
             n=n,

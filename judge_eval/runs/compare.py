@@ -21,6 +21,10 @@ KEEP = 1000
 """How many changed traces of each candidate a comparison names."""
 
 
+WORK = 1_000_000_000
+"""How many values the permutations of one test may touch in all."""
+
+
 def compare(
     baseline: EvalRun,
     *candidates: EvalRun,
@@ -111,7 +115,14 @@ def _difference(pairing: Pairing, column: int, seed: int) -> tuple[PairedCompari
     excluded = len(pairing.pairs) - len(a)
     if not a:
         return None, excluded
-    return compare_paired(a, b, clusters=fill_clusters(clusters), seed=seed), excluded
+    return compare_paired(
+        a, b, clusters=fill_clusters(clusters), permutations=_draws(len(a)), seed=seed
+    ), excluded
+
+
+def _draws(values: int) -> int:
+    """Return how many permutations to draw: fewer for huge runs, whose p values need no fine grain."""
+    return max(999, min(9999, WORK // max(1, values)))
 
 
 def _record(metric: str, place: int, found: PairedComparison, excluded: int, adjusted: float) -> Difference:
@@ -156,7 +167,7 @@ def _all_pairs(pairings: Sequence[Pairing], names: Sequence[str], seed: int) -> 
         if table:
             out += [
                 PairOfRuns(metric=name, first=d.first, second=d.second, difference=d.difference, p=d.p)
-                for d in tukey_hsd(table, seed=seed)
+                for d in tukey_hsd(table, permutations=_draws(len(table) * len(table[0])), seed=seed)
             ]
     return out
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from judge_eval.runs.aggregate import inside, limits_of
 from judge_eval.runs.cards import main_metric
 from judge_eval.runs.records import Aggregate, Manifest, TraceResult
 from judge_eval.runs.rescore import scale_of
@@ -58,7 +59,7 @@ class Table:
         return names if lead is None else (lead, *(name for name in names if name != lead))
 
     def _read(self, result: TraceResult) -> None:
-        row = row_of(result, self.scale)
+        row = row_of(result, self.scale, self.run.manifest.intervals.cluster)
         self.rows.append(row)
         for rank, (chunk, outcome) in enumerate(zip(result.trace.chunks, result.outcomes, strict=True), 1):
             place = {"trace": result.trace_id, "rank": rank, "chunk": chunk.id}
@@ -88,7 +89,7 @@ def head(manifest: Manifest) -> JSON:
         "seconds": (finished - manifest.created).total_seconds() if finished else None,
         "dataset": {"name": manifest.dataset.name, "digest": manifest.dataset.digest},
         "model": f"{manifest.backend.get('provider')}/{manifest.backend.get('model')}".rstrip("/"),
-        "prompt": f"{prompt['id']}@{prompt['version']}" if isinstance(prompt, dict) else None,
+        "prompt": f"{prompt.get('id')}@{prompt.get('version')}" if isinstance(prompt, dict) else None,
         "scale": manifest.judge.get("scale"),
         "traces": tally.traces,
         "of": manifest.dataset.traces,
@@ -161,10 +162,18 @@ def histogram(table: Table, metric: str) -> JSON:
 
 def by_tag(table: Table, metric: str) -> list[JSON]:
     """Return the mean of the traces of each tag with its interval and n, the most frequent tag first."""
+    known = table.run.manifest.aggregates.get(metric)
+    if known is not None and known.tags:
+        told = sorted(known.tags.items(), key=lambda pair: -pair[1].n)
+        return [{"tag": tag, "value": t.mean, "interval": t.interval, "n": t.n} for tag, t in told]
     rows = [(row, value) for row in table.rows if (value := row.scores.get(metric)) is not None]
     found = breakdown([value for _, value in rows], [row.tags for row, _ in rows])
     often = sorted(found.items(), key=lambda pair: -pair[1].n)
-    return [{"tag": tag, **estimate_data(estimate)} for tag, estimate in often]
+    rows_of: list[JSON] = []
+    for tag, estimate in often:
+        estimate = replace(estimate, interval=inside(estimate.interval, limits_of(metric)))
+        rows_of.append({"tag": tag, **estimate_data(estimate)})
+    return rows_of
 
 
 def agreement(table: Table) -> JSON | None:

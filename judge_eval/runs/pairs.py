@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
+from judge_eval.runs.aggregate import fill_clusters
 from judge_eval.runs.comparison import Change
 from judge_eval.runs.pagedata import Table, head
 from judge_eval.runs.records import Manifest, TraceResult
@@ -37,9 +38,14 @@ class Pairing:
     """By metric: the paired comparison over the traces both have a value for."""
 
     def __post_init__(self) -> None:
-        self.before = {row.id: row for row in self.baseline.rows}
+        self.named = {row.id: row for row in self.baseline.rows}
+        self.before: dict[str, Row] = {}
         for row in self.candidate.rows:
-            old = self.before.get(row.id)
+            old = self.named.get(row.id)
+            if old is not None and old.question != row.question:
+                old = None  # the same id, but not the same question
+            if old is not None:
+                self.before[row.id] = old
             deltas = {
                 name: b - a
                 for name, b in row.scores.items()
@@ -48,10 +54,14 @@ class Pairing:
             changed = "" if old is None else change(old, row)
             self.rows.append(replace(row, deltas=deltas, change=changed))
         for name in self.candidate.metrics:
-            pairs = [(self.before[row.id].scores[name], row.scores[name]) for row in self.both(name)]
-            if pairs:
-                self.metrics[name] = pair_data([a or 0.0 for a, _ in pairs], [b or 0.0 for _, b in pairs])
-
+            after = self.both(name)
+            before = [self.before[row.id] for row in after]
+            if after:
+                self.metrics[name] = pair_data(
+                    [row.scores[name] or 0.0 for row in before],
+                    [row.scores[name] or 0.0 for row in after],
+                    fill_clusters([row.cluster for row in before]),
+                )
         adjusted = holm([told["p"] for told in self.metrics.values()])
         for told, p in zip(self.metrics.values(), adjusted, strict=True):
             told["p_holm"] = p
@@ -79,9 +89,11 @@ def change(old: Row, new: Row) -> Change | Literal[""]:
     return "scores" if any(old.scores[name] != new.scores[name] for name in common) else ""
 
 
-def pair_data(baseline: Sequence[float], candidate: Sequence[float]) -> JSON:
-    """Return a paired comparison as JSON."""
-    told = compare_paired(baseline, candidate)
+def pair_data(
+    baseline: Sequence[float], candidate: Sequence[float], clusters: Sequence[Hashable] | None = None
+) -> JSON:
+    """Return a paired comparison as JSON; `clusters` names what belongs together, one id a trace."""
+    told = compare_paired(baseline, candidate, clusters=clusters)
     return {
         "n": told.n,
         "baseline": told.baseline_mean,
@@ -113,7 +125,7 @@ def compare_page(pairing: Pairing) -> JSON:
         "changes": dict(counts),
         "common": counts.total(),
         "only_a": sum(row.id not in mine for row in pairing.baseline.rows),
-        "only_b": sum(row.id not in pairing.before for row in pairing.rows),
+        "only_b": sum(row.id not in pairing.named for row in pairing.rows),
     }
 
 
@@ -157,13 +169,11 @@ def differing(a: Manifest, b: Manifest) -> list[JSON]:
 def dataset_differs(pairing: Pairing) -> list[JSON]:
     """Tell whether the questions differ: other chunks for the same questions are what is compared."""
     a, b = pairing.baseline.run.manifest.dataset, pairing.candidate.run.manifest.dataset
-    changed = sum(
-        row.id in pairing.before and pairing.before[row.id].question != row.question for row in pairing.rows
-    )
-    same_ids = pairing.before.keys() == {row.id for row in pairing.rows}
+    changed = sum(row.id in pairing.named and row.id not in pairing.before for row in pairing.rows)
+    same_ids = pairing.named.keys() == {row.id for row in pairing.rows}
     if same_ids and not changed:
         return []
-    told = f"; {changed} of the questions or references changed" if changed else ""
+    told = f"; {changed} under another question, reference or answer" if changed else ""
     return [
         {"what": "dataset", "a": f"{a.name} ({a.traces} traces)", "b": f"{b.name} ({b.traces} traces{told})"}
     ]

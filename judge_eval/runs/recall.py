@@ -46,6 +46,8 @@ class Memory:
             self._judge = _judge_of(self.manifest)
         except JudgeEvalError as error:
             self.problem = str(error)
+        except (KeyError, TypeError, ValueError):
+            self.problem = "the run does not say in full how it was judged"
         identity = _identity_of(self.manifest)
         if self.store is None:
             self.reply_problem = "no cache was at hand when this page was made"
@@ -76,7 +78,11 @@ class Memory:
                 wave = inquiry.send([reply for reply in replies if reply is not None])
         except StopIteration:
             return found
-        except JudgeEvalError:
+        except (
+            JudgeEvalError,
+            TypeError,
+            ValueError,
+        ):  # a run from elsewhere may say odd things of its judge
             return found
 
     def _look_up(self, wave: list[Request]) -> list[Completion | None]:
@@ -122,6 +128,9 @@ def _judge_of(manifest: Manifest) -> Judge:
     prompt, mode = told.get("prompt"), told.get("mode")
     if not isinstance(prompt, dict) or mode not in ("pointwise", "listwise"):
         raise JudgeEvalError("this judge's prompts are not ones that can be rendered again")
+    numbers = [told.get(name) for name in ("max_tokens", "sample", "window")]
+    if not all(number is None or type(number) is int for number in numbers):
+        raise JudgeEvalError("the run does not say in full how it was judged")
     form = _form_of(prompt)
     relevant = int(told["scale"]["relevant"])
     common: dict[str, Any] = {"max_tokens": told.get("max_tokens"), "sample": told.get("sample", 0)}

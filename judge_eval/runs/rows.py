@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from judge_eval.runs.journal import cluster_of
 from judge_eval.runs.records import TraceResult
 from judge_eval.schema import Scale
 
@@ -40,7 +41,9 @@ class Row:
     chunks: tuple[int, ...] = ()
     """A hash of each chunk's title and text, good for comparing rows of one process."""
     question: int = 0
-    """A hash of the question with its reference, likewise."""
+    """A hash of the question with its reference and answer, likewise."""
+    cluster: str | None = None
+    """Which traces belong together, where told."""
     change: str = ""
     """`retrieval`, `verdicts`, `both` or `scores`; empty where nothing changed or there is no baseline."""
 
@@ -72,8 +75,8 @@ def human_relevant(label: int, scale: Scale) -> bool:
     return label >= scale.relevant
 
 
-def row_of(result: TraceResult, scale: Scale) -> Row:
-    """Make the row of a trace."""
+def row_of(result: TraceResult, scale: Scale, cluster: str = "cluster") -> Row:
+    """Make the row of a trace; `cluster` is the key of `metadata` that groups traces."""
     strip, off = [], []
     for chunk, outcome in zip(result.trace.chunks, result.outcomes, strict=True):
         if outcome.kind == "no_verdict":
@@ -94,7 +97,8 @@ def row_of(result: TraceResult, scale: Scale) -> Row:
         tags=result.trace.tags,
         failed=result.failed,
         labelled="".join("0" if chunk.label is None else "1" for chunk in result.trace.chunks),
-        question=hash((result.trace.query, result.trace.reference)),
+        question=hash((result.trace.query, result.trace.reference, result.trace.answer)),
+        cluster=cluster_of(result.trace, cluster),
         chunks=tuple(hash((chunk.title, chunk.text)) for chunk in result.trace.chunks),
     )
 

@@ -19,6 +19,12 @@ class Interval:
     def __contains__(self, value: float) -> bool:
         return self.low <= value <= self.high
 
+    def within(self, low: float, high: float | None) -> Interval:
+        """Cut off what no value can reach, from `low` to `high` (None: no end); the coverage is the same."""
+        top = self.high if high is None else min(max(self.high, low), high)
+        bottom = max(self.low, low) if high is None else min(max(self.low, low), high)
+        return Interval(bottom, top, self.level, self.method)
+
     def __str__(self) -> str:
         return f"[{self.low:.4g}, {self.high:.4g}]"
 

@@ -151,3 +151,23 @@ def test_tags_and_intervals_are_shown(tmp_path: Path) -> None:
     assert line.split()[:3] == ["appliance", "AP@5", "0.2333"]
     told = json.loads(judge_eval(tmp_path, "score", "latest", "--interval", "bca", "--json").stdout)
     assert told["aggregates"]["AP@5"]["method"] == "bca"
+
+
+def test_what_a_limit_needs_is_checked_before_anything_is_paid(folder: Path) -> None:
+    """A limit on recall without `relevant_total` ends the command before the first call, with no run kept."""
+    before = len(list((folder / "runs").iterdir()))
+    done = judge_eval(
+        folder,
+        "run",
+        "main.jsonl",
+        "-m",
+        "fake/overlap",
+        "-q",
+        "--out",
+        "runs",
+        "--fail-under",
+        "Recall@2=0.5",
+    )
+    assert done.returncode == 2
+    assert "relevant_total" in done.stderr
+    assert len(list((folder / "runs").iterdir())) == before

@@ -220,6 +220,27 @@ def test_fake_mode_needs_no_cassette_and_no_model(pytester: pytest.Pytester, run
     assert not (pytester.path / "cache").exists()
 
 
+def test_a_marker_may_bring_a_judge(pytester: pytest.Pytester, run: Run) -> None:
+    """A judge of one's own, or an installed one by name, takes the place of prompt and mode."""
+    pytester.makepyfile(
+        f"""
+        import pytest
+        from judge_eval import Listwise
+        {TRACE.replace(chr(10), chr(10) + "        ")}
+        @pytest.mark.judge_eval(judge=Listwise("listwise/support/binary"))
+        def test_own(eval_run):
+            assert eval_run(TRACE).manifest.judge["mode"] == "listwise"
+
+        @pytest.mark.judge_eval(judge="nobody")
+        def test_unknown(eval_run):
+            pass
+        """
+    )
+    result = run("--judge-eval-mode=fake")
+    result.assert_outcomes(passed=1, errors=1)
+    assert "no judge 'nobody'" in result.stdout.str()
+
+
 def test_live_and_record_need_a_model(pytester: pytest.Pytester, run: Run) -> None:
     """There is no default model: asking without one says where to name it."""
     pytester.makepyfile(test_pizza=LOW)

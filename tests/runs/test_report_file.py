@@ -128,13 +128,35 @@ def test_compare_names_what_changed() -> None:
     assert [move["b"] for move in changed["moves"]] == [1, 2, 3, 4, 5][: len(changed["moves"])]
 
 
+def test_the_page_says_what_the_comparison_says() -> None:
+    """Difference, interval, p, wins and changes are those of `compare`, clusters and failures included."""
+    from judge_eval.runs.compare import compare
+
+    base = [{**row, "metadata": {"cluster": str(i // 3)}} for i, row in enumerate(rows())]
+    base[4] = {**base[4], "query": base[4]["query"] + " And why?"}
+    turned = [{**row, "chunks": row["chunks"][::-1]} if i % 2 else row for i, row in enumerate(base)]
+    turned[6] = {**turned[6], "query": "Something else?"}
+    old = judge(base)
+    new = scripted(turned, None, lambda t: "no JSON" if len(t) % 13 == 0 else {"verdict": len(t) % 2 == 0})
+    told, page = compare(old, new), compare_page(Pairing(Table(old), Table(new)))
+    assert page["common"] == told.paired[0] == 37
+    assert {name: n for name, n in page["changes"].items() if name != "same"} == told.changed[0]
+    for mine, theirs in zip(page["metrics"], told.differences, strict=True):
+        assert mine["name"] == theirs.metric
+        assert tuple(mine["interval"]) == pytest.approx(theirs.interval)
+        got = [mine[name] for name in ("n", "wins", "ties", "losses")]
+        assert got == [theirs.n, theirs.wins, theirs.ties, theirs.losses]
+        for name in ("difference", "p", "p_holm", "detectable"):
+            assert mine[name] == pytest.approx(getattr(theirs, name)), name
+
+
 def test_other_questions_raise_the_banner() -> None:
     """Runs over other questions, or other references, are named as such; other chunks alone are not."""
     old = judge(rows()[:3])
     new = judge([{**row, "reference": "something else"} for row in rows()[:3]])
     banner = compare_page(Pairing(Table(old), Table(new)))["banner"]
     assert [told["what"] for told in banner] == ["dataset"]
-    assert "3 of the questions" in banner[0]["b"]
+    assert "3 under another question" in banner[0]["b"]
 
 
 def test_prompt_and_reply_come_back_from_the_cache(tmp_path: Path) -> None:

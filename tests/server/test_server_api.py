@@ -15,6 +15,10 @@ from judge_eval.server.client import Client
 from judge_eval.server.settings import Limits, Settings, read_thresholds
 from tests.support.serving import ask, judge, rows, serving
 
+# Two servers made at once in threads of one process: a warning that FastAPI silences while it builds its
+# routes can slip through, since `warnings.catch_warnings` is not made for threads.
+pytestmark = pytest.mark.filterwarnings("ignore::pydantic.warnings.UnsupportedFieldAttributeWarning")
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:

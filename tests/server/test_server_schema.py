@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import copy
 import json
 import subprocess
 import sys
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,8 +48,50 @@ def test_no_generated_request_makes_the_server_fail(tmp_path: Path) -> None:
         path.write_text(json.dumps(document))
         command = [
             str(Path(sys.executable).parent / "schemathesis"), "run", str(path), "--url", url,
-            "--checks", "not_a_server_error", "--max-examples", "60", "--phases", "examples,coverage,fuzzing",
-            "--generation-deterministic", "--no-color", "--workers", "1",
+            "--checks", "not_a_server_error", "--generation-deterministic", "--no-color", "--workers", "1",
         ]  # fmt: skip
-        told = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
-    assert told.returncode == 0, told.stdout[-6000:] + told.stderr[-2000:]
+        # The generator cannot make the pairs of an upload; the test below takes one apart instead.
+        fuzzing = ["--phases", "fuzzing", "--max-examples", "60", "--exclude-path", "/api/v1/runs/upload"]
+        for phase in (["--phases", "examples,coverage"], fuzzing):
+            told = subprocess.run(
+                [*command, *phase], capture_output=True, text=True, timeout=110, check=False
+            )
+            assert told.returncode == 0, told.stdout[-6000:] + told.stderr[-2000:]
+
+
+def places(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Yield the path of everything inside a JSON value."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, each in inner:
+        yield (*path, key)
+        yield from places(each, (*path, key))
+
+
+def test_an_upload_taken_apart_is_never_a_server_error(tmp_path: Path) -> None:
+    """Whatever part of an uploaded run is replaced by junk, the answer is a run or a 4xx, and pages work."""
+    run = judge(rows()[:1])
+    results = [result.model_dump(mode="json") for result in run.results]
+    results[0]["outcomes"], results[0]["trace"]["chunks"] = (
+        results[0]["outcomes"][:2],
+        results[0]["trace"]["chunks"][:2],
+    )
+    whole = {"manifest": run.manifest.model_dump(mode="json"), "results": results}
+    taken = 0
+    with serving(Settings(tmp_path)) as url:
+        for path in places(whole):
+            for junk in (None, -1, 10**30, "\x00", "\ud800", [], {}, [[]], {"a": 1}):
+                body = copy.deepcopy(whole)
+                body["manifest"]["id"] = str(uuid.uuid4())
+                inside: Any = body
+                for key in path[:-1]:
+                    inside = inside[key]
+                inside[path[-1]] = junk
+                code, told, _ = ask(f"{url}/api/v1/runs/upload", method="POST", body=body)
+                assert code < 500, (path, junk, told)
+                if code == 201:
+                    taken += 1
+                    for part in ("page", "rows?filter=x", "trace?trace_id=docs-001", "results", "summary"):
+                        code, shown, _ = ask(f"{url}/api/v1/runs/{told['id']}/{part}")
+                        assert code < 500, (path, junk, part, shown)
+                    assert ask(f"{url}/api/v1/runs/{told['id']}", method="DELETE")[0] == 204
+    assert taken > 10

@@ -1,0 +1,23 @@
+from judge_eval.metrics import parse_metric
+from judge_eval.runs.aggregate import aggregate
+
+
+def test_an_interval_ends_where_the_metric_ends() -> None:
+    """Student's interval of few values may leave [0, 1]; what is shown does not, and the mean stays."""
+    plain = aggregate([0.0, 1.0, 1.0], {})
+    assert plain.interval is not None
+    assert plain.interval[0] < 0
+    assert plain.interval[1] > 1
+    ended = aggregate([0.0, 1.0, 1.0], {}, limits=parse_metric("AP@5").limits, tags=[["a"], ["a"], []])
+    assert ended.interval == (0.0, 1.0)
+    assert ended.tags["a"].interval == (0.0, 1.0)
+    assert ended.mean == plain.mean
+
+
+def test_a_metric_without_a_greatest_value_ends_at_zero_alone() -> None:
+    """DCG has no greatest value: only the lower end is cut."""
+    told = aggregate([0.0, 9.0, 9.0], {}, limits=parse_metric("DCG@5").limits)
+    free = aggregate([0.0, 9.0, 9.0], {})
+    assert told.interval is not None
+    assert free.interval is not None
+    assert told.interval == (0.0, free.interval[1])

@@ -1,0 +1,33 @@
+"""What users of comparison, panels and probes write, checked by mypy --strict and never run."""
+
+from typing import assert_type
+
+from judge_eval import EvalRun, Evaluator, Member, Panel, Pointwise
+from judge_eval.data.labels import read_labels
+from judge_eval.probes import ProbeReport, probe
+from judge_eval.runs.agree import Agreement, agree
+from judge_eval.runs.calibrate import Calibration, calibrate
+from judge_eval.runs.comparison import Comparison, Difference
+from judge_eval.runs.correct import Correction, correct
+from judge_eval.runs.records import Intervals
+
+
+def trusted(run: EvalRun, other: EvalRun) -> None:
+    found = run.compare(other, metrics=["AP@5"])
+    assert_type(found, Comparison)
+    assert_type(found["AP@5"], Difference)
+    assert_type(found["AP@5"].interval, tuple[float, float] | None)
+    labels = read_labels("labels.csv")
+    assert_type(agree(run, labels), Agreement)
+    assert_type(agree(run, other), Agreement)
+    assert_type(correct(run, labels, ["AP@5"]), Correction)
+    assert_type(calibrate(run, labels), Calibration)
+    assert_type(probe("data.jsonl", "fake/overlap", probes=["injection"]), ProbeReport)
+
+
+def panels() -> None:
+    panel = Panel(
+        [Member("a", Pointwise(), "a"), Member("b", Pointwise("relevance/binary"), "b")], vote="mean"
+    )
+    Evaluator({"a": "fake/overlap", "b": "fake/always"}, judge=panel, intervals=Intervals(method="bca"))
+    Evaluator("fake/hash", repeat=3, vote="median")
