@@ -76,6 +76,11 @@ class PostgresStore:
         """How many rows were refused so far because they are not what was written."""
         return self._corrupt
 
+    @property
+    def secret(self) -> bool:
+        """Whether the URL holds a password, and may not be written down."""
+        return bool(self._secrets)
+
     def create(self) -> None:
         """Make the table where it is not there.
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from judge_eval.backends import endpoint
 from judge_eval.backends.cached import Cached
 from judge_eval.backends.openai import OpenAI
+from judge_eval.backends.postgres import PostgresStore, is_postgres
 from judge_eval.backends.stack import Options, Stack
 from judge_eval.batch.answers import Answers, Remembered
 from judge_eval.batch.state import Folder, Settings, State
@@ -126,6 +127,11 @@ def check_same(folder: Folder, new: State) -> None:
     ]
     if told:
         raise RunError(f"{folder.path} holds another batch: {'; '.join(told)}; use another folder")
+
+
+def storable_cache(cache: str | None) -> str | None:
+    """Return a cache's place if it may be written down; None where it holds a password."""
+    return None if is_postgres(cache) and PostgresStore(str(cache)).secret else cache
 
 
 def storable_url(url: str | None) -> str | None:

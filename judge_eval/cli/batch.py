@@ -57,7 +57,7 @@ def export_(
     judge-eval batch export traces.jsonl --model openai/NAME --out batch/
     """
     from judge_eval.batch import flow
-    from judge_eval.batch.session import Session, storable_url
+    from judge_eval.batch.session import Session, storable_cache, storable_url
     from judge_eval.batch.state import Folder, Settings
 
     settings = Settings(
@@ -78,7 +78,8 @@ def export_(
     with Folder(folder, make=True) as held:
         session = Session(settings, files=held.replies() if held.state else ())
         try:
-            session.settings = settings.model_copy(update={"base_url": storable_url(base_url)})
+            kept = {"base_url": storable_url(base_url), "cache": storable_cache(settings.cache)}
+            session.settings = settings.model_copy(update=kept)
             done, found = flow.export(held, session, max_requests=max_requests, max_bytes=max_bytes)
         finally:
             session.close()

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from judge_eval.batch.session import storable_cache
 from judge_eval.batch.state import Folder
 from judge_eval.cli.app import app
 from judge_eval.runs.run import EvalRun
@@ -348,6 +349,15 @@ def test_another_batch_in_the_folder_is_refused(tmp_path: Path, data: Path) -> N
         export(server, data, tmp_path / "other", "--base-url", secret)
         for path in (tmp_path / "other").rglob("*"):
             assert path.is_dir() or b"passw0rd" not in path.read_bytes()
+
+
+def test_passwords_of_caches_are_not_written_down() -> None:
+    """A cache's URL is kept in the batch's folder only where it holds no password."""
+    assert storable_cache("postgresql://me@host/db") == "postgresql://me@host/db"
+    assert storable_cache("postgresql://me:passw0rd@host/db") is None
+    assert storable_cache("postgresql://host/db?password=passw0rd") is None
+    assert storable_cache("some/folder") == "some/folder"
+    assert storable_cache(None) is None
 
 
 def test_steps_without_a_batch_say_what_to_do(

@@ -66,6 +66,15 @@ def test_shards_keep_their_traces_when_others_are_added() -> None:
     assert [shard_of("q7", 4), shard_of("ü", 4), shard_of("\ud800", 4)] == [4, 1, 1]
 
 
+def test_shards_without_traces_merge_too(tmp_path: Path) -> None:
+    """With more shards than traces some are empty; they are runs all the same, and merge."""
+    data = dataset(2)
+    shards = [judged(data, tmp_path / "shards", (index, 9)) for index in range(1, 10)]
+    assert sum(not len(run.results) for run in shards) >= 7
+    merged = merge([run.folder for run in shards if run.folder], tmp_path / "merged")
+    assert [result.trace_id for result in merged.results] == ["q0", "q1"]
+
+
 def test_shard_resumes_its_own_run_only(tmp_path: Path) -> None:
     """A shard is never resumed into another shard's folder, and says which shards differ."""
     data = dataset(12)
