@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from judge_eval.cli import completion
+from judge_eval.cli import completion, values
 from judge_eval.cli import options as o
 from judge_eval.cli.errors import verb
 
@@ -63,7 +63,7 @@ def agree(
         given = labels_of(found[0], labels) if labels is not None else None
         tables = [
             agreement.rank_systems(found, given, metric, threshold=label_relevant, seed=seed)
-            for metric in o.split_metrics(metrics) or found[0].manifest.metrics[:1]
+            for metric in values.split_metrics(metrics) or found[0].manifest.metrics[:1]
         ]
         if json_:
             print(json.dumps([table.model_dump(mode="json") for table in tables], indent=2))

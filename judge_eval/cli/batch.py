@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from judge_eval.cli import options as o
+from judge_eval.cli import values
 from judge_eval.cli.errors import INCOMPLETE, remark, verb
 
 if TYPE_CHECKING:
@@ -62,17 +63,17 @@ def export_(
 
     settings = Settings(
         data=str(data.absolute()),
-        model=o.need_model(model),
+        model=values.need_model(model),
         prompt=prompt if not prompt.startswith("file:") else f"file:{Path(prompt[5:]).absolute()}",
         mode="listwise" if mode is o.Mode.listwise else "pointwise",
         relevant=relevant,
-        params=o.split_params(param),
+        params=values.split_params(param),
         base_url=base_url,
         cache=str(cache) if cache else None,
         lacking=tuple(lacking or ()),
         limit=limit,
         seed=seed,
-        shard=o.split_shard(shard),
+        shard=values.split_shard(shard),
         on_invalid=on_invalid.value,
     )
     with Folder(folder, make=True) as held:
@@ -210,7 +211,7 @@ def import_(
             settings,
             options,
             files=held.replies(),
-            metrics=o.split_metrics(metrics) or DEFAULT_METRICS,
+            metrics=values.split_metrics(metrics) or DEFAULT_METRICS,
             online=how == "online",
         )
         try:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from judge_eval.cli import completion
+from judge_eval.cli import completion, values
 from judge_eval.cli import options as o
 from judge_eval.cli.errors import GATE, verb
 
@@ -60,7 +60,7 @@ def compare(
         raise typer.BadParameter("name two runs or more; the first is the baseline")
     limits = limits_of(fail_under or (), max_drop or (), non_inferior or ())
     baseline, *candidates = (EvalRun.load(find_run(name, out)) for name in runs)
-    named = o.split_metrics(metrics) or list(baseline.manifest.metrics)
+    named = values.split_metrics(metrics) or list(baseline.manifest.metrics)
     wanted = tuple(dict.fromkeys([*named, *(limit.metric for limit in limits)]))
     found = compare_runs(baseline, *candidates, metrics=wanted, cluster=cluster, seed=seed)
     under = [limit for limit in limits if limit.kind == "fail-under"]

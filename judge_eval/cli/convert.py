@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from judge_eval.cli import options as o
+from judge_eval.cli import values
 from judge_eval.cli.errors import USAGE, remark, verb
 
 
@@ -36,7 +37,7 @@ def convert(
     from judge_eval.data.reading import open_dataset
     from judge_eval.data.writing import trace_line, write_jsonl
 
-    reader = o.read_options(format, map, corpus, list_sep, depth)
+    reader = values.read_options(format, map, corpus, list_sep, depth)
     skipped = 0
 
     def tell(error: Exception) -> None:

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from judge_eval.cli import options as o
+from judge_eval.cli import values
 from judge_eval.cli.config import find_config
 from judge_eval.cli.errors import USAGE, verb
 
@@ -102,9 +103,11 @@ def _problems(
             raise ConfigError(f"out {out}: {place} cannot be written")
 
     checks = (
-        lambda: create(o.need_model(model), Options(base_url=base_url)),
-        lambda: make_judge(o.prompt_name(prompt), "listwise" if mode is o.Mode.listwise else "pointwise"),
-        lambda: Scorer(o.split_metrics(metrics) or DEFAULT_METRICS, BINARY),
+        lambda: create(values.need_model(model), Options(base_url=base_url)),
+        lambda: make_judge(
+            values.prompt_name(prompt), "listwise" if mode is o.Mode.listwise else "pointwise"
+        ),
+        lambda: Scorer(values.split_metrics(metrics) or DEFAULT_METRICS, BINARY),
         try_store,
         try_out,
     )
@@ -128,7 +131,7 @@ def _call(model: str | None, base_url: str | None, timeout: float) -> list[str]:
     trace = Trace.parse({"query": "When does the office open?", "reference": "At nine.", "chunks": [text]})
     options = Options(base_url=base_url, timeout=timeout, attempts=2)
     try:
-        with Evaluator(o.need_model(model), cache=False, options=options) as evaluator:
+        with Evaluator(values.need_model(model), cache=False, options=options) as evaluator:
             (result,) = evaluator.evaluate(trace).results
     except JudgeEvalError as error:
         return [str(error)]

@@ -66,7 +66,7 @@ class Gate:
 
     def metrics(self, given: Sequence[str] | None) -> list[str] | None:
         """Add the metrics of the limits to those asked for, so that their needs are checked first."""
-        from judge_eval.cli.options import split_metrics
+        from judge_eval.cli.values import split_metrics
         from judge_eval.evaluator import DEFAULT_METRICS
         from judge_eval.metrics import parse_metric
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from judge_eval.cli import completion
+from judge_eval.cli import completion, values
 from judge_eval.cli import options as o
 from judge_eval.cli.agree import LabelFile, LabelThreshold, figure
 from judge_eval.cli.errors import remark, verb
@@ -92,7 +92,7 @@ def correct(
     from judge_eval.runs.strips import printable
 
     found = EvalRun.load(find_run(run, out))
-    names = [str(parse_metric(name)) for name in o.split_metrics(metrics)]
+    names = [str(parse_metric(name)) for name in values.split_metrics(metrics)]
     told = correct_run(found, labels_of(found, labels), names or None, threshold=label_relevant)
     if json_:
         print(told.model_dump_json(indent=2))

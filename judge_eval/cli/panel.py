@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from judge_eval.cli.options import Mode, prompt_name
+from judge_eval.cli.options import Mode
+from judge_eval.cli.values import prompt_name
 from judge_eval.errors import ConfigError, advise
 
 if TYPE_CHECKING:

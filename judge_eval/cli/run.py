@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from judge_eval.cli import options as o
+from judge_eval.cli import values
 from judge_eval.cli.errors import GATE, INCOMPLETE, advise_resume, remark, verb
 
 if TYPE_CHECKING:
@@ -130,8 +131,8 @@ def run(
         export.check_suffix(output, gate.SUFFIXES)
     gated = gate.Gate.of(fail_under, max_drop, non_inferior, strict, baseline=baseline, out=out)
     label, href = gate.place(label, href)
-    reader = o.read_options(format, map, corpus, list_sep, depth, relevant)
-    part = o.split_shard(shard)
+    reader = values.read_options(format, map, corpus, list_sep, depth, relevant)
+    part = values.split_shard(shard)
     options = make_options(
         base_url=base_url,
         param=[*(param or ()), *(o.LOGPROBS if confidence else ())],

@@ -108,3 +108,20 @@ def pull_(
     from judge_eval.runs.transfer import pull
 
     print(pull(url, out))
+
+
+@app.command("schema")
+@verb
+def schema(
+    name: Annotated[
+        str | None, typer.Argument(help="manifest, result or trace; all of them where none is named.")
+    ] = None,
+) -> None:
+    """Print the JSON schemas of a run's files and of a dataset's lines."""
+    from judge_eval.errors import UnknownNameError
+    from judge_eval.runs.records import json_schemas
+
+    schemas = json_schemas()
+    if name is not None and name not in schemas:
+        raise UnknownNameError("schema", name, schemas)
+    print(json.dumps(schemas if name is None else schemas[name], indent=2))

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from judge_eval.cli import completion
+from judge_eval.cli import completion, values
 from judge_eval.cli import options as o
 from judge_eval.cli.errors import verb
 
@@ -43,7 +43,7 @@ def score(
         export.check_suffix(output)
     found = EvalRun.load(find_run(run, out))
     intervals = Intervals(method=interval.value, cluster=cluster)
-    wanted = o.split_metrics(metrics) or found.manifest.metrics
+    wanted = values.split_metrics(metrics) or found.manifest.metrics
     scored = rescore(found, wanted, relevant, intervals=intervals)
     if json_:
         print(scored.manifest.model_dump_json(indent=2))

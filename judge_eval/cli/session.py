@@ -11,12 +11,9 @@ from judge_eval.cli.options import (
     IntervalMethod,
     Mode,
     Otel,
-    need_model,
-    prompt_name,
-    split_metrics,
-    split_params,
 )
 from judge_eval.cli.options import Vote as VoteName
+from judge_eval.cli.values import need_model, prompt_name, split_metrics, split_params
 from judge_eval.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from judge_eval.cli import options as o
+from judge_eval.cli import values
 from judge_eval.cli.errors import USAGE, verb
 
 
@@ -31,7 +32,7 @@ def validate(
     from judge_eval.runs.sources import replayable
     from judge_eval.schema import Trace
 
-    needs = load_prompt(o.prompt_name(prompt)).needs if prompt else ()
+    needs = load_prompt(values.prompt_name(prompt)).needs if prompt else ()
     told = 0
 
     def check(trace: Trace) -> None:
@@ -45,7 +46,7 @@ def validate(
         if told <= most:
             print(error)
 
-    reader = o.read_options(format, map, corpus, list_sep)
+    reader = values.read_options(format, map, corpus, list_sep)
     with readable(data) as (path, name):
         source = replayable(path, check=check, on_invalid="skip", name=name, reader=reader)
         assert source is not None

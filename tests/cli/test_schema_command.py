@@ -1,0 +1,40 @@
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from tests.support.command import FIXTURES, Shell
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    """A folder to run commands in."""
+    return Shell(tmp_path)
+
+
+def test_the_files_of_a_run_fit_the_schemas_that_are_printed(shell: Shell) -> None:
+    """Manifest, results and dataset of a real run are valid under the exported schemas."""
+    data = FIXTURES / "docs_qa.jsonl"
+    assert shell("run", data, "--model", "fake/flaky", "--max-failures", "99", "-q").code == 0
+    (folder,) = (shell.folder / "runs").iterdir()
+    files = {
+        "manifest": [json.loads((folder / "manifest.json").read_text())],
+        "result": [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()],
+        "trace": [json.loads(line) for line in data.read_text().splitlines()],
+    }
+    for name, documents in files.items():
+        told = shell("runs", "schema", name)
+        assert told.code == 0
+        schema = json.loads(told.out)
+        assert documents
+        for document in documents:
+            jsonschema.validate(document, schema)
+    assert {document["v"] for name in ("manifest", "result") for document in files[name]} == {1}
+
+
+def test_an_unknown_schema_is_advised_on(shell: Shell) -> None:
+    """A typo in a schema's name is told with the nearest name."""
+    told = shell("runs", "schema", "manifesto")
+    assert (told.code, told.out) == (2, "")
+    assert "did you mean 'manifest'?" in told.err
