@@ -39,7 +39,9 @@ def _folded_spans(text: str, quote: str) -> list[tuple[int, int]]:
     whole = fold(quote)
     stripped = [part for part in (p.strip() for p in _ELLIPSIS.split(whole.strip(" \"'"))) if part]
     folded, origin = _fold_with_origins(text)
-    for parts in ([whole], stripped):
+    for parts in ([whole] if whole else [], stripped):
+        if not parts:  # nothing but signs that no one sees
+            continue
         spans, at = list[tuple[int, int]](), 0
         for part in parts:
             at = folded.find(part, at)

@@ -27,6 +27,8 @@ from tests.support.serving import judge, rows
         ("🍅 is red, 🍋 is not", "🍋 is", ["🍅 is red, ", "🍋 is", " not"]),
         ("one two", "four", ["one two"]),
         ("one two", "  ", ["one two"]),
+        ("one two", "\xad", ["one two"]),
+        ("", "\xad", [""]),
     ],
 )
 def test_a_quote_is_marked_where_it_stands(text: str, quote: str, pieces: list[str]) -> None:
