@@ -23,7 +23,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "client_cpu": ("--calls", "50", "--rounds", "1"),
     "store_speed": ("--rows", "1000", "--calls", "100"),
     "metrics_speed": ("--queries", "2000"),
-    "stats_calibration": ("--simulations", "200"),
+    "stats_calibration": ("--simulations", "3000"),
     "scale": ("--traces", "200"),
 }
 """The modules, with the arguments that make them small."""

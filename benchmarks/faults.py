@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import tempfile
 from pathlib import Path
 
@@ -65,7 +66,7 @@ def main() -> None:
         row = json.loads(data.read_text(encoding="utf-8").splitlines()[args.traces // 2])
         with server("--latency", "0.02", f"--fail-text={row['query']}") as url:
             command = (*flags, "--base-url", url, "--attempts", "3")
-            took = measured("judge-eval", *command, cwd=folder, env=environment(folder))
+            took = measured(sys.executable, "-m", "judge_eval", *command, cwd=folder, env=environment(folder))
         failed = [
             trace for trace, rows in outcomes(folder).items() if any(r["kind"] == "no_verdict" for r in rows)
         ]

@@ -214,11 +214,11 @@ class Engine:
             again: list[_Open] = []
             for state in states:
                 state.replies = list(islice(hits, len(state.wave)))
-                state.left = state.replies.count(None)
-                if state.left == 0:
+                missing = [index for index, reply in enumerate(state.replies) if reply is None]
+                state.left = len(missing)
+                if not missing:
                     self._step(state, again)
                     continue
-                missing = [index for index, reply in enumerate(state.replies) if reply is None]
                 ahead = 1 if self._lead else len(missing)
                 state.held = missing[ahead:]
                 self._enqueue(state, missing[:ahead])

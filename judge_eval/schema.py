@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
@@ -47,6 +47,12 @@ class Record(BaseModel):
             raise data_error(error, file=file, line=line) from None
 
 
+@cache
+def _all_fields(kind: type[Record]) -> set[str]:
+    """Return the names of a record's fields: one set for all, since nothing changes a frozen record's."""
+    return set(kind.model_fields)
+
+
 def trusted(kind: type[R], fields: dict[str, Any]) -> R:
     """Make a record of fields that are known to fit, all of them, without checking them again.
 
@@ -55,7 +61,7 @@ def trusted(kind: type[R], fields: dict[str, Any]) -> R:
     record = kind.__new__(kind)
     keep = object.__setattr__
     keep(record, "__dict__", fields)
-    keep(record, "__pydantic_fields_set__", set(fields))
+    keep(record, "__pydantic_fields_set__", _all_fields(kind))
     keep(record, "__pydantic_extra__", None)
     keep(record, "__pydantic_private__", None)
     return record

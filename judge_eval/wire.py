@@ -124,7 +124,10 @@ class Request:
         context = _context(
             self.form.digest, self.query, self.reference, self.answer, self.max_tokens, self.sample
         )
-        titled = "".join(["-" if passage.title is None else "t" for passage in self.passages])
+        if len(self.passages) == 1:
+            titled = "-" if self.passages[0].title is None else "t"
+        else:
+            titled = "".join(["-" if passage.title is None else "t" for passage in self.passages])
         parts = [context, titled]
         for passage in self.passages:
             if passage.title is not None:
@@ -133,6 +136,15 @@ class Request:
         for message in self.follow_up:
             parts += (message.role, message.content)
         return digest_parts(parts)
+
+    def about(self, passages: tuple[Passage, ...], chunk_ids: tuple[str, ...]) -> Request:
+        """Return the same request about other passages; a copy that costs less than making one anew."""
+        other = object.__new__(Request)
+        fields = other.__dict__
+        fields.update(self.__dict__)
+        fields.pop("digest", None)
+        fields["passages"], fields["chunk_ids"] = passages, chunk_ids
+        return other
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -217,10 +229,12 @@ class Completion:
             text, finish, usage, model, dropped, *more = _read_row(data)
             if not isinstance(text, str) or finish not in ("stop", "length", "refusal", "filter"):
                 raise ValueError("not a completion")
-            logprobs = tuple(
-                TokenLogprob(token, logprob, tuple((t, p) for t, p in top))
-                for token, logprob, top in (more or [()])[0]
-            )
+            logprobs: tuple[TokenLogprob, ...] = ()
+            if more:
+                logprobs = tuple(
+                    TokenLogprob(token, logprob, tuple((t, p) for t, p in top))
+                    for token, logprob, top in more[0]
+                )
             return cls(text, finish, Usage(*usage), model, tuple(dropped), logprobs, True)
         except (TypeError, ValueError, IndexError) as error:
             raise ValueError(f"not a stored completion: {error}") from None

@@ -46,7 +46,7 @@ def read_jsonl(
         raise DataError(f"cannot be read: {error.strerror or error}", file=name) from None
     with file:
         for number, line in enumerate(file, 1):
-            if not line.strip():
+            if line.isspace():
                 continue
             try:
                 yield _trace(line, name, number, check)
@@ -69,8 +69,6 @@ def _trace(line: bytes, name: str, number: int, check: Callable[[Trace], None] |
     if not isinstance(data, dict):
         kind = type(data).__name__
         raise DataError(f"a line holds one JSON object (a trace), not a {kind}", file=name, line=number)
-    if b"\\ud" in line or b"\\uD" in line:
-        data = mend(data)
     trace = Trace.parse(_fold(data), file=name, line=number)
     if check is not None:
         try:
@@ -85,7 +83,7 @@ def _loads(line: bytes) -> Any:
         return from_json(line, allow_inf_nan=False)
     except ValueError:
         # Either a lone surrogate, which only the slower reader takes, or an error it words better.
-        return json.loads(line.decode())
+        return mend(json.loads(line.decode()))
 
 
 def _fold(data: dict[str, Any]) -> dict[str, Any]:

@@ -178,12 +178,18 @@ def _no_constant(name: str) -> Any:
     raise ValueError(name)
 
 
-_NAMES = ('"verdicts"', '"id"', '"evidence"', '"reason"', '"instruction_in_chunk"', '"verdict"', '"grade"')
 _DECODER = json.JSONDecoder(object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
 
 
 def _whole(text: str) -> dict[str, Any] | None:
-    if "\\u" not in text and all(text.count(name) <= 1 for name in _NAMES):
+    if (
+        text.count('"verdict"') + text.count('"grade"') == 1
+        and text.count('"evidence"') == 1
+        and text.count('"reason"') == 1
+        and text.count('"instruction_in_chunk"') == 1
+        and '"verdicts"' not in text
+        and "\\u" not in text
+    ):
         # No field can stand twice, so the fast reader, which would not tell, may read it.
         try:
             value = from_json(text, allow_inf_nan=False)

@@ -91,7 +91,7 @@ class Pointwise:
 
     def ask(self, trace: Trace, questions: Sequence[Question]) -> Generator[Wave, Sequence[Reply], None]:
         """Ask until every question has a reading or a problem."""
-        asking = [(question, self._request(trace, question)) for question in questions]
+        asking = self._requests(trace, questions)
         while asking:
             replies = yield [request for _, request in asking]
             again = []
@@ -104,6 +104,13 @@ class Pointwise:
     def accepts(self, completion: Completion) -> bool:
         """Tell whether a verdict can be read from a completion."""
         return isinstance(read_one(completion, self.form.scale), Reading)
+
+    def _requests(self, trace: Trace, questions: Sequence[Question]) -> list[tuple[Question, Request]]:
+        if not questions:
+            return []
+        first = self._request(trace, questions[0])
+        rest = [(q, first.about((q.passage,), tuple(q.chunk_ids))) for q in questions[1:]]
+        return [(questions[0], first), *rest]
 
     def _request(self, trace: Trace, question: Question) -> Request:
         needs = self.form.prompt.needs
