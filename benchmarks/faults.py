@@ -1,7 +1,9 @@
 """Runs a dataset against a server full of faults and compares every verdict with the fault-free run's.
 
 Run `python -m benchmarks.faults`: 5% answer 429 with Retry-After, 5% 500, 2% malformed JSON, 1% reset the
-connection, 0.5% hang. A second part fails one trace for good: exactly that one must be failed and named.
+connection, 0.5% hang. A reply that is malformed twice in a row leaves its chunk without a verdict; the same
+command with --resume asks for it again. A second part fails one trace for good: exactly that one must be
+failed and named.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.support import dataset, environment, judge_eval, measured, server, server_stats
+from benchmarks.support import Took, dataset, environment, measured, server, server_stats
 
 RATES = {"429": 0.05, "500": 0.05, "malformed": 0.02, "reset": 0.01, "hang": 0.005}
 
@@ -22,6 +24,14 @@ def outcomes(folder: Path) -> dict[str, list[dict[str, object]]]:
     newest = max(path for path in (folder / "runs").iterdir())
     lines = (newest / "results.jsonl").read_text(encoding="utf-8").splitlines()
     return {row["trace_id"]: row["outcomes"] for row in map(json.loads, lines)}
+
+
+def sitting(folder: Path, *arguments: str) -> Took:
+    """Run `judge-eval`; it may end complete or, where a repair was malformed too, incomplete."""
+    took = measured(sys.executable, "-m", "judge_eval", *arguments, cwd=folder, env=environment(folder))
+    if took.code not in (0, 3):
+        raise SystemExit(took.out)
+    return took
 
 
 def main() -> None:
@@ -50,10 +60,14 @@ def main() -> None:
             folder.mkdir()
             rates = [f"--rate-{fault}={share}" for fault, share in RATES.items()] if kind == "faulty" else []
             with server("--latency", "0.02", "--retry-after", "0.2", *rates) as url:
-                took = judge_eval(*flags, "--base-url", url, cwd=folder, env=environment(folder))
+                took = told = sitting(folder, *flags, "--base-url", url)
+                while told.code == 3:
+                    left = json.loads(told.out.partition("\n}\n")[0] + "\n}")["tally"]["failures"]
+                    print(f"{kind}: {left} after a sitting; resumed")
+                    told = sitting(folder, *flags, "--base-url", url, "--resume")
                 counts = server_stats(url)
             found[kind] = outcomes(folder)
-            tally = json.loads(took.out)["tally"]
+            tally = json.loads(told.out)["tally"]
             print(
                 f"{kind}: {tally['verdicts']} verdicts, {tally['failed_verdicts']} failed, {took.wall:.1f} s"
             )
