@@ -6,7 +6,8 @@ import asyncio
 import os
 import threading
 from collections.abc import AsyncIterator, Coroutine, Iterator
-from typing import Any, TypeVar
+from concurrent.futures import CancelledError
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -54,15 +55,16 @@ class Portal:
             raise RuntimeError(
                 "a sync call inside the private event loop would wait for itself; use the async one"
             )
-        future = asyncio.run_coroutine_threadsafe(coroutine, loop)
+        call = _Call(loop, coroutine)
+        # All that starts it is inside the block: Ctrl-C may come between any two steps.
         try:
-            return future.result()
+            loop.call_soon_threadsafe(call.start)
+            call.wait()
         except KeyboardInterrupt:
-            done = threading.Event()
-            future.add_done_callback(lambda _: done.set())
-            loop.call_soon_threadsafe(_cancel_all, loop, coroutine)
-            done.wait()
+            loop.call_soon_threadsafe(call.cancel)
+            call.wait()
             raise
+        return call.result()
 
     def iterate(self, items: AsyncIterator[T]) -> Iterator[T]:
         """Step through an async iterator from sync code; closing the generator closes the iterator."""
@@ -87,10 +89,46 @@ def _running() -> asyncio.AbstractEventLoop | None:
         return None
 
 
-def _cancel_all(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any]) -> None:
-    for task in asyncio.all_tasks(loop):
-        if task.get_coro() is coroutine:
-            task.cancel()
+class _Call(Generic[T]):
+    """One coroutine on its way through the loop: the caller waits, the loop's thread does the rest.
+
+    A bare lock is waited for, since Ctrl-C inside `threading.Event.wait` may leave its lock held for ever.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) -> None:
+        self._ended = threading.Lock()
+        self._ended.acquire()
+        self._over = False
+        self._loop, self._coroutine = loop, coroutine
+        self._task: asyncio.Task[T] | None = None
+
+    def start(self) -> None:
+        self._task = self._loop.create_task(self._coroutine)
+        self._task.add_done_callback(self._end)
+
+    def _end(self, _: object = None) -> None:
+        self._over = True
+        self._ended.release()
+
+    def cancel(self) -> None:
+        """Cancel what has started; what has not will not start."""
+        if self._task is not None:
+            self._task.cancel()
+        else:
+            self._coroutine.close()
+            self._end()
+
+    def wait(self) -> None:
+        """Block until it is over; may be called again after an interrupt."""
+        if not self._over:
+            self._ended.acquire()
+
+    def result(self) -> T:
+        assert self._task is not None
+        try:
+            return self._task.result()
+        except asyncio.CancelledError:
+            raise CancelledError from None
 
 
 portal = Portal()

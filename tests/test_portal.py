@@ -119,3 +119,40 @@ except KeyboardInterrupt:
         child.send_signal(signal.SIGINT)
         out, err = child.communicate(timeout=30)
     assert out.split() == ["clean", "interrupted"], err
+
+
+def test_ctrl_c_at_any_moment_leaves_nothing_running() -> None:
+    """Wherever the signal arrives, what began has cleaned up by the time it is raised."""
+    script = """
+import asyncio, random, signal
+from judge_eval.portal import portal
+
+began = cleaned = raised = 0
+
+async def work():
+    global began, cleaned
+    began += 1
+    try:
+        await asyncio.sleep(60)
+    finally:
+        await asyncio.sleep(0.0005)
+        cleaned += 1
+
+portal.loop()
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+chance = random.Random(1)
+for _ in range(400):
+    coroutine = work()
+    try:
+        signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.00001, 0.0006))
+        portal.run(coroutine)
+    except KeyboardInterrupt:
+        raised += 1
+    assert began == cleaned, (began, cleaned, raised)
+    coroutine.close()  # where the signal came before it was handed over
+print(raised, began > 0)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert (done.stdout, done.returncode) == ("400 True\n", 0), done.stderr
