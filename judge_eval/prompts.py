@@ -17,7 +17,8 @@ from pydantic import Field
 
 from judge_eval.digest import digest_json, digest_parts
 from judge_eval.errors import DataError, PromptError, UnknownNameError
-from judge_eval.schema import BINARY, GRADED, Record, Scale
+from judge_eval.record import Record
+from judge_eval.schema import BINARY, GRADED, Scale
 from judge_eval.wire import Message, Request
 
 READING = "1"

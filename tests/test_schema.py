@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from judge_eval.errors import DataError
+from judge_eval.record import Record
 from judge_eval.runs.records import Aggregate, Dataset, Manifest, Tally, TraceResult
-from judge_eval.schema import Call, Chunk, Judgment, NoVerdict, Record, Scale, Trace, Verdict
+from judge_eval.schema import Call, Chunk, Judgment, NoVerdict, Scale, Trace, Verdict
 
 RECORDS = (
     Chunk, Trace, Scale, Verdict, NoVerdict, Call, Judgment, TraceResult, Aggregate, Dataset, Tally, Manifest,

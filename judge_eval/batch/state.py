@@ -9,9 +9,9 @@ from typing import IO, Any, ClassVar, Literal
 from pydantic import Field, JsonValue
 
 from judge_eval.errors import RunError
+from judge_eval.record import Record
 from judge_eval.runs.journal import lock_folder, write_atomically
 from judge_eval.runs.records import Dataset
-from judge_eval.schema import Record
 
 STATE = "batch.json"
 

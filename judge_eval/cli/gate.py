@@ -52,6 +52,8 @@ class Gate:
             ConfigError: A limit cannot be read, or needs a baseline.
             RunError: There is no such run.
         """
+        if baseline is None and not (fail_under or max_drop or non_inferior):
+            return cls([], strict, None)
         from judge_eval.runs.gate import limits_of
         from judge_eval.runs.run import EvalRun
         from judge_eval.runs.store import find_run
@@ -78,6 +80,8 @@ class Gate:
 
     def check(self, done: EvalRun, output: Path | None, *, quiet: bool = False) -> bool:
         """Compare, check, tell, write the report; return whether all limits were kept."""
+        if not self.limits and self.baseline is None and output is None:
+            return True
         from judge_eval.cli.compared import show_comparison
         from judge_eval.runs import export
         from judge_eval.runs.compare import compare

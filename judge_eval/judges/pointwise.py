@@ -13,7 +13,8 @@ from judge_eval.judges.base import Inquiry, Wave
 from judge_eval.judges.confidence import Belief, belief_of
 from judge_eval.judges.parsing import Problem, Reading, clean, evidence_found, read_one
 from judge_eval.prompts import PromptForm, load_form
-from judge_eval.schema import Call, Chunk, Judgment, NoVerdict, Scale, Trace, Verdict, trusted
+from judge_eval.record import trusted
+from judge_eval.schema import Call, Chunk, Judgment, NoVerdict, Scale, Trace, Verdict
 from judge_eval.wire import Completion, Message, Passage, Reply, Request
 
 LARGER_CAP = 8

@@ -9,6 +9,7 @@ import numpy as np
 
 from judge_eval.data.labels import Labels
 from judge_eval.errors import DataError
+from judge_eval.record import Record
 from judge_eval.runs.labelled import (
     Pairs,
     fully_labelled,
@@ -20,7 +21,7 @@ from judge_eval.runs.labelled import (
 from judge_eval.runs.rescore import scale_of
 from judge_eval.runs.run import EvalRun
 from judge_eval.runs.scoring import Scorer
-from judge_eval.schema import Record, Scale, Verdict
+from judge_eval.schema import Scale, Verdict
 from judge_eval.stats import (
     Estimate,
     agreement_figures,

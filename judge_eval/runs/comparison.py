@@ -7,8 +7,8 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from judge_eval.record import Record
 from judge_eval.runs.records import FORMAT
-from judge_eval.schema import Record
 
 Change = Literal["retrieval", "verdicts", "both", "scores"]
 """What changed in a trace: what was retrieved, the verdict on the same chunk, both, or only its scores."""

@@ -9,9 +9,9 @@ from typing import ClassVar, Literal, TypeAlias
 
 from judge_eval.errors import ConfigError, RunError
 from judge_eval.metrics import parse_metric
+from judge_eval.record import Record
 from judge_eval.runs.comparison import Comparison, Difference, TraceChange
 from judge_eval.runs.run import EvalRun
-from judge_eval.schema import Record
 
 Kind: TypeAlias = Literal["fail-under", "max-drop", "non-inferior"]
 _ROUNDING = 1e-12

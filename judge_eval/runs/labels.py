@@ -12,10 +12,10 @@ from typing import IO, ClassVar, TypeAlias
 from pydantic import Field
 
 from judge_eval.errors import RunError
+from judge_eval.record import Record
 from judge_eval.runs.journal import whole_lines
 from judge_eval.runs.records import FORMAT, TraceResult
 from judge_eval.runs.run import EvalRun
-from judge_eval.schema import Record
 
 LABELS = "labels.jsonl"
 

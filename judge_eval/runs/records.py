@@ -7,7 +7,8 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, JsonValue
 
-from judge_eval.schema import Call, Outcome, Record, Trace
+from judge_eval.record import Record
+from judge_eval.schema import Call, Outcome, Trace
 
 FORMAT = 1
 """The version of the files; a reader refuses versions above its own."""

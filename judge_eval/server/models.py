@@ -8,8 +8,9 @@ from uuid import UUID
 
 from pydantic import Field
 
+from judge_eval.record import Record
 from judge_eval.runs.records import Aggregate, Manifest, Status, TraceResult
-from judge_eval.schema import Record, Trace
+from judge_eval.schema import Trace
 
 
 class Submission(Record):

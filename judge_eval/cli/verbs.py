@@ -1,0 +1,109 @@
+"""The verbs of the command line, each loaded when it is called."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from importlib.metadata import version
+from typing import Annotated, Any
+
+import typer
+
+from judge_eval.cli.config import find_config
+from judge_eval.cli.errors import USAGE, complain
+from judge_eval.errors import ConfigError
+
+VERBS = {
+    "init": "init.init",
+    "run": "run.run",
+    "judge": "judge.judge",
+    "score": "score.score",
+    "show": "show.show",
+    "compare": "compare.compare",
+    "agree": "agree.agree",
+    "sample": "labels.sample",
+    "correct": "labels.correct",
+    "calibrate": "labels.calibrate",
+    "probe": "probe.probe",
+    "report": "report.report",
+    "serve": "serve.serve",
+    "export": "export.export",
+    "validate": "validate.validate",
+    "convert": "convert.convert",
+    "doctor": "doctor.doctor",
+}
+"""Module and function of each verb, in the order of the help."""
+GROUPS = {
+    "runs": "runs.app",
+    "batch": "batch.app",
+    "prompts": "prompts.app",
+    "cache": "cache.app",
+}
+"""Module and application of each group of verbs."""
+
+
+def make_app(first: str | None = None) -> typer.Typer:
+    """Make the application.
+
+    Args:
+        first: The first word of the command line. Where it is a verb, that one alone is loaded, which
+            halves the start; else all are.
+    """
+    app = typer.Typer(
+        name="judge-eval",
+        help="Judge retrieved chunks with an LLM; turn verdicts into ranking metrics that can be trusted.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    known = first in VERBS or first in GROUPS
+    for name, place in VERBS.items():
+        if not known or name == first:
+            app.command(name)(_load(place))
+    for name, place in GROUPS.items():
+        if not known or name == first:
+            app.add_typer(_load(place), name=name)
+    app.callback()(settings)
+    return app
+
+
+def _load(place: str) -> Any:
+    module, _, name = place.partition(".")
+    return getattr(import_module(f"judge_eval.cli.{module}"), name)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"judge-eval {version('judge-eval')}")
+        raise typer.Exit
+
+
+def settings(
+    context: typer.Context,
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Judge retrieved chunks with an LLM; turn the verdicts into ranking metrics that can be trusted.
+
+    Settings come from flags, then JUDGE_EVAL_* variables, then [tool.judge_eval] in pyproject.toml or
+    judge_eval.toml. Exit codes: 0 ok, 1 gate failed, 2 usage, configuration or data, 3 incomplete,
+    130 interrupted.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+    try:
+        _, found = find_config()
+    except ConfigError as error:
+        complain(str(error))
+        raise typer.Exit(USAGE) from None
+    defaults: dict[str, Any] = dict.fromkeys(VERBS, found)
+    called = context.invoked_subcommand
+    if called in GROUPS:
+        commands = _load(GROUPS[called]).registered_commands
+        defaults[called] = {command.name: found for command in commands}
+    if isinstance(found.get("base_url"), str):  # the one verb that takes several
+        defaults["run"] = {**found, "base_url": [found["base_url"]]}
+    context.default_map = defaults

@@ -1,0 +1,117 @@
+"""The base of every record: frozen, closed, with errors that people can read."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from functools import cache
+from typing import Any, ClassVar, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationError
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from judge_eval.errors import DataError
+
+R = TypeVar("R", bound="Record")
+
+
+class Record(BaseModel):
+    """A frozen, closed value: no unknown field, no NaN, no infinity, no change after it is made."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        str_max_length=2**40,  # any limit makes pydantic refuse lone surrogates, which no file can hold
+        ser_json_inf_nan="constants",
+        defer_build=True,  # a record is compiled when it is first needed: most commands need few of them
+    )
+
+    noun: ClassVar[str] = "record"
+
+    @classmethod
+    def parse(cls, data: Any, *, file: str | None = None, line: int | None = None) -> Self:
+        """Make a record from plain data, with an error that people can read.
+
+        Args:
+            data: A mapping (or an instance of this class).
+            file: The file the data came from, for the message.
+            line: The line in it, counted from 1.
+
+        Raises:
+            DataError: The data do not fit; the message names file, line and field.
+        """
+        try:
+            return cls.model_validate(data)
+        except ValidationError as error:
+            raise data_error(error, file=file, line=line) from None
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """Describe each field by the text under it, read only where a schema is wanted."""
+        schema = handler(core)
+        properties = handler.resolve_ref_schema(schema).get("properties", {})
+        for name, text in _texts(cls).items():
+            if name in properties:
+                properties[name].setdefault("description", text)
+        return schema
+
+
+@cache
+def _texts(kind: type[Record]) -> dict[str, str]:
+    """Return what the source says under each field of a record, by name."""
+    texts: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        if not issubclass(base, Record) or base is Record:
+            continue
+        (body,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+        assert isinstance(body, ast.ClassDef)
+        for field, below in zip(body.body, body.body[1:], strict=False):
+            if not isinstance(field, ast.AnnAssign) or not isinstance(field.target, ast.Name):
+                continue
+            if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+                texts[field.target.id] = inspect.cleandoc(str(below.value.value))
+    return texts
+
+
+@cache
+def _all_fields(kind: type[Record]) -> set[str]:
+    """Return the names of a record's fields: one set for all, since nothing changes a frozen record's."""
+    return set(kind.model_fields)
+
+
+def trusted(kind: type[R], fields: dict[str, Any]) -> R:
+    """Make a record of fields that are known to fit, all of them, without checking them again.
+
+    For the paths that make millions; everywhere else the class is called.
+    """
+    record = kind.__new__(kind)
+    keep = object.__setattr__
+    keep(record, "__dict__", fields)
+    keep(record, "__pydantic_fields_set__", _all_fields(kind))
+    keep(record, "__pydantic_extra__", None)
+    keep(record, "__pydantic_private__", None)
+    return record
+
+
+def data_error(error: ValidationError, *, file: str | None = None, line: int | None = None) -> DataError:
+    """Turn pydantic's error into one line that names file, line and field (the first, and how many more)."""
+    first, *rest = error.errors(include_url=False, include_context=False)
+    field = ""
+    for part in first["loc"]:
+        field += f"[{part}]" if isinstance(part, int) else f".{part}" if field else str(part)
+    message = first["msg"].removeprefix("Value error, ")
+    message = message[:1].lower() + message[1:]
+    if first["type"] == "extra_forbidden":
+        message = "no such field; remove it or put it into `metadata`"
+    elif first["type"] == "missing":
+        message = "this field is required"
+    elif first["type"] == "string_unicode":
+        message = "holds half of a character (a lone surrogate); replace it"
+    elif first["type"] == "finite_number":
+        message = "must be a finite number, not NaN or infinity"
+    if rest:
+        message += f" (and {len(rest)} more error{'s' if len(rest) > 1 else ''} in this record)"
+    return DataError(message, file=file, line=line, field=field or None)
