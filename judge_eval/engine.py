@@ -15,8 +15,8 @@ from judge_eval.judges.base import Inquiry, Judge, Wave
 from judge_eval.schema import Judgment, Trace, Verdict
 from judge_eval.wire import Completion, Reply, Request
 
-BLOCK = 64
-"""How many traces are opened at once, so that their look-ups are one."""
+BLOCK = 16
+"""How many traces are opened at once, so that their look-ups are one; few enough for a core's cache."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,9 +119,12 @@ class _Call(Generic[T]):
             self._end()
 
     def wait(self) -> None:
-        """Block until it is over; may be called again after an interrupt."""
-        if not self._over:
-            self._ended.acquire()
+        """Block until it is over; may be called again after an interrupt.
+
+        It looks up now and then: a signal that the system hands to another thread interrupts no lock.
+        """
+        while not self._over:
+            self._ended.acquire(timeout=0.5)
 
     def result(self) -> T:
         assert self._task is not None

@@ -136,7 +136,7 @@ class PromptForm:
         """32 bytes over the prompt, the repair texts and the version of the reading."""
         return digest_parts([self.prompt.digest, self.repair.digest, READING])
 
-    @property
+    @cached_property
     def scale(self) -> Scale:
         """The prompt's scale."""
         return self.prompt.grades

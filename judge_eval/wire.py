@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
-from typing import Any, Literal, Protocol, TypeAlias
+from hashlib import sha256
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from pydantic_core import from_json
 
@@ -25,8 +25,7 @@ class Message:
     content: str
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
+class Passage(NamedTuple):
     """What of a chunk is shown to the judge."""
 
     text: str
@@ -75,15 +74,6 @@ class Form(Protocol):
         ...
 
 
-@lru_cache(maxsize=256)
-def _context(
-    form: bytes, query: str, reference: str | None, answer: str | None, max_tokens: int, sample: int
-) -> str:
-    """Digest what all requests of a trace share; they come one after the other, so it is at hand."""
-    shape = f"{max_tokens},{sample},{reference is None},{answer is None}"
-    return digest_parts([form.hex(), shape, query, reference or "", answer or ""]).hex()
-
-
 @dataclass(frozen=True)
 class Request:
     """One question to a backend.
@@ -118,17 +108,22 @@ class Request:
     trace_id: str = field(default="", compare=False)
     chunk_ids: tuple[str, ...] = field(default=(), compare=False)
 
-    @cached_property
+    @property
     def digest(self) -> bytes:
         """32 bytes over all that was asked (not who was asked: a cache adds the backend's identity)."""
-        context = _context(
-            self.form.digest, self.query, self.reference, self.answer, self.max_tokens, self.sample
-        )
-        if len(self.passages) == 1:
-            titled = "-" if self.passages[0].title is None else "t"
-        else:
-            titled = "".join(["-" if passage.title is None else "t" for passage in self.passages])
-        parts = [context, titled]
+        made: bytes | None = self.__dict__.get("digest")
+        if made is None:
+            made = self.__dict__["digest"] = self._digest()
+        return made
+
+    def _digest(self) -> bytes:
+        context = self._context()
+        if len(self.passages) == 1 and not self.follow_up:
+            text, title = self.passages[0]
+            if title is None:  # what `digest_parts` makes of (context, "-", text), spelled out
+                return sha256(f"{len(context)},1,{len(text)}:{context}-{text}".encode()).digest()
+            return digest_parts((context, "t", title, text))
+        parts = [context, "".join(["-" if passage.title is None else "t" for passage in self.passages])]
         for passage in self.passages:
             if passage.title is not None:
                 parts.append(passage.title)
@@ -137,8 +132,19 @@ class Request:
             parts += (message.role, message.content)
         return digest_parts(parts)
 
+    def _context(self) -> str:
+        """Digest what all requests of a trace share; made once and handed on by `about`."""
+        made: str | None = self.__dict__.get("context")
+        if made is None:
+            nones = f"{self.reference is None},{self.answer is None}"
+            shape = f"{self.max_tokens},{self.sample},{nones}"
+            texts = (self.query, self.reference or "", self.answer or "")
+            made = self.__dict__["context"] = digest_parts((self.form.digest.hex(), shape, *texts)).hex()
+        return made
+
     def about(self, passages: tuple[Passage, ...], chunk_ids: tuple[str, ...]) -> Request:
         """Return the same request about other passages; a copy that costs less than making one anew."""
+        self._context()
         other = object.__new__(Request)
         fields = other.__dict__
         fields.update(self.__dict__)
@@ -152,7 +158,7 @@ class Request:
         return self.form.render(self) + self.follow_up
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Usage:
     """Tokens as the server billed them; all counts are >= 0."""
 
@@ -189,7 +195,7 @@ class TokenLogprob:
     top: tuple[tuple[str, float], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Completion:
     """A backend's answer, whether or not a verdict can be read from it."""
 
@@ -235,13 +241,31 @@ class Completion:
                     TokenLogprob(token, logprob, tuple((t, p) for t, p in top))
                     for token, logprob, top in more[0]
                 )
-            return cls(text, finish, Usage(*usage), model, tuple(dropped), logprobs, True)
+            made = object.__new__(cls)  # and filled: half the time of `__init__`, which a hit can spare
+            made.__dict__.update(
+                text=text,
+                finish=finish,
+                usage=_usage(*usage),
+                model=model,
+                dropped=tuple(dropped),
+                logprobs=logprobs,
+                cached=True,
+            )
+            return made
         except (TypeError, ValueError, IndexError) as error:
             raise ValueError(f"not a stored completion: {error}") from None
 
     def with_dropped(self, dropped: Sequence[str]) -> Completion:
         """Return a copy that records what was left out of the request."""
         return replace(self, dropped=tuple(dropped))
+
+
+def _usage(fresh: int, written: int, cached: int, thoughts: int) -> Usage:
+    made = object.__new__(Usage)
+    made.__dict__.update(
+        input_tokens=fresh, output_tokens=written, cached_tokens=cached, reasoning_tokens=thoughts
+    )
+    return made
 
 
 def _write_row(row: list[Any]) -> bytes:

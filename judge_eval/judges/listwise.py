@@ -142,11 +142,12 @@ class Listwise:
                 for question in window:
                     question.problem = read
             return follow_up
+        call = call_of(request, reply)
         for number, question in enumerate(window, 1):
             reading = read.get(number)
             if reading is None:
                 continue
-            question.reading, question.call = reading, call_of(request, reply)
+            question.reading, question.call = reading, call
             question.belief = belief_of(reply, self.scale, reading.grade, number)
             if reading.grade >= self.form.scale.relevant and not reading.evidence.strip():
                 question.tried.add("bare")

@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic_core import from_json
 
@@ -16,8 +16,7 @@ from judge_eval.schema import Scale
 from judge_eval.wire import Completion, Passage
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """What was read of one passage: the fields of the contract, types checked."""
 
     grade: int
@@ -137,7 +136,9 @@ def _item(item: dict[str, Any], scale: Scale) -> Reading:
         raise _UnreadableError(
             f'"grade" must be a whole number from 0 to {scale.maximum}, not {_show(value)}'
         )
-    return Reading(value, clean(evidence), clean(reason), seen)
+    if not (evidence.isascii() and reason.isascii()):
+        evidence, reason = clean(evidence), clean(reason)
+    return Reading(value, evidence, reason, seen)
 
 
 def clean(text: str) -> str:

@@ -134,12 +134,14 @@ class Pointwise:
             if question.reading is None:
                 question.problem = Problem(reply.why, reply.detail)
             return None
-        read = read_one(reply, self.form.scale)
+        scale = self.form.scale
+        read = read_one(reply, scale)
         if isinstance(read, Reading):
             question.reading, question.problem = read, None
             question.call = call_of(request, reply)
-            question.belief = belief_of(reply, self.scale, read.grade)
-            bare = read.grade >= self.form.scale.relevant and not read.evidence.strip()
+            if reply.logprobs:
+                question.belief = belief_of(reply, self.scale, read.grade)
+            bare = read.grade >= scale.relevant and not read.evidence.strip()
             if bare and "evidence" not in question.tried:
                 question.tried.add("evidence")
                 said = (Message("assistant", reply.text), Message("user", self.form.repair.evidence.strip()))
@@ -209,9 +211,10 @@ def distinct(chunks: Sequence[Chunk], known: Mapping[str, Verdict]) -> list[Ques
     """Collect the distinct passages that have to be asked about, in rank order."""
     questions: dict[Passage, Question] = {}
     for chunk in chunks:
-        if chunk.id in known or not chunk.text.strip():
+        text = chunk.text
+        if chunk.id in known or not text or text.isspace():
             continue
-        passage = Passage(chunk.text, chunk.title)
+        passage = Passage(text, chunk.title)
         question = questions.get(passage)
         if question is None:
             questions[passage] = Question(passage, [chunk.id])
@@ -254,5 +257,8 @@ def conclude(
             detail = question.problem.detail if question.problem else "the judge was not asked"
             outcomes.append(NoVerdict(chunk_id=chunk.id, why=why, detail=clean(detail)))
     # One call may have judged several chunks; it is told once.
-    calls = dict.fromkeys(question.call for question in questions if question.call is not None)
-    return Judgment(trace_id=trace.id, outcomes=tuple(outcomes), calls=tuple(calls))
+    calls = {id(question.call): question.call for question in questions if question.call is not None}
+    return trusted(
+        Judgment,
+        {"trace_id": trace.id, "outcomes": tuple(outcomes), "calls": tuple(calls.values()), "votes": {}},
+    )

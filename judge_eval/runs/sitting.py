@@ -12,9 +12,10 @@ from judge_eval.backends.stack import Stack, Stacks
 from judge_eval.engine import Driver, Engine, Item, Judged
 from judge_eval.errors import DataError, JudgeEvalError, RunError
 from judge_eval.judges.base import Judge
+from judge_eval.record import trusted
 from judge_eval.runs.aggregate import aggregate_all
 from judge_eval.runs.journal import Index, Journal
-from judge_eval.runs.records import Manifest, Status, Tally, TraceResult
+from judge_eval.runs.records import FORMAT, Manifest, Status, Tally, TraceResult
 from judge_eval.runs.run import EvalRun, ResultsFile
 from judge_eval.runs.scoring import Scorer
 from judge_eval.runs.sources import Fingerprint
@@ -179,16 +180,20 @@ class Sitting:
             return []
         scored = self.scorer.score([(judged.trace, judged.judgment.outcomes) for judged in block])
         results = [
-            TraceResult.model_construct(
-                position=judged.position,
-                trace_id=judged.trace.id,
-                digest=judged.trace.digest,
-                outcomes=judged.judgment.outcomes,
-                scores=scores,
-                bounds=bounds,
-                calls=self._all_calls(judged),
-                votes=judged.judgment.votes,
-                trace=judged.trace,
+            trusted(
+                TraceResult,
+                {
+                    "v": FORMAT,
+                    "position": judged.position,
+                    "trace_id": judged.trace.id,
+                    "digest": judged.trace.digest,
+                    "outcomes": judged.judgment.outcomes,
+                    "scores": scores,
+                    "bounds": bounds,
+                    "calls": self._all_calls(judged),
+                    "votes": judged.judgment.votes,
+                    "trace": judged.trace,
+                },
             )
             for judged, (scores, bounds) in zip(block, scored, strict=True)
         ]

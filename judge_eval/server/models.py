@@ -6,14 +6,20 @@ from datetime import datetime
 from typing import ClassVar, Literal
 from uuid import UUID
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from judge_eval.record import Record
 from judge_eval.runs.records import Aggregate, Manifest, Status, TraceResult
 from judge_eval.schema import Trace
 
 
-class Submission(Record):
+class Message(Record):
+    """The base of these: compiled at once, since the framework wants to see into them."""
+
+    model_config = ConfigDict(defer_build=False)
+
+
+class Submission(Message):
     """Traces to be judged by the server's own judge."""
 
     noun: ClassVar[str] = "submission"
@@ -28,7 +34,7 @@ class Submission(Record):
     """What to call the dataset."""
 
 
-class Upload(Record):
+class Upload(Message):
     """A run judged elsewhere."""
 
     noun: ClassVar[str] = "upload"
@@ -37,7 +43,7 @@ class Upload(Record):
     results: tuple[TraceResult, ...]
 
 
-class GivenLabel(Record):
+class GivenLabel(Message):
     """A human's grade of one chunk."""
 
     noun: ClassVar[str] = "label"
@@ -51,7 +57,7 @@ class GivenLabel(Record):
     """Whether the judge's verdict was hidden when it was given."""
 
 
-class Progress(Record):
+class Progress(Message):
     """How far a run is that this server is judging."""
 
     noun: ClassVar[str] = "progress"
@@ -64,7 +70,7 @@ class Progress(Record):
     hits: int
 
 
-class RunSummary(Record):
+class RunSummary(Message):
     """A run in a list."""
 
     noun: ClassVar[str] = "run"
@@ -105,7 +111,7 @@ class RunSummary(Record):
         return self.status in ("done", "incomplete", "failed")
 
 
-class RunList(Record):
+class RunList(Message):
     """A page of the list of runs, newest first."""
 
     noun: ClassVar[str] = "list"
@@ -116,7 +122,7 @@ class RunList(Record):
     thresholds: dict[str, float]
 
 
-class ResultPage(Record):
+class ResultPage(Message):
     """A page of a run's results, in the dataset's order."""
 
     noun: ClassVar[str] = "page"
@@ -126,7 +132,7 @@ class ResultPage(Record):
     results: tuple[TraceResult, ...]
 
 
-class Health(Record):
+class Health(Message):
     """Whether the server is there, and whether it judges."""
 
     noun: ClassVar[str] = "health"
