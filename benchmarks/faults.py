@@ -1,9 +1,8 @@
 """Runs a dataset against a server full of faults and compares every verdict with the fault-free run's.
 
 Run `python -m benchmarks.faults`: 5% answer 429 with Retry-After, 5% 500, 2% malformed JSON, 1% reset the
-connection, 0.5% hang. A reply that is malformed twice in a row leaves its chunk without a verdict; the same
-command with --resume asks for it again. A second part fails one trace for good: exactly that one must be
-failed and named.
+connection, 0.5% hang; every verdict must be there and equal the fault-free run's. A second part fails one
+trace for good: exactly that one must be failed and named.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ def outcomes(folder: Path) -> dict[str, list[dict[str, object]]]:
 
 
 def sitting(folder: Path, *arguments: str) -> Took:
-    """Run `judge-eval`; it may end complete or, where a repair was malformed too, incomplete."""
+    """Run `judge-eval` to the end."""
     took = measured(sys.executable, "-m", "judge_eval", *arguments, cwd=folder, env=environment(folder))
-    if took.code not in (0, 3):
+    if took.code:
         raise SystemExit(took.out)
     return took
 
@@ -60,14 +59,10 @@ def main() -> None:
             folder.mkdir()
             rates = [f"--rate-{fault}={share}" for fault, share in RATES.items()] if kind == "faulty" else []
             with server("--latency", "0.02", "--retry-after", "0.2", *rates) as url:
-                took = told = sitting(folder, *flags, "--base-url", url)
-                while told.code == 3:
-                    left = json.loads(told.out.partition("\n}\n")[0] + "\n}")["tally"]["failures"]
-                    print(f"{kind}: {left} after a sitting; resumed")
-                    told = sitting(folder, *flags, "--base-url", url, "--resume")
+                took = sitting(folder, *flags, "--base-url", url)
                 counts = server_stats(url)
             found[kind] = outcomes(folder)
-            tally = json.loads(told.out)["tally"]
+            tally = json.loads(took.out)["tally"]
             print(
                 f"{kind}: {tally['verdicts']} verdicts, {tally['failed_verdicts']} failed, {took.wall:.1f} s"
             )

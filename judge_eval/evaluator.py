@@ -219,6 +219,10 @@ class Evaluator:
         traces = source.numbered() if source else streamed(cast(Any, data), self.check)
         async for _ in sitting.results(traces):
             pass
+        if source is not None and driver is None and sitting.worth_another:
+            sitting = sitting.another()
+            async for _ in sitting.results(source.numbered()):
+                pass
         return sitting.run()
 
     def stream(self, data: Traces) -> Iterator[TraceResult]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from time import monotonic
 
@@ -79,14 +79,18 @@ class Sitting:
     """Whether results stay in memory where there is no journal."""
     driver: Driver | None = None
     """Who drives the inquiries; None has it done here."""
+    earlier: Sequence[TraceResult] = ()
+    """Where there is no journal: the results of an earlier sitting, to go on from."""
     fingerprint: Fingerprint = field(default_factory=Fingerprint)
 
     def __post_init__(self) -> None:
         self._index = (
             self.journal.index if self.journal else Index(self.scorer.names, self.manifest.intervals.cluster)
         )
-        self._memory: list[TraceResult] = []
-        self._before = _earlier(self.journal)
+        self._memory: dict[int, TraceResult] = {}
+        if self.journal is not None and len(self.journal.index):
+            self.earlier = ResultsFile(self.journal.folder / "results.jsonl")
+        self._before = _before(self.earlier)
         self._calls: dict[int, tuple[Call, ...]] = {}
         self._base = self.manifest.tally
         self._failures: dict[int, Counter[str]] = {}
@@ -95,10 +99,10 @@ class Sitting:
         self._seen: set[int] = set()
         self._started = self._noted = monotonic()
         self._counts = self.stack.counts()
-        for result in (
-            ResultsFile(self.journal.folder / "results.jsonl") if self._before and self.journal else ()
-        ):
+        for result in self.earlier:
             self._count(result)
+            if self.journal is None:
+                self._remember(result)
 
     async def results(
         self, traces: Iterator[tuple[int, Trace]] | AsyncIterator[Trace]
@@ -135,7 +139,20 @@ class Sitting:
             return EvalRun(
                 self.manifest, ResultsFile(self.journal.folder / "results.jsonl"), self.journal.folder
             )
-        return EvalRun(self.manifest, sorted(self._memory, key=lambda result: result.position))
+        return EvalRun(self.manifest, [self._memory[place] for place in sorted(self._memory)])
+
+    @property
+    def worth_another(self) -> bool:
+        """Whether a few replies (at most a tenth) stayed unreadable, which another sitting may mend."""
+        unreadable = sum(whys["unparsable"] for whys in self._failures.values())
+        return 0 < unreadable <= max(1, self._chunks // 10)
+
+    def another(self) -> Sitting:
+        """Return a sitting that goes on where this one has ended."""
+        manifest = self.manifest.model_copy(update={"status": "running", "finished": None})
+        folder = self.journal.folder if self.journal else None
+        journal = None if folder is None else Journal(folder, manifest)
+        return replace(self, manifest=manifest, journal=journal, earlier=list(self._memory.values()))
 
     def _items(self, traces: Iterator[tuple[int, Trace]]) -> Iterator[Item]:
         for position, trace in traces:
@@ -202,8 +219,7 @@ class Sitting:
                 self.journal.append(results)
             else:
                 for result in results:
-                    self._index.add(result, 0, 0)
-                self._memory += results if self.keep else ()
+                    self._remember(result)
         except RunError:
             if quietly:
                 return results
@@ -221,6 +237,11 @@ class Sitting:
             self.manifest = self.manifest.model_copy(update={"tally": self._tally()})
             self.journal.write_manifest(self.manifest)
         return results
+
+    def _remember(self, result: TraceResult) -> None:
+        self._index.add(result, 0, 0)
+        if self.keep:
+            self._memory[result.position] = result
 
     def _all_calls(self, judged: Judged) -> tuple[Call, ...]:
         """Join a trace's calls of this sitting and of earlier ones, in the order of the chunks."""
@@ -308,12 +329,10 @@ class Sitting:
                 self.journal.close()
 
 
-def _earlier(journal: Journal | None) -> dict[str, _Before]:
-    """Read what earlier sittings of a run have judged, by trace id."""
-    if journal is None or not len(journal.index):
-        return {}
+def _before(results: Iterable[TraceResult]) -> dict[str, _Before]:
+    """Note what earlier sittings of a run have judged, by trace id."""
     before: dict[str, _Before] = {}
-    for result in ResultsFile(journal.folder / "results.jsonl"):
+    for result in results:
         finished = not result.failed
         known = {} if finished else {o.chunk_id: o for o in result.outcomes if o.kind == "verdict"}
         calls = tuple(call for call in result.calls if known.keys() & set(call.chunk_ids))

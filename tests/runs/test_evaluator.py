@@ -1,5 +1,6 @@
 import asyncio
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -47,6 +48,47 @@ def test_verdicts_become_means() -> None:
     assert run.manifest.tally.verdicts == 6
     with pytest.raises(UnknownNameError, match="metric in this run"):
         run["NDCG@7"]
+
+
+def mumbling(times: int, *texts: str) -> tuple[FakeBackend, Counter[str]]:
+    """A judge whose first replies about these texts cannot be read, and how often it was asked about each."""
+    asked: Counter[str] = Counter()
+
+    def answer(request: Request) -> str:
+        text = request.passages[0].text
+        asked[text] += 1
+        return "Well..." if text in texts and asked[text] <= times else one(verdict=True, evidence="Text")
+
+    return FakeBackend(answer), asked
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["in a folder", "in memory"])
+def test_few_unreadable_replies_are_asked_for_again_at_the_end(tmp_path: Path, kept: bool) -> None:
+    """A reply that stays unreadable after its repair is asked for once more when the others are done."""
+    calm, _ = mumbling(0)
+    wanted = evaluator(calm).evaluate(traces(4))
+    judge, asked = mumbling(2, "Text 1 1.")
+    run = evaluator(judge).evaluate(traces(4), out=tmp_path if kept else None)
+    assert run.status == "done"
+    assert [r.outcomes for r in run.results] == [r.outcomes for r in wanted.results]
+    assert [r.scores for r in run.results] == [r.scores for r in wanted.results]
+    assert asked.pop("Text 1 1.") == 3
+    assert set(asked.values()) == {1}
+    assert (run.manifest.tally.verdicts, run.manifest.tally.calls) == (12, 14)
+    assert run.aggregates == wanted.aggregates
+    for_good, asked = mumbling(99, "Text 1 1.")
+    run = evaluator(for_good).evaluate(traces(4), out=tmp_path / "bad" if kept else None)
+    assert run.manifest.tally.failures == {"unparsable": 1}
+    assert asked["Text 1 1."] == 4
+    assert len(run.results) == 4
+
+
+def test_a_judge_that_mumbles_often_is_not_asked_again() -> None:
+    """Where more than a tenth of the replies are unreadable, the judge is at fault, and no more is paid."""
+    judge, asked = mumbling(99, "Text 1 1.", "Text 2 0.")
+    run = evaluator(judge).evaluate(traces(4))
+    assert run.manifest.tally.failures == {"unparsable": 2}
+    assert asked["Text 1 1."] == asked["Text 2 0."] == 2
 
 
 def test_a_failed_verdict_takes_its_trace_out_of_the_mean_and_is_counted() -> None:
