@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -15,19 +13,18 @@ from judge_eval.backends.postgres import is_postgres
 from judge_eval.backends.stack import Options, Stack, Stacks, build, build_all, open_store
 from judge_eval.data.reading import ReadOptions
 from judge_eval.engine import Driver, Item, Plan, plan
-from judge_eval.errors import ConfigError, DataError, RunError
-from judge_eval.judges import Judge, Listwise, Panel, Pointwise, Vote
+from judge_eval.errors import ConfigError, DataError
+from judge_eval.judges import Judge, Vote
+from judge_eval.judges.choose import repeated
 from judge_eval.metrics import Metric
 from judge_eval.portal import portal
 from judge_eval.registry import find
-from judge_eval.runs.journal import Journal
-from judge_eval.runs.provenance import backends_record, differences, environment
+from judge_eval.runs.opening import begin, open_journal
 from judge_eval.runs.records import Dataset, Intervals, Manifest, TraceResult
-from judge_eval.runs.run import EvalRun, load_manifest
+from judge_eval.runs.run import EvalRun
 from judge_eval.runs.scoring import Scorer
 from judge_eval.runs.sitting import Progress, Sitting
 from judge_eval.runs.sources import Replayable, Traces, replayable, streamed
-from judge_eval.runs.store import newest_unfinished
 from judge_eval.schema import Trace
 
 DEFAULT_METRICS = ("AP@5", "MRR", "NDCG@5")
@@ -203,8 +200,8 @@ class Evaluator:
         if source and not dataset.traces:
             left = f"; {dataset.skipped} invalid ones were skipped" if dataset.skipped else ""
             raise DataError(f"there is no trace to judge{left}", file=dataset.name)
-        manifest = self._manifest(dataset, label, href, tags)
-        journal = self._journal(manifest, Path(out) if out is not None else None, resume)
+        manifest = self._begin(dataset).model_copy(update={"label": label, "href": href, "tags": tuple(tags)})
+        journal = open_journal(manifest, Path(out) if out is not None else None, resume)
         sitting = Sitting(
             journal.manifest if journal else manifest,
             self.judge,
@@ -233,7 +230,7 @@ class Evaluator:
         """Judge traces and yield each result as it is there, from async code."""
         source = replayable(data, check=self.check)
         dataset = await asyncio.to_thread(source.survey) if source else Dataset(name="stream")
-        manifest = self._manifest(dataset, None, None, ())
+        manifest = self._begin(dataset)
         sitting = Sitting(
             manifest,
             self.judge,
@@ -336,74 +333,8 @@ class Evaluator:
                 raise DataError(f"the prompt needs the {need}, and this trace has none", field=need)
         self.scorer.check(trace)
 
-    def _manifest(
-        self, dataset: Dataset, label: str | None, href: str | None, tags: Sequence[str]
-    ) -> Manifest:
-        return Manifest(
-            id=str(uuid.uuid4()),
-            label=label,
-            href=href,
-            tags=tuple(tags),
-            created=datetime.now(UTC),
-            dataset=dataset,
-            judge=self.judge.describe(),
-            backend=backends_record(self.stack.identities()),
-            metrics=self.scorer.names,
-            intervals=self.intervals,
-            environment=environment(),
-        )
-
-    def _journal(self, manifest: Manifest, out: Path | None, resume: str | Path | bool) -> Journal | None:
-        folder = None
-        if resume is True:
-            if out is None:
-                raise ConfigError("resume=True looks for the run in `out`; give the folder of runs")
-            folder = newest_unfinished(out, manifest.dataset.digest, manifest.dataset.shard)
-        elif resume:
-            folder = Path(resume)
-        if folder is not None:
-            before = load_manifest(folder)
-            if told := differences(before, manifest):
-                raise RunError(f"cannot resume {folder}: {told}")
-            going_on = {"status": "running", "finished": None, "intervals": manifest.intervals}
-            return Journal(folder, before.model_copy(update=going_on))
-        if out is None:
-            return None
-        stamp = manifest.created.strftime("%Y%m%d-%H%M%S")
-        return Journal(out / f"{stamp}-{manifest.id[:8]}", manifest)
-
-
-def make_judge(
-    prompt: str | Path,
-    mode: Literal["pointwise", "listwise"] = "pointwise",
-    relevant: int | None = None,
-    sample: int = 0,
-) -> Judge:
-    """Make the judge for a prompt; in listwise mode `support/binary` means `listwise/support/binary`."""
-    if mode == "pointwise":
-        return Pointwise(prompt, relevant=relevant, sample=sample)
-    if isinstance(prompt, str) and not prompt.startswith("listwise/"):
-        prompt = f"listwise/{prompt}"
-    return Listwise(prompt, relevant=relevant, sample=sample)
-
-
-def repeated(
-    prompt: str | Path,
-    mode: Literal["pointwise", "listwise"] = "pointwise",
-    relevant: int | None = None,
-    repeat: int = 1,
-    vote: Vote = "majority",
-) -> Judge:
-    """Make the judge for a prompt, or a panel of samples of it where it is to be asked several times.
-
-    Raises:
-        ConfigError: `repeat` is below 1.
-    """
-    if repeat < 1:
-        raise ConfigError(f"repeat is {repeat}; it is at least 1")
-    if repeat == 1:
-        return make_judge(prompt, mode, relevant)
-    return Panel.of_samples(lambda k: make_judge(prompt, mode, relevant, k), repeat, vote=vote)
+    def _begin(self, dataset: Dataset) -> Manifest:
+        return begin(dataset, self.judge, self.stack.identities(), self.scorer.names, self.intervals)
 
 
 def evaluate(data: Traces, model: str | Backend, **settings: Any) -> EvalRun:

@@ -85,7 +85,8 @@ def _problems(
     """Try each setting by itself and gather what is wrong."""
     from judge_eval.backends.stack import Options, create, open_store
     from judge_eval.errors import ConfigError, JudgeEvalError
-    from judge_eval.evaluator import DEFAULT_METRICS, make_judge
+    from judge_eval.evaluator import DEFAULT_METRICS
+    from judge_eval.judges.choose import make_judge
     from judge_eval.runs.scoring import Scorer
     from judge_eval.schema import BINARY
 

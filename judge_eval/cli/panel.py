@@ -81,8 +81,8 @@ def make_panel(
     Raises:
         ConfigError: A member has no model, or the members do not fit together.
     """
-    from judge_eval.evaluator import make_judge
     from judge_eval.judges import Member, Panel
+    from judge_eval.judges.choose import make_judge
 
     models: dict[str, str] = {}
     special: dict[str, Options] = {}

@@ -1,0 +1,77 @@
+"""Where a run begins: its manifest, and its folder, a new one or that of a run to go on with."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from judge_eval.backends.base import Identity
+from judge_eval.errors import ConfigError, RunError
+from judge_eval.judges.base import Judge
+from judge_eval.runs.journal import Journal
+from judge_eval.runs.provenance import backends_record, differences, environment
+from judge_eval.runs.records import Dataset, Intervals, Manifest
+from judge_eval.runs.run import load_manifest
+from judge_eval.runs.store import newest_unfinished
+
+
+def begin(
+    dataset: Dataset,
+    judge: Judge,
+    identities: Mapping[str, Identity | None],
+    metrics: tuple[str, ...],
+    intervals: Intervals,
+) -> Manifest:
+    """Write the manifest of a new run.
+
+    Args:
+        dataset: What is judged.
+        judge: The plan.
+        identities: Who answers, by route.
+        metrics: Their names.
+        intervals: How the intervals of means are made.
+    """
+    return Manifest(
+        id=str(uuid.uuid4()),
+        created=datetime.now(UTC),
+        dataset=dataset,
+        judge=judge.describe(),
+        backend=backends_record(identities),
+        metrics=metrics,
+        intervals=intervals,
+        environment=environment(),
+    )
+
+
+def open_journal(manifest: Manifest, out: Path | None, resume: str | Path | bool) -> Journal | None:
+    """Open the folder that a run is written to; None where it stays in memory.
+
+    Args:
+        manifest: Of the run as it would begin.
+        out: The folder of runs.
+        resume: A run's folder to go on with; True goes on with the newest unfinished run of the same data
+            in `out`, or begins one.
+
+    Raises:
+        ConfigError: `resume` is True without a folder to look in.
+        RunError: The folder cannot be written, or its run had other data, another judge or other metrics.
+    """
+    folder = None
+    if resume is True:
+        if out is None:
+            raise ConfigError("resume=True looks for the run in `out`; give the folder of runs")
+        folder = newest_unfinished(out, manifest.dataset.digest, manifest.dataset.shard)
+    elif resume:
+        folder = Path(resume)
+    if folder is not None:
+        before = load_manifest(folder)
+        if told := differences(before, manifest):
+            raise RunError(f"cannot resume {folder}: {told}")
+        going_on = {"status": "running", "finished": None, "intervals": manifest.intervals}
+        return Journal(folder, before.model_copy(update=going_on))
+    if out is None:
+        return None
+    stamp = manifest.created.strftime("%Y%m%d-%H%M%S")
+    return Journal(out / f"{stamp}-{manifest.id[:8]}", manifest)
