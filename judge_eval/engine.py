@@ -88,6 +88,8 @@ class Engine:
         concurrency: How many calls may be under way, >= 1. The backend may hold back more.
         drain: Seconds to wait for calls in flight when stopped early.
         linger: Seconds to gather finished traces before they are handed on while others are open.
+        salvage: Whether a trace that an early stop leaves unfinished is handed on with the verdicts it has:
+            for backends that keep no answers, so that none is paid for twice.
         lead: Whether a trace's first call goes ahead of its siblings, for servers that bill a prefix they
             have seen at a lower price. It costs one more round trip a trace.
     """
@@ -101,8 +103,10 @@ class Engine:
         drain: float = 5.0,
         linger: float = 0.02,
         lead: bool = False,
+        salvage: bool = False,
     ) -> None:
-        self._judge, self._backend = judge, backend
+        self._judge, self._backend, self._salvage = judge, backend, salvage
+        self._asking: dict[int, _Open] = {}
         self._peek = backend.peek if isinstance(backend, Peeking) else _nothing_at_hand
         self._drain, self._linger, self._lead = drain, linger, lead
         # Some workers wait for the cache to be written; the others keep the connections busy meanwhile.
@@ -200,6 +204,7 @@ class Engine:
             wave = state.inquiry.send(cast(list[Reply], state.replies)) if state.wave else next(state.inquiry)
         except StopIteration as stop:
             self._open -= 1
+            self._asking.pop(state.item.position, None)
             self._done.append(Judged(state.item.position, state.item.trace, stop.value))
             self._wake.set()
             return
@@ -219,6 +224,7 @@ class Engine:
                 if not missing:
                     self._step(state, again)
                     continue
+                self._asking[state.item.position] = state
                 ahead = 1 if self._lead else len(missing)
                 state.held = missing[ahead:]
                 self._enqueue(state, missing[:ahead])
@@ -281,6 +287,19 @@ class Engine:
             worker.cancel()
         if self._workers:
             await asyncio.wait(list(self._workers))
+        if self._salvage:
+            for state in list(self._asking.values()):
+                self._give_up(state)
+
+    def _give_up(self, state: _Open) -> None:
+        """Conclude a trace with the answers it has; one without any is left for another sitting."""
+        if all(reply is None for reply in state.replies):
+            return
+        stopped = CallError("the run was stopped before the answer came")
+        while state.item.position in self._asking:
+            state.replies = [stopped if reply is None else reply for reply in state.replies]
+            self._step(state, [])
+            state.left = -1  # a late answer finds nobody waiting
 
 
 def _nothing_at_hand(requests: Sequence[Request]) -> list[Completion | None]:

@@ -155,6 +155,43 @@ def test_a_fatal_error_stops_at_once_and_loses_nothing_in_flight() -> None:
     assert len(backend.asked) < 20
 
 
+@pytest.mark.parametrize("salvage", [True, False])
+def test_a_stop_hands_on_the_answers_of_unfinished_traces(salvage: bool) -> None:
+    """Where nobody else keeps them, answers of a trace whose siblings are still out are handed on, once."""
+
+    async def main() -> list[Judged]:
+        found: list[Judged] = []
+        answered = asyncio.Event()
+
+        async def answer(request: Request) -> Completion:
+            (name,) = request.chunk_ids
+            if name == "q3-a":
+                await answered.wait()
+                raise FatalCallError("no key")
+            if name == "q2-b" or name == "q1-a" or name == "q1-b":
+                await asyncio.sleep(60)
+            if name == "q2-a":
+                answered.set()
+            return NO
+
+        engine = Engine(JUDGE, Scripted(answer), concurrency=8, linger=0, drain=0.05, salvage=salvage)
+        with pytest.raises(FatalCallError):
+            await gather(engine, items(4), found)
+        return found
+
+    found = {judged.position: judged.judgment for judged in asyncio.run(asyncio.wait_for(main(), 30))}
+    assert found[0].failed == 0
+    assert 1 not in found  # nothing of it was answered
+    if salvage:
+        told = found[2].outcomes
+        assert [outcome.kind for outcome in told] == ["verdict", "no_verdict"]
+        assert told[1].kind == "no_verdict"
+        assert told[1].why == "unreachable"
+        assert len(found[2].calls) == 1
+    else:
+        assert 2 not in found
+
+
 def test_a_failed_call_is_no_verdict() -> None:
     """A `CallError` is told as a missing verdict and stops nothing."""
 

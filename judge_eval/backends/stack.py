@@ -103,6 +103,11 @@ class Stack:
     retried: Retried | None = None
     otel: Otel = "off"
 
+    @property
+    def keeps(self) -> bool:
+        """Whether an answer outlives the trace it was given for."""
+        return self.cached is not None
+
     def counts(self) -> Counts:
         """Tell what was done so far."""
         meter = self.metered.meter
@@ -149,6 +154,11 @@ class Stacks:
         """Whether OpenTelemetry is told, as the parts were told to: all alike, or not at all."""
         told = {stack.otel for stack in self.parts.values()}
         return told.pop() if len(told) == 1 else "off"
+
+    @property
+    def keeps(self) -> bool:
+        """Whether every part keeps its answers."""
+        return all(stack.keeps for stack in self.parts.values())
 
     def counts(self) -> Counts:
         """Tell what was done so far, by all and by each."""

@@ -116,7 +116,11 @@ class Sitting:
             JudgeEvalError: Whatever ends the run early; the run's folder then says so and can be resumed.
         """
         engine = self.driver or Engine(
-            self.judge, self.stack.backend, concurrency=self.concurrency, lead=self.lead
+            self.judge,
+            self.stack.backend,
+            concurrency=self.concurrency,
+            lead=self.lead,
+            salvage=not self.stack.keeps,
         )
         source = self._items(traces) if isinstance(traces, Iterator) else self._aitems(traces)
         try:
