@@ -36,6 +36,9 @@ class Problem:
 _WANTED = {d: frozenset({"evidence", "reason", "instruction_in_chunk", d}) for d in ("verdict", "grade")}
 
 
+_QUOTES = 12
+
+
 class _UnreadableError(Exception):
     """Carries the clause that says what is wrong with a reply."""
 
@@ -183,15 +186,9 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_no_duplicates, parse_constant=_no
 
 
 def _whole(text: str) -> dict[str, Any] | None:
-    if (
-        text.count('"verdict"') + text.count('"grade"') == 1
-        and text.count('"evidence"') == 1
-        and text.count('"reason"') == 1
-        and text.count('"instruction_in_chunk"') == 1
-        and '"verdicts"' not in text
-        and "\\u" not in text
-    ):
-        # No field can stand twice, so the fast reader, which would not tell, may read it.
+    if text.count('"') - text.count('\\"') == _QUOTES and "\\\\" not in text:
+        # Six strings: the four names and two values of a verdict. No name has room to stand twice, so the
+        # fast reader, which would not tell, may read it.
         try:
             value = from_json(text, allow_inf_nan=False)
         except (ValueError, TypeError):  # TypeError: half a character, which UTF-8 cannot hold

@@ -260,11 +260,12 @@ class Sitting:
         if result.position not in self._seen:
             self._seen.add(result.position)
             self._chunks += len(result.outcomes)
-        self._failed -= self._failures.pop(result.position, Counter()).total()
-        whys: Counter[str] = Counter(o.why for o in result.outcomes if o.kind == "no_verdict")
+        if before := self._failures.pop(result.position, None):
+            self._failed -= before.total()
+        whys = [o.why for o in result.outcomes if o.kind == "no_verdict"]
         if whys:
-            self._failures[result.position] = whys
-            self._failed += whys.total()
+            self._failures[result.position] = Counter(whys)
+            self._failed += len(whys)
 
     def progress(self) -> Progress:
         """Tell how far the run is."""

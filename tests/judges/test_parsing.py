@@ -2,7 +2,7 @@ import json
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from judge_eval.judges.parsing import Problem, Reading, evidence_found, fold, read_many, read_one
@@ -257,3 +257,26 @@ def test_folding_twice_changes_nothing_more(text: str) -> None:
 def test_one_reads_what_is_written_by_hand() -> None:
     """The helper of these tests writes what the reader reads."""
     assert isinstance(read_one(one(False), BINARY), Reading)
+
+
+NAMES = ("evidence", "reason", "instruction_in_chunk", "verdict", "grade", "other")
+VALUES = st.one_of(st.booleans(), st.text(alphabet='\\"a: {}', max_size=6), st.integers(0, 3))
+
+
+@given(pairs=st.lists(st.tuples(st.sampled_from(NAMES), VALUES), min_size=3, max_size=7))
+@example(
+    pairs=[
+        ("evidence", "a\\"),
+        ("reason", "b\\"),
+        ("instruction_in_chunk", False),
+        ("verdict", True),
+        ("verdict", False),
+    ]
+)
+def test_a_field_that_stands_twice_is_never_read(pairs: list[tuple[str, object]]) -> None:
+    """Whatever quotes and backslashes the values hold, a reply with a doubled field gives no reading."""
+    text = "{" + ", ".join(f"{json.dumps(name)}: {json.dumps(value)}" for name, value in pairs) + "}"
+    read = read_one(Completion(text), BINARY)
+    names = [name for name, _ in pairs]
+    if sorted(names) != ["evidence", "instruction_in_chunk", "reason", "verdict"]:
+        assert isinstance(read, Problem)
