@@ -5,14 +5,12 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
+import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
-from judge_eval.errors import CallError, ConfigError, RefusedError, TransientError
-
-if TYPE_CHECKING:
-    import openai
+from judge_eval.errors import CallError, ConfigError, TransientError
 
 DEFAULT = "https://api.openai.com/v1"
 _PORTS = {"http": 80, "https": 443}
@@ -59,6 +57,11 @@ class Address:
         secrets += [value for _, value in parse_qsl(parts.query) if len(value) > 3]
         return cls(url.strip(), public, tuple(secrets), _is_loopback(parts.hostname))
 
+    def under(self, path: str) -> str:
+        """Return the URL of a path under the base URL, whose query is kept."""
+        parts = urlsplit(self.url)
+        return parts._replace(path=parts.path.rstrip("/") + path).geturl()
+
 
 def _is_loopback(host: str) -> bool:
     try:
@@ -85,35 +88,70 @@ def read_key(variable: str, address: Address) -> str:
     return key
 
 
-def open_client(
-    address: Address, key: str, timeout: float, connect: float, concurrency: int, transport: str
-) -> openai.AsyncOpenAI:
-    """Open the SDK's client for the running event loop, with a connection for every call in flight.
+class Line:
+    """A line to one server: the SDK's client and its HTTP connections, for one event loop.
+
+    Requests go out over the SDK's HTTP client with the SDK's headers, but not through its `post`, which
+    costs as much CPU again as all else that is done for a call; retrying, which it adds, is done elsewhere.
+
+    Args:
+        address: The server.
+        key: The key.
+        timeout: Seconds to wait for a reply.
+        connect: Seconds to wait for a connection.
+        concurrency: The most calls in flight; each keeps its connection.
+        transport: `httpx`, `aiohttp`, or `auto`, which takes the latter where it is installed.
 
     Raises:
         ConfigError: The transport's package is not installed.
     """
-    import openai
 
-    # The SDK's own limits keep 100 connections alive; their class belongs to the HTTP library it runs on.
-    limits: Any = type(openai.DEFAULT_CONNECTION_LIMITS)(
-        max_connections=concurrency, max_keepalive_connections=concurrency, keepalive_expiry=60.0
-    )
-    wait = openai.Timeout(timeout, connect=connect)
-    options: dict[str, Any] = {"limits": limits, "timeout": wait}
-    try:
-        http = (
-            openai.DefaultAsyncHttpxClient(**options)
-            if transport == "httpx"
-            else openai.DefaultAioHttpClient(**options)
+    def __init__(
+        self, address: Address, key: str, timeout: float, connect: float, concurrency: int, transport: str
+    ) -> None:
+        import openai
+
+        # The SDK's own limits keep 100 connections alive; their class belongs to the HTTP library it runs on.
+        limits: Any = type(openai.DEFAULT_CONNECTION_LIMITS)(
+            max_connections=concurrency, max_keepalive_connections=concurrency, keepalive_expiry=60.0
         )
-    except RuntimeError:  # its package is not installed
-        if transport == "aiohttp":
-            raise ConfigError("the transport 'aiohttp' needs: pip install 'judge-eval[fast]'") from None
-        http = openai.DefaultAsyncHttpxClient(**options)
-    return openai.AsyncOpenAI(
-        api_key=key, base_url=address.url, max_retries=0, timeout=wait, http_client=http
-    )
+        wait = openai.Timeout(timeout, connect=connect)
+        options: dict[str, Any] = {"limits": limits, "timeout": wait}
+        try:
+            http = (
+                openai.DefaultAsyncHttpxClient(**options)
+                if transport == "httpx"
+                else openai.DefaultAioHttpClient(**options)
+            )
+        except RuntimeError:  # its package is not installed
+            if transport == "aiohttp":
+                raise ConfigError("the transport 'aiohttp' needs: pip install 'judge-eval[fast]'") from None
+            http = openai.DefaultAsyncHttpxClient(**options)
+        self._client = openai.AsyncOpenAI(
+            api_key=key, base_url=address.url, max_retries=0, timeout=wait, http_client=http
+        )
+        sent = {**self._client.default_headers, **self._client.auth_headers}
+        http.headers.update({name: value for name, value in sent.items() if isinstance(value, str)})
+        self._http: Any = http
+        self._url = http.build_request("POST", address.under("/chat/completions")).url
+        library = next(kind.__module__ for kind in type(http).__mro__ if kind.__name__ == "AsyncClient")
+        self.broken: tuple[type[Exception], ...] = (
+            sys.modules[library.partition(".")[0]].HTTPError,
+            OSError,
+        )
+        """What is raised where no reply comes."""
+
+    async def post(self, content: bytes) -> Any:
+        """Send a body and return the HTTP response, whatever its status.
+
+        Raises:
+            Exception: One of `broken`.
+        """
+        return await self._http.send(self._http.build_request("POST", self._url, content=content))
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._client.close()
 
 
 class Scrubber:
@@ -167,8 +205,6 @@ def unreachable(error: BaseException, timeout: float, place: str) -> CallError:
     innermost = next((str(link) for link in reversed(chain) if str(link)), "")
     if sent and not stood and any("Timeout" in name for name in names):
         return timed_out(timeout, place)
-    if type(error).__name__ == "APIResponseValidationError":
-        return RefusedError(f"{place} sent a reply that cannot be read: {innermost[:200]}")
     what = "connection lost" if sent else "cannot connect"
     return TransientError(
         f"{what}: {place}: {innermost[:200] or type(chain[-1]).__name__}", kind="connection", sent=sent

@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 from judge_eval.backends import endpoint
@@ -20,11 +20,6 @@ from judge_eval.digest import canonical_json
 from judge_eval.errors import CallError, ConfigError, FatalCallError
 from judge_eval.wire import Completion, Form, Request
 
-if TYPE_CHECKING:
-    import openai
-
-_RAW: Any = {"headers": {"X-Stainless-Raw-Response": "true"}}
-"""Has the SDK hand over the reply as it came: its own models cost as much CPU as all the rest."""
 _OURS = frozenset(
     {"model", "messages", "response_format", "max_tokens", "max_completion_tokens", "stream", "n", "tools"}
 )
@@ -186,14 +181,14 @@ class OpenAI:
         """Close the connections of this event loop; a later call opens new ones."""
         session = self._sessions.pop(asyncio.get_running_loop(), None)
         if session is not None:
-            await session.client.close()
+            await session.line.aclose()
 
     def _session(self) -> _Session:
         loop = asyncio.get_running_loop()
         session = self._sessions.get(loop)
         if session is None:
             key = endpoint.read_key(self._key_variable, self._address)
-            client = endpoint.open_client(
+            line = endpoint.Line(
                 self._address,
                 key,
                 self._timeout,
@@ -201,7 +196,7 @@ class OpenAI:
                 self._concurrency,
                 self._transport,
             )
-            session = self._sessions[loop] = _Session(client, endpoint.Scrubber(key, self._address))
+            session = self._sessions[loop] = _Session(line, endpoint.Scrubber(key, self._address))
         return session
 
     async def _learn(
@@ -256,11 +251,10 @@ class OpenAI:
         content = self._body(request, can)
         try:
             async with asyncio.timeout(self._timeout):
-                reply: Any = await session.post(
-                    "/chat/completions", cast_to=object, content=content, options=_RAW
-                )
-            response = reply.http_response
+                response = await session.line.post(content)
             self._advertise(response.headers)
+            if not response.is_success:
+                raise_failure(response.status_code, _body_of(response), response.headers, place)
             return read_completion(response.content, can.dropped, response.headers, place)
         except Declined:
             raise
@@ -270,20 +264,8 @@ class OpenAI:
             raise FatalCallError(session.scrub(str(error))) from None
         except TimeoutError:
             raise endpoint.timed_out(self._timeout, place) from None
-        except session.api_error as error:
-            failed = getattr(error, "response", None)
-            try:
-                if failed is None:
-                    raise endpoint.unreachable(error, self._timeout, place)
-                self._advertise(failed.headers)
-                raise_failure(
-                    failed.status_code, error.body if error.body is not None else "", failed.headers, place
-                )
-                raise AssertionError
-            except CallError as ours:
-                raise session.scrub.error(ours) from None
-            except FatalCallError as ours:
-                raise FatalCallError(session.scrub(str(ours))) from None
+        except session.line.broken as error:
+            raise session.scrub.error(endpoint.unreachable(error, self._timeout, place)) from None
 
     def _advertise(self, headers: Mapping[str, str]) -> None:
         if self.listener is not None and (signal := rate_signal(headers)) is not None:
@@ -334,13 +316,17 @@ class OpenAI:
 class _Session:
     """What belongs to one event loop."""
 
-    def __init__(self, client: openai.AsyncOpenAI, scrub: endpoint.Scrubber) -> None:
-        import openai
-
-        self.client, self.scrub = client, scrub
-        self.post = client.post
-        self.api_error = openai.APIError
+    def __init__(self, line: endpoint.Line, scrub: endpoint.Scrubber) -> None:
+        self.line, self.scrub = line, scrub
         self.walking = asyncio.Lock()
+
+
+def _body_of(response: Any) -> Any:
+    """Return a failure's body: as JSON where it is, else as text."""
+    try:
+        return response.json()
+    except ValueError:
+        return response.text
 
 
 def _checked(params: Mapping[str, Any]) -> dict[str, Any]:
