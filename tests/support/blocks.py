@@ -48,6 +48,7 @@ def environment(folder: Path, url: str) -> dict[str, str]:
     return kept | {
         "OPENAI_API_KEY": "sk-readme",
         "OPENAI_BASE_URL": url,
+        "MLFLOW_DISABLE_TELEMETRY": "true",
         "XDG_CACHE_HOME": str(folder / "cache"),
         "PYTHONPATH": str(ROOT),
     }
