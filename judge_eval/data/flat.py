@@ -180,13 +180,17 @@ def _promptfoo(record: Data) -> Iterator[dict[str, Any]]:
         "query": need_text(record, *QUERY, "prompt", "input"),
         "chunks": [context] if isinstance(context, str) else as_list(context, "context"),
     }
+    outputs = [key for key in record if key.startswith("[")]
+    if len(outputs) == 1 and (told := text(record, outputs[0])) is not None:
+        data["answer"] = told  # of several providers nobody can say whose chunks these are
     expected = sorted(key for key in record if key.startswith("__expected"))
     for key in expected:
         found = _expected(str(record[key] or ""))
         if found:
             data["reference"] = found
             break
-    yield _with(data, record, {*QUERY, "prompt", "input", "context", "__description", *expected})
+    used = {*QUERY, "prompt", "input", "context", "__description", *expected}
+    yield _with(data, record, used | ({outputs[0]} if len(outputs) == 1 else set()))
 
 
 def _expected(cell: str) -> str | None:
@@ -321,8 +325,11 @@ SHAPES = (
     ),
     Shape(
         "promptfoo",
-        "promptfoo's table of tests",
-        lambda keys: "context" in keys and any(key.startswith("__") for key in keys),
+        "promptfoo's table of tests, or of results",
+        lambda keys: (
+            "context" in keys
+            and (any(key.startswith("__") for key in keys) or has(keys, "Status", "Score", "Grader Reason"))
+        ),
         _promptfoo,
         frozenset({"query", "question", "context", "__expected", "__description"}),
     ),

@@ -28,7 +28,11 @@ def _span_data(span: Span, query: Any, chunks: list[Any], where: str) -> dict[st
 
 def _openinference(record: Data) -> Iterator[dict[str, Any]]:
     for span in spans_in(record):
-        kind = str(span.attributes.get("openinference.span.kind", record.get("span_kind", ""))).upper()
+        kind = str(
+            span.attributes.get(
+                "openinference.span.kind", record.get("span_kind", record.get("spanKind", ""))
+            )
+        ).upper()
         documents = listed(span.attributes, "retrieval.documents")
         if kind not in ("RETRIEVER", "") or (documents is None and kind == ""):
             continue
@@ -164,6 +168,10 @@ def _is_retriever(record: Data) -> bool:
     return kind == "SPAN" and named and documents_in(record.get("output")) is not None
 
 
+def _is_phoenix(keys: Keys) -> bool:
+    return "attributes" in keys and has_any(keys, "span_kind", "spanKind")
+
+
 def _ends(keys: Keys, *endings: str) -> bool:
     return any(ending in key for key in keys for ending in endings)
 
@@ -173,10 +181,12 @@ SHAPES = (
         "openinference",
         "OpenInference spans, as Phoenix and OpenTelemetry export them",
         lambda keys: (
-            _ends(keys, "retrieval.documents", "openinference.span.kind") and not _ends(keys, "gen_ai.retr")
+            (_ends(keys, "retrieval.documents", "openinference.span.kind") or _is_phoenix(keys))
+            and not _ends(keys, "gen_ai.retr")
         ),
         _openinference,
         frozenset({"attributes", "context", "name", "attributes.retrieval.documents", "context.span_id"}),
+        frozenset({"attributes.retrieval.documents"}),
         aliases=("phoenix",),
     ),
     Shape(

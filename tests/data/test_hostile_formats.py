@@ -170,11 +170,27 @@ def test_lists_in_cells(cell: str, texts: list[str] | None, tmp_path: Path) -> N
     assert [chunk.text for chunk in read(path)[0].chunks] == texts
 
 
-def test_printed_arrays_are_refused(tmp_path: Path) -> None:
-    """A printed NumPy array would silently become one text; it is an error that says so."""
-    for cell in ("\"['a' 'b']\"", "\"['a'\n 'b']\""):
+@pytest.mark.parametrize(
+    ("cell", "texts"),
+    [
+        ("\"['a' 'b']\"", ["a", "b"]),
+        ("\"['a, \\\\n b'\n ''c'\n 'd']\"", None),
+        ('"[\'a\'\n \'it, is\' ""it\'s""]"', ["a", "it, is", "it's"]),
+        ("\"['it''s']\"", None),
+        ("\"['a' 'b' ... 'y' 'z']\"", None),
+        ("\"['a' 'b', 'c']\"", None),
+        ("\"[array(['a'], dtype=object)]\"", None),
+        ("\"[b'a' b'b']\"", None),
+    ],
+)
+def test_printed_arrays_are_read_or_refused(cell: str, texts: list[str] | None, tmp_path: Path) -> None:
+    """A printed NumPy array of texts is read; where its items cannot be told apart an error says so."""
+    path = write(tmp_path, "x.csv", f"{HEAD}q?,{cell},r\n")
+    if texts is None:
         with pytest.raises(DataError, match=r":2: retrieved_contexts: holds a printed NumPy array"):
-            read(write(tmp_path, "x.csv", f"{HEAD}q?,{cell},r\n"))
+            read(path)
+        return
+    assert [chunk.text for chunk in read(path)[0].chunks] == texts
 
 
 def test_cells_are_never_run(tmp_path: Path) -> None:
@@ -316,6 +332,35 @@ def test_what_json_cannot_hold_is_left_out(tmp_path: Path) -> None:
     assert trace.reference is None
     assert trace.metadata == {"more": {"y": None}}
     assert (trace.chunks[0].score, trace.chunks[0].metadata) == (None, {"x": None})
+
+
+def test_ids_in_base64_are_hexadecimal(tmp_path: Path) -> None:
+    """Ids that protobuf's JSON spells in base64 become those that tools know the span by."""
+    ids = {"spanId": "hFP0DLYznC4=", "traceId": "usAiEA9VCa8HBL8+wDVDPw=="}
+    pairs = [{"key": key, "value": {"stringValue": value}} for key, value in RETRIEVER.items()]
+    pairs.append({"key": "retrieval.documents.0.document.content", "value": {"stringValue": "t"}})
+    spans = [
+        {"name": "r", **ids, "attributes": pairs},
+        {"name": "r", "spanId": "not base 64=", "attributes": pairs},
+    ]
+    path = write(tmp_path, "x.json", json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}))
+    first, second = read(path)
+    assert (first.id, first.metadata["trace_id"]) == ("8453f40cb6339c2e", "bac022100f5509af0704bf3ec035433f")
+    assert second.id == "not base 64="
+
+
+def test_phoenix_spans_without_a_retrieval_are_known(tmp_path: Path) -> None:
+    """A file of Phoenix' spans is known by its keys, though the first are of other kinds."""
+    other = {"name": "llm", "span_kind": "LLM", "attributes": {"llm.model_name": "m", "input.value": "q?"}}
+    found = {
+        "name": "retrieve",
+        "span_kind": "RETRIEVER",
+        "context": {"span_id": "00f067aa0ba902b7"},
+        "attributes": {"input.value": "q?", "retrieval.documents.0.document.content": "t"},
+    }
+    assert [trace.id for trace in read(write(tmp_path, "x.jsonl", [other] * 30 + [found]))] == [
+        "00f067aa0ba902b7"
+    ]
 
 
 def test_a_file_without_a_retrieval_says_so(tmp_path: Path) -> None:
