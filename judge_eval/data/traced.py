@@ -71,6 +71,9 @@ def _genai(record: Data) -> Iterator[dict[str, Any]]:
 
 
 def _mlflow(record: Data) -> Iterator[dict[str, Any]]:
+    whole = decode_mapping(record.get("trace"))
+    if isinstance(whole, Mapping) and isinstance(whole.get("data"), Mapping):
+        record = whole  # a row of `search_traces`, whose other columns CSV spells in Python's notation
     info = record.get("info")
     info = info if isinstance(info, Mapping) else record
     reference = None

@@ -74,6 +74,7 @@ FILES: list[tuple[str, str, dict[str, Any], str]] = [
     ("otlp.json", "openinference", {}, "is"),
     ("otel_genai.jsonl", "otel-genai", CORPUS, "is"),
     ("mlflow.jsonl", "mlflow", {}, "ira"),
+    ("mlflow_frame.csv", "mlflow", {}, "ira"),
     ("langfuse_observations.jsonl", "langfuse", {}, "i"),
     ("langfuse_items.jsonl", "langfuse", {}, "r"),
     ("lynxius.json", "lynxius", {}, "sr"),

@@ -201,7 +201,7 @@ def test_the_scorer_judges_inside_mlflow(tmp_path: Path) -> None:
     value, error, rationale, span, source = good["AP_at_2"]
     assert (value, error) == (1.0, None)
     assert "1. We : relevant" in rationale or "1. Par: relevant" in rationale
-    assert span
+    assert re.fullmatch(r"[0-9a-f]{16}", span), "the id by which MLflow knows the span"
     assert source["source_type"] == "LLM_JUDGE"
     value, error, rationale, _, _ = bad["AP_at_2"]
     assert value is None
