@@ -172,7 +172,7 @@ def _is_retriever(record: Data) -> bool:
 
 
 def _is_phoenix(keys: Keys) -> bool:
-    return "attributes" in keys and has_any(keys, "span_kind", "spanKind")
+    return "attributes" in keys and has_any(keys, "span_kind", "spanKind") and not _ends(keys, "gen_ai.")
 
 
 def _ends(keys: Keys, *endings: str) -> bool:

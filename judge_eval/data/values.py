@@ -192,3 +192,25 @@ def rest(record: Mapping[str, Any], *used: str) -> dict[str, Any]:
     if isinstance(own, dict):
         return kept | own
     return kept if is_missing(own) else {**kept, "metadata": own}
+
+
+def completed(
+    data: dict[str, Any], record: Mapping[str, Any], used: set[str], **texts: str
+) -> dict[str, Any]:
+    """Add optional texts, the id, the tags, and everything else as metadata."""
+    for field, key in texts.items():
+        found = text(record, key)
+        if found is not None:
+            data[field] = found
+    own = next((key for key in ("id", "_id", "trace_uuid") if not is_missing(record.get(key))), None)
+    if own is not None and isinstance(record[own], str | int):
+        data["id"] = str(record[own])
+        used = {*used, own}
+    tags = record.get("tags")
+    if isinstance(tags, list) and all(isinstance(tag, str) for tag in tags):
+        data["tags"] = tags
+        used = {*used, "tags"}
+    metadata = rest(record, *used)
+    if metadata:
+        data["metadata"] = metadata
+    return data
