@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from judge_eval.data.jsonfile import SKIMMED
 from judge_eval.data.reading import open_dataset
 from judge_eval.data.writing import write_jsonl
 from judge_eval.errors import DataError
@@ -73,6 +74,16 @@ def test_a_corpus_inside_json_is_streamed(tmp_path: Path) -> None:
         tracemalloc.stop()
     assert [(chunk.id, chunk.text[:2]) for chunk in trace.chunks] == [("d7", "7 "), ("d8", "8 ")]
     assert peak < 4_000_000, f"{peak} bytes at most, of 8,000,000 in the file"
+
+
+def test_one_record_with_a_long_list_is_read_whole(tmp_path: Path) -> None:
+    """An object that is itself a record, such as a body of Lynxius, keeps all of its list, however long."""
+    path = tmp_path / "body.json"
+    rows = [{"query": f"q{n}?", "reference": "r", "contexts": ["t"]} for n in range(SKIMMED + 500)]
+    path.write_text(json.dumps({"label": "x", "tags": ["a"], "data": rows}))
+    traces = list(open_dataset(path))
+    assert [trace.query for trace in traces] == [row["query"] for row in rows]
+    assert traces[-1].tags == ("a",)
 
 
 def test_conversion_is_all_or_nothing(tmp_path: Path) -> None:
