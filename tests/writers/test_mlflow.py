@@ -109,11 +109,25 @@ LOG = """
 import json, sys
 import mlflow
 from judge_eval import EvalRun
+from judge_eval.errors import ConfigError
 run = EvalRun.load(sys.argv[1])
 with mlflow.start_run() as active:
     mlflow.log_param("mine", 1)
     assert run.to_mlflow() == active.info.run_id
+    try:
+        run.to_mlflow(experiment="retrieval")
+    except ConfigError as error:
+        assert "an MLflow run is active" in str(error)
+    else:
+        raise AssertionError
 alone = run.to_mlflow(experiment="retrieval")
+before = mlflow.get_tracking_uri()
+run.to_mlflow(tracking_uri=sys.argv[2], experiment="elsewhere")
+assert mlflow.get_tracking_uri() == before
+assert mlflow.get_experiment_by_name("elsewhere") is None
+with mlflow.start_run() as after:
+    assert after.info.experiment_id == active.info.experiment_id
+mlflow.set_experiment("retrieval")
 found = mlflow.get_run(alone)
 tables = {
     name: json.loads(mlflow.load_table(f"judge_eval/{name}.json", run_ids=[alone]).to_json(orient="records"))
@@ -130,9 +144,9 @@ print(json.dumps({
 
 
 def test_a_run_is_logged_as_mlflow_reads_it(tmp_path: Path) -> None:
-    """The real MLflow gives back metrics, params, description and both tables; gaps in them stay gaps."""
+    """The real MLflow gives back metrics, params, tables, gaps as gaps; its settings stay as they were."""
     run = failing_run(tmp_path / "runs")
-    told = real(LOG, tmp_path, str(run.folder))
+    told = real(LOG, tmp_path, str(run.folder), f"sqlite:///{tmp_path}/other.db")
     assert told["metrics"] == metrics_of(run)
     assert told["params"] == params_of(run)
     assert (told["name"], told["status"], told["experiment"]) == ("main", "FINISHED", "retrieval")
@@ -243,7 +257,7 @@ def command(folder: Path, *arguments: str, **variables: str) -> subprocess.Compl
 
 
 def test_the_command_line_logs_a_run(tmp_path: Path) -> None:
-    """`export --format mlflow` logs to the tracking URI; flags that do not fit together are advised."""
+    """`export --format mlflow` logs to the tracking URI, into the experiment that was named."""
     failing_run(tmp_path / "runs")
     uri = f"sqlite:///{tmp_path}/there.db"
     done = command(tmp_path, "latest", "--format", "mlflow", "--tracking-uri", uri, "--experiment", "e")
@@ -254,23 +268,29 @@ def test_the_command_line_logs_a_run(tmp_path: Path) -> None:
         f"import mlflow; print(mlflow.MlflowClient({uri!r}).get_run({run_id!r}).data.metrics['AP_at_2/mean'])"
     )
     assert real(script, tmp_path) == 0.75
-    for arguments, told in (
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
         (["latest", "--format", "mlflow", "-o", "x"], "no file; leave --output out"),
         (["latest", "-o", "x.csv", "--experiment", "e"], "go with --format mlflow"),
         (["latest"], "say where to write"),
-    ):
-        done = command(tmp_path, *arguments)
-        assert (done.returncode, told in done.stderr) == (2, True), done.stderr
+    ],
+)
+def test_flags_that_do_not_fit_together_are_advised(arguments: list[str], told: str, tmp_path: Path) -> None:
+    """A file for MLflow, a tracking URI for a file, or no place at all is a usage error."""
+    done = command(tmp_path, *arguments)
+    assert done.returncode == 2
+    assert told in done.stderr
+
+
+def test_a_server_that_is_not_there_is_told_without_secrets(tmp_path: Path) -> None:
+    """Where MLflow cannot be reached the error names the address without its password, and no traceback."""
+    failing_run(tmp_path / "runs")
     secret = "http://me:secret@127.0.0.1:9/"
-    done = command(
-        tmp_path,
-        "latest",
-        "--format",
-        "mlflow",
-        "--tracking-uri",
-        secret,
-        MLFLOW_HTTP_REQUEST_MAX_RETRIES="0",
-    )
+    once = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0"}
+    done = command(tmp_path, "latest", "--format", "mlflow", "--tracking-uri", secret, **once)
     assert done.returncode == 2
     assert "MLflow at http://127.0.0.1:9/ refuses" in done.stderr
     assert "secret" not in done.stderr

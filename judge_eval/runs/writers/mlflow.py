@@ -49,34 +49,47 @@ def log_run(run: EvalRun, *, tracking_uri: str | None = None, experiment: str | 
         The id of the MLflow run.
 
     Raises:
-        ConfigError: MLflow is not installed, or it refuses.
+        ConfigError: MLflow is not installed, or it refuses, or a place is named while a run is active there.
     """
     try:
         import mlflow
     except ImportError:
         raise ConfigError("MLflow is not installed; install judge-eval[mlflow]") from None
+    before = mlflow.get_tracking_uri()
     try:
-        if tracking_uri is not None:
-            mlflow.set_tracking_uri(tracking_uri)
-        if experiment is not None:
-            mlflow.set_experiment(experiment)
         active = mlflow.active_run()
         if active is not None:
+            if tracking_uri is not None or experiment is not None:
+                raise ConfigError("an MLflow run is active; end it, or leave tracking_uri and experiment out")
             _log(mlflow, run, active.info.run_id)
             return str(active.info.run_id)
-        started = mlflow.start_run(run_name=run.label or run.id[:8])
-        status = "FAILED"
-        try:
-            _log(mlflow, run, started.info.run_id)
-            status = STATUS.get(run.status, "FINISHED")
-        finally:
-            mlflow.end_run(status)
-        return str(started.info.run_id)
+        if tracking_uri is not None:
+            mlflow.set_tracking_uri(tracking_uri)
+        return _log_alone(mlflow, run, experiment)
     except JudgeEvalError:
         raise
     except Exception as error:  # MLflow's stores raise errors of their databases and of the network too
-        uri = tracking_uri or mlflow.get_tracking_uri()
-        raise ConfigError(f"MLflow at {public(str(uri))} refuses: {clean(error, str(uri))[:500]}") from None
+        uri = str(tracking_uri or before)
+        raise ConfigError(f"MLflow at {public(uri)} refuses: {clean(error, uri)[:500]}") from None
+    finally:
+        if tracking_uri is not None:
+            mlflow.set_tracking_uri(before)
+
+
+def _log_alone(mlflow: Any, run: EvalRun, experiment: str | None) -> str:
+    """Log into an MLflow run of its own; the user's active experiment stays what it was."""
+    home = None
+    if experiment is not None:
+        found = mlflow.get_experiment_by_name(experiment)
+        home = found.experiment_id if found is not None else mlflow.create_experiment(experiment)
+    started = mlflow.start_run(experiment_id=home, run_name=run.label or run.id[:8])
+    status = "FAILED"
+    try:
+        _log(mlflow, run, started.info.run_id)
+        status = STATUS.get(run.status, "FINISHED")
+    finally:
+        mlflow.end_run(status)
+    return str(started.info.run_id)
 
 
 def _log(mlflow: Any, run: EvalRun, run_id: str) -> None:
