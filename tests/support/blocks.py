@@ -67,7 +67,7 @@ def shell(code: str, folder: Path, url: str, **variables: str) -> subprocess.Com
         env=environment(folder, url) | variables,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=110,
         check=False,
     )
 
@@ -80,6 +80,6 @@ def python(code: str, folder: Path, url: str) -> subprocess.CompletedProcess[str
         env=environment(folder, url),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=110,
         check=False,
     )

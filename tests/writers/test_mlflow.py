@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -64,10 +65,24 @@ def real(script: str, folder: Path, *arguments: str) -> Any:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=200,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty store: MLflow makes its tables in a hundred steps, which takes long where the disk is slow."""
+    folder = tmp_path_factory.mktemp("mlflow")
+    assert real("import mlflow; print(len(mlflow.search_experiments()))", folder) == 1
+    return folder / "mlflow.db"
+
+
+@pytest.fixture
+def store(tmp_path: Path, empty: Path) -> Path:
+    """A store of the test's own, where `real` looks for it."""
+    return Path(shutil.copy(empty, tmp_path))
 
 
 def test_what_has_no_value_is_no_metric() -> None:
@@ -143,10 +158,12 @@ print(json.dumps({
 """
 
 
-def test_a_run_is_logged_as_mlflow_reads_it(tmp_path: Path) -> None:
+@pytest.mark.timeout(300)
+def test_a_run_is_logged_as_mlflow_reads_it(tmp_path: Path, store: Path) -> None:
     """The real MLflow gives back metrics, params, tables, gaps as gaps; its settings stay as they were."""
     run = failing_run(tmp_path / "runs")
-    told = real(LOG, tmp_path, str(run.folder), f"sqlite:///{tmp_path}/other.db")
+    other = shutil.copy(store, tmp_path / "other.db")
+    told = real(LOG, tmp_path, str(run.folder), f"sqlite:///{other}")
     assert told["metrics"] == metrics_of(run)
     assert told["params"] == params_of(run)
     assert (told["name"], told["status"], told["experiment"]) == ("main", "FINISHED", "retrieval")
@@ -204,6 +221,8 @@ print(json.dumps([traced.metrics, feedbacks(traced), plain.metrics, feedbacks(pl
 """
 
 
+@pytest.mark.timeout(300)
+@pytest.mark.usefixtures("store")
 def test_the_scorer_judges_inside_mlflow(tmp_path: Path) -> None:
     """`mlflow.genai.evaluate` gets a feedback a metric, and an error where a verdict failed."""
     metrics, rows, plain_metrics, plain = real(EVALUATE, tmp_path)
@@ -252,14 +271,15 @@ def command(folder: Path, *arguments: str, **variables: str) -> subprocess.Compl
         env=bare_environment() | variables,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=200,
     )
 
 
-def test_the_command_line_logs_a_run(tmp_path: Path) -> None:
+@pytest.mark.timeout(300)
+def test_the_command_line_logs_a_run(tmp_path: Path, store: Path) -> None:
     """`export --format mlflow` logs to the tracking URI, into the experiment that was named."""
     failing_run(tmp_path / "runs")
-    uri = f"sqlite:///{tmp_path}/there.db"
+    uri = f"sqlite:///{shutil.copy(store, tmp_path / 'there.db')}"
     done = command(tmp_path, "latest", "--format", "mlflow", "--tracking-uri", uri, "--experiment", "e")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("main as MLflow run ")
