@@ -11,7 +11,7 @@ import sys
 
 BENCHMARKS: dict[str, tuple[str, ...]] = {
     "startup": ("--rounds", "1"),
-    "plugin_startup": ("--smoke",),
+    "plugin": ("--rounds", "2"),
     "cold": ("--traces", "5", "--chunks", "4", "--rounds", "1", "--latency", "0.01"),
     "warm": ("--traces", "20", "--rounds", "1"),
     "memory": ("--short", "10", "--long", "20"),

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from judge_eval.backends.base import Backend, Identity
     from judge_eval.backends.fake import FakeBackend
     from judge_eval.backends.stack import Options
+    from judge_eval.data.reading import ReadOptions, open_dataset
     from judge_eval.errors import JudgeEvalError
     from judge_eval.evaluator import Evaluator, evaluate
     from judge_eval.judges import Judge, Listwise, Member, Panel, Pointwise
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from judge_eval.runs.notebook import NotebookProgress
     from judge_eval.runs.records import TraceResult
     from judge_eval.runs.run import EvalRun
+    from judge_eval.runs.writers.mlflow_scorer import mlflow_scorer
     from judge_eval.schema import Chunk, Judgment, NoVerdict, Scale, Trace, Verdict
     from judge_eval.wire import Completion, Request, Usage
 
@@ -42,6 +44,7 @@ _HOMES = {
     "Options": "backends.stack",
     "Panel": "judges",
     "Pointwise": "judges",
+    "ReadOptions": "data.reading",
     "Request": "wire",
     "Scale": "schema",
     "Trace": "schema",
@@ -49,7 +52,9 @@ _HOMES = {
     "Usage": "wire",
     "Verdict": "schema",
     "evaluate": "evaluator",
+    "mlflow_scorer": "runs.writers.mlflow_scorer",
     "mmr": "metrics",
+    "open_dataset": "data.reading",
     "parse_metric": "metrics",
 }
 
@@ -73,6 +78,7 @@ __all__ = [
     "Options",
     "Panel",
     "Pointwise",
+    "ReadOptions",
     "Request",
     "Scale",
     "Trace",
@@ -80,7 +86,9 @@ __all__ = [
     "Usage",
     "Verdict",
     "evaluate",
+    "mlflow_scorer",
     "mmr",
+    "open_dataset",
     "parse_metric",
 ]
 

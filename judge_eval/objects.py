@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any
 
 HEAVY = frozenset({"embedding", "sparse_embedding", "blob", "dataframe", "relationships", "text_embedding"})
@@ -14,11 +15,15 @@ def chunk_of(thing: Any) -> dict[str, Any] | None:
     """Read a chunk from an object with a text.
 
     Known by what they offer: LangChain's documents (`.page_content`), LlamaIndex' nodes (`.text`, inside
-    `.node` with a score), Haystack's documents (`.content`), Lynxius' `ContextChunk` (`.document`).
+    `.node` with a score), Haystack's documents (`.content`), Lynxius' `ContextChunk` (`.document`), and pairs
+    of such an object and its score, as vector stores return them.
 
     Returns:
         The data of a `Chunk`, without `id` where the object has none; None where it offers no text.
     """
+    if isinstance(thing, tuple) and len(thing) == 2:
+        pair = chunk_of(thing[0])
+        return None if pair is None else pair | _score(thing[1])
     node = getattr(thing, "node", None)
     if node is not None and (inner := chunk_of(node)) is not None:
         return inner | _number(thing, "score")
@@ -50,9 +55,14 @@ def _is_text(value: Any) -> bool:
 
 
 def _number(thing: Any, name: str) -> dict[str, Any]:
-    value = getattr(thing, name, None)
-    usable = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    return {"score": float(value)} if usable and value is not None else {}
+    return _score(getattr(thing, name, None))
+
+
+def _score(value: Any) -> dict[str, Any]:
+    """Take a finite number, NumPy's too."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+        return {}
+    return {"score": float(value)}
 
 
 def plain(value: Any, depth: int = 20) -> Any:

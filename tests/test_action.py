@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -37,10 +38,10 @@ class Job:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.programs = folder, folder / "programs"
-        self.programs.mkdir()
+        self.programs.mkdir(parents=True)
         self._program("judge-eval", f'exec "{sys.executable}" -m judge_eval "$@"')
         self._program("gh", 'printf "%s\\n" "$*" >> gh.log; case "$*" in *--jq*) cat old-comment ;; esac')
-        self._program("pip", "exit 0")
+        self._program("python", 'printf "%s\\n" "$@" > python.log')
         (folder / "old-comment").write_text("", encoding="utf-8")
 
     def _program(self, name: str, line: str) -> None:
@@ -89,6 +90,81 @@ class Job:
         (self.folder / "traces.jsonl").write_text("".join(lines), encoding="utf-8")
 
 
+class Server:
+    """What stands between jobs: a Git repository, and the caches that jobs have saved."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.saved, self.jobs = folder, dict[str, Path](), 0
+        self.origin = folder / "origin"
+        self.origin.mkdir()
+        self.git("init", "-q", "-b", "main")
+
+    def git(self, *arguments: str) -> None:
+        """Run Git in the repository."""
+        who = ("-c", "user.name=n", "-c", "user.email=n@example.org", "-c", "commit.gpgsign=false")
+        subprocess.run(["git", *who, *arguments], cwd=self.origin, check=True, capture_output=True)
+
+    def commit(self, branch: str, *traces: dict[str, Any]) -> None:
+        """Commit a dataset on a branch."""
+        if branch != "main":
+            self.git("checkout", "-q", "-b", branch)
+        lines = [json.dumps(trace) + "\n" for trace in traces]
+        (self.origin / "traces.jsonl").write_text("".join(lines), encoding="utf-8")
+        self.git("add", "-A")
+        self.git("commit", "-q", "-m", branch)
+
+    def run(self, context: dict[str, str], **inputs: str) -> tuple[Job, dict[str, str], list[str]]:
+        """Run every step of the action, in order, on a fresh machine with a clone of the repository.
+
+        Returns:
+            The machine, what the expressions of the action know at the end, and the names of the steps run.
+        """
+        self.jobs += 1
+        home = self.folder / f"job{self.jobs}"
+        self.git("clone", "-q", str(self.origin), str(home))
+        job, taken = Job(home), []
+        known = context | {"github.run_id": str(self.jobs), "github.run_attempt": "1"}
+        for step in ACTION["runs"]["steps"]:
+            given = {f"inputs.{key}": str(told.get("default", "")) for key, told in ACTION["inputs"].items()}
+            given |= {f"inputs.{key.replace('_', '-')}": value for key, value in inputs.items()}
+            if not _holds(step.get("if", "always()"), known | given):
+                continue
+            taken.append(step["name"])
+            uses = step.get("uses", "")
+            if "run" in step:
+                done, outputs = job.step(step["id"], known, **inputs)
+                known |= outputs
+                if done.returncode and not step.get("continue-on-error"):
+                    known["job"] = str(done.returncode)
+            elif "/restore@" in uses:
+                keys = [step["with"]["key"], *step["with"]["restore-keys"].split()]
+                self._restore(home / step["with"]["path"], [_fill(key, known) for key in keys])
+            elif "/save@" in uses:
+                self.saved[_fill(step["with"]["key"], known)] = kept = self.folder / f"cache{len(self.saved)}"
+                shutil.copytree(home / step["with"]["path"], kept)
+        return job, known, taken
+
+    def _restore(self, path: Path, keys: list[str]) -> None:
+        """Bring back the newest cache under the first key that one begins with, as actions/cache does."""
+        for key in keys:
+            found = [kept for name, kept in self.saved.items() if name.startswith(key)]
+            if found:
+                shutil.copytree(found[-1], path)
+                return
+
+
+def _holds(condition: str, values: dict[str, str]) -> bool:
+    """Tell whether a step's condition holds."""
+    parts = (part.strip() for part in condition.split("&&"))
+    for part in parts:
+        if part == "always()":
+            continue
+        name, operator, wanted = part.split(" ", 2)
+        if (values.get(name, "") == wanted.strip("'")) != (operator == "=="):
+            return False
+    return True
+
+
 def _fill(text: str, values: dict[str, str]) -> str:
     return re.sub(r"\$\{\{\s*([\w.-]+)\s*\}\}", lambda match: values[match[1]], str(text))
 
@@ -108,6 +184,7 @@ PULL = {
     "github.event.pull_request.number": "12",
     "github.token": "t",
 }
+PULL_ONLY = ("Restore the base branch's run", "Comment")
 RUN = {"data": "traces.jsonl", "model": "fake/overlap", "metrics": "AP@5"}
 
 
@@ -116,6 +193,57 @@ def test_inputs_never_reach_the_text_of_a_script() -> None:
     for step in ACTION["runs"]["steps"]:
         assert "${{" not in step.get("run", "")
         assert "uses" in step or step["shell"] == "bash"
+
+
+def test_every_script_is_run_here() -> None:
+    """No shell step of the action escapes these tests: a push and a pull request run them all."""
+    scripts = [step for step in ACTION["runs"]["steps"] if "run" in step]
+    assert {step.get("id") for step in scripts} == {"install", "run", "baseline", "comment", "gate"}
+
+
+def test_the_package_is_installed_as_one_argument(job: Job) -> None:
+    """What is to be installed reaches pip whole, whatever characters are in it."""
+    hostile = "judge-eval @ git+https://host/x; touch broken $(touch broken)"
+    done, _ = job.step("install", PUSH, package=hostile)
+    assert done.returncode == 0, done.stderr
+    said = (job.folder / "python.log").read_text(encoding="utf-8").splitlines()
+    assert said == ["-m", "pip", "install", "--quiet", hostile]
+    assert not (job.folder / "broken").exists()
+
+
+def test_a_repository_from_push_to_pull_request(tmp_path: Path) -> None:
+    """Jobs on fresh clones share replies and the base branch's run: nothing is paid twice."""
+    server = Server(tmp_path)
+    server.commit("main", GOOD, {**GOOD, "id": "q2"})
+    inputs = RUN | {"max_drop": "AP@5=0.03"}
+    push = PUSH | {"github.ref_name": "main"}
+    job, known, taken = server.run(push, **inputs)
+    assert known["steps.run.outputs.code"] == "0"
+    assert taken == [step["name"] for step in ACTION["runs"]["steps"] if step["name"] not in PULL_ONLY]
+    first = _manifest(known)
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=job.folder, capture_output=True, text=True)
+    assert first["environment"]["git"].startswith(head.stdout.strip())
+    assert first["tally"]["calls"] > 0
+
+    server.commit("same", GOOD, {**GOOD, "id": "q2"}, {**GOOD, "id": "q3"})
+    pull = PULL | {"github.base_ref": "main", "github.ref_name": "12/merge"}
+    job, known, taken = server.run(pull, **inputs)
+    assert (known["steps.run.outputs.code"], known.get("job")) == ("0", None)
+    assert _manifest(known)["tally"]["calls"] == 0, "the replies of the push were not restored"
+    assert "Make this run the base branch's" not in taken
+    assert "all 2 traces score the same" in (job.folder / "summary.md").read_text(encoding="utf-8")
+
+    server.commit("worse", BAD, {**BAD, "id": "q2"})
+    _, known, taken = server.run(pull, **inputs)
+    assert (known["steps.run.outputs.code"], known["job"]) == ("1", "1")
+    assert "Keep replies" in taken
+    assert len([name for name in server.saved if name.startswith("judge-eval-baseline-main-")]) == 1
+
+
+def _manifest(known: dict[str, str]) -> dict[str, Any]:
+    path = Path(known["steps.run.outputs.run"]) / "manifest.json"
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
 
 
 def test_a_push_judges_reports_and_becomes_the_baseline(job: Job) -> None:

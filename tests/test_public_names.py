@@ -20,6 +20,11 @@ HEAVY = (
     "httpx",
     "asyncio",
     "sqlite3",
+    "mlflow",
+    "opentelemetry",
+    "pandas",
+    "polars",
+    "pyarrow",
 )
 
 

@@ -6,12 +6,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from judge_eval import registry
-from judge_eval.data import collection, flat, traced
+from judge_eval.data import collection, flat, traced, written
 from judge_eval.data.shape import Keys, Shape, keys_of
 from judge_eval.errors import ConfigError, DataError, UnknownNameError
 
 OURS = flat.SHAPES[0]
-BUILT_IN: Mapping[str, Shape] = {shape.name: shape for shape in (*flat.SHAPES, *traced.SHAPES)}
+BUILT_IN: Mapping[str, Shape] = {
+    shape.name: shape for shape in (*flat.SHAPES, *written.SHAPES, *traced.SHAPES)
+}
 ALIASES = {alias: shape for shape in BUILT_IN.values() for alias in shape.aliases}
 
 

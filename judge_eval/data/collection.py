@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from judge_eval.data.containers import kind_of, rows
 from judge_eval.data.corpus import corpus_file, load_corpus
+from judge_eval.data.jsonfile import entries, objects_in
 from judge_eval.data.trec import read_qrels, read_run
 from judge_eval.data.values import as_list, is_missing
 from judge_eval.errors import DataError
@@ -91,14 +92,11 @@ def _is_run(path: Path) -> bool:
 def _is_embedding_qa(path: Path) -> bool:
     try:
         with path.open("rb") as file:
-            head = file.read(200)
-        if b'"queries"' not in head:
-            return False
-        data = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
+            if b'"queries"' not in file.read(200):
+                return False
+        return {"queries", "corpus", "relevant_docs"} <= objects_in(path, str(path))
+    except (OSError, DataError):
         return False
-    parts = ("queries", "corpus", "relevant_docs")
-    return isinstance(data, dict) and all(isinstance(data.get(part), dict) for part in parts)
 
 
 def traces(parts: Parts, judged: bool, depth: int | None, relevant: int | None) -> Iterator[dict[str, Any]]:
@@ -181,10 +179,11 @@ def _json_tables(path: Path) -> dict[str, dict[str, float]]:
 def _qrels(path: Path) -> Mapping[str, Mapping[str, int]]:
     """Read TREC's judgments, BEIR's table of them, or those inside a JSON dataset."""
     if path.suffix.lower() == ".json":
-        relevant = json.loads(path.read_bytes())["relevant_docs"]
-        for query, docs in relevant.items():
-            as_list(docs, f"relevant_docs.{query}")
-        return {str(query): {str(doc): 1 for doc in docs} for query, docs in relevant.items()}
+        relevant = entries(path, str(path), "relevant_docs")
+        return {
+            query: {str(doc): 1 for doc in as_list(docs, f"relevant_docs.{query}")}
+            for query, docs, _ in relevant
+        }
     with path.open("rb") as file:
         head = file.readline().split()
     if len(head) != 3:
@@ -211,7 +210,7 @@ def _queries(path: Path) -> dict[str, dict[str, Any]]:
     if "<top" in head.lower():
         return _topics(path)
     if path.suffix.lower() == ".json" and _is_embedding_qa(path):
-        return {str(k): {"query": str(v)} for k, v in json.loads(path.read_bytes())["queries"].items()}
+        return {key: {"query": str(value)} for key, value, _ in entries(path, name, "queries")}
     first = head.splitlines()[0] if head else ""
     if first[:1] not in ("{", "[") and not {"id", "_id", "qid", "query_id", "query-id"} & set(
         re.split(r"[\t,]", first)

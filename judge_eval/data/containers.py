@@ -9,23 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from judge_eval.data.jsonfile import records
 from judge_eval.errors import ConfigError, DataError
 
 Kind: TypeAlias = Literal["jsonl", "json", "csv", "tsv", "parquet"]
 
-WRAPPERS = (
-    "data",
-    "examples",
-    "samples",
-    "testCases",
-    "test_cases",
-    "goldens",
-    "traces",
-    "items",
-    "rows",
-    "runs",
-)
-"""Keys under which tools put the list of their records, where a JSON file is one object."""
 CELL = 2**31 - 1
 
 
@@ -35,7 +23,7 @@ class Row:
 
     data: Mapping[str, Any] | DataError
     line: int | None = None
-    """Counted from 1: the line it begins on, or the row of a Parquet file."""
+    """Counted from 1: the line it begins on, or the row of a Parquet file; None where one record is all."""
     prefix: str = ""
     """What stands before a field in a message, such as `[3]` in a JSON array."""
 
@@ -86,13 +74,14 @@ def _is_lines(head: bytes) -> bool:
 
 
 def rows(path: Path, kind: Kind, name: str, unwrap: Callable[[Mapping[str, Any]], bool]) -> Iterator[Row]:
-    """Yield the records of a file. All containers but JSON are streamed.
+    """Yield the records of a file, streamed; of JSON the lists of records are.
 
     Args:
         path: The file.
         kind: Its container.
         name: What to call it in messages.
-        unwrap: Asked about a JSON file that is one object: whether it wraps a list of records.
+        unwrap: Asked about a JSON file that is one object, of whose lists it sees the first items: whether
+            it wraps a list of records.
 
     Raises:
         DataError: The file cannot be read at all. A record that cannot is yielded as its error.
@@ -135,33 +124,8 @@ def _checked(data: Any, name: str, line: int | None, prefix: str) -> Mapping[str
 
 
 def _json(path: Path, name: str, unwrap: Callable[[Mapping[str, Any]], bool]) -> Iterator[Row]:
-    try:
-        data = json.loads(path.read_bytes().decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise DataError(f"not UTF-8: {error.reason} at byte {error.start}", file=name) from None
-    except json.JSONDecodeError as error:
-        raise DataError(f"not JSON: {error.msg}", file=name, line=error.lineno) from None
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"not JSON: {error}", file=name) from None
-    before = ""
-    if isinstance(data, dict) and unwrap(data):
-        before = next((key for key in WRAPPERS if _is_records(data.get(key))), "")
-        if not before:
-            yield Row(data)
-            return
-        data = data[before]
-    elif isinstance(data, dict):
-        yield Row(data)
-        return
-    if not isinstance(data, list):
-        raise DataError(f"holds a {type(data).__name__}, not an object or a list of them", file=name)
-    for place, item in enumerate(data):
-        prefix = f"{before}[{place}]"
-        yield Row(_checked(item, name, None, prefix), None, prefix)
-
-
-def _is_records(value: Any) -> bool:
-    return isinstance(value, list) and any(isinstance(item, dict) for item in value)
+    for data, line, prefix in records(path, name, unwrap):
+        yield Row(data if isinstance(data, DataError) else _checked(data, name, line, prefix), line, prefix)
 
 
 def _csv(path: Path, name: str, delimiter: str | None) -> Iterator[Row]:

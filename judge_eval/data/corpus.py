@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from judge_eval.data.chunks import ID
 from judge_eval.data.containers import kind_of, rows
+from judge_eval.data.jsonfile import entries, objects_in
 from judge_eval.data.values import is_missing
 from judge_eval.errors import DataError
 
@@ -82,25 +84,29 @@ def _entries(path: Path) -> Iterator[tuple[str, str | None, str, int | None]]:
     if kind == "tsv" and not _has_header(path):
         yield from _bare_lines(path)
         return
-    for row in rows(path, kind, name, lambda data: "corpus" not in data and not _by_id(data)):
-        record = row.get()
-        mapped = record.get("corpus") if isinstance(record.get("corpus"), Mapping) else record
-        if row.line is None and isinstance(mapped, Mapping) and _by_id(mapped):
-            for key, value in mapped.items():
+    if kind == "json" and _is_object(path):
+        under = "corpus" if "corpus" in objects_in(path, name) else None
+        if _by_id({key: value for key, value, _ in islice(entries(path, name, under), 20)}):
+            for key, value, line in entries(path, name, under):
                 if isinstance(value, str):
-                    yield str(key), None, value, None
+                    yield key, None, value, line
                 else:
-                    yield _entry({"id": key, **value}, name, None)
-            continue
-        yield _entry(record, name, row.line)
+                    yield _entry({"id": key, **value} if isinstance(value, Mapping) else {}, name, line)
+            return
+    for row in rows(path, kind, name, lambda _: True):
+        yield _entry(row.get(), name, row.line)
+
+
+def _is_object(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(1024).removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{"
 
 
 def _by_id(data: Mapping[str, Any]) -> bool:
     """Tell whether an object maps ids to texts or to objects with a text."""
     if not data or set(data) & {*BODY, *ID}:
         return False
-    values = list(data.values())[:20]
-    return all(isinstance(v, str) or (isinstance(v, Mapping) and set(v) & set(BODY)) for v in values)
+    return all(isinstance(v, str) or (isinstance(v, Mapping) and set(v) & set(BODY)) for v in data.values())
 
 
 def _entry(record: Mapping[str, Any], name: str, line: int | None) -> tuple[str, str | None, str, int | None]:

@@ -9,6 +9,7 @@ from judge_eval.data.jsonl import TRACE_FIELDS
 from judge_eval.data.shape import Data, Keys, Shape, has, has_any
 from judge_eval.data.values import (
     as_list,
+    completed,
     decode_mapping,
     is_missing,
     items,
@@ -20,10 +21,6 @@ from judge_eval.data.values import (
 )
 from judge_eval.errors import DataError
 
-ASSERTIONS = frozenset(
-    {"javascript", "python", "fn", "eval", "grade", "cost", "latency", "regex", "levenshtein"}
-)
-"""promptfoo's assertions of one word that hold no answer."""
 QUERY = ("query", "question")
 DOCUMENTS = ("documents", "source_documents", "source_nodes", "nodes", "docs", "retrieved_documents")
 
@@ -62,7 +59,7 @@ def _ragas(record: Data) -> Iterator[dict[str, Any]]:
         for chunk in chunks:
             if chunk["id"] in relevant:
                 chunk["label"] = 1
-    yield _with(data, record, used, answer="response", reference="reference")
+    yield completed(data, record, used, answer="response", reference="reference")
 
 
 def _contexts(record: Data) -> Iterator[dict[str, Any]]:
@@ -83,13 +80,13 @@ def _contexts(record: Data) -> Iterator[dict[str, Any]]:
             data[field] = found
     if "reference" not in data and (found := text(record, "reference_answer")) is not None:
         data["reference"] = found
-    yield _with(data, record, used)
+    yield completed(data, record, used)
 
 
 def _qa(record: Data) -> Iterator[dict[str, Any]]:
     """`question, contexts, answer`: the answer is the expected one."""
     data = {"query": need_text(record, *QUERY), "chunks": items(record, "contexts")}
-    yield _with(data, record, {*QUERY, "contexts", "answer"}, reference="answer")
+    yield completed(data, record, {*QUERY, "contexts", "answer"}, reference="answer")
 
 
 def _lynxius(record: Data) -> Iterator[dict[str, Any]]:
@@ -110,7 +107,7 @@ def _deepeval(record: Data) -> Iterator[dict[str, Any]]:
     names = ("actualOutput", "expectedOutput", "retrievalContext")
     answer, reference, chunks = names if camel else ("actual_output", "expected_output", "retrieval_context")
     data = {"query": need_text(record, "input"), "chunks": items(record, chunks)}
-    yield _with(data, record, {"input", answer, reference, chunks}, answer=answer, reference=reference)
+    yield completed(data, record, {"input", answer, reference, chunks}, answer=answer, reference=reference)
 
 
 def _documents(record: Data) -> Iterator[dict[str, Any]]:
@@ -125,7 +122,8 @@ def _documents(record: Data) -> Iterator[dict[str, Any]]:
         found = text(record, *names)
         if found is not None:
             data[field] = found
-    yield _with(data, record, {*keys, documents, *answers, "reference", "ground_truth", "expected_answer"})
+    used = {*keys, documents, *answers, "reference", "ground_truth", "expected_answer"}
+    yield completed(data, record, used)
 
 
 def _labelled(_: Data) -> Iterator[dict[str, Any]]:
@@ -139,88 +137,7 @@ def _labelled(_: Data) -> Iterator[dict[str, Any]]:
 def _chain(record: Data) -> Iterator[dict[str, Any]]:
     data = {"query": need_text(record, "input"), "chunks": items(record, "context")}
     used = {"input", "context", "answer", "reference"}
-    yield _with(data, record, used, answer="answer", reference="reference")
-
-
-def _hotpot(record: Data) -> Iterator[dict[str, Any]]:
-    context = _pairs(record.get("context"), "context", "title", "sentences")
-    facts = _pairs(record.get("supporting_facts"), "supporting_facts", "title", "sent_id")
-    gold = {str(title) for title, _ in facts}
-    chunks = []
-    for place, (title, sentences) in enumerate(context):
-        if not isinstance(sentences, list):
-            raise DataError("a paragraph is a title with its list of sentences", field=f"context[{place}]")
-        body, title = "".join(map(str, sentences)).strip(), str(title)
-        chunks.append({"id": title, "title": title, "text": body, "label": int(title in gold)})
-    data: dict[str, Any] = {"query": need_text(record, "question"), "chunks": chunks}
-    if gold:
-        data["relevant_total"] = len(gold)
-    used = {"question", "answer", "context", "supporting_facts"}
-    yield _with(data, record, used, reference="answer")
-
-
-def _pairs(value: Any, field: str, left: str, right: str) -> list[tuple[Any, Any]]:
-    """Read pairs, written as such or as two lists side by side."""
-    if isinstance(value, Mapping):
-        sides = as_list(value.get(left), f"{field}.{left}"), as_list(value.get(right), f"{field}.{right}")
-        value = list(zip(*sides, strict=False))
-    out = []
-    for place, pair in enumerate(as_list(value if value is not None else [], field)):
-        if not isinstance(pair, list | tuple) or len(pair) != 2:
-            raise DataError(f"is {kind(pair)}; a pair belongs here", field=f"{field}[{place}]")
-        out.append((pair[0], pair[1]))
-    return out
-
-
-def _promptfoo(record: Data) -> Iterator[dict[str, Any]]:
-    context = decode_mapping(record.get("context"))
-    if is_missing(context):
-        raise DataError("the retrieved text is missing; the variable `context` must hold it", field="context")
-    data: dict[str, Any] = {
-        "query": need_text(record, *QUERY, "prompt", "input"),
-        "chunks": [context] if isinstance(context, str) else as_list(context, "context"),
-    }
-    expected = sorted(key for key in record if key.startswith("__expected"))
-    for key in expected:
-        found = _expected(str(record[key] or ""))
-        if found:
-            data["reference"] = found
-            break
-    yield _with(data, record, {*QUERY, "prompt", "input", "context", "__description", *expected})
-
-
-def _expected(cell: str) -> str | None:
-    """Take the expected answer out of a promptfoo assertion; None where it is about something else."""
-    head, colon, value = cell.partition(":")
-    name = head.split("(", 1)[0].strip()
-    if (
-        name in ("equals", "similar", "contains", "icontains", "factuality", "context-recall", "answer")
-        and colon
-    ):
-        return value.strip()
-    bare = name.removeprefix("not-")
-    typed = bare.replace("-", "").isalpha() and bare.islower() and ("-" in name or bare in ASSERTIONS)
-    return None if typed else cell.strip() or None
-
-
-def _with(data: dict[str, Any], record: Data, used: set[str], **texts: str) -> dict[str, Any]:
-    """Add optional texts, the id, the tags, and everything else as metadata."""
-    for field, key in texts.items():
-        found = text(record, key)
-        if found is not None:
-            data[field] = found
-    own = next((key for key in ("id", "_id", "trace_uuid") if not is_missing(record.get(key))), None)
-    if own is not None and isinstance(record[own], str | int):
-        data["id"] = str(record[own])
-        used = {*used, own}
-    tags = record.get("tags")
-    if isinstance(tags, list) and all(isinstance(tag, str) for tag in tags):
-        data["tags"] = tags
-        used = {*used, "tags"}
-    metadata = rest(record, *used)
-    if metadata:
-        data["metadata"] = metadata
-    return data
+    yield completed(data, record, used, answer="answer", reference="reference")
 
 
 def _fits_contexts(keys: Keys) -> bool:
@@ -311,20 +228,6 @@ SHAPES = (
         _lynxius,
         frozenset({"query", "reference", "contexts", "data", "label", "href"}),
         frozenset({"contexts"}),
-    ),
-    Shape(
-        "hotpotqa",
-        "HotpotQA: paragraphs with supporting facts",
-        lambda keys: has(keys, "question", "context", "supporting_facts"),
-        _hotpot,
-        frozenset({"question", "answer", "context", "supporting_facts"}),
-    ),
-    Shape(
-        "promptfoo",
-        "promptfoo's table of tests",
-        lambda keys: "context" in keys and any(key.startswith("__") for key in keys),
-        _promptfoo,
-        frozenset({"query", "question", "context", "__expected", "__description"}),
     ),
 )
 

@@ -60,7 +60,7 @@ def open_dataset(
 ) -> Iterator[Trace]:
     """Read traces from a file or folder of any known format, one by one.
 
-    JSON files are read whole, a corpus is held in memory; everything else is streamed.
+    Records are streamed, in JSON those of a list (also of one inside an object); a corpus is held in memory.
 
     Args:
         path: A file of records, a TREC run, or a folder with a collection.

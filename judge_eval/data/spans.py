@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -57,7 +59,7 @@ def _span(record: Mapping[str, Any]) -> Span:
         for key in keys:
             value = record.get(key, ids.get(key))
             if not is_missing(value):
-                return str(value).removeprefix("0x")
+                return _hexadecimal(str(value).removeprefix("0x"))
         return None
 
     events = record.get("events")
@@ -69,6 +71,14 @@ def _span(record: Mapping[str, Any]) -> Span:
         one("parent_id", "parentSpanId", "parent_span_id"),
         tuple(e for e in events if isinstance(e, Mapping)) if isinstance(events, list) else (),
     )
+
+
+def _hexadecimal(key: str) -> str:
+    """Return an id of 8 or 16 bytes as tools name it, where protobuf's JSON has it in base64."""
+    if key.endswith("=") and len(key) in (12, 24):
+        with contextlib.suppress(ValueError):
+            return base64.b64decode(key, validate=True).hex()
+    return key
 
 
 def flatten(attributes: Any) -> Iterator[tuple[str, Any]]:

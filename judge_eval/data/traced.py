@@ -5,86 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from judge_eval.data.finding import REFERENCES, documents_in, question_in, recorded, reference_in
 from judge_eval.data.shape import Data, Keys, Shape, has, has_any
 from judge_eval.data.spans import Span, listed, spans_in
 from judge_eval.data.values import decode_mapping, maybe_list, rest
 from judge_eval.errors import DataError
 from judge_eval.objects import plain
-
-QUESTIONS = ("query", "question", "input", "user_input", "text", "search_query")
-REFERENCES = (
-    "reference",
-    "expected_response",
-    "expected_output",
-    "expected_answer",
-    "answer",
-    "ground_truth",
-)
-LISTS = (
-    "documents",
-    "retrieved_contexts",
-    "contexts",
-    "retrieval_context",
-    "context",
-    "source_documents",
-    "chunks",
-)
-
-
-def question_in(value: Any) -> str | None:
-    """Find the question in what a retriever was called with: a text, or an object that holds one."""
-    value = decode_mapping(value)
-    if isinstance(value, str):
-        return value.strip('"') or None
-    if isinstance(value, list) and len(value) == 1:
-        return question_in(value[0])
-    if isinstance(value, Mapping):
-        for key in QUESTIONS:
-            if isinstance(value.get(key), str) and value[key]:
-                return str(value[key])
-        texts = [inner for inner in value.values() if isinstance(inner, str) and inner]
-        if len(texts) == 1:
-            return texts[0]
-    return None
-
-
-def _documents_in(value: Any) -> list[Any] | None:
-    """Find the documents in what a retriever returned: a list, or an object that holds one."""
-    value = decode_mapping(value)
-    if isinstance(value, list):
-        return value
-    if isinstance(value, Mapping):
-        for key in LISTS:
-            if isinstance(decode_mapping(value.get(key)), list):
-                return list(decode_mapping(value[key]))
-        if isinstance(value.get("output"), list | Mapping):
-            return _documents_in(value["output"])
-    return None
-
-
-def _recorded(documents: list[Any] | None, where: str) -> list[Any]:
-    """Return documents that were recorded; a gap is not an empty retrieval.
-
-    Raises:
-        DataError: None were recorded.
-    """
-    if documents is None:
-        raise DataError(
-            "the retrieval's documents are not recorded here (it failed, or content is hidden); "
-            "leave such records out with --on-invalid skip",
-            field=where,
-        )
-    return documents
-
-
-def _reference_in(value: Any) -> str | None:
-    value = decode_mapping(value)
-    if isinstance(value, str):
-        return value or None
-    if isinstance(value, Mapping):
-        found = [value[key] for key in REFERENCES if isinstance(value.get(key), str) and value[key]]
-        return found[0] if found else None
-    return None
 
 
 def _data(query: str | None, chunks: list[Any], where: str, **more: Any) -> dict[str, Any]:
@@ -102,13 +28,17 @@ def _span_data(span: Span, query: Any, chunks: list[Any], where: str) -> dict[st
 
 def _openinference(record: Data) -> Iterator[dict[str, Any]]:
     for span in spans_in(record):
-        kind = str(span.attributes.get("openinference.span.kind", record.get("span_kind", ""))).upper()
+        kind = str(
+            span.attributes.get(
+                "openinference.span.kind", record.get("span_kind", record.get("spanKind", ""))
+            )
+        ).upper()
         documents = listed(span.attributes, "retrieval.documents")
         if kind not in ("RETRIEVER", "") or (documents is None and kind == ""):
             continue
-        returned = _documents_in(span.attributes.get("output.value"))
+        returned = documents_in(span.attributes.get("output.value"))
         found = returned if documents is None else [_undotted(document) for document in documents]
-        chunks = _recorded(found, "attributes.retrieval.documents")
+        chunks = recorded(found, "attributes.retrieval.documents")
         if returned and documents is not None and len(returned) == len(chunks):
             # Some instrumentations keep the ids in the output only.
             for chunk, document in zip(chunks, returned, strict=True):
@@ -136,11 +66,14 @@ def _genai(record: Data) -> Iterator[dict[str, Any]]:
         if documents is None and known.get("gen_ai.operation.name") != "retrieval":
             continue
         query = known.get("gen_ai.retrieval.query.text")
-        chunks = _recorded(documents, "gen_ai.retrieval.documents")
+        chunks = recorded(documents, "gen_ai.retrieval.documents")
         yield _span_data(span, query, chunks, "gen_ai.retrieval.query.text")
 
 
 def _mlflow(record: Data) -> Iterator[dict[str, Any]]:
+    whole = decode_mapping(record.get("trace"))
+    if isinstance(whole, Mapping) and isinstance(whole.get("data"), Mapping):
+        record = whole  # a row of `search_traces`, whose other columns CSV spells in Python's notation
     info = record.get("info")
     info = info if isinstance(info, Mapping) else record
     reference = None
@@ -148,14 +81,14 @@ def _mlflow(record: Data) -> Iterator[dict[str, Any]]:
         if isinstance(assessment, Mapping) and isinstance(assessment.get("expectation"), Mapping):
             name, value = assessment.get("assessment_name"), assessment["expectation"].get("value")
             if name in REFERENCES:
-                reference = reference or _reference_in(value)
+                reference = reference or reference_in(value)
     spans = list(spans_in(record))
     root = next((span for span in spans if span.parent is None), None)
     answer = None if root is None else decode_mapping(_unquoted(root.attributes.get("mlflow.spanOutputs")))
     for span in spans:
         if _unquoted(span.attributes.get("mlflow.spanType")) != "RETRIEVER":
             continue
-        chunks = _recorded(_documents_in(span.attributes.get("mlflow.spanOutputs")), "mlflow.spanOutputs")
+        chunks = recorded(documents_in(span.attributes.get("mlflow.spanOutputs")), "mlflow.spanOutputs")
         query = span.attributes.get("mlflow.spanInputs")
         more = {
             "reference": reference,
@@ -187,9 +120,9 @@ def _langsmith(record: Data) -> Iterator[dict[str, Any]]:
         outputs = decode_mapping(record.get("outputs"))
         data = _data(
             question_in(record.get("inputs")),
-            _recorded(_documents_in(outputs), "outputs.documents"),
+            recorded(documents_in(outputs), "outputs.documents"),
             "inputs.query",
-            reference=_reference_in(decode_mapping(record.get("reference_outputs"))),
+            reference=reference_in(decode_mapping(record.get("reference_outputs"))),
             tags=[tag for tag in maybe_list(record, "tags") if isinstance(tag, str)],
             metadata={
                 key: plain(record[key]) for key in ("name", "trace_id", "session_id") if record.get(key)
@@ -205,7 +138,7 @@ def _langfuse(record: Data) -> Iterator[dict[str, Any]]:
     """An observation, a trace with its observations, or an item of a dataset."""
     inner = record.get("observations")
     if isinstance(inner, list) and any(isinstance(item, Mapping) for item in inner):
-        answer = _reference_in(record.get("output"))
+        answer = reference_in(record.get("output"))
         for item in inner:
             if isinstance(item, Mapping):
                 for data in _langfuse({**item, "traceId": item.get("traceId", record.get("id"))}):
@@ -215,17 +148,17 @@ def _langfuse(record: Data) -> Iterator[dict[str, Any]]:
         return
     given, output = decode_mapping(record.get("input")), record.get("output")
     expected = record.get("expectedOutput", record.get("expected_output"))
-    chunks = _documents_in(output)
+    chunks = documents_in(output)
     for place in (given, record.get("metadata")):
-        chunks = _documents_in(place) if chunks is None and not isinstance(place, list) else chunks
-    chunks = _recorded(chunks, "output")
+        chunks = documents_in(place) if chunks is None and not isinstance(place, list) else chunks
+    chunks = recorded(chunks, "output")
     used = ("id", "input", "output", "expectedOutput", "expected_output", "type")
     metadata = rest(
         record, *used, *[key for key in record if "Token" in key or "Price" in key or "Cost" in key]
     )
     if record.get("type") is not None and record.get("id"):
         metadata["span_id"] = str(record["id"])
-    data = _data(question_in(given), chunks, "input", reference=_reference_in(expected), metadata=metadata)
+    data = _data(question_in(given), chunks, "input", reference=reference_in(expected), metadata=metadata)
     yield {**data, "id": str(record["id"])} if record.get("id") else data
 
 
@@ -235,7 +168,11 @@ def _is_retriever(record: Data) -> bool:
     if kind == "RETRIEVER":
         return True
     named = "retriev" in str(record.get("name", "")).lower()
-    return kind == "SPAN" and named and _documents_in(record.get("output")) is not None
+    return kind == "SPAN" and named and documents_in(record.get("output")) is not None
+
+
+def _is_phoenix(keys: Keys) -> bool:
+    return "attributes" in keys and has_any(keys, "span_kind", "spanKind") and not _ends(keys, "gen_ai.")
 
 
 def _ends(keys: Keys, *endings: str) -> bool:
@@ -247,10 +184,12 @@ SHAPES = (
         "openinference",
         "OpenInference spans, as Phoenix and OpenTelemetry export them",
         lambda keys: (
-            _ends(keys, "retrieval.documents", "openinference.span.kind") and not _ends(keys, "gen_ai.retr")
+            (_ends(keys, "retrieval.documents", "openinference.span.kind") or _is_phoenix(keys))
+            and not _ends(keys, "gen_ai.retr")
         ),
         _openinference,
         frozenset({"attributes", "context", "name", "attributes.retrieval.documents", "context.span_id"}),
+        frozenset({"attributes.retrieval.documents"}),
         aliases=("phoenix",),
     ),
     Shape(

@@ -81,11 +81,12 @@ def maybe_list(record: Mapping[str, Any], key: str) -> list[Any]:
 def decode_list(value: Any, field: str, separator: str | None = None) -> Any:
     """Turn a text that spells a list into the list; leave everything else as it is.
 
-    JSON and Python's notation (as pandas writes it into CSV cells) are understood. Other text is split at
-    the separator where one is given, and never on a guess.
+    JSON, Python's notation and a printed NumPy array of texts (as pandas writes them into CSV cells) are
+    understood. Other text is split at the separator where one is given, and never on a guess.
 
     Raises:
-        DataError: The text is no list, or is a printed NumPy array, whose items cannot be told apart.
+        DataError: The text is no list, or is a printed NumPy array whose items cannot be told apart: one
+            that NumPy has shortened, or one with arrays inside.
     """
     if not isinstance(value, str):
         return value
@@ -121,29 +122,51 @@ def _literal(bare: str, field: str) -> Any:
     except (ValueError, RecursionError):
         pass
     try:
-        if _printed_array(bare):
-            raise DataError(
-                "holds a printed NumPy array, whose items cannot be told apart; write the column as lists "
-                "(`.tolist()`) or as JSON",
-                field=field,
-            )
+        printed = _printed_array(bare)
+        if printed is not None:
+            return printed
         return ast.literal_eval(bare)
+    except _UntoldError:
+        raise DataError(
+            "holds a printed NumPy array, whose items cannot be told apart; write the column as lists "
+            "(`.tolist()`) or as JSON",
+            field=field,
+        ) from None
     except (ValueError, SyntaxError, RecursionError, MemoryError, tokenize.TokenError):
         return None
 
 
-def _printed_array(bare: str) -> bool:
-    """Tell whether two texts stand side by side: Python would glue them into one without a word."""
+class _UntoldError(Exception):
+    """Two texts stand side by side among other things: Python would glue them into one without a word."""
+
+
+def _printed_array(bare: str) -> list[str] | None:
+    """Read texts side by side without a comma, each in quotes of its own, as NumPy prints an array of them.
+
+    Returns:
+        The texts; None where nothing stands side by side.
+    """
     if bare.startswith("[array("):
-        return True
+        raise _UntoldError
+    texts, others, glued, end = [], 0, False, (0, 0)
     last_was_text = False
     for token in tokenize.generate_tokens(io.StringIO(bare).readline):
-        if token.type in (tokenize.NL, tokenize.NEWLINE, tokenize.COMMENT):
+        if token.type in (tokenize.NL, tokenize.NEWLINE, tokenize.ENDMARKER):
             continue
+        is_text = token.type == tokenize.STRING and token.string[0] in "'\""
         if token.type == tokenize.STRING and last_was_text:
-            return True
-        last_was_text = token.type == tokenize.STRING
-    return False
+            glued = True
+            others += 3 * (token.start == end)  # 'it''s' is one text in another notation, and no array
+        last_was_text, end = token.type == tokenize.STRING, token.end
+        if is_text:
+            texts.append(token.string)
+        else:
+            others += 1
+    if not glued:
+        return None
+    if others > 2:  # more than the brackets: an ellipsis, commas, a list inside
+        raise _UntoldError
+    return [str(ast.literal_eval(one)) for one in texts]
 
 
 def is_missing(value: Any) -> bool:
@@ -169,3 +192,25 @@ def rest(record: Mapping[str, Any], *used: str) -> dict[str, Any]:
     if isinstance(own, dict):
         return kept | own
     return kept if is_missing(own) else {**kept, "metadata": own}
+
+
+def completed(
+    data: dict[str, Any], record: Mapping[str, Any], used: set[str], **texts: str
+) -> dict[str, Any]:
+    """Add optional texts, the id, the tags, and everything else as metadata."""
+    for field, key in texts.items():
+        found = text(record, key)
+        if found is not None:
+            data[field] = found
+    own = next((key for key in ("id", "_id", "trace_uuid") if not is_missing(record.get(key))), None)
+    if own is not None and isinstance(record[own], str | int):
+        data["id"] = str(record[own])
+        used = {*used, own}
+    tags = record.get("tags")
+    if isinstance(tags, list) and all(isinstance(tag, str) for tag in tags):
+        data["tags"] = tags
+        used = {*used, "tags"}
+    metadata = rest(record, *used)
+    if metadata:
+        data["metadata"] = metadata
+    return data

@@ -224,6 +224,20 @@ class EvalRun:
 
         return to_polars(self)
 
+    def to_mlflow(self, *, tracking_uri: str | None = None, experiment: str | None = None) -> str:
+        """Log this run to MLflow, into the active MLflow run where there is one, and return its id.
+
+        Args:
+            tracking_uri: Where MLflow keeps its runs; what MLflow is set to where None.
+            experiment: The experiment's name; what MLflow is set to where None.
+
+        Raises:
+            ConfigError: MLflow is not installed, or it refuses.
+        """
+        from judge_eval.runs.writers.mlflow import log_run
+
+        return log_run(self, tracking_uri=tracking_uri, experiment=experiment)
+
     def __repr__(self) -> str:
         means = ", ".join(
             f"{name}={'none' if a.mean is None else format(a.mean, '.4f')}"

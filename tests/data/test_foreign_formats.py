@@ -52,6 +52,7 @@ FILES: list[tuple[str, str, dict[str, Any], str]] = [
     ("ragas.csv", "ragas", {}, "ira"),
     ("ragas_pandas.csv", "ragas", {}, "ira"),
     ("ragas_old.jsonl", "ragas-old", {}, "ra"),
+    ("ragas_old_result.csv", "ragas-old", {}, "ra"),
     ("deepeval.json", "deepeval", {}, "ra"),
     ("deepeval.jsonl", "deepeval", BARS, "ra"),
     ("deepeval.csv", "deepeval", BARS, "ra"),
@@ -60,20 +61,26 @@ FILES: list[tuple[str, str, dict[str, Any], str]] = [
     ("langchain.jsonl", "documents", {}, "ir"),
     ("langchain_dumpd.jsonl", "documents", {}, "ir"),
     ("langsmith_runs.jsonl", "langsmith", {}, "i"),
+    ("langsmith_traces.jsonl", "langsmith", {}, "i"),
     ("haystack.jsonl", "documents", {}, "isr"),
     ("haystack_flat.jsonl", "documents", {}, "isr"),
     ("haystack_answers.jsonl", "documents", {}, "isa"),
     ("openinference.jsonl", "openinference", {}, "i"),
+    ("phoenix_spans.jsonl", "openinference", {}, "is"),
     ("phoenix_nested.jsonl", "openinference", {}, "is"),
     ("phoenix_frame.jsonl", "openinference", {}, "is"),
+    ("phoenix_frame.csv", "openinference", {}, "is"),
+    ("otlp_protobuf.json", "openinference", {}, "is"),
     ("otlp.json", "openinference", {}, "is"),
     ("otel_genai.jsonl", "otel-genai", CORPUS, "is"),
     ("mlflow.jsonl", "mlflow", {}, "ira"),
+    ("mlflow_frame.csv", "mlflow", {}, "ira"),
     ("langfuse_observations.jsonl", "langfuse", {}, "i"),
     ("langfuse_items.jsonl", "langfuse", {}, "r"),
     ("lynxius.json", "lynxius", {}, "sr"),
     ("hotpotqa.json", "hotpotqa", {}, "ir"),
     ("promptfoo.csv", "promptfoo", {}, "r"),
+    ("promptfoo_results.csv", "promptfoo", {}, "q"),
 ]
 
 
@@ -86,7 +93,10 @@ def check(traces: list[Trace], carries: str) -> None:
         assert [[chunk.score for chunk in trace.chunks] for trace in traces] == SCORES
     references = [row["reference"] if "r" in carries else None for row in ROWS]
     assert [trace.reference for trace in traces] == references
-    assert [trace.answer for trace in traces] == [row["answer"] if "a" in carries else None for row in ROWS]
+    given = (
+        "answer" if "a" in carries else "question" if "q" in carries else None
+    )  # an echo answers with the question
+    assert [trace.answer for trace in traces] == [row[given] if given else None for row in ROWS]
 
 
 @pytest.mark.parametrize(("file", "shape", "options", "carries"), FILES, ids=[row[0] for row in FILES])

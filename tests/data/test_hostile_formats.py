@@ -170,11 +170,27 @@ def test_lists_in_cells(cell: str, texts: list[str] | None, tmp_path: Path) -> N
     assert [chunk.text for chunk in read(path)[0].chunks] == texts
 
 
-def test_printed_arrays_are_refused(tmp_path: Path) -> None:
-    """A printed NumPy array would silently become one text; it is an error that says so."""
-    for cell in ("\"['a' 'b']\"", "\"['a'\n 'b']\""):
+@pytest.mark.parametrize(
+    ("cell", "texts"),
+    [
+        ("\"['a' 'b']\"", ["a", "b"]),
+        ("\"['a, \\\\n b'\n ''c'\n 'd']\"", None),
+        ('"[\'a\'\n \'it, is\' ""it\'s""]"', ["a", "it, is", "it's"]),
+        ("\"['it''s']\"", None),
+        ("\"['a' 'b' ... 'y' 'z']\"", None),
+        ("\"['a' 'b', 'c']\"", None),
+        ("\"[array(['a'], dtype=object)]\"", None),
+        ("\"[b'a' b'b']\"", None),
+    ],
+)
+def test_printed_arrays_are_read_or_refused(cell: str, texts: list[str] | None, tmp_path: Path) -> None:
+    """A printed NumPy array of texts is read; where its items cannot be told apart an error says so."""
+    path = write(tmp_path, "x.csv", f"{HEAD}q?,{cell},r\n")
+    if texts is None:
         with pytest.raises(DataError, match=r":2: retrieved_contexts: holds a printed NumPy array"):
-            read(write(tmp_path, "x.csv", f"{HEAD}q?,{cell},r\n"))
+            read(path)
+        return
+    assert [chunk.text for chunk in read(path)[0].chunks] == texts
 
 
 def test_cells_are_never_run(tmp_path: Path) -> None:
@@ -237,10 +253,37 @@ def test_json_inside_json(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("x.json", b'[{"user_input": "q?",\n', r"x.json:2: not JSON"),
-        ("x.json", b'[{"user_input": "\xff"}]', r"x.json: not UTF-8"),
+        ("x.json", b'[{"user_input": "q?",\n', r"x.json:2: \[0\]: not JSON"),
+        (
+            "x.json",
+            b'[{"user_input": "q?", "retrieved_contexts": []},\n{"user_input": "\xff"}]',
+            r"x.json:2: not UTF-8: .* byte 65",
+        ),
+        (
+            "x.json",
+            b'[{"user_input": "q?", "retrieved_contexts": []}] 3',
+            r"x.json:1: .*not JSON: more follows after the end",
+        ),
+        (
+            "x.json",
+            b'[{"user_input": "q?", "retrieved_contexts": []},]',
+            r"x.json:1: \[1\]: not JSON: Expecting value",
+        ),
+        (
+            "x.json",
+            b'[\n{"user_input": "q?", "retrieved_contexts": []}\n{}]',
+            r"x.json:3: \[0\]: not JSON: ',' or '\]' is missing",
+        ),
+        (
+            "x.json",
+            b'{"samples":\n[{"user_input": "q?", "retrieved_contexts": []},\n{"a": nope}]}',
+            r"x.json:3: samples\[1\]: not JSON",
+        ),
+        ("x.json", b'{"a" 1}', r"x.json:1: a: not JSON: ':' is missing"),
+        ("x.json", b"[" * 100_000, r"x.json:1: \[0\]: not JSON"),
+        ("x.json", b"[" + b"9" * 5000 + b"]", r"x.json:1: \[0\]: not JSON: Exceeds the limit"),
         ("x.json", b"3", r"x.json:1: a line holds one JSON object"),
-        ("x.json", b"[1, 2]", r"x.json: \[0\]: a record is one JSON object, not a int"),
+        ("x.json", b"[1, 2]", r"x.json:1: \[0\]: a record is one JSON object, not a int"),
         ("x.jsonl", b"nothing\n", r"x.jsonl:1: not JSON"),
         ("x.parquet", b"PAR1 but not really", r"x.parquet: not Parquet"),
         ("nowhere/x.jsonl", None, r"cannot be read: No such file"),
@@ -254,10 +297,17 @@ def test_files_that_are_not_what_they_say(name: str, content: Any, message: str,
 
 
 def test_records_of_an_array_are_named_by_place(tmp_path: Path) -> None:
-    """A JSON array has no lines; its records are named by their place."""
-    path = write(tmp_path, "x.json", json.dumps({"samples": [GOOD, ragas(reference=1)]}))
-    with pytest.raises(DataError, match=r"x.json: samples\[1\].reference: holds a number, not a text"):
+    """A record of a JSON array is named by its place and the line it begins on; skipping goes on after it."""
+    records = [GOOD, ragas(reference=1), GOOD]
+    path = write(tmp_path, "x.json", json.dumps({"samples": records}, indent=1))
+    with pytest.raises(DataError, match=r"x.json:11: samples\[1\].reference: holds a number, not a text"):
         read(path)
+    assert path.read_text().splitlines()[10].strip() == "{"
+    assert len(read(path, on_invalid="skip")) == 2
+    told: list[DataError] = []
+    torn = write(tmp_path, "y.json", json.dumps(records)[:-1] + ', {"user_input": nope}, {}]')
+    assert len(read(torn, on_invalid="skip", on_skip=told.append)) == 2
+    assert [error.field for error in told] == ["[1].reference", "[3]"]
 
 
 def test_json_lines_under_the_name_of_json(tmp_path: Path) -> None:
@@ -282,6 +332,35 @@ def test_what_json_cannot_hold_is_left_out(tmp_path: Path) -> None:
     assert trace.reference is None
     assert trace.metadata == {"more": {"y": None}}
     assert (trace.chunks[0].score, trace.chunks[0].metadata) == (None, {"x": None})
+
+
+def test_ids_in_base64_are_hexadecimal(tmp_path: Path) -> None:
+    """Ids that protobuf's JSON spells in base64 become those that tools know the span by."""
+    ids = {"spanId": "hFP0DLYznC4=", "traceId": "usAiEA9VCa8HBL8+wDVDPw=="}
+    pairs = [{"key": key, "value": {"stringValue": value}} for key, value in RETRIEVER.items()]
+    pairs.append({"key": "retrieval.documents.0.document.content", "value": {"stringValue": "t"}})
+    spans = [
+        {"name": "r", **ids, "attributes": pairs},
+        {"name": "r", "spanId": "not base 64=", "attributes": pairs},
+    ]
+    path = write(tmp_path, "x.json", json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}))
+    first, second = read(path)
+    assert (first.id, first.metadata["trace_id"]) == ("8453f40cb6339c2e", "bac022100f5509af0704bf3ec035433f")
+    assert second.id == "not base 64="
+
+
+def test_phoenix_spans_without_a_retrieval_are_known(tmp_path: Path) -> None:
+    """A file of Phoenix' spans is known by its keys, though the first are of other kinds."""
+    other = {"name": "llm", "span_kind": "LLM", "attributes": {"llm.model_name": "m", "input.value": "q?"}}
+    found = {
+        "name": "retrieve",
+        "span_kind": "RETRIEVER",
+        "context": {"span_id": "00f067aa0ba902b7"},
+        "attributes": {"input.value": "q?", "retrieval.documents.0.document.content": "t"},
+    }
+    assert [trace.id for trace in read(write(tmp_path, "x.jsonl", [other] * 30 + [found]))] == [
+        "00f067aa0ba902b7"
+    ]
 
 
 def test_a_file_without_a_retrieval_says_so(tmp_path: Path) -> None:

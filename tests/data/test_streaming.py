@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from judge_eval.data.jsonfile import SKIMMED
 from judge_eval.data.reading import open_dataset
 from judge_eval.data.writing import write_jsonl
 from judge_eval.errors import DataError
@@ -21,6 +22,13 @@ def fill(path: Path, count: int) -> None:
         with path.open("w") as file:
             for n in range(count):
                 file.write(json.dumps({"user_input": f"q{n}?", "retrieved_contexts": [TEXT]}) + "\n")
+    elif path.suffix == ".json":
+        with path.open("w") as file:
+            file.write('{"version": 1, "samples": [\n' if path.stem == "wrapped" else "[")
+            for n in range(count):
+                row = {"user_input": f"q{n}?", "retrieved_contexts": [TEXT]}
+                file.write((",\n" if n else "") + json.dumps(row, indent=1))
+            file.write('], "after": {"x": []}}' if path.stem == "wrapped" else "]")
     elif path.suffix == ".csv":
         with path.open("w", newline="") as file:
             writer = csv.writer(file)
@@ -34,10 +42,10 @@ def fill(path: Path, count: int) -> None:
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path, row_group_size=500)
 
 
-@pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".parquet"])
-def test_files_are_streamed(suffix: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["x.jsonl", "x.csv", "x.parquet", "x.json", "wrapped.json"])
+def test_files_are_streamed(name: str, tmp_path: Path) -> None:
     """Reading four thousand records of 2 KB never holds more than a fraction of them."""
-    path = tmp_path / f"x{suffix}"
+    path = tmp_path / name
     fill(path, 4000)
     next(open_dataset(path))
     tracemalloc.start()
@@ -47,6 +55,35 @@ def test_files_are_streamed(suffix: str, tmp_path: Path) -> None:
     finally:
         tracemalloc.stop()
     assert peak < 4_000_000, f"{peak} bytes at most, of 8,000,000 in the file"
+
+
+def test_a_corpus_inside_json_is_streamed(tmp_path: Path) -> None:
+    """Of LlamaIndex' embedding QA dataset only the texts that are pointed to are ever held."""
+    path = tmp_path / "qa.json"
+    texts = {f"d{n}": f"{n} {TEXT}" for n in range(4000)}
+    relevant = {"q1": ["d7", "d8"]}
+    path.write_text(
+        json.dumps({"queries": {"q1": "q?"}, "corpus": texts, "relevant_docs": relevant}, indent=1)
+    )
+    del texts
+    tracemalloc.start()
+    try:
+        [trace] = open_dataset(path, format="judged")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert [(chunk.id, chunk.text[:2]) for chunk in trace.chunks] == [("d7", "7 "), ("d8", "8 ")]
+    assert peak < 4_000_000, f"{peak} bytes at most, of 8,000,000 in the file"
+
+
+def test_one_record_with_a_long_list_is_read_whole(tmp_path: Path) -> None:
+    """An object that is itself a record, such as a body of Lynxius, keeps all of its list, however long."""
+    path = tmp_path / "body.json"
+    rows = [{"query": f"q{n}?", "reference": "r", "contexts": ["t"]} for n in range(SKIMMED + 500)]
+    path.write_text(json.dumps({"label": "x", "tags": ["a"], "data": rows}))
+    traces = list(open_dataset(path))
+    assert [trace.query for trace in traces] == [row["query"] for row in rows]
+    assert traces[-1].tags == ("a",)
 
 
 def test_conversion_is_all_or_nothing(tmp_path: Path) -> None:

@@ -48,6 +48,7 @@ def environment(folder: Path, url: str) -> dict[str, str]:
     return kept | {
         "OPENAI_API_KEY": "sk-readme",
         "OPENAI_BASE_URL": url,
+        "MLFLOW_DISABLE_TELEMETRY": "true",
         "XDG_CACHE_HOME": str(folder / "cache"),
         "PYTHONPATH": str(ROOT),
     }
@@ -66,7 +67,7 @@ def shell(code: str, folder: Path, url: str, **variables: str) -> subprocess.Com
         env=environment(folder, url) | variables,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=110,
         check=False,
     )
 
@@ -79,6 +80,6 @@ def python(code: str, folder: Path, url: str) -> subprocess.CompletedProcess[str
         env=environment(folder, url),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=110,
         check=False,
     )

@@ -1,6 +1,6 @@
 """What users write, checked by mypy --strict and never run."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import assert_type
 
 from judge_eval import (
@@ -10,10 +10,13 @@ from judge_eval import (
     GradeTable,
     Metric,
     NoVerdict,
+    ReadOptions,
     Trace,
     TraceResult,
     Verdict,
     evaluate,
+    mlflow_scorer,
+    open_dataset,
     parse_metric,
 )
 
@@ -45,3 +48,11 @@ def shapes() -> None:
     assert_type(metric, Metric)
     table = GradeTable.from_rows([[1, 0], [None, 1]], ids=["a", "b"])
     metric.compute(table, missing="bounds")[0].mean()
+
+
+def files() -> None:
+    assert_type(open_dataset("ragas.csv", map={"query": "q"}, depth=10), Iterator[Trace])
+    options = ReadOptions(format="qa", list_sep="|")
+    run = Evaluator("fake/overlap").evaluate("x.csv", reader=options)
+    assert_type(run.to_mlflow(experiment="retrieval"), str)
+    mlflow_scorer(Evaluator("fake/overlap"), name="retrieval")

@@ -199,6 +199,7 @@ def test_phoenix_annotations_name_span_and_position(tmp_path: Path) -> None:
     assert [row["result"].get("score") for row in sent] == [1.0, 0.0, None]
     assert [row["result"]["label"] for row in sent] == ["relevant", "not relevant", "no verdict: refused"]
     assert {row["annotator_kind"] for row in sent} == {"LLM"}
+    assert not any("identifier" in row for row in sent), "Phoenix refuses identifiers on documents"
     with pytest.raises(DataError, match="trace 'q1' names no span"):
         write_as(failing_run(), tmp_path / "y.json", "phoenix")
 

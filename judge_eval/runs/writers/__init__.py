@@ -66,7 +66,9 @@ FORMATS: Mapping[str, Write] = {
     "phoenix": _phoenix,
     "inspect": _inspect,
 }
-"""What a run can be written as."""
+"""What a run can be written as, into a file."""
+MLFLOW = "mlflow"
+"""The one format that is no file: `mlflow.log_run`."""
 SUFFIXES: Mapping[str, str] = {
     ".jsonl": "jsonl",
     ".csv": "csv",
@@ -100,8 +102,10 @@ def write_as(run: EvalRun, path: Path, format: str | None = None) -> str:
         raise ConfigError(
             f"cannot write {path}: its suffix names no format; give --format {', '.join(FORMATS)}"
         )
+    if chosen == MLFLOW:
+        raise ConfigError("an MLflow run is no file; log it with `run.to_mlflow()` or `judge-eval export`")
     if chosen not in FORMATS:
-        raise UnknownNameError("format", chosen, FORMATS)
+        raise UnknownNameError("format", chosen, [*FORMATS, MLFLOW])
     try:
         FORMATS[chosen](run, path)
     except OSError as error:

@@ -17,7 +17,8 @@ def document_annotations(run: EvalRun, name: str = NAME) -> Iterator[str]:
     """Yield, in parts, the JSON body of `POST /v1/document_annotations`.
 
     Each annotation names the retriever's span and the document's place in it (counted from 0), which are
-    there where the traces were read from spans. A failed verdict has a label and no score.
+    there where the traces were read from spans. A failed verdict has a label and no score. Phoenix takes no
+    identifiers here: of two runs over the same spans the later replaces the earlier.
 
     Raises:
         DataError: A trace was not read from a span.
@@ -60,9 +61,8 @@ def annotated(result: TraceResult, name: str, run_id: str) -> list[dict[str, Any
                 "document_position": position,
                 "name": name,
                 "annotator_kind": "LLM",
-                "identifier": run_id,
                 "result": {key: value for key, value in told.items() if value not in (None, "")},
-                "metadata": {"chunk_id": outcome.chunk_id},
+                "metadata": {"chunk_id": outcome.chunk_id, "run_id": run_id},
             }
         )
     return out

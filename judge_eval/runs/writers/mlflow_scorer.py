@@ -1,0 +1,102 @@
+"""Judging inside `mlflow.genai.evaluate`, as one of its scorers."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
+
+from judge_eval.data.catalog import find_shape
+from judge_eval.data.chunks import chunk_data
+from judge_eval.data.finding import documents_in, question_in, recorded, reference_in
+from judge_eval.data.jsonl import mend
+from judge_eval.errors import ConfigError
+from judge_eval.runs.run import EvalRun
+from judge_eval.runs.writers.inspect_log import explain
+from judge_eval.runs.writers.mlflow import metric_key
+from judge_eval.schema import Trace
+
+FAILED = "failed_verdicts"
+
+
+class Judges(Protocol):
+    """What judges a trace: an `Evaluator`."""
+
+    def evaluate(self, data: Trace, /) -> EvalRun:
+        """Judge one trace."""
+        ...
+
+
+def mlflow_scorer(evaluator: Judges, *, name: str = "judge_eval") -> Any:
+    """Make a scorer for `mlflow.genai.evaluate(..., scorers=[...])`.
+
+    What was retrieved is taken from the retriever spans of a row's trace, else from its outputs (documents,
+    texts, or an object that holds them); the question from the span or the inputs; the reference from the
+    expectations (`expected_response`, `reference`, ...). Each metric is a feedback, named as `metric_key`
+    spells it, with the verdicts as its rationale. Where a verdict failed the feedback holds an error and no
+    value, so MLflow's mean leaves it out; the feedback `failed_verdicts` counts them.
+
+    Args:
+        evaluator: Who judges; it is called from several threads.
+        name: The scorer's name.
+
+    Raises:
+        ConfigError: MLflow 3 is not installed.
+    """
+    try:
+        from mlflow.entities import AssessmentError, AssessmentSource, AssessmentSourceType, Feedback
+        from mlflow.genai.scorers import scorer
+    except ImportError:
+        raise ConfigError("MLflow 3 is not installed; install judge-eval[mlflow] and pandas") from None
+
+    def judged(
+        inputs: Any = None, outputs: Any = None, expectations: Any = None, trace: Any = None
+    ) -> list[Any]:
+        out = []
+        for retrieval in retrievals(inputs, outputs, expectations, trace):
+            run = evaluator.evaluate(retrieval)
+            (result,) = run.results
+            backend = run.manifest.backend
+            common: dict[str, Any] = {
+                "source": AssessmentSource(
+                    source_type=AssessmentSourceType.LLM_JUDGE,
+                    source_id=f"{backend.get('provider')}/{backend.get('model')}",
+                ),
+                "rationale": explain(result),
+                "span_id": retrieval.metadata.get("span_id"),
+            }
+            whys = Counter(o.why for o in result.outcomes if o.kind == "no_verdict")
+            told = ", ".join(f"{why} {count}" for why, count in whys.items())
+            failure = f"{result.failed} of {len(result.outcomes)} verdicts failed ({told})"
+            for metric, value in result.scores.items():
+                found: dict[str, Any] = (
+                    {"error": AssessmentError(error_code="NO_VERDICT", error_message=failure)}
+                    if value is None
+                    else {"value": value}
+                )
+                definition = {"definition": run.aggregate(metric).definition}
+                out.append(Feedback(name=metric_key(metric), metadata=definition, **found, **common))
+            out.append(Feedback(name=FAILED, value=result.failed, **common))
+        return out
+
+    return scorer(name=name)(judged)
+
+
+def retrievals(inputs: Any, outputs: Any, expectations: Any, trace: Any) -> Iterator[Trace]:
+    """Yield what was retrieved in a row of MLflow's evaluation, one trace for each retriever span.
+
+    Raises:
+        DataError: Nothing says what was retrieved, or what was asked.
+    """
+    reference = reference_in(expectations)
+    found: list[Mapping[str, Any]] = []
+    if trace is not None:
+        found = list(find_shape("mlflow").read(json.loads(trace.to_json())))
+    if not found:
+        chunks = recorded(documents_in(outputs), "outputs")
+        found = [{"query": question_in(inputs) or "", "chunks": chunks}]
+    for data in found:
+        chunks = [chunk_data(item, f"chunks[{place}]") for place, item in enumerate(data["chunks"])]
+        more = {"reference": reference} if reference else {}
+        yield Trace.parse(mend({**data, **more, "chunks": chunks}))
