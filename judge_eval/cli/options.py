@@ -279,6 +279,15 @@ Shard = Annotated[
         rich_help_panel=KEEPING,
     ),
 ]
+Columnar = Annotated[
+    bool,
+    typer.Option(
+        "--columnar",
+        envvar=_env("COLUMNAR"),
+        help="Write Parquet parts beside the results, from which large runs are compared and reported fast.",
+        rich_help_panel=KEEPING,
+    ),
+]
 Format = Annotated[
     str | None,
     typer.Option(

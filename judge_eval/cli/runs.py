@@ -66,6 +66,7 @@ def merge_(
     label: o.Label = None,
     href: o.Href = None,
     tag: o.Tag = None,
+    columnar: o.Columnar = False,
     json_: o.Json = False,
 ) -> None:
     """Put the runs of all shards together into the run that one machine would have given.
@@ -74,14 +75,34 @@ def merge_(
     judge-eval runs merge runs/20260101-* --out runs --label "PR #111"
     """
     from judge_eval.cli.output import summary
+    from judge_eval.runs import parts
     from judge_eval.runs.merge import merge
     from judge_eval.runs.store import find_run
 
+    if columnar:
+        parts.load_arrow()
     merged = merge([find_run(name, out) for name in run], out, label=label, href=href, tags=tag)
+    if columnar:
+        parts.write_parts(merged)
     if json_:
         print(merged.manifest.model_dump_json(indent=2))
     else:
         summary(merged)
+
+
+@app.command("columnar")
+@verb
+def columnar_(
+    run: Annotated[str, typer.Argument(help="A run's folder, its id or the start of it, or latest.")],
+    out: o.Out = Path("runs"),
+) -> None:
+    """Write Parquet parts beside a run's results, as `run --columnar` does."""
+    from judge_eval.runs.parts import write_parts
+    from judge_eval.runs.run import EvalRun
+    from judge_eval.runs.store import find_run
+
+    for path in write_parts(EvalRun.load(find_run(run, out))):
+        print(path)
 
 
 @app.command("push")

@@ -33,8 +33,16 @@ class ResultsFile(Sequence[TraceResult]):
         self.path = path
         self._entries: NDArray[np.int64] | None = None
 
+    @property
+    def places(self) -> NDArray[np.int64]:
+        """Offset and line number of each result in order, shape (n, 2): 16 bytes a trace."""
+        return self._index()
+
+    @places.setter
+    def places(self, known: NDArray[np.int64]) -> None:
+        self._entries = known
+
     def _index(self) -> NDArray[np.int64]:
-        """Return offset and line number of each result in order, shape (n, 2): 16 bytes a trace."""
         if self._entries is None:
             offsets, positions = array("q"), array("q")
             for number, (offset, line) in enumerate(whole_lines(self.path), 1):
