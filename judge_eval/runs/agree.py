@@ -12,11 +12,11 @@ from judge_eval.data.labels import Labels
 from judge_eval.errors import DataError
 from judge_eval.runs.columns import Places
 from judge_eval.runs.labelled import (
-    Pairs,
     fully_labelled,
     label_scale,
     labels_of,
     pair_up,
+    tables_of,
     verdicts_as_labels,
 )
 from judge_eval.runs.rescore import scale_of
@@ -24,9 +24,6 @@ from judge_eval.runs.run import EvalRun
 from judge_eval.runs.scoring import Scorer
 from judge_eval.schema import Record, Scale, Verdict
 from judge_eval.stats import Estimate, agreement_of, alpha_interval, ranking_figures
-from judge_eval.stats.tables import confusion_by_group
-
-_BLOCK = 65_536
 
 
 class Figure(Record):
@@ -120,7 +117,7 @@ def agree(
         threshold = scale_of(labels).relevant if scale_of(labels).maximum > 1 else None
     pairs = pair_up(run, labels, threshold)
     grades = tuple(range(pairs.maximum + 1))
-    tables, rows = _tables(pairs)
+    tables, rows = tables_of(pairs.judge, pairs.human, pairs.rows, pairs.maximum + 1)
     found = agreement_of(tables, np.array(grades, dtype=np.float64), seed=seed)
     return Agreement(
         judge=run.label or run.id[:8],
@@ -137,22 +134,6 @@ def agree(
         worst=_worst(run, tables, rows, most),
         notes=pairs.notes,
     )
-
-
-def _tables(pairs: Pairs) -> tuple[NDArray[np.float64], Places]:
-    """Count the pairs of grades of each trace, shape (traces, q, q), and tell the traces' places."""
-    q = pairs.maximum + 1
-    fresh = np.append(True, np.diff(pairs.rows) > 0)
-    rows = pairs.rows[fresh]
-    starts = np.append(np.flatnonzero(fresh), len(pairs.rows))
-    tables = np.zeros((len(rows), q, q))
-    for first in range(0, len(rows), _BLOCK):
-        size = min(_BLOCK, len(rows) - first)
-        here = slice(starts[first], starts[first + size])
-        codes = np.repeat(np.arange(size), np.diff(starts[first : first + size + 1]))
-        judge, human = pairs.judge[here].astype(np.int64), pairs.human[here].astype(np.int64)
-        tables[first : first + size] = confusion_by_group(judge, human, (q, q), codes, size)
-    return tables, rows
 
 
 def _worst(run: EvalRun, tables: NDArray[np.float64], rows: Places, most: int) -> tuple[Disagreement, ...]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,8 @@ from judge_eval.runs.columns import Columns, passage_hash
 from judge_eval.runs.comparison import Change, Flip, TraceChange
 from judge_eval.runs.pairing import Pairing
 from judge_eval.runs.records import TraceResult
+
+T = TypeVar("T", bound=Hashable)
 
 KINDS: Final[tuple[Change | None, ...]] = (None, "scores", "verdicts", "retrieval", "both")
 """What the codes of `kinds_of` mean."""
@@ -120,11 +123,9 @@ def _kind(first: Columns, second: Columns, a: int, b: int) -> int:
     one, two = slice(*first.starts[a : a + 2]), slice(*second.starts[b : b + 2])
     before, after = first.passages[one].tolist(), second.passages[two].tolist()
     # Why there is no verdict is no grade.
-    graded = dict(zip(before, np.maximum(first.grades[one], -1).tolist(), strict=True))
-    flipped, seen = False, set()
-    for passage, grade in zip(after, np.maximum(second.grades[two], -1).tolist(), strict=True):
-        flipped |= passage in graded and passage not in seen and graded[passage] != grade
-        seen.add(passage)
+    graded = dict(zip(numbered(before), np.maximum(first.grades[one], -1).tolist(), strict=True))
+    now = zip(numbered(after), np.maximum(second.grades[two], -1).tolist(), strict=True)
+    flipped = any(graded.get(passage, grade) != grade for passage, grade in now)
     if before != after:
         return 4 if flipped else 3
     return 2 if flipped else 0
@@ -143,6 +144,16 @@ def strip_of(result: TraceResult) -> str:
     return "".join(signs)
 
 
+def numbered(passages: Sequence[T]) -> list[tuple[T, int]]:
+    """Tell equal passages of a trace apart by which time they stand there."""
+    seen: Counter[T] = Counter()
+    out = []
+    for passage in passages:
+        out.append((passage, seen[passage]))
+        seen[passage] += 1
+    return out
+
+
 def _passages(result: TraceResult) -> list[bytes]:
     return [passage_hash(chunk.title, chunk.text) for chunk in result.trace.chunks]
 
@@ -153,21 +164,19 @@ def _grades(result: TraceResult) -> list[int | None]:
 
 def flips(before: TraceResult, after: TraceResult) -> list[Flip]:
     """List the chunks of both that got another grade; the same chunk is the same title and text."""
-    graded = dict(zip(_passages(before), _grades(before), strict=True))
-    out, seen = [], set()
-    for passage, chunk, grade in zip(_passages(after), after.trace.chunks, _grades(after), strict=True):
-        if passage in graded and passage not in seen and graded[passage] != grade:
-            out.append(Flip(chunk_id=chunk.id, before=graded[passage], after=grade))
-        seen.add(passage)
-    return out
+    graded = dict(zip(numbered(_passages(before)), _grades(before), strict=True))
+    now = zip(numbered(_passages(after)), after.trace.chunks, _grades(after), strict=True)
+    return [
+        Flip(chunk_id=chunk.id, before=graded[passage], after=grade)
+        for passage, chunk, grade in now
+        if passage in graded and graded[passage] != grade
+    ]
 
 
 def _change(
     kind: Change, before: TraceResult, after: TraceResult, metrics: Sequence[str], candidate: int
 ) -> TraceChange:
-    ranks: dict[bytes, int] = {}
-    for rank, passage in enumerate(_passages(before), 1):
-        ranks.setdefault(passage, rank)
+    ranks = {passage: rank for rank, passage in enumerate(numbered(_passages(before)), 1)}
     query = " ".join(before.trace.query.split())
     return TraceChange(
         candidate=candidate,
@@ -176,7 +185,7 @@ def _change(
         kind=kind,
         before=strip_of(before),
         after=strip_of(after),
-        moves=tuple(str(ranks.get(passage, "")) for passage in _passages(after)),
+        moves=tuple(str(ranks.get(passage, "")) for passage in numbered(_passages(after))),
         flips=tuple(flips(before, after)),
         differences={
             name: after_score - before_score

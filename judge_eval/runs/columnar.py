@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from judge_eval.errors import ConfigError
 from judge_eval.runs.columns import NO_LABEL, WHYS, Columns, chunk_hash, id_hash, pack, put_labels, starts_of
-from judge_eval.runs.labels import read_labels
+from judge_eval.runs.labels import Labelled, read_labels
 from judge_eval.runs.parts import KEY, TRACES, VERDICTS, fits, load_arrow, number
 from judge_eval.runs.run import EvalRun, ResultsFile
 
@@ -31,8 +31,10 @@ def columns_of(
         chunk_ids: Whether to take the ids of chunks.
         labels: Whether labels that were given since replace those of the dataset.
     """
-    given: dict[tuple[str, str], int] = {}
-    if labels and run.folder is not None:
+    given: Mapping[tuple[str, str], int] = {}
+    if isinstance(run.results, Labelled):
+        given, run = run.results.labels, EvalRun(run.manifest, run.results.plain, run.folder)
+    elif labels and run.folder is not None:
         there = read_labels(run.folder).items()
         given = {key: label.label for key, label in there if label.label is not None}
     names, wanted = tuple(metrics), chunk_ids or bool(given)

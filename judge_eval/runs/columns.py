@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -77,6 +77,11 @@ class Columns:
         """Return the scores of a metric, shape (traces,)."""
         found: NDArray[np.float64] = self.scores[:, self.metrics.index(metric)]
         return found
+
+    def only(self, metrics: Sequence[str]) -> Columns:
+        """Return the columns with the scores of these metrics, in this order."""
+        places = [self.metrics.index(name) for name in metrics]
+        return replace(self, metrics=tuple(metrics), scores=self.scores[:, places])
 
 
 def id_hash(text: str) -> bytes:

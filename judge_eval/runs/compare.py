@@ -121,11 +121,11 @@ def _difference(pairing: Pairing, column: int, seed: int) -> tuple[PairedCompari
         return None, excluded
     clusters = cluster_codes(pairing.first.clusters[pairing.a[both]])
     return compare_paired(
-        before[both], after[both], clusters=clusters, permutations=_draws(n), seed=seed
+        before[both], after[both], clusters=clusters, permutations=draws_for(n), seed=seed
     ), excluded
 
 
-def _draws(values: int) -> int:
+def draws_for(values: int) -> int:
     """Return how many permutations to draw: fewer for huge runs, whose p values need no fine grain."""
     return max(999, min(9999, WORK // max(1, values)))
 
@@ -172,7 +172,7 @@ def _all_pairs(pairings: Sequence[Pairing], names: Sequence[str], seed: int) -> 
         if len(table):
             out += [
                 PairOfRuns(metric=name, first=d.first, second=d.second, difference=d.difference, p=d.p)
-                for d in tukey_hsd(table, permutations=_draws(table.size), seed=seed)
+                for d in tukey_hsd(table, permutations=draws_for(table.size), seed=seed)
             ]
     return out
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from judge_eval.data.labels import Labels, read_labels
 from judge_eval.errors import DataError
@@ -17,7 +18,9 @@ from judge_eval.runs.records import TraceResult
 from judge_eval.runs.rescore import scale_of
 from judge_eval.runs.run import EvalRun
 from judge_eval.schema import Scale
+from judge_eval.stats.tables import confusion_by_group
 
+_BLOCK = 65_536
 MOST_GRADE = 9
 """The highest grade a scale may have."""
 
@@ -171,6 +174,31 @@ def pair_up(run: EvalRun, labels: Labels | EvalRun | None, threshold: int | None
         notes=tuple(notes),
         source=source,
     )
+
+
+def tables_of(judge: Small, human: Small, rows: Places, q: int) -> tuple[NDArray[np.float64], Places]:
+    """Count the pairs of grades of each trace.
+
+    Args:
+        judge: The judge's grades, shape (n,), below q.
+        human: The labels of the same chunks.
+        rows: The place of each one's trace, ascending.
+        q: How many grades there are.
+
+    Returns:
+        The counts, shape (traces, q, q), and the traces' places.
+    """
+    fresh = np.append(True, np.diff(rows) > 0)[: len(rows)]
+    traces = rows[fresh]
+    starts = np.append(np.flatnonzero(fresh), len(rows))
+    tables = np.zeros((len(traces), q, q))
+    for first in range(0, len(traces), _BLOCK):
+        size = min(_BLOCK, len(traces) - first)
+        here = slice(starts[first], starts[first + size])
+        codes = np.repeat(np.arange(size), np.diff(starts[first : first + size + 1]))
+        one, other = judge[here].astype(np.int64), human[here].astype(np.int64)
+        tables[first : first + size] = confusion_by_group(one, other, (q, q), codes, size)
+    return tables, traces
 
 
 def _others_grades(columns: Columns, other: Columns) -> Small:
