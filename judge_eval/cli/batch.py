@@ -196,6 +196,7 @@ def import_(
     from judge_eval.cli.session import make_options
     from judge_eval.errors import ConfigError
     from judge_eval.evaluator import DEFAULT_METRICS
+    from judge_eval.runs.mirror import written
 
     how = _finish(finish)
     options = make_options(
@@ -235,7 +236,7 @@ def import_(
                     f"{left[0].name} was not submitted{why}; "
                     f"`batch submit {folder}` submits it, `run` judges online what is open"
                 )
-            with watching(quiet) as watch:
+            with written(out, remark), watching(quiet) as watch:
                 done_run = session.evaluator.evaluate(
                     settings.data,
                     out=out,

@@ -126,6 +126,7 @@ def run(
     from judge_eval.cli.progress import watching
     from judge_eval.cli.session import evaluator, make_options
     from judge_eval.runs import export, parts
+    from judge_eval.runs.mirror import written
     from judge_eval.runs.store import find_run
 
     if output is not None:
@@ -180,7 +181,7 @@ def run(
         if resume is not None and resume != "newest":
             chosen = find_run(resume, out)
         _calm_collector()
-        with watching(quiet) as watch:
+        with written(out, remark), watching(quiet) as watch:
             done = made.evaluate(
                 path,
                 name=name,
@@ -197,8 +198,8 @@ def run(
                 watch=watch,
                 driver=_driver(made, engine, ray_address, workers),
             )
-        if columnar:
-            parts.write_parts(done)
+            if columnar:
+                parts.write_parts(done)
     if json_:
         print(done.manifest.model_dump_json(indent=2))
     else:

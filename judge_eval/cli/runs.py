@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from judge_eval.cli import options as o
-from judge_eval.cli.errors import verb
+from judge_eval.cli.errors import remark, verb
 
 app = typer.Typer(help="The folder of runs.", no_args_is_help=True)
 
@@ -25,6 +25,7 @@ def list_(
     """List runs, newest first."""
     from judge_eval.cli.output import console, table
     from judge_eval.runs.export import interval, number
+    from judge_eval.runs.mirror import shown
     from judge_eval.runs.store import list_runs
 
     found = list_runs(out, label=label, tags=tag or ())
@@ -32,7 +33,7 @@ def list_(
         print(json.dumps([json.loads(manifest.model_dump_json()) for _, manifest in found], indent=2))
         return
     if not found:
-        print(f"no runs in {out}" + (" that fit" if label or tag else ""))
+        print(f"no runs in {shown(out)}" + (" that fit" if label or tag else ""))
         return
     rows = []
     for _, m in found:
@@ -77,13 +78,15 @@ def merge_(
     from judge_eval.cli.output import summary
     from judge_eval.runs import parts
     from judge_eval.runs.merge import merge
+    from judge_eval.runs.mirror import written
     from judge_eval.runs.store import find_run
 
     if columnar:
         parts.load_arrow()
-    merged = merge([find_run(name, out) for name in run], out, label=label, href=href, tags=tag)
-    if columnar:
-        parts.write_parts(merged)
+    with written(out, remark):
+        merged = merge([find_run(name, out) for name in run], out, label=label, href=href, tags=tag)
+        if columnar:
+            parts.write_parts(merged)
     if json_:
         print(merged.manifest.model_dump_json(indent=2))
     else:
@@ -97,12 +100,14 @@ def columnar_(
     out: o.Out = Path("runs"),
 ) -> None:
     """Write Parquet parts beside a run's results, as `run --columnar` does."""
+    from judge_eval.runs.mirror import written
     from judge_eval.runs.parts import write_parts
     from judge_eval.runs.run import EvalRun
     from judge_eval.runs.store import find_run
 
-    for path in write_parts(EvalRun.load(find_run(run, out))):
-        print(path)
+    with written(out, remark):
+        for path in write_parts(EvalRun.load(find_run(run, out))):
+            print(path)
 
 
 @app.command("push")
