@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +104,7 @@ def run_at(url: str) -> Path:
 
 
 @contextmanager
-def written(root: Path, tell: Callable[[str], None]) -> Iterator[None]:
+def written(root: Path, tell: Callable[[str], None] = lambda _: None) -> Iterator[None]:
     """Push what was changed in a folder behind a URL, however the work in it ends.
 
     Args:
@@ -117,8 +117,10 @@ def written(root: Path, tell: Callable[[str], None]) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        with suppress(JudgeEvalError):
+        try:
             push_changed(root, tell)
+        except JudgeEvalError as error:
+            tell(f"not pushed: {error}")
         raise
     push_changed(root, tell)
 
@@ -144,7 +146,6 @@ def push_changed(root: Path, tell: Callable[[str], None]) -> None:
         try:
             there = push(folder, url)
         except RunError as error:
-            tell(f"not pushed: {error}")
             raise RunError(
                 f"{error}; the run is kept in {folder}, and the same command, or `runs push`, pushes it"
             ) from None
@@ -165,6 +166,8 @@ def _bring(system: Any, source: str, folder: Path, names: tuple[str, ...]) -> No
     before = _read_note(folder).get("there", {})
     folder.mkdir(parents=True, exist_ok=True)
     stale = [name for name in FILES if before.get(name) != there.get(name)]
+    if stale:  # until all is noted, what is here counts as nothing that was written here
+        write_atomically(folder / _NOTE, json.dumps({"bringing": True}).encode())
     for name in stale:  # of the run as it was, nothing may stand beside the new manifest
         (folder / name).unlink(missing_ok=True)
     for name in names:
@@ -199,8 +202,11 @@ def _here(folder: Path) -> dict[str, list[int]]:
 
 def _changed(folder: Path) -> bool:
     """Tell whether a run was written here since it was last the same there."""
-    before = _read_note(folder).get("here", {})
-    return any(before.get(name) != stamp for name, stamp in _here(folder).items())
+    note = _read_note(folder)
+    before = note.get("here", {})
+    return not note.get("bringing") and any(
+        before.get(name) != stamp for name, stamp in _here(folder).items()
+    )
 
 
 def _note(folder: Path, there: dict[str, str]) -> None:

@@ -13,6 +13,7 @@ import fsspec
 import pytest
 from typer.testing import CliRunner, Result
 
+from judge_eval import EvalRun, Evaluator
 from judge_eval.cli.app import app
 from judge_eval.errors import RunError
 from judge_eval.runs import mirror
@@ -107,6 +108,32 @@ def test_shards_are_merged_behind_a_url(place: str, data: Path) -> None:
     told = json.loads(call("runs", "merge", *ids, "--out", place, "--json").stdout)
     assert told["tally"]["traces"] == 12
     assert sum(name.endswith("/results.jsonl") for name in there(place)) == 3
+
+
+def test_python_judges_into_a_url_and_opens_a_run_behind_one(
+    place: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`evaluate(out=URL)` leaves the run there, `EvalRun.load(URL)` opens it; settings may name it too."""
+    with Evaluator("fake/overlap", cache=False) as evaluator:
+        run = evaluator.evaluate(data, out=place, label="from Python")
+    assert run.folder is not None
+    shutil.rmtree(tmp_path / "staging")
+    again = EvalRun.load(f"{place}/{run.folder.name}")
+    assert (again.label, len(again.results)) == ("from Python", 12)
+    monkeypatch.setenv("JUDGE_EVAL_OUT", place)
+    assert json.loads(call("runs", "list", "--json").stdout)[0]["id"] == run.id
+
+
+def test_a_copy_that_was_cut_short_never_goes_back(place: str, data: Path, tmp_path: Path) -> None:
+    """A run that was half brought when a kill came is brought anew; its half is not pushed over the whole."""
+    told = json.loads(judge(place, data, "--json").stdout)
+    root = mirror.place_of_runs(place)
+    (folder,) = (path for path in root.iterdir() if path.is_dir())
+    (folder / ".synced").write_text('{"bringing": true}')
+    (folder / "manifest.json").write_text((folder / "manifest.json").read_text().replace("done", "failed"))
+    judge(place, data, "--label", "next")
+    shown = json.loads(call("show", told["id"], "--out", place, "--json").stdout)
+    assert shown["status"] == "done"
 
 
 def test_what_changed_there_is_brought_again(place: str, data: Path, tmp_path: Path) -> None:
