@@ -18,13 +18,15 @@ from judge_eval.errors import ConfigError, StoreError
 from judge_eval.runs.cards import card_page
 from judge_eval.runs.journal import write_atomically
 from judge_eval.runs.labels import with_labels
-from judge_eval.runs.pagedata import Table, run_page
-from judge_eval.runs.pairs import Pairing, changed_trace, compare_page
+from judge_eval.runs.pagedata import run_page
+from judge_eval.runs.paircards import changed_trace
+from judge_eval.runs.pairs import Pairing, compare_page
 from judge_eval.runs.recall import Memory
 from judge_eval.runs.records import TraceResult
 from judge_eval.runs.rescore import blocks
 from judge_eval.runs.rows import Row
 from judge_eval.runs.run import EvalRun
+from judge_eval.runs.table import Table
 
 BLOCK = 25
 """Traces that are packed together, and unpacked together when one of them is looked at."""

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from judge_eval.runs.pagedata import Table
 from judge_eval.runs.report import compare_report, run_report, store_at
 from judge_eval.runs.rowfilter import parse_filter
 from judge_eval.runs.rows import sort_rows
+from judge_eval.runs.table import Table
 from tests.support.serving import judge, rows, scripted
 from tests.web.conftest import shoot
 
