@@ -1,6 +1,6 @@
-"""Holds the formulas of docs/scale.md against measured runs: a whole process, a quota, a fleet.
+"""Holds the formulas of docs/scale.md against measured runs: what a process drives, and a quota.
 
-Run `python -m benchmarks.throughput`. The mock servers are processes on this machine: what a process drives
+Run `python -m benchmarks.throughput`. The mock server is a process on this machine: what a process drives
 as fast as it can is what the process and the server do together.
 """
 
@@ -25,22 +25,19 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name, ExitStack() as servers:
         folder = Path(name)
         data = dataset(folder / "data.jsonl", args.traces, args.chunks, characters=300)
-        urls = [servers.enter_context(server("--latency", "0.2")) for _ in range(2)]
+        url = servers.enter_context(server("--latency", "0.2"))
 
         def took(*more: str) -> float:
             return judge_eval(
                 "run", str(data), "--model", "openai/m", "--no-cache", "-q", "--out", str(folder / "runs"),
-                *more, env=environment(folder),
+                "--base-url", url, *more, env=environment(folder),
             ).wall  # fmt: skip
 
-        free = took("--base-url", urls[0])
+        free = took()
         each = calls / free
         print(f"{'as fast as it goes':<36} e = {each:,.0f} verdicts a second")
-        quota = took("--base-url", urls[0], "--rpm", str(args.rpm))
+        quota = took("--rpm", str(args.rpm))
         told(f"{args.rpm:,} RPM", max(60 * calls / args.rpm, calls / each), quota)
-        # Two servers with 16 places each at 0.2 s answer 80 a second each.
-        fleet = took("--base-url", urls[0], "--base-url", urls[1], "--concurrency", "32")
-        told("2 servers of 80 a second", max(calls / (2 * 80), calls / each), fleet)
 
 
 def told(what: str, predicted: float, measured: float) -> None:
