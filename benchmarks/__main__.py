@@ -25,6 +25,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "metrics_speed": ("--queries", "2000"),
     "stats_calibration": ("--simulations", "3000"),
     "scale": ("--traces", "200"),
+    "throughput": ("--traces", "10", "--rpm", "6000"),
 }
 """The modules, with the arguments that make them small."""
 

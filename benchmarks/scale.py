@@ -1,19 +1,27 @@
-"""Time and memory of a large run: shards, merge, loading, scoring again, comparing.
+"""Time and memory of a large run: shards, merge, loading, scoring again, comparing, reporting, measuring.
 
 `python -m benchmarks.scale --traces 1000000 --chunks 10 --shards 4` is the bound: every step under 1 GB.
-Each step is a process of its own, so that the memory told is its alone.
+Each step is a process of its own, measured by the system's accounting of that process. The second run of the
+comparison is the first with the verdicts of every tenth trace turned round.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import resource
-import subprocess
+import random
 import sys
 import tempfile
-import time
+import uuid
+from contextlib import nullcontext
 from pathlib import Path
+
+from benchmarks.support import measured
+from judge_eval.runs.aggregate import aggregate_all
+from judge_eval.runs.journal import MANIFEST, RESULTS, Index, encode
+from judge_eval.runs.rescore import scale_of
+from judge_eval.runs.run import EvalRun
+from judge_eval.runs.scoring import Scorer
 
 LOAD = """
 import sys
@@ -27,12 +35,7 @@ from judge_eval.runs.rescore import rescore
 from judge_eval.runs.run import EvalRun
 print(rescore(EvalRun.load(sys.argv[1]), ["AP@5", "MRR"])["MRR"])
 """
-COMPARE = """
-import sys
-from judge_eval.runs.run import EvalRun
-one, two = EvalRun.load(sys.argv[1]), EvalRun.load(sys.argv[1])
-one.compare(two)
-"""
+TURN = "import sys; from benchmarks.scale import turned; turned(sys.argv[1], sys.argv[2])"
 
 
 def main() -> None:
@@ -42,62 +45,99 @@ def main() -> None:
     parser.add_argument("--chunks", type=int, default=10)
     parser.add_argument("--shards", type=int, default=2)
     parser.add_argument("--run", type=Path, help="a run that is there, in place of making one")
+    parser.add_argument("--keep", type=Path, help="where to leave the runs, in place of a temporary folder")
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
+    with nullcontext(args.keep) if args.keep else tempfile.TemporaryDirectory() as folder:
         base = Path(folder)
-        if args.run is None:
-            data = base / "data.jsonl"
-            write(data, args.traces, args.chunks)
-            size = args.traces * args.chunks
-            for shard in range(1, args.shards + 1):
-                measure(
-                    f"run, shard {shard}/{args.shards}", size // args.shards, "-m", "judge_eval", "run", data,
-                    "--model", "fake/hash", "--no-cache", "--metrics", "AP@10,NDCG@10",
-                    "--out", base / "runs",
-                    "--shard", f"{shard}/{args.shards}", "-q",
-                )  # fmt: skip
-            runs = sorted((base / "runs").iterdir())
-            measure("merge", size, "-m", "judge_eval", "runs", "merge", *runs, "--out", base / "merged")
-            (run,) = (base / "merged").iterdir()
-        else:
-            run = args.run
-            told = json.loads((run / "manifest.json").read_bytes())
-            size = told["tally"]["verdicts"]
+        base.mkdir(parents=True, exist_ok=True)
+        run = args.run or judged(base, args.traces, args.chunks, args.shards)
+        size = json.loads((run / MANIFEST).read_bytes())["tally"]["verdicts"]
         measure("load, one trace, a mean", size, "-c", LOAD, run)
         measure("score again", size, "-c", RESCORE, run)
-        measure("compare", size, "-c", COMPARE, run)
+        other = base / "turned"
+        measure("the second run", size, "-c", TURN, run, other)
+        read(base, run, other, size, "from the results")
+        for each in (run, other):
+            measure("write the parts", size, "-m", "judge_eval", "runs", "columnar", each)
+        read(base, run, other, size, "from the parts")
+
+
+def judged(base: Path, traces: int, chunks: int, shards: int) -> Path:
+    """Judge a synthetic dataset in shards, and return the merged run."""
+    data = base / "data.jsonl"
+    write(data, traces, chunks)
+    size = traces * chunks
+    for shard in range(1, shards + 1):
+        measure(
+            f"run, shard {shard}/{shards}", size // shards, "-m", "judge_eval", "run", data,
+            "--model", "fake/hash", "--no-cache", "--metrics", "AP@10,NDCG@10", "--label", "one",
+            "--out", base / "runs", "--shard", f"{shard}/{shards}", "-q",
+        )  # fmt: skip
+    runs = sorted((base / "runs").iterdir())
+    measure("merge", size, "-m", "judge_eval", "runs", "merge", *runs, "--out", base / "merged")
+    (run,) = (base / "merged").iterdir()
+    return run
+
+
+def read(base: Path, run: Path, other: Path, size: int, how: str) -> None:
+    """Compare, measure against labels, and report."""
+    measure(f"compare, {how}", size, "-m", "judge_eval", "compare", run, other)
+    measure(f"agree, {how}", size, "-m", "judge_eval", "agree", run)
+    report = ("-m", "judge_eval", "report", "--no-cache", "-o")
+    measure(f"report, {how}", size, *report, base / "run.html", run)
+    measure(f"report A B, {how}", size, *report, base / "compare.html", run, other)
 
 
 def write(path: Path, traces: int, chunks: int) -> None:
-    """Write a synthetic dataset."""
+    """Write a synthetic dataset with labels."""
+    rng = random.Random(0)
     with path.open("w") as file:
         for n in range(traces):
-            passages = [{"id": f"c{k}", "text": f"Passage {k} of thing {n}."} for k in range(chunks)]
+            passages = [
+                {"id": f"c{k}", "text": f"Passage {k} of thing {n}.", "label": rng.randint(0, 1)}
+                for k in range(chunks)
+            ]
             trace = {"id": f"q{n}", "query": f"What is thing {n}?", "reference": "Blue.", "chunks": passages}
             file.write(json.dumps(trace) + "\n")
 
 
+def turned(folder: str, out: str) -> None:
+    """Write a second run: the first one, with the verdicts of every tenth trace turned round."""
+    run, target = EvalRun.load(folder), Path(out)
+    target.mkdir(parents=True)
+    scorer = Scorer(run.manifest.metrics, scale_of(run))
+    index, offset = Index(scorer.names), 0
+    with (target / RESULTS).open("wb") as file:
+        for result in run.results:
+            if result.position % 10 == 0:
+                outcomes = [
+                    o.model_copy(update={"grade": 1 - o.grade, "relevant": not o.relevant})
+                    if o.kind == "verdict"
+                    else o
+                    for o in result.outcomes
+                ]
+                ((scores, bounds),) = scorer.score([(result.trace, outcomes)])
+                update = {"outcomes": tuple(outcomes), "scores": scores, "bounds": bounds}
+                result = result.model_copy(update=update)
+            line = encode(result)
+            index.add(result, offset, len(line))
+            file.write(line)
+            offset += len(line)
+    update = {"id": str(uuid.uuid4()), "label": "two", "aggregates": aggregate_all(index, scorer.metrics)}
+    (target / MANIFEST).write_text(run.manifest.model_copy(update=update).model_dump_json(indent=2) + "\n")
+
+
 def measure(name: str, verdicts: int, *arguments: object) -> None:
     """Run a step, and print its seconds, verdicts a second and the most memory it took."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    start = time.perf_counter()
-    code = (
-        "import resource, runpy, subprocess, sys; "
-        "p = subprocess.run([sys.executable, *sys.argv[1:]], stdout=subprocess.DEVNULL); "
-        "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss); sys.exit(p.returncode)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)], stdout=subprocess.PIPE, text=True, check=True
-    )
-    took = time.perf_counter() - start
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    scale = 1024 if sys.platform != "darwin" else 1
-    memory = int(done.stdout.split()[-1]) * scale / 1e6
-    print(
-        f"{name:<28}{took:8.1f} s {cpu:8.1f} s CPU {verdicts / took:12,.0f} verdicts/s {memory:8.0f} MB",
-        flush=True,
-    )
+    took = measured(sys.executable, *map(str, arguments))
+    if took.code:
+        raise SystemExit(f"{name} ended with {took.code}:\n{took.out}")
+    print(_line(name, took.wall, took.cpu, verdicts, took.peak_mb), flush=True)
+
+
+def _line(name: str, wall: float, cpu: float, verdicts: int, peak: float) -> str:
+    speed = f"{verdicts / wall:12,.0f} verdicts/s"
+    return f"{name:<32}{wall:8.1f} s {cpu:8.1f} s CPU {speed} {peak:8.0f} MB"
 
 
 if __name__ == "__main__":

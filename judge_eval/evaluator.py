@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -12,6 +13,7 @@ from judge_eval.backends.base import Backend
 from judge_eval.backends.postgres import is_postgres
 from judge_eval.backends.stack import Options, Stack, Stacks, build, build_all, open_store
 from judge_eval.data.reading import ReadOptions
+from judge_eval.data.remote import is_url
 from judge_eval.engine import Driver, Item, Plan, plan
 from judge_eval.errors import ConfigError, DataError
 from judge_eval.judges import Judge, Vote
@@ -19,6 +21,7 @@ from judge_eval.judges.choose import repeated
 from judge_eval.metrics import Metric
 from judge_eval.portal import portal
 from judge_eval.registry import find
+from judge_eval.runs.mirror import place_of_runs, written
 from judge_eval.runs.opening import begin, open_journal
 from judge_eval.runs.records import Dataset, Intervals, Manifest, TraceResult
 from judge_eval.runs.run import EvalRun
@@ -129,8 +132,9 @@ class Evaluator:
         Args:
             data: One trace, the path of a file or folder of any known format, or traces in an iterable or
                 async iterable.
-            out: The folder of runs; the run is written there as it goes, in a folder of its own. None
-                keeps the run in memory.
+            out: The folder of runs; the run is written there as it goes, in a folder of its own. Of a URL
+                a folder that stands for it, from which the run is pushed when it ends. None keeps the run
+                in memory.
             label: What people call the run.
             href: Where it belongs: a pull request, a commit, a job.
             tags: Words to group and filter by.
@@ -201,7 +205,8 @@ class Evaluator:
             left = f"; {dataset.skipped} invalid ones were skipped" if dataset.skipped else ""
             raise DataError(f"there is no trace to judge{left}", file=dataset.name)
         manifest = self._begin(dataset).model_copy(update={"label": label, "href": href, "tags": tuple(tags)})
-        journal = open_journal(manifest, Path(out) if out is not None else None, resume)
+        root = None if out is None else place_of_runs(out)
+        journal = open_journal(manifest, root, resume)
         sitting = Sitting(
             journal.manifest if journal else manifest,
             self.judge,
@@ -214,12 +219,13 @@ class Evaluator:
             driver=driver,
         )
         traces = source.numbered() if source else streamed(cast(Any, data), self.check)
-        async for _ in sitting.results(traces):
-            pass
-        if source is not None and driver is None and sitting.worth_another:
-            sitting = sitting.another()
-            async for _ in sitting.results(source.numbered()):
+        with written(root) if root is not None and is_url(out) else nullcontext():
+            async for _ in sitting.results(traces):
                 pass
+            if source is not None and driver is None and sitting.worth_another:
+                sitting = sitting.another()
+                async for _ in sitting.results(source.numbered()):
+                    pass
         return sitting.run()
 
     def stream(self, data: Traces) -> Iterator[TraceResult]:

@@ -13,6 +13,7 @@ from judge_eval.backends.postgres import PostgresStore, is_postgres
 from judge_eval.backends.stack import Options, Stack
 from judge_eval.batch.answers import Answers, Remembered
 from judge_eval.batch.state import Folder, Settings, State
+from judge_eval.data.remote import is_url, public
 from judge_eval.errors import ConfigError, RunError
 from judge_eval.evaluator import DEFAULT_METRICS, Evaluator, default_cache
 from judge_eval.metrics import Metric
@@ -89,7 +90,7 @@ class Session:
         """The traces to judge."""
         s = self.settings
         source = self.evaluator.source(
-            s.data, on_invalid=s.on_invalid, limit=s.limit, seed=s.seed, shard=s.shard
+            s.data, on_invalid=s.on_invalid, limit=s.limit, seed=s.seed, shard=s.shard, reader=s.reader
         )
         assert source is not None  # a path can be read twice
         return source
@@ -132,6 +133,23 @@ def check_same(folder: Folder, new: State) -> None:
 def storable_cache(cache: str | None) -> str | None:
     """Return a cache's place if it may be written down; None where it holds a password."""
     return None if is_postgres(cache) and PostgresStore(str(cache)).secret else cache
+
+
+def storable_data(data: str) -> str:
+    """Return the place of data as every later step can read it again.
+
+    Raises:
+        ConfigError: It is standard input, or a URL that holds a secret.
+    """
+    if data == "-":
+        raise ConfigError("a batch reads its data again at every step; give a file or a URL, not -")
+    if not is_url(data):
+        return str(Path(data).absolute())
+    if public(data) != data:
+        raise ConfigError(
+            f"{public(data)}: leave credentials out of the URL; its driver takes them from elsewhere"
+        )
+    return data
 
 
 def storable_url(url: str | None) -> str | None:

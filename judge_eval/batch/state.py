@@ -8,6 +8,7 @@ from typing import IO, Any, ClassVar, Literal
 
 from pydantic import Field, JsonValue
 
+from judge_eval.data.reading import ReadOptions
 from judge_eval.errors import RunError
 from judge_eval.record import Record
 from judge_eval.runs.journal import lock_folder, write_atomically
@@ -25,6 +26,12 @@ class Settings(Record):
     noun: ClassVar[str] = "settings"
 
     data: str
+    """The path or URL of the traces."""
+    format: str | None = None
+    map: dict[str, str] = Field(default_factory=dict)
+    corpus: str | None = None
+    list_sep: str | None = None
+    depth: int | None = None
     model: str
     prompt: str = "support/binary"
     """A prompt's id, or `file:PATH`."""
@@ -39,6 +46,12 @@ class Settings(Record):
     seed: int | None = None
     shard: tuple[int, int] | None = None
     on_invalid: Literal["error", "skip"] = "error"
+
+    @property
+    def reader(self) -> ReadOptions:
+        """How the data are read; see `ReadOptions`."""
+        corpus = None if self.corpus is None else Path(self.corpus)
+        return ReadOptions(self.format, self.map, corpus, self.list_sep, self.depth, self.relevant)
 
 
 class Part(Record):

@@ -80,7 +80,7 @@ def agree(
             who = f"{len(found)} judges" + (" and the labels" if labels is not None else "")
             _show_figures(f"Krippendorff's alpha of {who}", figures)
         return
-    other = found[1] if len(found) == 2 else labels_of(found[0], labels)
+    other = found[1] if len(found) == 2 else None if labels is None else labels_of(found[0], labels)
     told = agreement.agree(found[0], other, threshold=label_relevant, seed=seed)
     if json_:
         print(told.model_dump_json(indent=2))

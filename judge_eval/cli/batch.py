@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from judge_eval.cli import options as o
 from judge_eval.cli import values
+from judge_eval.cli.batched import tell_imported, tell_round
 from judge_eval.cli.errors import INCOMPLETE, remark, verb
-
-if TYPE_CHECKING:
-    from judge_eval.batch.flow import Imported
-    from judge_eval.batch.state import Folder, Round
 
 app = typer.Typer(
     help="Judge by files: export, submit, status, fetch, import; any step can be repeated.",
@@ -26,8 +23,13 @@ Place = Annotated[Path, typer.Argument(help="The batch's folder.")]
 @app.command("export")
 @verb
 def export_(
-    data: Annotated[Path, typer.Argument(help="Traces as JSON Lines.")],
+    data: Annotated[str, typer.Argument(help="Traces: a file, folder or URL of any known format.")],
     folder: Annotated[Path, typer.Option("--out", help="The batch's folder.")],
+    format: o.Format = None,
+    map: o.Map = None,
+    corpus: o.CorpusOption = None,
+    list_sep: o.ListSep = None,
+    depth: o.Depth = None,
     model: o.Model = None,
     prompt: o.Prompt = "support/binary",
     mode: o.ModeOption = o.Mode.pointwise,
@@ -58,11 +60,17 @@ def export_(
     judge-eval batch export traces.jsonl --model openai/NAME --out batch/
     """
     from judge_eval.batch import flow
-    from judge_eval.batch.session import Session, storable_cache, storable_url
+    from judge_eval.batch.session import Session, storable_cache, storable_data, storable_url
     from judge_eval.batch.state import Folder, Settings
 
+    reader = values.read_options(format, map, corpus, list_sep, depth)
     settings = Settings(
-        data=str(data.absolute()),
+        data=storable_data(data),
+        format=reader.format,
+        map=dict(reader.map),
+        corpus=None if corpus is None else str(corpus.absolute()),
+        list_sep=list_sep,
+        depth=depth,
         model=values.need_model(model),
         prompt=prompt if not prompt.startswith("file:") else f"file:{Path(prompt[5:]).absolute()}",
         mode="listwise" if mode is o.Mode.listwise else "pointwise",
@@ -84,11 +92,11 @@ def export_(
             done, found = flow.export(held, session, max_requests=max_requests, max_bytes=max_bytes)
         finally:
             session.close()
-        _tell(found)
+        tell_imported(found)
         if done is None:
             print("nothing is open: the cache holds every answer; `batch import` makes the run")
             return
-        _tell_round(held, done)
+        tell_round(held, done)
         remark(f"next: judge-eval batch submit {folder}  (or run the files on a server of your own)")
 
 
@@ -106,7 +114,7 @@ def submit(folder: Place, base_url: o.BaseUrl = None) -> None:
             flow.submit(held, remote, remark)
         finally:
             remote.close()
-        _tell_round(held, held.current)
+        tell_round(held, held.current)
 
 
 @app.command("status")
@@ -129,7 +137,7 @@ def status(folder: Place, base_url: o.BaseUrl = None, json_: o.Json = False) -> 
         elif not held.known.rounds:
             print("nothing was exported: the cache held every answer")
         else:
-            _tell_round(held, held.current)
+            tell_round(held, held.current)
 
 
 @app.command("fetch")
@@ -151,7 +159,7 @@ def fetch(
             done = flow.fetch(held, remote, wait=interval if wait else None, tell=remark)
         finally:
             remote.close()
-        _tell_round(held, done)
+        tell_round(held, done)
         if flow.under_way(held):
             raise typer.Exit(INCOMPLETE)
 
@@ -196,6 +204,7 @@ def import_(
     from judge_eval.cli.session import make_options
     from judge_eval.errors import ConfigError
     from judge_eval.evaluator import DEFAULT_METRICS
+    from judge_eval.runs.mirror import written
 
     how = _finish(finish)
     options = make_options(
@@ -216,7 +225,7 @@ def import_(
         )
         try:
             found = flow.bring_in(held, session)
-            _tell(found)
+            tell_imported(found)
             if waiting := flow.under_way(held):
                 remark(f"{len(waiting)} files are under way: `batch fetch` brings their replies")
                 raise typer.Exit(INCOMPLETE)
@@ -226,7 +235,7 @@ def import_(
                 session.settings = held.known.settings
                 done, _ = flow.export(held, session)
                 assert done is not None
-                _tell_round(held, done)
+                tell_round(held, done)
                 remark(f"next: judge-eval batch submit {folder}")
                 raise typer.Exit(INCOMPLETE)
             if found.open and how == "online" and (left := flow.unsubmitted(held)):
@@ -235,7 +244,7 @@ def import_(
                     f"{left[0].name} was not submitted{why}; "
                     f"`batch submit {folder}` submits it, `run` judges online what is open"
                 )
-            with watching(quiet) as watch:
+            with written(out, remark), watching(quiet) as watch:
                 done_run = session.evaluator.evaluate(
                     settings.data,
                     out=out,
@@ -246,6 +255,7 @@ def import_(
                     limit=settings.limit,
                     seed=settings.seed,
                     shard=settings.shard,
+                    reader=settings.reader,
                     watch=watch,
                 )
         finally:
@@ -266,24 +276,3 @@ def _finish(given: str) -> Literal["online", "batch", "later"]:
     if given == "later":
         return "later"
     raise typer.BadParameter(f"--finish {given!r}: write online, batch or later")
-
-
-def _tell(found: Imported) -> None:
-    print(
-        f"{found.imported:,} replies went into the cache, {found.rejected:,} could not be read, "
-        f"{found.open:,} requests are open"
-    )
-    if found.doubled or found.unreadable:
-        remark(f"{found.doubled:,} lines were doubled, {found.unreadable:,} are no replies")
-    for counts, words in ((found.declined, "declined by the server"), (found.unanswered, "not answered")):
-        for message, count in counts.most_common(3):
-            remark(f"{count:,} {words}: {message}")
-
-
-def _tell_round(folder: Folder, given: Round) -> None:
-    print(f"round {given.number} in {folder.place(given.number)}")
-    for part in given.parts:
-        told = f"  {part.name}: {part.requests:,} requests, {part.bytes:,} bytes, {part.phase}"
-        if part.batch_id:
-            told += f" as {part.batch_id} ({part.status}, {part.completed:,} done, {part.failed:,} failed)"
-        print(told + (f": {part.message}" if part.message else ""))

@@ -46,6 +46,7 @@ KEYS: Mapping[str, str] = {
     "list_sep": "list_sep",
     "depth": "depth",
     "otel": "otel",
+    "columnar": "columnar",
 }
 """The keys of `[tool.judge_eval]`, each with the parameter it sets."""
 

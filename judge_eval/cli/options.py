@@ -251,9 +251,28 @@ OtelOption = Annotated[
         rich_help_panel=CALLING,
     ),
 ]
+
+
+def _place(given: str | Path) -> Path:
+    from judge_eval.data.remote import is_url
+
+    if not is_url(given):
+        return Path(given)
+    from judge_eval.runs.mirror import place_of_runs
+
+    return place_of_runs(given)
+
+
 Out = Annotated[
     Path,
-    typer.Option("--out", envvar=_env("OUT"), help="The folder of runs.", rich_help_panel=KEEPING),
+    typer.Option(
+        "--out",
+        envvar=_env("OUT"),
+        parser=_place,
+        metavar="PATH",
+        help="The folder of runs, or its URL (s3://...).",
+        rich_help_panel=KEEPING,
+    ),
 ]
 Label = Annotated[
     str | None, typer.Option(envvar=_env("LABEL"), help="What people call the run.", rich_help_panel=KEEPING)
@@ -276,6 +295,15 @@ Shard = Annotated[
         "--shard",
         metavar="I/N",
         help="Judge part I of N, by trace id; `runs merge` joins the runs.",
+        rich_help_panel=KEEPING,
+    ),
+]
+Columnar = Annotated[
+    bool,
+    typer.Option(
+        "--columnar",
+        envvar=_env("COLUMNAR"),
+        help="Write Parquet parts beside the results, from which large runs are compared and reported fast.",
         rich_help_panel=KEEPING,
     ),
 ]

@@ -23,11 +23,17 @@ def report(
     baseline: Annotated[
         str | None, typer.Option(help="A run whose differences the report of RUN shows.")
     ] = None,
+    most: Annotated[
+        int,
+        typer.Option(min=1, help="The most traces to hold in full, those first that need a look."),
+    ] = 10_000,
     out: o.Out = Path("runs"),
     cache: o.Cache = None,
     no_cache: o.NoCache = False,
 ) -> None:
     """Write a report for people: one HTML file that works offline and calls nobody.
+
+    All figures are of all traces; of a run with more than --most, the file says how many are left out.
 
     Examples:
     judge-eval report latest -o report.html
@@ -44,15 +50,16 @@ def report(
         raise ConfigError("`report A B` compares B with A; leave --baseline out, or name one run only")
     first = EvalRun.load(find_run(run, out))
     if other is not None:
-        text = compare_report(first, EvalRun.load(find_run(other, out)))
+        text = compare_report(first, EvalRun.load(find_run(other, out)), most=most)
     else:
         before = None if baseline is None else EvalRun.load(find_run(baseline, out))
         store = None if no_cache else store_at(cache or default_cache())
         try:
-            text = run_report(first, before, store=store)
+            text = run_report(first, before, store=store, most=most)
         finally:
             close = getattr(store, "close", None)
             if close is not None:
                 close()
     write_report(text, output)
-    print(f"{output}: {len(text.encode()) / 1e6:.1f} MB")
+    of = "" if len(first.results) <= most else f", {most:,} of {len(first.results):,} traces in full"
+    print(f"{output}: {len(text.encode()) / 1e6:.1f} MB{of}")

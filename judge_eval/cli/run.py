@@ -54,6 +54,7 @@ def run(
         int | None, typer.Option(help="With --limit: a random sample instead of the first traces.")
     ] = None,
     shard: o.Shard = None,
+    columnar: o.Columnar = False,
     engine: Annotated[
         str,
         typer.Option(help="Where to judge: `local`, or on a cluster: `ray`.", rich_help_panel=o.CALLING),
@@ -123,11 +124,14 @@ def run(
     from judge_eval.cli.panel import show_members
     from judge_eval.cli.progress import watching
     from judge_eval.cli.session import evaluator, make_options
-    from judge_eval.runs import export
+    from judge_eval.runs import export, parts
+    from judge_eval.runs.mirror import written
     from judge_eval.runs.store import find_run
 
     if output is not None:
         export.check_suffix(output, gate.SUFFIXES)
+    if columnar:
+        parts.load_arrow()
     gated = gate.Gate.of(fail_under, max_drop, non_inferior, strict, baseline=baseline, out=out)
     label, href = gate.place(label, href)
     reader = values.read_options(format, map, corpus, list_sep, depth, relevant)
@@ -175,7 +179,7 @@ def run(
         chosen: Path | bool = resume == "newest"
         if resume is not None and resume != "newest":
             chosen = find_run(resume, out)
-        with watching(quiet) as watch:
+        with written(out, remark), watching(quiet) as watch:
             done = made.evaluate(
                 path,
                 name=name,
@@ -192,6 +196,8 @@ def run(
                 watch=watch,
                 driver=_driver(made, engine, ray_address, workers),
             )
+            if columnar:
+                parts.write_parts(done)
     if json_:
         print(done.manifest.model_dump_json(indent=2))
     else:

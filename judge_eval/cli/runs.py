@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from judge_eval.cli import options as o
-from judge_eval.cli.errors import verb
+from judge_eval.cli.errors import remark, verb
 
 app = typer.Typer(help="The folder of runs.", no_args_is_help=True)
 
@@ -25,6 +25,7 @@ def list_(
     """List runs, newest first."""
     from judge_eval.cli.output import console, table
     from judge_eval.runs.export import interval, number
+    from judge_eval.runs.mirror import shown
     from judge_eval.runs.store import list_runs
 
     found = list_runs(out, label=label, tags=tag or ())
@@ -32,7 +33,7 @@ def list_(
         print(json.dumps([json.loads(manifest.model_dump_json()) for _, manifest in found], indent=2))
         return
     if not found:
-        print(f"no runs in {out}" + (" that fit" if label or tag else ""))
+        print(f"no runs in {shown(out)}" + (" that fit" if label or tag else ""))
         return
     rows = []
     for _, m in found:
@@ -66,6 +67,7 @@ def merge_(
     label: o.Label = None,
     href: o.Href = None,
     tag: o.Tag = None,
+    columnar: o.Columnar = False,
     json_: o.Json = False,
 ) -> None:
     """Put the runs of all shards together into the run that one machine would have given.
@@ -74,14 +76,38 @@ def merge_(
     judge-eval runs merge runs/20260101-* --out runs --label "PR #111"
     """
     from judge_eval.cli.output import summary
+    from judge_eval.runs import parts
     from judge_eval.runs.merge import merge
+    from judge_eval.runs.mirror import written
     from judge_eval.runs.store import find_run
 
-    merged = merge([find_run(name, out) for name in run], out, label=label, href=href, tags=tag)
+    if columnar:
+        parts.load_arrow()
+    with written(out, remark):
+        merged = merge([find_run(name, out) for name in run], out, label=label, href=href, tags=tag)
+        if columnar:
+            parts.write_parts(merged)
     if json_:
         print(merged.manifest.model_dump_json(indent=2))
     else:
         summary(merged)
+
+
+@app.command("columnar")
+@verb
+def columnar_(
+    run: Annotated[str, typer.Argument(help="A run's folder, its id or the start of it, or latest.")],
+    out: o.Out = Path("runs"),
+) -> None:
+    """Write Parquet parts beside a run's results, as `run --columnar` does."""
+    from judge_eval.runs.mirror import written
+    from judge_eval.runs.parts import write_parts
+    from judge_eval.runs.run import EvalRun
+    from judge_eval.runs.store import find_run
+
+    with written(out, remark):
+        for path in write_parts(EvalRun.load(find_run(run, out))):
+            print(path)
 
 
 @app.command("push")

@@ -64,10 +64,14 @@ def serve(
     from contextlib import nullcontext
 
     from judge_eval.cli.session import evaluator, make_options
+    from judge_eval.errors import ConfigError
     from judge_eval.evaluator import default_cache
+    from judge_eval.runs.mirror import is_mirror, shown
     from judge_eval.server.serving import serve as run_server
     from judge_eval.server.settings import TOKEN, Limits, Settings, read_thresholds
 
+    if is_mirror(out):
+        raise ConfigError(f"{shown(out)}: a server reads a folder; bring the runs with `runs pull` first")
     settings = Settings(
         root=out,
         host=host,

@@ -6,30 +6,25 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from judge_eval.data.labels import Labels
 from judge_eval.errors import DataError
 from judge_eval.record import Record
+from judge_eval.runs.columns import Places
 from judge_eval.runs.labelled import (
-    Pairs,
     fully_labelled,
     label_scale,
     labels_of,
     pair_up,
+    tables_of,
     verdicts_as_labels,
 )
 from judge_eval.runs.rescore import scale_of
 from judge_eval.runs.run import EvalRun
 from judge_eval.runs.scoring import Scorer
 from judge_eval.schema import Scale, Verdict
-from judge_eval.stats import (
-    Estimate,
-    agreement_figures,
-    alpha_interval,
-    confusion_matrix,
-    disagreements,
-    ranking_figures,
-)
+from judge_eval.stats import Estimate, agreement_of, alpha_interval, ranking_figures
 
 
 class Figure(Record):
@@ -99,13 +94,19 @@ class Agreement(Record):
 
 
 def agree(
-    run: EvalRun, labels: Labels | EvalRun, *, threshold: int | None = None, seed: int = 0, most: int = 100
+    run: EvalRun,
+    labels: Labels | EvalRun | None,
+    *,
+    threshold: int | None = None,
+    seed: int = 0,
+    most: int = 100,
 ) -> Agreement:
     """Measure a run's verdicts against human labels, or against the verdicts of another run.
 
     Args:
         run: The run.
-        labels: Labels, or the run of another judge on the same traces.
+        labels: Labels, or the run of another judge on the same traces; None takes the labels of the run's
+            dataset and those given since.
         threshold: The least label that counts as relevant.
         seed: Of the bootstrap.
         most: How many of the traces that differ to name.
@@ -113,33 +114,46 @@ def agree(
     Raises:
         DataError: No chunk has both.
     """
-    given = verdicts_as_labels(labels) if isinstance(labels, EvalRun) else labels
     if isinstance(labels, EvalRun) and threshold is None:
         threshold = scale_of(labels).relevant if scale_of(labels).maximum > 1 else None
-    pairs = pair_up(run, given, threshold)
+    pairs = pair_up(run, labels, threshold)
     grades = tuple(range(pairs.maximum + 1))
-    found = agreement_figures(pairs.judge, pairs.human, pairs.traces, categories=grades, seed=seed)
+    tables, rows = tables_of(pairs.judge, pairs.human, pairs.rows, pairs.maximum + 1)
+    found = agreement_of(tables, np.array(grades, dtype=np.float64), seed=seed)
     return Agreement(
         judge=run.label or run.id[:8],
-        labels=", ".join(given.sources),
+        labels=pairs.source,
         n=len(pairs.judge),
-        traces=len(set(pairs.traces)),
+        traces=len(rows),
         failed=pairs.failed,
         unlabelled=pairs.unlabelled,
         elsewhere=pairs.elsewhere,
         relevant=pairs.relevant,
         figures={name: Figure.of(estimate) for name, estimate in found.items()},
         grades=grades,
-        confusion=confusion_matrix(pairs.judge, pairs.human, categories=grades).counts,
-        worst=_worst(pairs, most),
+        confusion=tuple(tuple(row) for row in tables.sum(axis=0).astype(int).tolist()),
+        worst=_worst(run, tables, rows, most),
         notes=pairs.notes,
     )
 
 
-def _worst(pairs: Pairs, most: int) -> tuple[Disagreement, ...]:
+def _worst(run: EvalRun, tables: NDArray[np.float64], rows: Places, most: int) -> tuple[Disagreement, ...]:
+    grades = np.arange(tables.shape[1])
+    n = tables.sum(axis=(1, 2))
+    gap = np.subtract.outer(grades, grades)
+    distance = (tables * np.abs(gap)).sum(axis=(1, 2)) / n
+    bias = (tables * gap).sum(axis=(1, 2)) / n
+    unequal = n - np.trace(tables, axis1=1, axis2=2)
+    order = np.lexsort((np.arange(len(rows)), -unequal, -distance))
     return tuple(
-        Disagreement(trace_id=str(d.trace), distance=d.distance, bias=d.bias, unequal=d.unequal, n=d.n)
-        for d in disagreements(pairs.judge, pairs.human, pairs.traces)[:most]
+        Disagreement(
+            trace_id=run.results[int(rows[k])].trace_id,
+            distance=float(distance[k]),
+            bias=float(bias[k]),
+            unequal=int(unequal[k]),
+            n=int(n[k]),
+        )
+        for k in order[: min(most, int((unequal > 0).sum()))].tolist()
     )
 
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from judge_eval.digest import short
 from judge_eval.errors import RunError
 from judge_eval.metrics import Metric, parse_metric
-from judge_eval.runs.aggregate import fill_clusters
 from judge_eval.runs.changes import changes
+from judge_eval.runs.columnar import columns_of
+from judge_eval.runs.columns import Places
 from judge_eval.runs.comparison import Change, Comparison, Difference, PairOfRuns, RunRef, TraceChange
-from judge_eval.runs.pairing import Pairing, Row, pair_rows, rows_of
+from judge_eval.runs.pairing import Pairing, cluster_codes, pair_up
 from judge_eval.runs.provenance import judge_differences
+from judge_eval.runs.records import TraceResult
 from judge_eval.runs.rescore import rescore
 from judge_eval.runs.run import EvalRun
 from judge_eval.stats import PairedComparison, compare_paired, holm, tukey_hsd
@@ -37,7 +41,7 @@ def compare(
 
     Traces are paired by id and by what they ask. A trace in which a verdict failed in one of two runs is
     left out of the metrics that have no value for it, and counted. With three runs or more, all pairs are
-    compared too.
+    compared too. About 300 bytes a trace of ten chunks and run are held in memory, however long its texts.
 
     Args:
         baseline: The run the others are compared with.
@@ -58,10 +62,10 @@ def compare(
     names = names or baseline.manifest.metrics
     key = cluster or baseline.manifest.intervals.cluster
     scored = [_scored(run, names) for run in (baseline, *candidates)]
-    rows = [rows_of(run.results, names, key) for run in scored]
-    pairings = [pair_rows(rows[0], other) for other in rows[1:]]
+    first, *others = [columns_of(run, names, key) for run in scored]
+    pairings = [pair_up(first, other) for other in others]
     for run, pairing in zip(candidates, pairings, strict=True):
-        if not pairing.pairs:
+        if not len(pairing):
             raise RunError(
                 f"runs {_name(baseline)} and {_name(run)} have no trace in common; "
                 "traces are paired by id and question"
@@ -83,14 +87,18 @@ def compare(
     counts: list[dict[Change, int]] = []
     named: list[TraceChange] = []
     for place, pairing in enumerate(pairings, 1):
-        counted, changed = changes(pairing.pairs, names, place, keep)
+
+        def read(a: int, b: int, after: EvalRun = scored[place]) -> tuple[TraceResult, TraceResult]:
+            return scored[0].results[a], after.results[b]
+
+        counted, changed = changes(pairing, read, names, place, keep)
         counts.append(counted)
         named += changed
     return Comparison(
         runs=tuple(map(_ref, (baseline, *candidates))),
         warnings=tuple(warnings),
         notes=tuple(notes),
-        paired=tuple(len(p.pairs) for p in pairings),
+        paired=tuple(len(p) for p in pairings),
         only_baseline=tuple(len(p.only_first) for p in pairings),
         only_candidate=tuple(len(p.only_second) for p in pairings),
         differences=tuple(told),
@@ -105,22 +113,19 @@ def _scored(run: EvalRun, names: tuple[str, ...]) -> EvalRun:
 
 
 def _difference(pairing: Pairing, column: int, seed: int) -> tuple[PairedComparison | None, int]:
-    a, b, clusters = [], [], []
-    for before, after in pairing.pairs:
-        x, y = before.scores[column], after.scores[column]
-        if x is not None and y is not None:
-            a.append(x)
-            b.append(y)
-            clusters.append(before.cluster)
-    excluded = len(pairing.pairs) - len(a)
-    if not a:
+    before, after = pairing.values(column)
+    both = ~(np.isnan(before) | np.isnan(after))
+    n = int(both.sum())
+    excluded = len(pairing) - n
+    if not n:
         return None, excluded
+    clusters = cluster_codes(pairing.first.clusters[pairing.a[both]])
     return compare_paired(
-        a, b, clusters=fill_clusters(clusters), permutations=_draws(len(a)), seed=seed
+        before[both], after[both], clusters=clusters, permutations=draws_for(n), seed=seed
     ), excluded
 
 
-def _draws(values: int) -> int:
+def draws_for(values: int) -> int:
     """Return how many permutations to draw: fewer for huge runs, whose p values need no fine grain."""
     return max(999, min(9999, WORK // max(1, values)))
 
@@ -152,22 +157,22 @@ def _record(metric: str, place: int, found: PairedComparison, excluded: int, adj
 
 def _all_pairs(pairings: Sequence[Pairing], names: Sequence[str], seed: int) -> list[PairOfRuns]:
     """Compare all pairs over the traces that every run has a value for."""
-    partners: list[dict[str, Row]] = [
-        {before.trace_id: after for before, after in pairing.pairs} for pairing in pairings
-    ]
-    common = [before for before, _ in pairings[0].pairs if all(before.trace_id in p for p in partners)]
+    partners = []
+    for pairing in pairings:
+        at = np.full(len(pairing.first), -1, dtype=np.int64)
+        at[pairing.a] = pairing.b
+        partners.append(at[pairings[0].a])
+    common = np.all([at >= 0 for at in partners], axis=0)
     out = []
     for column, name in enumerate(names):
-        table = []
-        for before in common:
-            values = [before.scores[column], *(p[before.trace_id].scores[column] for p in partners)]
-            there = [value for value in values if value is not None]
-            if len(there) == len(values):
-                table.append(there)
-        if table:
+        values = [pairings[0].first.scores[pairings[0].a[common], column]]
+        values += [p.second.scores[at[common], column] for p, at in zip(pairings, partners, strict=True)]
+        table = np.column_stack(values)
+        table = table[~np.isnan(table).any(axis=1)]
+        if len(table):
             out += [
                 PairOfRuns(metric=name, first=d.first, second=d.second, difference=d.difference, p=d.p)
-                for d in tukey_hsd(table, permutations=_draws(len(table) * len(table[0])), seed=seed)
+                for d in tukey_hsd(table, permutations=draws_for(table.size), seed=seed)
             ]
     return out
 
@@ -179,16 +184,19 @@ def _doubts(
     for run, pairing in zip(candidates, pairings, strict=True):
         who = f"{_name(run)}: " if len(candidates) > 1 else ""
         warnings += [f"{who}{told}" for told in judge_differences(baseline.manifest, run.manifest)]
-        if pairing.other_question:
+        if pairing.other_question.size:
             warnings.append(
-                f"{who}the dataset differs: {_some(pairing.other_question)} ask something else under the "
-                "same id, and are not compared"
+                f"{who}the dataset differs: {_some(baseline, pairing.other_question)} ask something else "
+                "under the same id, and are not compared"
             )
-        if pairing.only_first or pairing.only_second:
+        if pairing.only_first.size or pairing.only_second.size:
             parts = [
-                f"{_some(ids)} only in the {where}"
-                for ids, where in ((pairing.only_first, "baseline"), (pairing.only_second, "candidate"))
-                if ids
+                f"{_some(where, rows)} only in the {what}"
+                for where, rows, what in (
+                    (baseline, pairing.only_first, "baseline"),
+                    (run, pairing.only_second, "candidate"),
+                )
+                if rows.size
             ]
             warnings.append(f"{who}the dataset differs: {', '.join(parts)}")
         old, new = baseline.manifest.dataset, run.manifest.dataset
@@ -205,9 +213,9 @@ def _doubts(
     return warnings, notes
 
 
-def _some(ids: Sequence[str]) -> str:
-    shown = ", ".join(ids[:3])
-    return f"{len(ids)} trace{'s' if len(ids) != 1 else ''} ({shown}{', ...' if len(ids) > 3 else ''})"
+def _some(run: EvalRun, rows: Places) -> str:
+    shown = ", ".join(run.results[int(row)].trace_id for row in rows[:3])
+    return f"{len(rows)} trace{'s' if len(rows) != 1 else ''} ({shown}{', ...' if len(rows) > 3 else ''})"
 
 
 def _ref(run: EvalRun) -> RunRef:

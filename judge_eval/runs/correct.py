@@ -159,18 +159,18 @@ def _rate(run: EvalRun, labels: Labels, threshold: int | None) -> Rate | None:
         return None
     pairs, cut = pair_up(run, labels, threshold), scale_of(run).relevant
     judged, traces = [], []
-    for result in run.results:
+    for row, result in enumerate(run.results):
         for outcome in result.outcomes:
             if outcome.kind == "verdict":
                 judged.append(int(outcome.grade >= cut))
-                traces.append(result.trace_id)
-    human = [int(label >= pairs.relevant) for label in pairs.human]
+                traces.append(row)
+    human = (pairs.human >= pairs.relevant).astype(int).tolist()
     if len(set(human)) < 2:
         return None
     # The judge's own threshold holds for its grades, whatever the labels' is.
     own = cut if pairs.maximum == scale_of(run).maximum else pairs.relevant
-    mine = [int(grade >= own) for grade in pairs.judge]
-    found: CorrectedRate = rogan_gladen(judged, mine, human, traces=(traces, pairs.traces))
+    mine = (pairs.judge >= own).astype(int).tolist()
+    found: CorrectedRate = rogan_gladen(judged, mine, human, traces=(traces, pairs.rows.tolist()))
     return Rate(
         value=found.value,
         interval=(found.interval.low, found.interval.high) if found.interval else None,

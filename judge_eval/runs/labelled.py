@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from judge_eval.data.labels import Labels, read_labels
 from judge_eval.errors import DataError
+from judge_eval.runs.columnar import columns_of
+from judge_eval.runs.columns import NO_LABEL, Columns, Places, Small, find_ids, put_labels
 from judge_eval.runs.labels import with_labels
 from judge_eval.runs.records import TraceResult
 from judge_eval.runs.rescore import scale_of
 from judge_eval.runs.run import EvalRun
 from judge_eval.schema import Scale
+from judge_eval.stats.tables import confusion_by_group
 
+_BLOCK = 65_536
 MOST_GRADE = 9
 """The highest grade a scale may have."""
 
@@ -32,10 +39,12 @@ def labels_of(run: EvalRun, path: str | Path | None = None) -> Labels:
             if chunk.label is not None:
                 labels.grades[result.trace_id, chunk.id] = chunk.label
     if not labels.grades:
-        raise DataError(
-            "the dataset of this run holds no labels; name a file of labels (JSONL, CSV or qrels)"
-        )
+        raise _no_labels()
     return labels
+
+
+def _no_labels() -> DataError:
+    return DataError("the dataset of this run holds no labels; name a file of labels (JSONL, CSV or qrels)")
 
 
 def verdicts_as_labels(run: EvalRun) -> Labels:
@@ -48,31 +57,45 @@ def verdicts_as_labels(run: EvalRun) -> Labels:
     return labels
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Pairs:
     """Chunks with a verdict and a label, in the run's order, all on one scale."""
 
-    judge: list[int] = field(default_factory=list)
-    human: list[int] = field(default_factory=list)
-    traces: list[str] = field(default_factory=list)
-    maximum: int = 1
+    judge: Small
+    human: Small
+    rows: Places
+    """The place of each one's trace among the run's results."""
+    maximum: int
     """The highest grade of the common scale."""
-    relevant: int = 1
+    relevant: int
     """The least grade of the common scale that counts as relevant."""
-    failed: int = 0
+    failed: int
     """Labelled chunks without a verdict."""
-    unlabelled: int = 0
+    unlabelled: int
     """Verdicts without a label."""
-    elsewhere: int = 0
+    elsewhere: int
     """Labels of chunks that the run does not hold."""
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...]
+    source: str
+    """Where the labels come from."""
 
 
 def label_scale(labels: Labels, scale: Scale, threshold: int | None) -> tuple[int, int]:
-    """Return the labels' highest grade, and the least that counts as relevant.
+    """Return the labels' highest grade, and the least that counts as relevant; see `scale_up_to`.
+
+    Raises:
+        DataError: A label or the threshold is off any scale.
+    """
+    highest = max(labels.grades.values(), default=0)
+    return scale_up_to(highest, ", ".join(labels.sources), scale, threshold)
+
+
+def scale_up_to(highest: int, source: str, scale: Scale, threshold: int | None) -> tuple[int, int]:
+    """Return the highest grade of labels' scale, and the least that counts as relevant.
 
     Args:
-        labels: The labels.
+        highest: The highest label.
+        source: Where the labels come from.
         scale: The judge's.
         threshold: The least relevant label, where the caller says.
 
@@ -83,9 +106,8 @@ def label_scale(labels: Labels, scale: Scale, threshold: int | None) -> tuple[in
     Raises:
         DataError: A label or the threshold is off any scale.
     """
-    highest = max(labels.grades.values(), default=0)
     if highest > MOST_GRADE:
-        raise DataError(f"a label is {highest}; grades go up to {MOST_GRADE}", file=", ".join(labels.sources))
+        raise DataError(f"a label is {highest}; grades go up to {MOST_GRADE}", file=source)
     if threshold is not None:
         if threshold < 1:
             raise DataError(f"the least relevant label is {threshold}; it must be at least 1")
@@ -97,51 +119,102 @@ def label_scale(labels: Labels, scale: Scale, threshold: int | None) -> tuple[in
     return highest, 2
 
 
-def pair_up(run: EvalRun, labels: Labels, threshold: int | None = None) -> Pairs:
+def pair_up(run: EvalRun, labels: Labels | EvalRun | None, threshold: int | None = None) -> Pairs:
     """Bring verdicts and labels together, chunk by chunk.
 
     Where one of the two is binary and the other graded, the graded one is made binary by its threshold,
-    and a note says so.
+    and a note says so. About 200 bytes a trace of ten chunks are held in memory; labels of a file take
+    more.
 
     Args:
         run: The run.
-        labels: Grades by trace and chunk.
+        labels: Grades by trace and chunk, or the run of another judge in their place; None takes the
+            labels of the run's dataset and those given since.
         threshold: The least label that counts as relevant.
 
     Raises:
         DataError: No chunk has both.
     """
-    scale = scale_of(run)
-    highest, least = label_scale(labels, scale, threshold)
-    out = Pairs()
-    same = highest == scale.maximum
-    if same:
-        out.maximum, out.relevant = scale.maximum, least
+    key = run.manifest.intervals.cluster
+    columns = columns_of(run, (), key, chunk_ids=labels is not None, labels=labels is None)
+    elsewhere = 0
+    if labels is None:
+        human, source = columns.labels, "the dataset"
+        if not (human >= 0).any():
+            raise _no_labels()
+    elif isinstance(labels, EvalRun):
+        other = columns_of(labels, (), labels.manifest.intervals.cluster, chunk_ids=True)
+        human, source = _others_grades(columns, other), labels.label or labels.id[:8]
+        elsewhere = int((other.grades >= 0).sum() - (human >= 0).sum())
     else:
-        notes = []
-        if scale.maximum > 1:
-            notes.append(f"the judge's grades were made binary: relevant from {scale.relevant}")
-        if highest > 1:
-            notes.append(f"the labels were made binary: relevant from {least}")
-        out.notes = tuple(notes)
-    seen = 0
-    for result in run.results:
-        for outcome in result.outcomes:
-            label = labels.grades.get((result.trace_id, outcome.chunk_id))
-            seen += label is not None
-            if outcome.kind == "no_verdict":
-                out.failed += label is not None
-            elif label is None:
-                out.unlabelled += 1
-            else:
-                out.judge.append(outcome.grade if same else int(outcome.grade >= scale.relevant))
-                out.human.append(label if same else int(label >= least))
-                out.traces.append(result.trace_id)
-    out.elsewhere = len(labels.grades) - seen
-    if not out.judge:
-        where = ", ".join(labels.sources)
-        raise DataError(f"no chunk of this run has both a verdict and a label in {where}; check the ids")
-    return out
+        human, source = np.full_like(columns.labels, NO_LABEL), ", ".join(labels.sources)
+        elsewhere = len(labels.grades) - put_labels(columns, labels.grades, human)
+    scale = scale_of(run)
+    highest, least = scale_up_to(int(max(human.max(initial=0), 0)), source, scale, threshold)
+    same = highest == scale.maximum
+    notes = []
+    if not same and scale.maximum > 1:
+        notes.append(f"the judge's grades were made binary: relevant from {scale.relevant}")
+    if not same and highest > 1:
+        notes.append(f"the labels were made binary: relevant from {least}")
+    labelled, judged = human >= 0, columns.grades >= 0
+    both = labelled & judged
+    if not both.any():
+        raise DataError(f"no chunk of this run has both a verdict and a label in {source}; check the ids")
+    mine, theirs = columns.grades[both], human[both]
+    return Pairs(
+        judge=mine if same else (mine >= scale.relevant).astype(np.int8),
+        human=theirs if same else (theirs >= least).astype(np.int8),
+        rows=columns.rows[both],
+        maximum=scale.maximum if same else 1,
+        relevant=least if same else 1,
+        failed=int((labelled & ~judged).sum()),
+        unlabelled=int((judged & ~labelled).sum()),
+        elsewhere=elsewhere,
+        notes=tuple(notes),
+        source=source,
+    )
+
+
+def tables_of(judge: Small, human: Small, rows: Places, q: int) -> tuple[NDArray[np.float64], Places]:
+    """Count the pairs of grades of each trace.
+
+    Args:
+        judge: The judge's grades, shape (n,), below q.
+        human: The labels of the same chunks.
+        rows: The place of each one's trace, ascending.
+        q: How many grades there are.
+
+    Returns:
+        The counts, shape (traces, q, q), and the traces' places.
+    """
+    fresh = np.append(True, np.diff(rows) > 0)[: len(rows)]
+    traces = rows[fresh]
+    starts = np.append(np.flatnonzero(fresh), len(rows))
+    tables = np.zeros((len(traces), q, q))
+    for first in range(0, len(traces), _BLOCK):
+        size = min(_BLOCK, len(traces) - first)
+        here = slice(starts[first], starts[first + size])
+        codes = np.repeat(np.arange(size), np.diff(starts[first : first + size + 1]))
+        one, other = judge[here].astype(np.int64), human[here].astype(np.int64)
+        tables[first : first + size] = confusion_by_group(one, other, (q, q), codes, size)
+    return tables, traces
+
+
+def _others_grades(columns: Columns, other: Columns) -> Small:
+    """Return what another judge says of each chunk of a run, found by ids; -1 where it says nothing."""
+    out = np.full_like(columns.labels, NO_LABEL)
+    for row, there in enumerate(find_ids(columns.ids, other.ids).tolist()):
+        if there < 0:
+            continue
+        mine, theirs = slice(*columns.starts[row : row + 2]), slice(*other.starts[there : there + 2])
+        if columns.chunk_ids[mine].tobytes() == other.chunk_ids[theirs].tobytes():
+            out[mine] = other.grades[theirs]
+        else:
+            pairs = zip(other.chunk_ids[theirs].tolist(), other.grades[theirs].tolist(), strict=True)
+            grades = dict(pairs)
+            out[mine] = [grades.get(chunk, NO_LABEL) for chunk in columns.chunk_ids[mine].tolist()]
+    return np.maximum(out, NO_LABEL)
 
 
 def fully_labelled(run: EvalRun, labels: Labels) -> Iterator[tuple[TraceResult, list[int] | None]]:

@@ -108,33 +108,38 @@ def _cut_torn_line(file: IO[bytes]) -> int:
 def with_labels(run: EvalRun) -> EvalRun:
     """Return the run with its later labels in the place of those its dataset brought."""
     labels = {key: label.label or 0 for key, label in read_labels(run.folder).items()} if run.folder else {}
-    return EvalRun(run.manifest, _Labelled(run.results, labels), run.folder) if labels else run
+    return EvalRun(run.manifest, Labelled(run.results, labels), run.folder) if labels else run
 
 
-class _Labelled(Sequence[TraceResult]):
-    """Results with other labels, put there as they are read."""
+class Labelled(Sequence[TraceResult]):
+    """Results with other labels, put there as they are read.
+
+    Args:
+        results: The results as they are.
+        labels: The other labels.
+    """
 
     def __init__(self, results: Sequence[TraceResult], labels: Labels) -> None:
-        self._results, self._labels = results, labels
+        self.plain, self.labels = results, labels
         self._traces = {trace_id for trace_id, _ in labels}
 
     def __len__(self) -> int:
-        return len(self._results)
+        return len(self.plain)
 
     def __getitem__(self, index: int | slice) -> TraceResult | list[TraceResult]:  # type: ignore[override]
         if isinstance(index, slice):
-            return [self._label(result) for result in self._results[index]]
-        return self._label(self._results[index])
+            return [self._label(result) for result in self.plain[index]]
+        return self._label(self.plain[index])
 
     def __iter__(self) -> Iterator[TraceResult]:
-        return map(self._label, self._results)
+        return map(self._label, self.plain)
 
     def _label(self, result: TraceResult) -> TraceResult:
         if result.trace_id not in self._traces:
             return result
         chunks = tuple(
             chunk.model_copy(update={"label": label})
-            if (label := self._labels.get((result.trace_id, chunk.id))) is not None
+            if (label := self.labels.get((result.trace_id, chunk.id))) is not None
             else chunk
             for chunk in result.trace.chunks
         )

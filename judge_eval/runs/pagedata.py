@@ -4,74 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from judge_eval.runs.aggregate import inside, limits_of
-from judge_eval.runs.cards import main_metric
-from judge_eval.runs.records import Aggregate, Manifest, TraceResult
-from judge_eval.runs.rescore import scale_of
-from judge_eval.runs.rows import Row, is_grade, row_of
-from judge_eval.runs.run import EvalRun
-from judge_eval.schema import Scale
-from judge_eval.stats import Estimate, agreement_figures, breakdown, confusion_matrix
+from judge_eval.runs.columns import WHYS
+from judge_eval.runs.labelled import tables_of
+from judge_eval.runs.records import Aggregate, Manifest
+from judge_eval.runs.table import Table
+from judge_eval.stats import Estimate, agreement_of, breakdown
 
 JSON: TypeAlias = dict[str, Any]
 
 BINS = 20
-LISTED = 1_000
-"""The most disagreements and failures a page lists; the counts are of all."""
 _FIGURES = ("kappa", "kappa_linear", "kappa_quadratic", "ac1", "accuracy", "bias")
-
-
-@dataclass(eq=False)
-class Table:
-    """The rows of a run with what else one reading of its results brings.
-
-    Args:
-        run: The run, read once from start to end.
-    """
-
-    run: EvalRun
-    rows: list[Row] = field(init=False, default_factory=list)
-    scale: Scale = field(init=False)
-    judged: list[int] = field(init=False, default_factory=list)
-    """The judge's grades of labelled chunks."""
-    human: list[int] = field(init=False, default_factory=list)
-    traces: list[int] = field(init=False, default_factory=list)
-    """The position of the trace of each labelled chunk."""
-    disagreements: list[JSON] = field(init=False, default_factory=list)
-    failures: list[JSON] = field(init=False, default_factory=list)
-    labels: int = field(init=False, default=0)
-
-    def __post_init__(self) -> None:
-        self.scale = scale_of(self.run)
-        for result in self.run.results:
-            self._read(result)
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """The run's metrics, the one a page leads with first."""
-        names = self.run.manifest.metrics
-        lead = main_metric(names)
-        return names if lead is None else (lead, *(name for name in names if name != lead))
-
-    def _read(self, result: TraceResult) -> None:
-        row = row_of(result, self.scale, self.run.manifest.intervals.cluster)
-        self.rows.append(row)
-        for rank, (chunk, outcome) in enumerate(zip(result.trace.chunks, result.outcomes, strict=True), 1):
-            place = {"trace": result.trace_id, "rank": rank, "chunk": chunk.id}
-            if outcome.kind == "no_verdict":
-                self.failures.append({**place, "why": outcome.why, "detail": outcome.detail})
-            elif is_grade(chunk.label):
-                self.judged.append(outcome.grade)
-                self.human.append(chunk.label)
-                self.traces.append(result.position)
-                if row.off[rank - 1] == "1":
-                    told = {"grade": outcome.grade, "relevant": outcome.relevant, "label": chunk.label}
-                    self.disagreements.append({**place, **told, "reason": outcome.reason})
 
 
 def head(manifest: Manifest) -> JSON:
@@ -122,12 +70,9 @@ def run_page(table: Table, baseline: Manifest | None = None, pairs: Mapping[str,
         "histograms": {name: histogram(table, name) for name in table.metrics},
         "by_tag": {name: by_tag(table, name) for name in table.metrics},
         "agreement": agreement(table),
-        "failures": {
-            "count": len(table.failures),
-            "whys": dict(Counter(failure["why"] for failure in table.failures).most_common()),
-            "list": table.failures[:LISTED],
-        },
+        "failures": failures(table),
         "provenance": provenance(manifest),
+        "shown": None if table.whole else {"n": len(table.rows), "of": len(table.columns)},
     }
 
 
@@ -151,13 +96,17 @@ def estimate_data(estimate: Estimate) -> JSON:
 
 def histogram(table: Table, metric: str) -> JSON:
     """Count the traces by score, in 20 bins over [0, 1] (over the scores' range where they go beyond)."""
-    values = np.array([v for row in table.rows if (v := row.scores.get(metric)) is not None])
+    scores = table.columns.column(metric)
+    values = scores[~np.isnan(scores)]
     low, high = (0.0, 1.0)
     if values.size:
         low, high = min(low, float(values.min())), max(high, float(values.max()))
     counts, edges = np.histogram(values, bins=BINS, range=(low, high))
-    missing = len(table.rows) - int(values.size)
-    return {"counts": counts.tolist(), "edges": edges.tolist(), "missing": missing}
+    return {
+        "counts": counts.tolist(),
+        "edges": edges.tolist(),
+        "missing": len(table.columns) - int(values.size),
+    }
 
 
 def by_tag(table: Table, metric: str) -> list[JSON]:
@@ -166,6 +115,8 @@ def by_tag(table: Table, metric: str) -> list[JSON]:
     if known is not None and known.tags:
         told = sorted(known.tags.items(), key=lambda pair: -pair[1].n)
         return [{"tag": tag, "value": t.mean, "interval": t.interval, "n": t.n} for tag, t in told]
+    if not table.whole:  # runs of this size tell of their tags
+        return []
     rows = [(row, value) for row in table.rows if (value := row.scores.get(metric)) is not None]
     found = breakdown([value for _, value in rows], [row.tags for row, _ in rows])
     often = sorted(found.items(), key=lambda pair: -pair[1].n)
@@ -178,24 +129,45 @@ def by_tag(table: Table, metric: str) -> list[JSON]:
 
 def agreement(table: Table) -> JSON | None:
     """Return the confusion matrix, the figures of agreement and the disagreements; None without labels."""
-    if not table.human:
+    both, columns = table.labelled, table.columns
+    if not both.any():
         return None
-    top = max(table.scale.maximum, *table.human)
+    judged, human = columns.grades[both], columns.labels[both]
+    top = max(table.scale.maximum, int(human.max()))
     categories = list(range(top + 1))
-    matrix = confusion_matrix(table.judged, table.human, categories=categories)
-    found = agreement_figures(table.judged, table.human, table.traces, categories=categories, replicates=1000)
+    tables, _ = tables_of(judged, human, columns.rows[both], top + 1)
+    found = agreement_of(tables, np.array(categories, dtype=np.float64), replicates=1000)
     graded = top > 1
     names = [name for name in _FIGURES if graded or not name.startswith("kappa_")]
     names += [f"{name}_ge{table.scale.relevant}" for name in ("kappa", "precision", "recall") if graded]
     names += [] if graded else ["precision_ge1", "recall_ge1"]
+    off = table.off
+    listed = [
+        {**place, "grade": o.grade, "relevant": o.relevant, "label": chunk.label, "reason": o.reason}
+        for place, chunk, o in table.told(off)
+        if o.kind == "verdict"
+    ]
     return {
         "categories": categories,
-        "matrix": matrix.counts,
+        "matrix": tables.sum(axis=0).astype(int).tolist(),
         "figures": [{"name": name, **estimate_data(found[name])} for name in names if name in found],
-        "pairs": len(table.human),
-        "count": len(table.disagreements),
-        "list": table.disagreements[:LISTED],
+        "pairs": len(human),
+        "count": int(off.sum()),
+        "list": listed,
     }
+
+
+def failures(table: Table) -> JSON:
+    """Return how many verdicts failed, why, and the first of them."""
+    grades = table.columns.grades
+    counts = Counter({why: int((grades == -1 - code).sum()) for code, why in enumerate(WHYS)})
+    listed = [
+        {**place, "why": outcome.why, "detail": outcome.detail}
+        for place, _, outcome in table.told(grades < 0)
+        if outcome.kind == "no_verdict"
+    ]
+    whys = {why: count for why, count in counts.most_common() if count}
+    return {"count": counts.total(), "whys": whys, "list": listed}
 
 
 def provenance(manifest: Manifest) -> list[JSON]:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Hashable, Sequence
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
-from judge_eval.runs.aggregate import fill_clusters
-from judge_eval.runs.comparison import Change
-from judge_eval.runs.pagedata import Table, head
+import numpy as np
+from numpy.typing import NDArray
+
+from judge_eval.runs import pairing
+from judge_eval.runs.changes import KINDS, counts_of, kinds_of, most_moved
+from judge_eval.runs.compare import draws_for
+from judge_eval.runs.pagedata import head
 from judge_eval.runs.records import Manifest, TraceResult
-from judge_eval.runs.rows import Row, disagrees
-from judge_eval.schema import NoVerdict, Scale, Verdict
+from judge_eval.runs.rows import Row
+from judge_eval.runs.table import Table
 from judge_eval.stats import compare_paired, holm
 
 JSON: TypeAlias = dict[str, Any]
 
+POINTS = 5_000
+"""The most points of a scatter that are told apart exactly."""
 NAMED = 200
 """The most traces that a point of the scatter names."""
 
@@ -27,73 +33,87 @@ class Pairing:
 
     Args:
         baseline: The run to compare with.
-        candidate: The run in question.
+        candidate: The run in question; where it does not hold all rows, it is made to hold those that
+            `lead` chooses.
+        lead: Whether a large candidate holds the rows that lost most, or those that moved most.
     """
 
     baseline: Table
     candidate: Table
+    lead: Literal["lost", "moved"] = "lost"
     rows: list[Row] = field(init=False, default_factory=list)
     """The candidate's rows with their differences and what changed."""
     metrics: dict[str, JSON] = field(init=False, default_factory=dict)
     """By metric: the paired comparison over the traces both have a value for."""
+    pairs: pairing.Pairing = field(init=False)
+    kinds: NDArray[np.int8] = field(init=False)
+    """What changed in each pair; see `judge_eval.runs.changes`."""
 
     def __post_init__(self) -> None:
-        self.named = {row.id: row for row in self.baseline.rows}
-        self.before: dict[str, Row] = {}
-        for row in self.candidate.rows:
-            old = self.named.get(row.id)
-            if old is not None and old.question != row.question:
-                old = None  # the same id, but not the same question
-            if old is not None:
-                self.before[row.id] = old
-            deltas = {
-                name: b - a
-                for name, b in row.scores.items()
-                if old is not None and b is not None and (a := old.scores.get(name)) is not None
-            }
-            changed = "" if old is None else change(old, row)
-            self.rows.append(replace(row, deltas=deltas, change=changed))
-        for name in self.candidate.metrics:
-            after = self.both(name)
-            before = [self.before[row.id] for row in after]
-            if after:
-                self.metrics[name] = pair_data(
-                    [row.scores[name] or 0.0 for row in before],
-                    [row.scores[name] or 0.0 for row in after],
-                    fill_clusters([row.cluster for row in before]),
-                )
+        there = self.baseline.columns.metrics
+        names = [name for name in self.candidate.metrics if name in there]
+        self.pairs = pairing.pair_up(
+            self.baseline.columns.only(names), self.candidate.columns.only(names), by_question=False
+        )
+        self.kinds = kinds_of(self.pairs)
+        if not self.candidate.whole:
+            self._choose()
+        for column, name in enumerate(names):
+            before, after = self.pairs.values(column)
+            both = ~(np.isnan(before) | np.isnan(after))
+            if both.any():
+                clusters = pairing.cluster_codes(self.pairs.first.clusters[self.pairs.a[both]])
+                self.metrics[name] = pair_data(before[both], after[both], clusters)
         adjusted = holm([told["p"] for told in self.metrics.values()])
         for told, p in zip(self.metrics.values(), adjusted, strict=True):
             told["p_holm"] = p
+        self._at = np.full(len(self.candidate.columns), -1, dtype=np.int64)
+        self._at[self.pairs.b] = np.arange(len(self.pairs))
+        for row, place in zip(self.candidate.rows, self.candidate.places, strict=True):
+            pair = int(self._at[place])
+            deltas = {} if pair < 0 else self._deltas(pair)
+            changed = None if pair < 0 else KINDS[self.kinds[pair]]
+            self.rows.append(replace(row, deltas=deltas, change=changed or ""))
 
-    def both(self, metric: str) -> list[Row]:
-        """Return the candidate's rows for which both runs have a value."""
-        return [row for row in self.rows if metric in row.deltas]
+    def _choose(self) -> None:
+        """Have a large candidate hold the rows that are worth a look beside the baseline."""
+        most = len(self.candidate.rows)
+        if self.lead == "moved" or not self.pairs.first.metrics:
+            chosen = most_moved(self.pairs, self.kinds, most)
+        else:
+            before, after = self.pairs.values(0)
+            lost = after - before
+            chosen = np.lexsort((self.kinds == 0, np.where(np.isnan(lost), 0.0, lost)))[:most]
+        self.candidate.take(self.pairs.b[chosen].tolist())
 
+    def _deltas(self, pair: int) -> dict[str, float]:
+        before = self.pairs.first.scores[self.pairs.a[pair]].tolist()
+        after = self.pairs.second.scores[self.pairs.b[pair]].tolist()
+        named = zip(self.pairs.first.metrics, before, after, strict=True)
+        return {name: b - a for name, a, b in named if a == a and b == b}
 
-def change(old: Row, new: Row) -> Change | Literal[""]:
-    """Name what changed in a trace: `retrieval`, `verdicts`, `both`, `scores`, or nothing.
+    def both(self, metric: str) -> list[tuple[Row, float]]:
+        """Return the rows for which both runs have a value, with the baseline's."""
+        column = self.pairs.first.metrics.index(metric)
+        scores = self.pairs.first.scores[:, column]
+        return [
+            (row, float(scores[self.pairs.a[self._at[place]]]))
+            for row, place in zip(self.rows, self.candidate.places, strict=True)
+            if metric in row.deltas
+        ]
 
-    Other chunks or another order are the retrieval, where the same chunk is the same title and text;
-    another grade (or none, or one where there was none) for a chunk that both retrieved is the verdict.
-    """
-    before = dict(zip(old.chunks, old.strip, strict=True))
-    flipped = any(
-        chunk in before and before[chunk] != sign for chunk, sign in zip(new.chunks, new.strip, strict=True)
-    )
-    if old.chunks != new.chunks:
-        return "both" if flipped else "retrieval"
-    if flipped:
-        return "verdicts"
-    common = old.scores.keys() & new.scores.keys()
-    return "scores" if any(old.scores[name] != new.scores[name] for name in common) else ""
+    def read(self, row: Row) -> tuple[TraceResult, TraceResult]:
+        """Read the results of a row that is paired."""
+        place = self.candidate.places[bisect_left(self.rows, row.position, key=lambda r: r.position)]
+        old = int(self.pairs.a[self._at[place]])
+        return self.baseline.run.results[old], self.candidate.run.results[place]
 
 
 def pair_data(
-    baseline: Sequence[float], candidate: Sequence[float], clusters: Sequence[Hashable] | None = None
+    baseline: NDArray[np.float64], candidate: NDArray[np.float64], clusters: Sequence[int] | None = None
 ) -> JSON:
     """Return a paired comparison as JSON; `clusters` names what belongs together, one id a trace."""
-    told = compare_paired(baseline, candidate, clusters=clusters)
+    told = compare_paired(baseline, candidate, clusters=clusters, permutations=draws_for(len(baseline)))
     return {
         "n": told.n,
         "baseline": told.baseline_mean,
@@ -113,8 +133,10 @@ def compare_page(pairing: Pairing) -> JSON:
     """Return everything of a compare page but its changed traces."""
     a, b = pairing.baseline.run.manifest, pairing.candidate.run.manifest
     names = list(pairing.metrics)
-    mine = {row.id for row in pairing.rows}
-    counts = Counter(row.change or "same" for row in pairing.rows if row.id in pairing.before)
+    counts = counts_of(pairing.kinds)
+    same = int((pairing.kinds == 0).sum())
+    changed = sum(counts.values())
+    shown = sum(bool(row.change) for row in pairing.rows)
     return {
         "a": head(a),
         "b": head(b),
@@ -122,27 +144,39 @@ def compare_page(pairing: Pairing) -> JSON:
         "metrics": [{"name": name, **pairing.metrics[name]} for name in names],
         "points": {name: points(pairing, name) for name in names},
         "differences": {name: differences(pairing, name) for name in names},
-        "changes": dict(counts),
-        "common": counts.total(),
-        "only_a": sum(row.id not in mine for row in pairing.baseline.rows),
-        "only_b": sum(row.id not in pairing.named for row in pairing.rows),
+        "changes": {**({"same": same} if same else {}), **counts},
+        "common": len(pairing.pairs),
+        "only_a": len(pairing.pairs.only_first),
+        "only_b": len(pairing.pairs.only_second),
+        "shown": None if shown == changed else {"n": shown, "of": changed},
     }
 
 
 def points(pairing: Pairing, metric: str) -> list[JSON]:
-    """Return the points of the scatter, traces with equal scores as one."""
-    found: dict[tuple[float, float], list[str]] = {}
-    for row in pairing.both(metric):
-        a, b = pairing.before[row.id].scores[metric], row.scores[metric]
-        found.setdefault((a or 0.0, b or 0.0), []).append(row.id)
-    return [{"a": a, "b": b, "n": len(ids), "ids": ids[:NAMED]} for (a, b), ids in sorted(found.items())]
+    """Return the points of the scatter, traces with equal scores as one; of many, those about equal."""
+    before, after = pairing.pairs.values(pairing.pairs.first.metrics.index(metric))
+    both = ~(np.isnan(before) | np.isnan(after))
+    scores = np.column_stack([before[both], after[both]])
+    digits = None
+    found, counts = np.unique(scores, axis=0, return_counts=True)
+    if len(found) > POINTS:
+        digits = 2
+        found, counts = np.unique(scores.round(digits), axis=0, return_counts=True)
+    ids: dict[tuple[float, float], list[str]] = {(a, b): [] for a, b in found.tolist()}
+    for row, old in pairing.both(metric):
+        point = (old, row.scores[metric] or 0.0)
+        ids[point if digits is None else (round(point[0], digits), round(point[1], digits))].append(row.id)
+    told = zip(found.tolist(), counts.tolist(), strict=True)
+    return [{"a": a, "b": b, "n": n, "ids": ids[a, b][:NAMED]} for (a, b), n in told]
 
 
 def differences(pairing: Pairing, metric: str) -> JSON:
     """Return the differences that are not zero, ascending, with their traces, and how many are zero."""
-    rows = sorted(pairing.both(metric), key=lambda row: row.deltas[metric])
+    before, after = pairing.pairs.values(pairing.pairs.first.metrics.index(metric))
+    zero = int((np.abs(after - before) <= 1e-12).sum())
+    rows = sorted((row for row, _ in pairing.both(metric)), key=lambda row: row.deltas[metric])
     moved = [[row.id, row.deltas[metric]] for row in rows if abs(row.deltas[metric]) > 1e-12]
-    return {"list": moved, "zero": len(rows) - len(moved)}
+    return {"list": moved, "zero": zero}
 
 
 def differing(a: Manifest, b: Manifest) -> list[JSON]:
@@ -169,9 +203,9 @@ def differing(a: Manifest, b: Manifest) -> list[JSON]:
 def dataset_differs(pairing: Pairing) -> list[JSON]:
     """Tell whether the questions differ: other chunks for the same questions are what is compared."""
     a, b = pairing.baseline.run.manifest.dataset, pairing.candidate.run.manifest.dataset
-    changed = sum(row.id in pairing.named and row.id not in pairing.before for row in pairing.rows)
-    same_ids = pairing.named.keys() == {row.id for row in pairing.rows}
-    if same_ids and not changed:
+    pairs = pairing.pairs
+    changed = len(pairs.other_question)
+    if not (changed or pairs.only_first.size or pairs.only_second.size):
         return []
     told = f"; {changed} under another question, reference or answer" if changed else ""
     return [
@@ -189,65 +223,3 @@ def _brief(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name} {inner}" for name, inner in value.items()) or "none"
     return "none" if value in (None, "") else str(value)
-
-
-def changed_trace(row: Row, old: TraceResult, new: TraceResult, scales: tuple[Scale, Scale]) -> JSON:
-    """Return a changed trace: both lists of chunks with their verdicts, and what flipped."""
-    ranks = {key: rank for rank, key in enumerate(_keys(old))}
-    moves = []
-    for rank, (key, chunk, outcome) in enumerate(
-        zip(_keys(new), new.trace.chunks, new.outcomes, strict=True), 1
-    ):
-        before = ranks.pop(key, None)
-        was = None if before is None else _said(old.outcomes[before])
-        now = _said(outcome)
-        moves.append(
-            {
-                "id": chunk.id,
-                "a": None if before is None else before + 1,
-                "b": rank,
-                "was": was,
-                "now": now,
-                "flipped": was is not None and was["sign"] != now["sign"],
-            }
-        )
-    for before in ranks.values():
-        gone = old.trace.chunks[before].id
-        moves.append({"id": gone, "a": before + 1, "b": None, "was": _said(old.outcomes[before])})
-    return {
-        "id": row.id,
-        "q": row.query,
-        "change": row.change,
-        "d": row.deltas,
-        "a": {"strip": _signs(old, scales[0]), "scores": old.scores},
-        "b": {"strip": _signs(new, scales[1]), "scores": new.scores},
-        "ties": [[move["a"], move["b"]] for move in moves if move["a"] and move["b"]],
-        "moves": moves,
-    }
-
-
-def _keys(result: TraceResult) -> list[tuple[str | None, str, int]]:
-    """Tell chunks apart by what they say: title, text, and which time in this trace."""
-    seen: Counter[tuple[str | None, str]] = Counter()
-    keys = []
-    for chunk in result.trace.chunks:
-        said = (chunk.title, chunk.text)
-        keys.append((*said, seen[said]))
-        seen[said] += 1
-    return keys
-
-
-def _said(outcome: Verdict | NoVerdict) -> JSON:
-    if outcome.kind == "no_verdict":
-        return {"sign": "!", "why": outcome.why, "reason": outcome.detail}
-    return {"sign": str(outcome.grade), "relevant": outcome.relevant, "reason": outcome.reason}
-
-
-def _signs(result: TraceResult, scale: Scale) -> list[JSON]:
-    signs = []
-    for chunk, outcome in zip(result.trace.chunks, result.outcomes, strict=True):
-        verdict = outcome.kind == "verdict"
-        differs = outcome.kind == "verdict" and disagrees(chunk.label, outcome.relevant, scale)
-        sign = str(outcome.grade) if outcome.kind == "verdict" else "!"
-        signs.append({"id": chunk.id, "s": sign, "r": verdict and sign >= str(scale.relevant), "o": differs})
-    return signs

@@ -18,14 +18,21 @@ from judge_eval.errors import ConfigError, StoreError
 from judge_eval.runs.cards import card_page
 from judge_eval.runs.journal import write_atomically
 from judge_eval.runs.labels import with_labels
-from judge_eval.runs.pagedata import Table, run_page
-from judge_eval.runs.pairs import Pairing, changed_trace, compare_page
+from judge_eval.runs.pagedata import run_page
+from judge_eval.runs.paircards import changed_trace
+from judge_eval.runs.pairs import Pairing, compare_page
 from judge_eval.runs.recall import Memory
+from judge_eval.runs.records import TraceResult
 from judge_eval.runs.rescore import blocks
+from judge_eval.runs.rows import Row
 from judge_eval.runs.run import EvalRun
+from judge_eval.runs.table import Table
 
 BLOCK = 25
 """Traces that are packed together, and unpacked together when one of them is looked at."""
+
+MOST = 10_000
+"""The most traces that a report holds in full."""
 
 SCRIPTS = ("dom.js", "draw.js", "source.js", "traces.js", "card.js", "runpage.js", "comparepage.js", "app.js")
 """The pages' modules in the order in which one file holds them."""
@@ -46,19 +53,28 @@ def script() -> str:
     return "\n".join(_EXPORT.sub("", _IMPORT.sub("", web(name))) for name in SCRIPTS)
 
 
-def run_report(run: EvalRun, baseline: EvalRun | None = None, *, store: Store | None = None) -> str:
+def run_report(
+    run: EvalRun,
+    baseline: EvalRun | None = None,
+    *,
+    store: Store | None = None,
+    most: int | None = MOST,
+) -> str:
     """Make the report of a run.
 
     Args:
         run: The run, with its later labels where it has a folder.
         baseline: A run to show differences from.
         store: The cache in which the judge's raw replies are looked up; None leaves them out.
+        most: The most traces to hold in full; figures are of all. Of a larger run these are the traces
+            that lost most against the baseline, or without one those without a value and those with the
+            lowest scores. None holds all.
     """
-    table = Table(with_labels(run))
-    pairing = None if baseline is None else Pairing(Table(baseline), table)
+    table = Table(with_labels(run), most)
+    pairing = None if baseline is None else Pairing(Table(baseline, most), table)
     rows = pairing.rows if pairing else table.rows
     memory, systems = Memory(run.manifest, store), list[str]()
-    details = (card_page(result, table.scale, table.metrics, memory, systems) for result in table.run.results)
+    details = (card_page(result, table.scale, table.metrics, memory, systems) for result in _results(table))
     packed = list(pack(details))
     page = run_page(table, baseline.manifest if baseline else None, pairing.metrics if pairing else {})
     data = {"page": "run", **page, "rows": [row.data() for row in rows], "systems": systems}
@@ -66,9 +82,25 @@ def run_report(run: EvalRun, baseline: EvalRun | None = None, *, store: Store | 
     return document(title, data, packed)
 
 
-def compare_report(baseline: EvalRun, candidate: EvalRun) -> str:
-    """Make the compare page of two runs."""
-    pairing = Pairing(Table(with_labels(baseline)), Table(with_labels(candidate)))
+def _results(table: Table) -> Iterator[TraceResult]:
+    if table.whole:
+        yield from table.run.results
+    else:
+        for place in table.places:
+            yield table.run.results[place]
+
+
+def compare_report(baseline: EvalRun, candidate: EvalRun, *, most: int | None = MOST) -> str:
+    """Make the compare page of two runs.
+
+    Args:
+        baseline: Run A.
+        candidate: Run B.
+        most: The most traces to hold; of larger runs these are the changed traces that moved most, and
+            figures are of all. None holds all.
+    """
+    before, after = Table(with_labels(baseline), most), Table(with_labels(candidate), most)
+    pairing = Pairing(before, after, "moved")
     changed = [row for row in pairing.rows if row.change]
     packed = list(pack(changed_traces(pairing, changed)))
     light = [{"id": row.id, "q": row.query, "c": row.change, "d": row.deltas} for row in changed]
@@ -77,14 +109,11 @@ def compare_report(baseline: EvalRun, candidate: EvalRun) -> str:
     return document(title, data, packed)
 
 
-def changed_traces(pairing: Pairing, rows: Iterable[Any]) -> Iterator[dict[str, Any]]:
+def changed_traces(pairing: Pairing, rows: Iterable[Row]) -> Iterator[dict[str, Any]]:
     """Yield the changed traces of the rows in full, reading both runs as needed."""
-    old, new = pairing.baseline.run.results, pairing.candidate.run.results
-    at_old = {row.id: place for place, row in enumerate(pairing.baseline.rows)}
-    at_new = {row.id: place for place, row in enumerate(pairing.candidate.rows)}
     scales = (pairing.baseline.scale, pairing.candidate.scale)
     for row in rows:
-        yield changed_trace(row, old[at_old[row.id]], new[at_new[row.id]], scales)
+        yield changed_trace(row, *pairing.read(row), scales)
 
 
 def pack(items: Iterable[dict[str, Any]]) -> Iterator[str]:

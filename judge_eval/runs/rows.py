@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeGuard
 
-from judge_eval.runs.journal import cluster_of
 from judge_eval.runs.records import TraceResult
 from judge_eval.schema import Scale
 
@@ -38,12 +37,6 @@ class Row:
     """A sign a rank: `1` where there is a human label."""
     deltas: dict[str, float] = field(default_factory=dict)
     """By metric: the score minus the baseline's, where both have one."""
-    chunks: tuple[int, ...] = ()
-    """A hash of each chunk's title and text, good for comparing rows of one process."""
-    question: int = 0
-    """A hash of the question with its reference and answer, likewise."""
-    cluster: str | None = None
-    """Which traces belong together, where told."""
     change: str = ""
     """`retrieval`, `verdicts`, `both` or `scores`; empty where nothing changed or there is no baseline."""
 
@@ -80,8 +73,8 @@ def disagrees(label: int | None, relevant: bool, scale: Scale) -> bool:
     return is_grade(label) and (label >= scale.relevant) != relevant
 
 
-def row_of(result: TraceResult, scale: Scale, cluster: str = "cluster") -> Row:
-    """Make the row of a trace; `cluster` is the key of `metadata` that groups traces."""
+def row_of(result: TraceResult, scale: Scale) -> Row:
+    """Make the row of a trace."""
     strip, off = [], []
     for chunk, outcome in zip(result.trace.chunks, result.outcomes, strict=True):
         if outcome.kind == "no_verdict":
@@ -101,9 +94,6 @@ def row_of(result: TraceResult, scale: Scale, cluster: str = "cluster") -> Row:
         tags=result.trace.tags,
         failed=result.failed,
         labelled="".join("0" if chunk.label is None else "1" for chunk in result.trace.chunks),
-        question=hash((result.trace.query, result.trace.reference, result.trace.answer)),
-        cluster=cluster_of(result.trace, cluster),
-        chunks=tuple(hash((chunk.title, chunk.text)) for chunk in result.trace.chunks),
     )
 
 

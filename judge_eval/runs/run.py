@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from judge_eval.data.remote import is_url
 from judge_eval.errors import RunError, UnknownNameError
 from judge_eval.runs.journal import MANIFEST, RESULTS, read_result, whole_lines
 from judge_eval.runs.records import FORMAT, Aggregate, Manifest, Status, TraceResult
@@ -33,8 +34,16 @@ class ResultsFile(Sequence[TraceResult]):
         self.path = path
         self._entries: NDArray[np.int64] | None = None
 
+    @property
+    def places(self) -> NDArray[np.int64]:
+        """Offset and line number of each result in order, shape (n, 2): 16 bytes a trace."""
+        return self._index()
+
+    @places.setter
+    def places(self, known: NDArray[np.int64]) -> None:
+        self._entries = known
+
     def _index(self) -> NDArray[np.int64]:
-        """Return offset and line number of each result in order, shape (n, 2): 16 bytes a trace."""
         if self._entries is None:
             offsets, positions = array("q"), array("q")
             for number, (offset, line) in enumerate(whole_lines(self.path), 1):
@@ -113,12 +122,16 @@ class EvalRun:
 
     @classmethod
     def load(cls, folder: str | Path) -> EvalRun:
-        """Open the run in a folder; its results are read as they are asked for.
+        """Open the run in a folder, or behind a URL; its results are read as they are asked for.
 
         Raises:
             RunError: There is no run in the folder, or one of a later version.
         """
         path = Path(folder)
+        if is_url(folder):
+            from judge_eval.runs.mirror import run_at
+
+            path = run_at(str(folder))
         return cls(load_manifest(path), ResultsFile(path / RESULTS), path)
 
     def __getitem__(self, metric: str) -> float | None:

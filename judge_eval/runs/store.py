@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from judge_eval.data.remote import is_url
 from judge_eval.errors import RunError, advise
 from judge_eval.runs.journal import MANIFEST
+from judge_eval.runs.mirror import brought, refresh, run_at, shown
 from judge_eval.runs.records import Manifest, Shard
 from judge_eval.runs.run import load_manifest
 
@@ -16,6 +18,7 @@ UNFINISHED = frozenset({"submitted", "running", "incomplete", "failed", "interru
 
 def run_folders(root: Path) -> Iterator[tuple[Path, Manifest]]:
     """Yield the runs in a folder, newest first; what is no run is passed over."""
+    refresh(root)
     found = []
     if root.is_dir():
         for folder in root.iterdir():
@@ -46,7 +49,9 @@ def list_runs(
 
 
 def find_run(name: str, root: Path) -> Path:
-    """Find a run by its folder, by its id or the start of it, by `label:NAME` (the newest), or `latest`.
+    """Find a run by its folder or URL, its id or the start of it, `label:NAME` (the newest), or `latest`.
+
+    A run behind a URL is brought here first.
 
     Args:
         name: Which run.
@@ -55,30 +60,32 @@ def find_run(name: str, root: Path) -> Path:
     Raises:
         RunError: There is none, or the start of an id fits several.
     """
+    if is_url(name):
+        return run_at(name)
     given = Path(name)
     with suppress(OSError, ValueError):  # too long for a path, or no path at all: it may be a label
         if (given / MANIFEST).is_file():
             return given
         if given.is_dir() and given.resolve() != root.resolve():
             raise RunError(f"no run in {given}: it has no {MANIFEST}; name a run's folder or id")
-    runs = list(run_folders(root))
+    runs, place = list(run_folders(root)), shown(root)
     if name.startswith("label:"):
         runs_of = [folder for folder, manifest in runs if manifest.label == name[6:]]
         if not runs_of:
             labels = sorted({manifest.label for _, manifest in runs if manifest.label})
-            raise RunError(f"no run labelled {name[6:]!r} in {root}; {advise(name[6:], labels)}")
-        return runs_of[0]
+            raise RunError(f"no run labelled {name[6:]!r} in {place}; {advise(name[6:], labels)}")
+        return brought(runs_of[0])
     if name == "latest" and runs:
-        return runs[0][0]
+        return brought(runs[0][0])
     hits = [
         f for f, m in runs if m.id == name or (len(name) >= 4 and m.id.startswith(name)) or f.name == name
     ]
     if len(hits) == 1:
-        return hits[0]
+        return brought(hits[0])
     if hits:
-        raise RunError(f"{name!r} is the start of {len(hits)} run ids in {root}; give more of it")
+        raise RunError(f"{name!r} is the start of {len(hits)} run ids in {place}; give more of it")
     known = [manifest.id[:8] for _, manifest in runs]
-    raise RunError(f"no run {name!r} in {root}; {advise(name, known)} (`judge-eval runs list` shows them)")
+    raise RunError(f"no run {name!r} in {place}; {advise(name, known)} (`judge-eval runs list` shows them)")
 
 
 def newest_unfinished(root: Path, dataset_digest: str, shard: Shard | None = None) -> Path | None:
@@ -87,5 +94,5 @@ def newest_unfinished(root: Path, dataset_digest: str, shard: Shard | None = Non
         there = manifest.dataset
         same = there.digest == dataset_digest and str(there.shard) == str(shard)
         if manifest.status in UNFINISHED and same:
-            return folder
+            return brought(folder)
     return None

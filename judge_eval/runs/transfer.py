@@ -12,7 +12,12 @@ from typing import Any
 from judge_eval.data.remote import clean, file_system, public
 from judge_eval.errors import RunError
 from judge_eval.runs.journal import MANIFEST, RESULTS, lock_folder
+from judge_eval.runs.labels import LABELS
+from judge_eval.runs.parts import TRACES, VERDICTS
 from judge_eval.runs.run import load_manifest
+
+FILES = (RESULTS, LABELS, TRACES, VERDICTS, MANIFEST)
+"""What there may be of a run, in the order in which it is copied."""
 
 
 def push(folder: Path, url: str) -> str:
@@ -38,7 +43,7 @@ def push(folder: Path, url: str) -> str:
         target = f"{base.rstrip('/')}/{folder.name}"
         try:
             system.makedirs(target, exist_ok=True)
-            for name in (RESULTS, MANIFEST):
+            for name in FILES:
                 if (folder / name).exists():
                     with (folder / name).open("rb") as source, system.open(f"{target}/{name}", "wb") as file:
                         shutil.copyfileobj(source, file, 1 << 20)
@@ -71,8 +76,12 @@ def pull(url: str, out: Path) -> Path:
         raise RunError(f"{target}: a run of this name is here already; remove it or name another folder")
     try:
         temporary.mkdir(parents=True)
-        for part in (RESULTS, MANIFEST):
-            _copy(system, f"{base.rstrip('/')}/{part}", temporary / part)
+        for part in FILES:
+            try:
+                copy_here(system, f"{base.rstrip('/')}/{part}", temporary / part)
+            except FileNotFoundError:
+                if part in (RESULTS, MANIFEST):
+                    raise
         json.loads((temporary / MANIFEST).read_bytes())
         temporary.rename(target)
     except FileNotFoundError:
@@ -85,8 +94,18 @@ def pull(url: str, out: Path) -> Path:
     return target
 
 
-def _copy(system: Any, source: str, target: Path) -> None:
-    with system.open(source, "rb") as file, target.open("wb") as out:
-        shutil.copyfileobj(file, out, 1 << 20)
-        out.flush()
-        os.fsync(out.fileno())
+def copy_here(system: Any, source: str, target: Path) -> None:
+    """Copy a file of a file system of fsspec to this machine, in one step.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+    """
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        with system.open(source, "rb") as file, temporary.open("wb") as out:
+            shutil.copyfileobj(file, out, 1 << 20)
+            out.flush()
+            os.fsync(out.fileno())
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -13,10 +13,10 @@ from uuid import uuid4
 from judge_eval.errors import RunError
 from judge_eval.runs.journal import MANIFEST, RESULTS
 from judge_eval.runs.labels import LABELS, with_labels
-from judge_eval.runs.pagedata import Table
 from judge_eval.runs.pairs import Pairing
 from judge_eval.runs.records import Manifest
 from judge_eval.runs.run import EvalRun, load_manifest
+from judge_eval.runs.table import Table
 
 T = TypeVar("T")
 

@@ -9,13 +9,14 @@ from judge_eval.backends.store import Store
 from judge_eval.errors import RunError
 from judge_eval.runs.blind import blind_card, blind_row
 from judge_eval.runs.cards import card_page
-from judge_eval.runs.pagedata import Table, run_page
+from judge_eval.runs.pagedata import run_page
 from judge_eval.runs.pairs import Pairing, compare_page
 from judge_eval.runs.recall import Memory
 from judge_eval.runs.records import TraceResult
 from judge_eval.runs.report import changed_traces
 from judge_eval.runs.rowfilter import parse_filter
 from judge_eval.runs.rows import Row, sort_rows
+from judge_eval.runs.table import Table
 from judge_eval.server.library import Library
 
 JSON: TypeAlias = dict[str, Any]

@@ -24,7 +24,13 @@ if TYPE_CHECKING:
     )
     from judge_eval.stats.correction import CorrectedMean, ppi_mean, ppi_mean_sampled
     from judge_eval.stats.estimate import Estimate, Interval
-    from judge_eval.stats.figures import TraceDisagreement, agreement_figures, alpha_interval, disagreements
+    from judge_eval.stats.figures import (
+        TraceDisagreement,
+        agreement_figures,
+        agreement_of,
+        alpha_interval,
+        disagreements,
+    )
     from judge_eval.stats.intervals import Quantiles, breakdown, mean_interval, proportion_interval, quantiles
     from judge_eval.stats.overlap import rbo
     from judge_eval.stats.paired import NonInferiority, PairedComparison, compare_paired, non_inferiority
@@ -54,6 +60,7 @@ _HOMES = {
     "ThresholdCalibration": "calibration",
     "TraceDisagreement": "figures",
     "agreement_figures": "figures",
+    "agreement_of": "figures",
     "alpha_interval": "figures",
     "auc": "agreement",
     "breakdown": "intervals",
@@ -105,6 +112,7 @@ __all__ = [
     "ThresholdCalibration",
     "TraceDisagreement",
     "agreement_figures",
+    "agreement_of",
     "alpha_interval",
     "auc",
     "breakdown",

@@ -75,12 +75,36 @@ def agreement_figures(
     rows, columns, values = category_codes(judge, human, categories)
     codes, groups = group_codes(traces, rows.size, "traces")
     parts = tables.confusion_by_group(rows, columns, (values.size, values.size), codes, groups)
-    draws = Resampler(parts, level=level, method=method, replicates=replicates, seed=seed)
+    return agreement_of(parts, values, level=level, method=method, replicates=replicates, seed=seed)
+
+
+def agreement_of(
+    tables: Floats,
+    values: Floats,
+    *,
+    level: float = 0.95,
+    method: ResampleMethod = "bca",
+    replicates: int = 2000,
+    seed: int = 0,
+) -> dict[str, Estimate]:
+    """Return every figure of agreement, as `agreement_figures`, from the counts of each trace.
+
+    Args:
+        tables: How often each pair of grades stands in each trace, shape (traces, q, q), the judge's grade
+            first.
+        values: The q grades, ascending.
+        level: Confidence level.
+        method: `bca` or `percentile`.
+        replicates: Bootstrap replicates, >= 100.
+        seed: Seed of the bootstrap.
+    """
+    draws = Resampler(tables, level=level, method=method, replicates=replicates, seed=seed)
+    pairs, groups = int(tables.sum()), tables.shape[0]
     found: dict[str, Estimate] = {}
     for name, statistic in _statistics(values).items():
         drawn = draws.estimate(statistic)
         found[name] = Estimate(
-            drawn.value, drawn.interval, rows.size, groups, drawn.standard_error, drawn.undefined
+            drawn.value, drawn.interval, pairs, groups, drawn.standard_error, drawn.undefined
         )
     return found
 

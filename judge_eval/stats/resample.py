@@ -18,6 +18,8 @@ Statistic = Callable[[Floats], Floats]
 ResampleMethod = Literal["bca", "percentile"]
 
 _BLOCK = 4_000_000
+MANY = 100_000
+"""With more units than this, equal ones are drawn together."""
 
 
 def resample_interval(
@@ -88,7 +90,14 @@ class Resampler:
         self.level, self.method = check_level(level), method
         self._parts, self._groups = array, array.shape[0]
         self._total = array.sum(axis=0, keepdims=True)
-        rows = [counts @ array.reshape(self._groups, -1) for counts in _draws(self._groups, replicates, seed)]
+        units = array.reshape(self._groups, -1)
+        self._weights: Floats | None = None
+        draws = _draws(self._groups, replicates, seed)
+        if self._groups > MANY:
+            units, weights = np.unique(units, axis=0, return_counts=True)
+            self._parts, self._weights = units.reshape(-1, *array.shape[1:]), weights.astype(np.float64)
+            draws = _drawn_alike(weights, replicates, seed)
+        rows = [counts @ units for counts in draws]
         self._sums = np.concatenate(rows).reshape(-1, *array.shape[1:]) if rows else array[:0]
 
     def estimate(self, statistic: Statistic) -> Estimate:
@@ -104,13 +113,17 @@ class Resampler:
         if undefined > 0.05 * replicated.size:
             return Estimate(value, None, self._groups, undefined=undefined)
         left_out = statistic(self._total - self._parts) if self.method == "bca" else None
-        interval = interval_from_replicates(value, kept, left_out, self.level)
+        interval = interval_from_replicates(value, kept, left_out, self.level, self._weights)
         error = float(kept.std(ddof=1))
         return Estimate(value, interval, self._groups, standard_error=error, undefined=undefined)
 
 
 def interval_from_replicates(
-    value: float, replicates: Floats, left_out: Floats | None, level: float = 0.95
+    value: float,
+    replicates: Floats,
+    left_out: Floats | None,
+    level: float = 0.95,
+    weights: Floats | None = None,
 ) -> Interval:
     """Return the BCa interval of a figure, or the percentile interval.
 
@@ -119,6 +132,7 @@ def interval_from_replicates(
         replicates: The figure on bootstrap samples, finite, shape (R,).
         left_out: The figure without each unit in turn (the jackknife); None gives the percentile interval.
         level: Confidence level.
+        weights: How many units each entry of `left_out` stands for; one each where None.
     """
     tails = np.array([(1 - level) / 2, (1 + level) / 2])
     if left_out is not None:
@@ -126,20 +140,38 @@ def interval_from_replicates(
         # A value outside all replicates would put the bias correction at infinity.
         edge = 0.5 / replicates.size
         bias = normal_ppf(float(np.clip(below, edge, 1 - edge)))
-        acceleration = _acceleration(left_out)
+        acceleration = _acceleration(left_out, weights)
         z = bias + np.array([normal_ppf(float(tail)) for tail in tails])
         tails = np.array([normal_cdf(bias + each / max(1 - acceleration * each, 1e-12)) for each in z])
     low, high = np.quantile(replicates, tails)
     return Interval(float(low), float(high), level, "percentile" if left_out is None else "bca")
 
 
-def _acceleration(left_out: Floats) -> float:
-    kept = left_out[np.isfinite(left_out)]
+def _acceleration(left_out: Floats, weights: Floats | None) -> float:
+    there = np.isfinite(left_out)
+    kept = left_out[there]
     if kept.size < 2:
         return 0.0
-    deviation = kept.mean() - kept
-    spread = float((deviation**2).sum())
-    return float((deviation**3).sum()) / (6 * spread**1.5) if spread > 1e-300 else 0.0
+    if weights is None:
+        deviation = kept.mean() - kept
+        spread, skew = float((deviation**2).sum()), float((deviation**3).sum())
+    else:
+        many = weights[there]
+        deviation = np.average(kept, weights=many) - kept
+        spread, skew = float((many * deviation**2).sum()), float((many * deviation**3).sum())
+    return skew / (6 * spread**1.5) if spread > 1e-300 else 0.0
+
+
+def _drawn_alike(weights: npt.NDArray[np.int64], replicates: int, seed: int) -> Iterator[Floats]:
+    """Yield blocks of rows that say how often units of each kind were drawn, shape (rows, kinds).
+
+    Drawing units one by one and counting kinds has this very distribution, and takes far longer.
+    """
+    rng = np.random.default_rng(seed)
+    rows = max(1, _BLOCK // len(weights))
+    for start in range(0, replicates, rows):
+        size = min(rows, replicates - start)
+        yield rng.multinomial(weights.sum(), weights / weights.sum(), size=size).astype(np.float64)
 
 
 def _draws(groups: int, replicates: int, seed: int) -> Iterator[Floats]:

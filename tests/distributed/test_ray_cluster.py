@@ -16,6 +16,7 @@ from judge_eval.distributed.worker import share_of  # noqa: E402
 from judge_eval.errors import ConfigError, FatalCallError  # noqa: E402
 from judge_eval.schema import Trace  # noqa: E402
 from tests.support.chat_server import ChatServer, error  # noqa: E402
+from tests.support.command import Shell  # noqa: E402
 
 pytestmark = [
     pytest.mark.slow,
@@ -122,3 +123,51 @@ def test_fatal_error_of_a_worker_ends_the_run(cluster: object, tmp_path: Path) -
         ):
             evaluator.evaluate(dataset(50, 2), out=tmp_path / "runs", driver=RayDriver(evaluator, workers=2))
         assert caught.value.run_folder is not None
+
+
+@pytest.mark.timeout(300)
+def test_the_command_line_judges_on_a_cluster(cluster: object, tmp_path: Path) -> None:
+    """`run --engine ray --ray-address` over HTTP gives the single process's run, within the limits of one."""
+    data = tmp_path / "data.jsonl"
+    data.write_text("".join(trace.model_dump_json() + "\n" for trace in dataset(60, 5)))
+    address = cluster.address  # type: ignore[attr-defined]
+    shell = Shell(tmp_path)
+    with ChatServer(latency=0.05) as server:
+        judge = ("run", data, "--model", "openai/m", "--base-url", server.url, "--no-cache", "--json", "-q")
+        alone = shell(*judge, "--out", tmp_path / "alone")
+        assert alone.code == 0, alone.err
+        assert server.counts["paid"] == 300
+        server.most_in_flight = 0
+        on_ray = ("--engine", "ray", "--ray-address", address, "--workers", "4", "--concurrency", "8")
+        spread = shell(*judge, *on_ray, "--out", tmp_path / "spread")
+        assert spread.code == 0, spread.err
+        assert server.counts["paid"] == 600
+        assert 2 <= server.most_in_flight <= 8
+        # 1,200 a minute are 20 a second, for all workers together.
+        paid: list[tuple[float, int]] = []
+        ended = threading.Event()
+
+        def watch() -> None:
+            while not ended.wait(0.05):
+                paid.append((time.monotonic(), server.counts["paid"] - 600))
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        slowed = shell(*judge, *on_ray, "--rpm", "1200", "--limit", "40", "--out", tmp_path / "slowed")
+        ended.set()
+        watcher.join()
+        assert slowed.code == 0, slowed.err
+        under_way = [at for at, count in paid if 0 < count < 200]
+        assert under_way[-1] - under_way[0] > 6
+        for at, count in paid:
+            later = max(more for then, more in paid if then <= at + 2)
+            assert later - count <= 2 * 20 + 12
+    lines = [next((tmp_path / name).glob("*/results.jsonl")).read_bytes() for name in ("alone", "spread")]
+    assert lines[0] == lines[1]
+    told = [json.loads(done.out) for done in (alone, spread)]
+    assert told[0]["aggregates"] == told[1]["aggregates"]
+    assert told[0]["tally"] == told[1]["tally"]
+    missing = shell(*judge, "--engine", "ray", "--max-calls", "5", "--ray-address", address)
+    assert missing.code == 2
+    assert "a budget cannot be shared" in missing.err
+    assert "Traceback" not in missing.err

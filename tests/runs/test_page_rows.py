@@ -9,7 +9,6 @@ from judge_eval.judges.parsing import evidence_found
 from judge_eval.runs.blind import blind_card, blind_row
 from judge_eval.runs.cards import card_page, ladder
 from judge_eval.runs.marks import marked
-from judge_eval.runs.pairs import change
 from judge_eval.runs.rowfilter import parse_filter
 from judge_eval.runs.rows import Row, row_of, sort_rows
 from judge_eval.schema import BINARY, GRADED
@@ -142,32 +141,6 @@ def test_a_row_outlines_where_a_label_disagrees() -> None:
     )
     assert row_of(graded, scale).off == "0"
     assert row_of(graded, GRADED).strip == "1"
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "named"),
-    [
-        ((1, 2), (1, 2), ""),
-        ((1, 2), (2, 1), "retrieval"),
-        ((1, 2), (1, 3), "retrieval"),
-    ],
-)
-def test_a_change_of_chunks_is_a_change_of_retrieval(
-    old: tuple[int, ...], new: tuple[int, ...], named: str
-) -> None:
-    """Order and membership of the chunks are the retrieval; their verdicts, per chunk, are not."""
-    signs = {1: "1", 2: "0", 3: "0"}
-    before = row(chunks=old, strip="".join(signs[c] for c in old))
-    after = row(chunks=new, strip="".join(signs[c] for c in new))
-    assert change(before, after) == named
-
-
-def test_a_change_of_verdict_is_told_from_one_of_retrieval() -> None:
-    """Another sign for the same chunk is the verdict; with another order it is both."""
-    before = row(chunks=(1, 2), strip="10")
-    assert change(before, row(chunks=(1, 2), strip="1!")) == "verdicts"
-    assert change(before, row(chunks=(2, 1), strip="11")) == "both"
-    assert change(before, row(chunks=(1, 2), strip="10", scores={"AP@5": 0.4})) == "scores"
 
 
 def test_blind_shows_nothing_the_judge_said() -> None:

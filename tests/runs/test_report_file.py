@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 from judge_eval import EvalRun
 from judge_eval.cli.app import app
 from judge_eval.runs.labels import Label, add_label, read_labels, with_labels
-from judge_eval.runs.pagedata import Table
 from judge_eval.runs.pairs import Pairing, compare_page
 from judge_eval.runs.recall import Memory
 from judge_eval.runs.report import compare_report, embed, run_report, script, store_at
+from judge_eval.runs.table import Table
 from tests.support.serving import judge, rows, scripted
 
 HOSTILE = "</script><script>window.ran = 1</script><img src=x onerror='window.ran = 1'>"

@@ -1,13 +1,16 @@
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from judge_eval import Evaluator
+from judge_eval.backends.stack import Options
 from judge_eval.cli.app import app
 from judge_eval.errors import ConfigError, RunError
 from judge_eval.runs.merge import merge
+from judge_eval.runs.records import Intervals
 from judge_eval.runs.run import EvalRun
 from judge_eval.runs.sources import shard_of
 from judge_eval.schema import Trace
@@ -111,6 +114,31 @@ def test_merge_names_what_does_not_fit(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="did not finish"):
         merge([one, two, three], tmp_path / "merged")
     assert not list((tmp_path / "merged").glob("*")) if (tmp_path / "merged").exists() else True
+
+
+@pytest.mark.parametrize(
+    ("model", "settings", "words"),
+    [
+        ("fake/always", {}, "the model differs in model"),
+        ("fake/hash", {"options": Options(params={"seed": 1})}, "the model differs in params"),
+        ("fake/hash", {"metrics": ["AP@5"]}, "the metrics differ"),
+        ("fake/hash", {"intervals": Intervals(method="bca")}, "the intervals differ"),
+        ("fake/hash", {"prompt": "relevance/binary"}, "the judge differs in prompt"),
+    ],
+)
+def test_shards_judged_otherwise_are_refused(
+    tmp_path: Path, model: str, settings: dict[str, Any], words: str
+) -> None:
+    """Another model, its parameters, metrics, intervals or prompt: refused, with what differs named."""
+    data, folders = dataset(8), []
+    for index, name, more in ((1, "fake/hash", {}), (2, model, settings)):
+        given: dict[str, Any] = {"metrics": ["AP@5", "NDCG@5"], "cache": False, **more}
+        with Evaluator(name, **given) as evaluator:
+            run = evaluator.evaluate(data, out=tmp_path / "runs", shard=(index, 2))
+        folders.append(run.folder or Path())
+    with pytest.raises(RunError, match=words):
+        merge(folders, tmp_path / "merged")
+    assert not (tmp_path / "merged").exists()
 
 
 def test_merge_refuses_a_shard_that_lost_lines(tmp_path: Path) -> None:

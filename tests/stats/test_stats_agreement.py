@@ -245,3 +245,30 @@ def test_disagreements_by_trace() -> None:
     assert (found[2].distance, found[2].bias) == (0.5, -0.5)
     assert str(found[1]) == "c: 2 of 2 differ, by 1 (+1)"
     assert disagreements([], [], []) == []
+
+
+def test_many_traces_are_drawn_by_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With many traces equal ones are drawn together: the same figures, intervals as near as two seeds'."""
+    from judge_eval.stats import agreement_of, resample
+
+    rng = np.random.default_rng(3)
+    judge, human = rng.integers(0, 2, (400, 6)), rng.integers(0, 2, (400, 6))
+    human[:200] = judge[:200]
+    tables = np.zeros((400, 2, 2))
+    np.add.at(tables, (np.repeat(np.arange(400), 6), judge.ravel(), human.ravel()), 1)
+    values = np.array([0.0, 1.0])
+    one, other = (agreement_of(tables, values, seed=seed, replicates=4000) for seed in (0, 1))
+    monkeypatch.setattr(resample, "MANY", 100)
+    drawn = agreement_of(tables, values, seed=0, replicates=4000)
+    for name, found in drawn.items():
+        assert found.value == one[name].value
+        assert (found.n, found.clusters) == (2400, 400)
+        assert found.interval is not None
+        mine, theirs, again = found.interval, one[name].interval, other[name].interval
+        assert theirs is not None
+        assert again is not None
+        width = theirs.high - theirs.low
+        assert abs(mine.low - theirs.low) < 0.06 * width, name
+        assert abs(mine.high - theirs.high) < 0.06 * width, name
+        assert abs(again.low - theirs.low) < 0.06 * width, name
+        assert found.standard_error == pytest.approx(one[name].standard_error, rel=0.05)

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from judge_eval.runs.pagedata import Table
 from judge_eval.runs.report import compare_report, run_report, store_at
 from judge_eval.runs.rowfilter import parse_filter
 from judge_eval.runs.rows import sort_rows
+from judge_eval.runs.table import Table
 from tests.support.serving import judge, rows, scripted
 from tests.web.conftest import shoot
 
@@ -267,11 +267,10 @@ def test_disagreements_and_provenance(made: dict[str, Any], open_page: Callable[
     page = open_page(made["main"] + "#/disagreements")
     table = Table(made["old_run"])
     cells = [int(text) for text in page.locator(".matrix td").all_inner_texts()]
-    assert sum(cells) == len(table.human)
-    assert cells[1] + cells[2] == len(table.disagreements)
-    assert page.locator("#panel-disagreements .scroll").last.locator("tbody tr").count() == len(
-        table.disagreements
-    )
+    assert sum(cells) == table.labelled.sum()
+    assert cells[1] + cells[2] == table.off.sum()
+    listed_rows = page.locator("#panel-disagreements .scroll").last.locator("tbody tr")
+    assert listed_rows.count() == table.off.sum()
     assert re.search(
         r"Cohen's kappa\s+0\.\d{3}\s+\[0\.\d{3}, 0\.\d{3}\]", page.inner_text("#panel-disagreements")
     )
@@ -325,7 +324,7 @@ def test_compare_draws_lines_between_the_same_chunks(
         row = changed[card.get_attribute("data-trace")]
         assert card.locator(".flag").inner_text() == names[row.change]
         lines = card.locator(".tie")
-        assert lines.count() == len(row.chunks)
+        assert lines.count() == len(row.strip)
         places = [(float(line.get_attribute("x1")), float(line.get_attribute("x2"))) for line in lines.all()]
         crossed = any(a != b for a, b in places)
         assert crossed == (row.change in ("retrieval", "both"))
@@ -336,6 +335,24 @@ def test_compare_draws_lines_between_the_same_chunks(
     page.locator(".told", has_text=re.compile(r"^\d+ changed")).wait_for()
     page.locator(".scatter .mark.worse").first.click()
     page.get_by_role("button", name="Show all changed traces").wait_for()
+
+
+def test_a_brief_report_says_what_it_leaves_out(
+    made: dict[str, Any], open_page: Callable[..., Any], tmp_path: Path
+) -> None:
+    """A report of the worst traces alone says how many of how many it holds, and lists these."""
+    old, new = made["old_run"], made["new_run"]
+    count = len(new.results)
+    (tmp_path / "run.html").write_text(run_report(new, most=7), encoding="utf-8")
+    page = open_page((tmp_path / "run.html").as_uri())
+    assert f"This file holds 7 of {count} traces" in page.inner_text("main")
+    assert len(listed(page)) == 7
+    page.locator(".rows a").last.click()
+    page.locator("#rank-1").wait_for()
+    (tmp_path / "compare.html").write_text(compare_report(old, new, most=3), encoding="utf-8")
+    page = open_page((tmp_path / "compare.html").as_uri())
+    assert "This file holds the 3 changed traces that moved most" in page.inner_text("#changed")
+    assert page.locator("article.card").count() == 3
 
 
 def test_hostile_text_is_shown_and_never_runs(open_page: Callable[..., Any], tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ export async function comparePage(root, source, served) {
   function draw(name) {
     charts.replaceChildren(
       el("section.panel", null, el("h3", null, `${name}: B against A`), scatter(data.points[name], name, (point) => only(point.ids)), el("p.dim", null, "Above the diagonal B is better. The larger the mark, the more traces. A mark, clicked, lists its changed traces.")),
-      el("section.panel", null, el("h3", null, "Sorted differences"), ladderOf(data.differences[name], (id) => only([id])), el("p.dim", null, "One bar a trace, candidate minus baseline.")));
+      el("section.panel", null, el("h3", null, "Sorted differences"), ladderOf(data.differences[name], (id) => only([id])), el("p.dim", null, "One bar a trace", data.shown && " of those that moved most", ", candidate minus baseline.")));
   }
   const choose = names.length > 1 && el("p.choose", null, el("select", { "aria-label": "Metric of the charts", onchange: (event) => draw(event.target.value) }, names.map((n) => el("option", { value: n }, n))));
   if (names.length) draw(names[0]);
@@ -96,6 +96,7 @@ export async function comparePage(root, source, served) {
     el("p.dim", null, "p: randomisation test; Holm: the same, adjusted for all metrics shown. Detectable: the smallest true difference these traces would show with 80% power. Coloured only where the interval leaves 0 out."),
     choose, charts,
     el("section", { id: "changed" }, el("h2", null, "Changed traces"),
+      data.shown && el("p.note.left", null, `This file holds the ${data.shown.n.toLocaleString("en")} changed traces that moved most, of ${data.shown.of.toLocaleString("en")}; all figures are of all traces.`),
       el("p.chips", null, changes.map(([name, n]) => el("span.chip", null, CHANGES[name] + " ", el("b", null, n))), el("span.chip", null, "same ", el("b", null, data.changes.same || 0))),
       legend(scales[1], true),
       el("p.legend", null, el("span", null, "lines join the same chunk: thin where it stayed, dashed where it moved, thick where its verdict flipped")),

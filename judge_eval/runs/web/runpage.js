@@ -228,6 +228,8 @@ export async function runPage(root, source, served) {
     served && ["submitted", "running"].includes(data.head.status) && goingOn(source), extras || "",
     el("section.metrics", { "aria-label": "Metrics" }, data.metrics.map((m) => metricCard(m, data.baseline))),
     el("details.overview", { open: true }, el("summary", null, "Distribution and tags"), figures(data, { setFilter: (text) => { told.pick("traces"); return list.setFilter(text); } })),
+    data.shown && el("p.note.left", null, `This file holds ${data.shown.n.toLocaleString("en")} of ${data.shown.of.toLocaleString("en")} traces: `,
+      data.baseline ? "those that lost most against the baseline" : "those without a value, and those with the lowest scores", ". All figures are of all traces."),
     told.node));
 
   document.addEventListener("keydown", (event) => {

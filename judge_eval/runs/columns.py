@@ -1,0 +1,253 @@
+"""A run as columns: the few numbers a trace that comparing, measuring and reporting need, packed."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from judge_eval.digest import digest_parts
+from judge_eval.runs.journal import cluster_of
+from judge_eval.runs.records import TraceResult
+from judge_eval.schema import NoVerdict, Verdict
+
+Hashes: TypeAlias = NDArray[np.uint64]
+Places: TypeAlias = NDArray[np.int64]
+Small: TypeAlias = NDArray[np.int8]
+
+WHYS: Final = ("unreachable", "refused", "unparsable", "truncated", "budget")
+"""Why there is no verdict, in the order of its codes in `Columns.grades`: -1, -2, ..."""
+NO_LABEL: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What the traces of a run say, about 160 bytes a trace of ten chunks, however long its texts are.
+
+    Texts stand as hashes of 64 bits (ids of traces of 128), good for telling them apart; what is shown to
+    people is read from the results. Chunks of all traces stand one after the other, `starts[k]` to
+    `starts[k + 1]` being those of the k-th.
+    """
+
+    metrics: tuple[str, ...]
+    ids: Hashes
+    """Of each trace's id, shape (traces, 2)."""
+    questions: Hashes
+    """Of query, reference and answer, shape (traces,)."""
+    clusters: Hashes
+    """Of the cluster's id; 0 where a trace carries none."""
+    scores: NDArray[np.float64]
+    """Shape (traces, metrics); NaN where failed verdicts leave none."""
+    starts: Places
+    """Shape (traces + 1,)."""
+    chunk_ids: Hashes
+    """Shape (chunks,); empty where they were not asked for."""
+    passages: Hashes
+    """Of title and text."""
+    grades: Small
+    """The verdict's grade; below 0 the reason why there is none, see `WHYS`."""
+    labels: Small
+    """The label that came with the chunk; -1 where there is none."""
+
+    def __len__(self) -> int:
+        return len(self.questions)
+
+    @property
+    def sizes(self) -> Places:
+        """How many chunks each trace has."""
+        sizes: Places = self.starts[1:] - self.starts[:-1]
+        return sizes
+
+    @property
+    def rows(self) -> Places:
+        """The place of each chunk's trace."""
+        return np.repeat(np.arange(len(self)), self.sizes)
+
+    def per_trace(self, chunks: NDArray[np.bool_]) -> Places:
+        """Count the chunks of each trace of which something holds."""
+        total = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(chunks, dtype=np.int64)])
+        counts: Places = total[self.starts[1:]] - total[self.starts[:-1]]
+        return counts
+
+    def column(self, metric: str) -> NDArray[np.float64]:
+        """Return the scores of a metric, shape (traces,)."""
+        found: NDArray[np.float64] = self.scores[:, self.metrics.index(metric)]
+        return found
+
+    def only(self, metrics: Sequence[str]) -> Columns:
+        """Return the columns with the scores of these metrics, in this order."""
+        places = [self.metrics.index(name) for name in metrics]
+        return replace(self, metrics=tuple(metrics), scores=self.scores[:, places])
+
+
+def id_hash(text: str) -> bytes:
+    """Return the 16 bytes that stand for the id of a trace."""
+    return digest_parts([text])[:16]
+
+
+def chunk_hash(text: str) -> bytes:
+    """Return the 8 bytes that stand for the id of a chunk."""
+    return digest_parts([text])[:8]
+
+
+def passage_hash(title: str | None, text: str) -> bytes:
+    """Return the 8 bytes that stand for what a chunk says."""
+    return digest_parts([title or "", text])[:8]
+
+
+def question_hash(query: str, reference: str | None, answer: str | None) -> bytes:
+    """Return the 8 bytes that stand for what a trace asks."""
+    return digest_parts([query, reference or "", answer or ""])[:8]
+
+
+def grade_code(outcome: Verdict | NoVerdict) -> int:
+    """Return the code of an outcome in `Columns.grades`."""
+    return outcome.grade if outcome.kind == "verdict" else -1 - WHYS.index(outcome.why)
+
+
+def label_code(label: int | None) -> int:
+    """Return what stands for a label in `Columns.labels`; one that is no grade stays one that is none."""
+    return NO_LABEL if label is None else max(NO_LABEL, min(label, 99))
+
+
+class Packer:
+    """Packs results into columns, one after the other.
+
+    Args:
+        metrics: Which scores to keep.
+        cluster: The key of `metadata` that groups traces.
+        chunk_ids: Whether to keep the ids of chunks.
+    """
+
+    def __init__(self, metrics: Sequence[str], cluster: str = "cluster", *, chunk_ids: bool = False) -> None:
+        self._metrics, self._cluster, self._with_ids = tuple(metrics), cluster, chunk_ids
+        self._ids, self._questions, self._clusters = bytearray(), bytearray(), bytearray()
+        self._chunk_ids, self._passages = bytearray(), bytearray()
+        self._scores = array("d")
+        self._sizes = array("l")
+        self._grades, self._labels = array("b"), array("b")
+        self._known: dict[str, bytes] = {}
+
+    def add(self, result: TraceResult) -> None:
+        """Pack a result."""
+        trace = result.trace
+        self._ids += id_hash(result.trace_id)
+        self._questions += question_hash(trace.query, trace.reference, trace.answer)
+        cluster = cluster_of(trace, self._cluster)
+        self._clusters += bytes(8) if cluster is None else chunk_hash(cluster)
+        for name in self._metrics:
+            value = result.scores.get(name)
+            self._scores.append(float("nan") if value is None else value)
+        self._sizes.append(len(trace.chunks))
+        for chunk, outcome in zip(trace.chunks, result.outcomes, strict=True):
+            if self._with_ids:
+                self._chunk_ids += self._chunk(chunk.id)
+            self._passages += passage_hash(chunk.title, chunk.text)
+            self._grades.append(grade_code(outcome))
+            self._labels.append(label_code(chunk.label))
+
+    def done(self) -> Columns:
+        """Return the columns of what was packed."""
+        return Columns(
+            metrics=self._metrics,
+            ids=_hashes(self._ids).reshape(-1, 2),
+            questions=_hashes(self._questions),
+            clusters=_hashes(self._clusters),
+            scores=np.frombuffer(self._scores, dtype=np.float64).reshape(
+                len(self._sizes), len(self._metrics)
+            ),
+            starts=starts_of(np.frombuffer(self._sizes, dtype=np.dtype("l"))),
+            chunk_ids=_hashes(self._chunk_ids),
+            passages=_hashes(self._passages),
+            grades=np.frombuffer(self._grades, dtype=np.int8),
+            labels=np.frombuffer(self._labels, dtype=np.int8),
+        )
+
+    def _chunk(self, name: str) -> bytes:
+        """Hash the id of a chunk; many runs name theirs alike in every trace."""
+        found = self._known.get(name)
+        if found is None:
+            found = chunk_hash(name)
+            if len(self._known) < 10_000:
+                self._known[name] = found
+        return found
+
+
+def pack(
+    results: Iterable[TraceResult],
+    metrics: Sequence[str],
+    cluster: str = "cluster",
+    *,
+    chunk_ids: bool = False,
+) -> Columns:
+    """Pack results into columns; see `Packer`."""
+    packer = Packer(metrics, cluster, chunk_ids=chunk_ids)
+    for result in results:
+        packer.add(result)
+    return packer.done()
+
+
+def starts_of(sizes: NDArray[np.integer]) -> Places:
+    """Return where each trace's chunks start, and where the last one's end."""
+    starts = np.zeros(len(sizes) + 1, dtype=np.int64)
+    np.cumsum(sizes, out=starts[1:])
+    return starts
+
+
+def put_labels(columns: Columns, labels: Mapping[tuple[str, str], int], onto: Small) -> int:
+    """Write labels onto those of a run's chunks.
+
+    Args:
+        columns: The run.
+        labels: Grades by trace and chunk.
+        onto: What is changed, shape (chunks,).
+
+    Returns:
+        How many of the labels are of chunks that the run holds.
+    """
+    found = 0
+    names = list(dict.fromkeys(trace for trace, _ in labels))
+    ids = _hashes(bytearray(b"".join(map(id_hash, names)))).reshape(-1, 2)
+    rows = dict(zip(names, find_ids(ids, columns.ids).tolist(), strict=True))
+    for (trace, chunk), label in labels.items():
+        row = rows[trace]
+        if row >= 0:
+            start, end = columns.starts[row : row + 2]
+            wanted = np.frombuffer(chunk_hash(chunk), dtype=np.uint64)[0]
+            places = start + np.flatnonzero(columns.chunk_ids[start:end] == wanted)
+            onto[places] = label_code(label)
+            found += len(places)
+    return found
+
+
+def find_ids(wanted: Hashes, among: Hashes) -> Places:
+    """Return the row of each id among others, -1 where it is not there.
+
+    Args:
+        wanted: Shape (n, 2).
+        among: Shape (m, 2), each once.
+    """
+    found = np.full(len(wanted), -1, dtype=np.int64)
+    if not len(among) or not len(wanted):
+        return found
+    order = np.lexsort((among[:, 1], among[:, 0]))
+    high = among[order, 0]
+    at = np.searchsorted(high, wanted[:, 0])
+    left = np.arange(len(wanted))
+    while left.size:  # a second round only where two ids share their first 64 bits
+        left = left[at[left] < len(order)]
+        left = left[high[at[left]] == wanted[left, 0]]
+        rows = order[at[left]]
+        same = among[rows, 1] == wanted[left, 1]
+        found[left[same]] = rows[same]
+        left = left[~same]
+        at[left] += 1
+    return found
+
+
+def _hashes(data: bytearray) -> Hashes:
+    return np.frombuffer(data, dtype=np.uint64)

@@ -1,0 +1,175 @@
+"""Writing Parquet parts beside a run's results, and telling whether they are of these results."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from judge_eval.errors import ConfigError, RunError
+from judge_eval.runs.columns import label_code, passage_hash, question_hash
+from judge_eval.runs.journal import cluster_of, lock_folder
+from judge_eval.runs.records import TraceResult
+from judge_eval.runs.run import EvalRun, ResultsFile
+
+TRACES, VERDICTS = "traces.parquet", "verdicts.parquet"
+KEY = b"judge_eval"
+_BLOCK = 4096
+
+
+def write_parts(run: EvalRun) -> tuple[Path, Path]:
+    """Write the parts of a run in a folder: `traces.parquet` and `verdicts.parquet`.
+
+    They name the size and the SHA-256 of the results they were made from, and are read only as long as the
+    results are these: the results stay what counts.
+
+    Raises:
+        ConfigError: PyArrow is not installed.
+        RunError: The run has no folder, is being written, or the parts cannot be written.
+    """
+    arrow, parquet = load_arrow()
+    if run.folder is None or not isinstance(run.results, ResultsFile):
+        raise RunError("a run in memory has no parts; judge it into a folder")
+    lock = lock_folder(run.folder)
+    metrics, cluster = run.manifest.metrics, run.manifest.intervals.cluster
+    told = json.dumps(_origin(run.results.path, metrics, cluster)).encode()
+    traces = _traces_schema(arrow, metrics).with_metadata({KEY: told})
+    verdicts = _verdicts_schema(arrow).with_metadata({KEY: told})
+    paths = run.folder / TRACES, run.folder / VERDICTS
+    beside = [path.with_name(f".{path.name}.tmp") for path in paths]
+    try:
+        with (
+            parquet.ParquetWriter(beside[0], traces) as trace_file,
+            parquet.ParquetWriter(beside[1], verdicts) as verdict_file,
+        ):
+            for rows, chunks in _blocks(run.results, metrics, cluster):
+                trace_file.write_table(arrow.Table.from_pylist(rows, schema=traces))
+                verdict_file.write_table(arrow.Table.from_pylist(chunks, schema=verdicts))
+        for temporary, path in zip(beside, paths, strict=True):
+            temporary.replace(path)
+    except OSError as error:
+        raise RunError(f"{run.folder}: the parts cannot be written: {error.strerror or error}") from None
+    finally:
+        for temporary in beside:
+            temporary.unlink(missing_ok=True)
+        if lock is not None:
+            lock.close()
+    return paths
+
+
+def load_arrow() -> tuple[Any, Any]:
+    """Import PyArrow and its Parquet module.
+
+    Raises:
+        ConfigError: It is not installed.
+    """
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise ConfigError("Parquet needs PyArrow: pip install 'judge-eval[parquet]'") from None
+    return pyarrow, pyarrow.parquet
+
+
+def _origin(results: Path, metrics: Sequence[str], cluster: str) -> dict[str, Any]:
+    """Say which results parts are made from, and how."""
+    with results.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    size = results.stat().st_size
+    return {"v": 1, "bytes": size, "sha256": digest, "metrics": list(metrics), "cluster": cluster}
+
+
+def _traces_schema(arrow: Any, metrics: Sequence[str]) -> Any:
+    fields = [
+        ("position", arrow.int64()),
+        ("trace_id", arrow.string()),
+        ("chunks", arrow.int32()),
+        ("failed", arrow.int32()),
+        ("relevant_total", arrow.int64()),
+        ("tags", arrow.list_(arrow.string())),
+        ("cluster", arrow.string()),
+        ("question", arrow.uint64()),
+        ("offset", arrow.int64()),
+        ("line", arrow.int64()),
+        *((name, arrow.float64()) for name in metrics),
+    ]
+    return arrow.schema(fields)
+
+
+def _verdicts_schema(arrow: Any) -> Any:
+    name = arrow.dictionary(arrow.int32(), arrow.string())
+    fields = [
+        ("trace_id", arrow.string()),
+        ("rank", arrow.int32()),
+        ("chunk_id", name),
+        ("grade", arrow.int8()),
+        ("relevant", arrow.bool_()),
+        ("why", name),
+        ("label", arrow.int8()),
+        ("passage", arrow.uint64()),
+    ]
+    return arrow.schema(fields)
+
+
+def _blocks(
+    results: ResultsFile, metrics: Sequence[str], cluster: str
+) -> Iterator[tuple[list[dict[str, Any]], list[dict[str, Any]]]]:
+    """Yield the rows of both parts, a block of traces at a time."""
+    places = iter(results.places.tolist())
+    rows: list[dict[str, Any]] = []
+    chunks: list[dict[str, Any]] = []
+    for result, (offset, line) in zip(results, places, strict=True):
+        trace = result.trace
+        question = question_hash(trace.query, trace.reference, trace.answer)
+        row = {
+            "position": result.position,
+            "trace_id": result.trace_id,
+            "chunks": len(trace.chunks),
+            "failed": result.failed,
+            "relevant_total": trace.relevant_total,
+            "tags": list(trace.tags),
+            "cluster": cluster_of(trace, cluster),
+            "question": number(question),
+            "offset": offset,
+            "line": line,
+        }
+        rows.append(row | {name: result.scores.get(name) for name in metrics})
+        chunks += _chunk_rows(result)
+        if len(rows) == _BLOCK:
+            yield rows, chunks
+            rows, chunks = [], []
+    if rows:
+        yield rows, chunks
+
+
+def _chunk_rows(result: TraceResult) -> Iterator[dict[str, Any]]:
+    for rank, (chunk, outcome) in enumerate(zip(result.trace.chunks, result.outcomes, strict=True), 1):
+        judged = outcome if outcome.kind == "verdict" else None
+        yield {
+            "trace_id": result.trace_id,
+            "rank": rank,
+            "chunk_id": chunk.id,
+            "grade": None if judged is None else judged.grade,
+            "relevant": None if judged is None else judged.relevant,
+            "why": outcome.why if outcome.kind == "no_verdict" else None,
+            "label": None if chunk.label is None else label_code(chunk.label),
+            "passage": number(passage_hash(chunk.title, chunk.text)),
+        }
+
+
+def number(digest: bytes) -> int:
+    """Return the 8 bytes of a hash as the number that the parts hold."""
+    return int(np.frombuffer(digest, dtype=np.uint64)[0])
+
+
+def fits(told: Any, path: Path, metrics: Sequence[str], cluster: str) -> bool:
+    """Tell whether parts hold what is wanted, and were made from the results that are there now."""
+    if not isinstance(told, dict) or told.get("v") != 1 or told.get("cluster") != cluster:
+        return False
+    if not set(metrics) <= set(told.get("metrics", ())) or told.get("bytes") != path.stat().st_size:
+        return False
+    return _origin(path, told["metrics"], cluster) == told

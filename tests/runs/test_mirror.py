@@ -1,0 +1,318 @@
+import json
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import fsspec
+import pytest
+from typer.testing import CliRunner, Result
+
+from judge_eval import EvalRun, Evaluator
+from judge_eval.cli.app import app
+from judge_eval.errors import RunError
+from judge_eval.runs import mirror
+from judge_eval.runs.run import load_manifest
+from tests.support.chat_server import ChatServer
+from tests.support.command import Shell, Told
+
+LINES = "".join(
+    json.dumps(
+        {
+            "id": f"q{n}",
+            "query": f"What of {n}?",
+            "reference": f"Thing {n}.",
+            "chunks": [f"Thing {n}.", "No."],
+        }
+    )
+    + "\n"
+    for n in range(12)
+)
+RUNNER = CliRunner()
+
+
+@pytest.fixture(params=["memory", "file"])
+def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A folder of runs behind a URL, in memory and in the local file system."""
+    monkeypatch.setenv("JUDGE_EVAL_STAGING", str(tmp_path / "staging"))
+    if request.param == "memory":
+        yield "memory://bucket/runs"
+        fsspec.filesystem("memory").store.clear()
+    else:
+        yield f"file://{tmp_path}/bucket/runs"
+
+
+def call(*arguments: object, code: int = 0) -> Result:
+    """Run the command line and check its exit code."""
+    done = RUNNER.invoke(app, [str(argument) for argument in arguments])
+    assert done.exit_code == code, done.output + repr(done.exception)
+    return done
+
+
+def judge(out: object, data: Path, *more: object, code: int = 0) -> Result:
+    """Judge offline into a folder of runs."""
+    return call("run", data, "--model", "fake/overlap", "--no-cache", "--out", out, "-q", *more, code=code)
+
+
+def there(url: str) -> list[str]:
+    """List what lies behind a URL."""
+    system, base = fsspec.core.url_to_fs(url)
+    return sorted(name.rpartition("runs/")[2] for name in system.find(base))
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A small dataset."""
+    path = tmp_path / "data.jsonl"
+    path.write_text(LINES)
+    return path
+
+
+def test_verbs_read_and_write_a_folder_behind_a_url(place: str, data: Path, tmp_path: Path) -> None:
+    """A run goes straight to a URL; every verb finds it there by id, label, latest and whole URL."""
+    first = json.loads(judge(place, data, "--label", "main", "--columnar", "--json").stdout)
+    second = json.loads(judge(place, data, "--label", "PR", "--json").stdout)
+    names = there(place)
+    assert sum(name.endswith("/manifest.json") for name in names) == 2
+    assert sum(name.endswith(".parquet") for name in names) == 2
+    shutil.rmtree(tmp_path / "staging")  # as on another machine
+    listed = json.loads(call("runs", "list", "--out", place, "--json").stdout)
+    assert [run["id"] for run in listed] == [second["id"], first["id"]]
+    folders = {name.partition("/")[0] for name in names}
+    whole = next(f"{place}/{name}" for name in folders if name.endswith(first["id"][:8]))
+    shown = call("show", whole, "--json").stdout
+    assert json.loads(shown) == first
+    for name in (first["id"][:8], "label:main"):
+        assert json.loads(call("show", name, "--out", place, "--json").stdout) == first
+    assert "no difference" in call("compare", "label:main", "latest", "--out", place).stdout
+    call("compare", whole, "latest", "--out", place, "--max-drop", "AP@5=0.1")
+    assert "12 traces" in call("show", whole).stdout
+    call("report", whole, "-o", tmp_path / "report.html", "--no-cache")
+    call("score", "label:PR", "--out", place, "--metrics", "AP@3")
+    call("export", whole, "-o", tmp_path / "run.csv")
+    call("run", data, "--model", "fake/overlap", "--no-cache", "--out", tmp_path / "here", "-q",
+         "--baseline", whole, "--max-drop", "AP@5=0.1")  # fmt: skip
+    assert "no run 'nothing' in" in call("show", "nothing", "--out", place, code=2).output
+    assert "no run in" in call("show", f"{place}/nothing", code=2).output
+    assert "runs pull" in call("serve", "--out", place, code=2).output
+
+
+def test_shards_are_merged_behind_a_url(place: str, data: Path) -> None:
+    """Shards of several machines are merged where they lie, and the merged run goes there too."""
+    ids = [json.loads(judge(place, data, "--shard", f"{k}/2", "--json").stdout)["id"] for k in (1, 2)]
+    told = json.loads(call("runs", "merge", *ids, "--out", place, "--json").stdout)
+    assert told["tally"]["traces"] == 12
+    assert sum(name.endswith("/results.jsonl") for name in there(place)) == 3
+
+
+def test_python_judges_into_a_url_and_opens_a_run_behind_one(
+    place: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`evaluate(out=URL)` leaves the run there, `EvalRun.load(URL)` opens it; settings may name it too."""
+    with Evaluator("fake/overlap", cache=False) as evaluator:
+        run = evaluator.evaluate(data, out=place, label="from Python")
+    assert run.folder is not None
+    shutil.rmtree(tmp_path / "staging")
+    again = EvalRun.load(f"{place}/{run.folder.name}")
+    assert (again.label, len(again.results)) == ("from Python", 12)
+    monkeypatch.setenv("JUDGE_EVAL_OUT", place)
+    assert json.loads(call("runs", "list", "--json").stdout)[0]["id"] == run.id
+
+
+def test_a_copy_that_was_cut_short_never_goes_back(place: str, data: Path, tmp_path: Path) -> None:
+    """A run that was half brought when a kill came is brought anew; its half is not pushed over the whole."""
+    told = json.loads(judge(place, data, "--json").stdout)
+    root = mirror.place_of_runs(place)
+    (folder,) = (path for path in root.iterdir() if path.is_dir())
+    (folder / ".synced").write_text('{"bringing": true}')
+    (folder / "manifest.json").write_text((folder / "manifest.json").read_text().replace("done", "failed"))
+    judge(place, data, "--label", "next")
+    shown = json.loads(call("show", told["id"], "--out", place, "--json").stdout)
+    assert shown["status"] == "done"
+
+
+def test_what_changed_there_is_brought_again(place: str, data: Path, tmp_path: Path) -> None:
+    """A run that another machine resumed or replaced is read anew; an unchanged one is not copied again."""
+    told = json.loads(judge(place, data, "--json").stdout)
+    root = mirror.place_of_runs(place)
+    (folder,) = (path for path in root.iterdir() if path.is_dir())
+    stamp = (folder / "results.jsonl").stat().st_mtime_ns
+    call("show", "latest", "--out", place)
+    assert (folder / "results.jsonl").stat().st_mtime_ns == stamp
+    system, base = fsspec.core.url_to_fs(f"{place}/{folder.name}")
+    with system.open(f"{base}/manifest.json", "rb") as file:
+        changed = json.loads(file.read()) | {"label": "changed elsewhere"}
+    time.sleep(0.01)
+    with system.open(f"{base}/manifest.json", "wb") as file:
+        file.write(json.dumps(changed, indent=2).encode())
+    shown = json.loads(call("show", "latest", "--out", place, "--json").stdout)
+    assert (shown["id"], shown["label"]) == (told["id"], "changed elsewhere")
+
+
+def test_a_run_that_cannot_be_pushed_is_kept_and_pushed_later(
+    place: str, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the storage fails at the end, the run is kept: the message says where, the next run pushes it."""
+
+    def fails(folder: Path, url: str) -> str:
+        raise RunError("the bucket is gone")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(mirror, "push", fails)
+        told = judge(place, data, code=2).output
+    assert "the bucket is gone" in told
+    (folder,) = mirror.place_of_runs(place).iterdir()
+    assert str(folder) in told.replace("\n", "")
+    assert load_manifest(folder).status == "done"
+    judge(place, data)
+    assert sum(name.endswith("/results.jsonl") for name in there(place)) == 2
+
+
+def test_no_secret_of_a_url_is_written_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder that stands for a URL follows from it, and tells nothing of what is in it."""
+    monkeypatch.setenv("JUDGE_EVAL_STAGING", str(tmp_path))
+    root = mirror.place_of_runs("s3://key:passw0rd@bucket/runs")
+    assert root == mirror.place_of_runs("s3://key:passw0rd@bucket/runs/")
+    assert root != mirror.place_of_runs("s3://bucket/runs")
+    assert "passw0rd" not in str(root)
+    assert mirror.shown(root) == "s3://bucket/runs"
+    assert mirror.place_of_runs("runs") == Path("runs")
+    monkeypatch.delenv("JUDGE_EVAL_STAGING")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    assert mirror.place_of_runs("s3://bucket/runs").parent == tmp_path / "state" / "judge_eval" / "runs"
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[str]:
+    """A server that speaks S3, in a process of its own, with an empty bucket; its address."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    server = subprocess.Popen(
+        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    url = f"http://127.0.0.1:{port}"
+    try:
+        until = time.monotonic() + 60
+        while True:
+            try:
+                request = urllib.request.Request(f"{url}/bucket", method="PUT")
+                urllib.request.urlopen(request, timeout=5).close()
+                break
+            except OSError:
+                assert server.poll() is None, "the S3 server did not start: pip install 'judge-eval[test]'"
+                assert time.monotonic() < until
+                time.sleep(0.1)
+        yield url
+    finally:
+        server.terminate()
+        server.wait(10)
+
+
+class Machine:
+    """A machine that judges into S3: a folder, a cache and a staging place of its own."""
+
+    def __init__(self, folder: Path, s3: str) -> None:
+        folder.mkdir()
+        self.shell = Shell(folder)
+        self.settings = {
+            "AWS_ENDPOINT_URL": s3,
+            "AWS_ACCESS_KEY_ID": "key",
+            "AWS_SECRET_ACCESS_KEY": "topsecret99",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "OPENAI_API_KEY": "sk-test-1234567890",
+            "JUDGE_EVAL_STAGING": str(folder / "staging"),
+        }
+
+    def __call__(self, *arguments: object, code: int = 0) -> Told:
+        """Run `judge-eval` to its end and check its exit code."""
+        told = self.shell(*map(str, arguments), **self.settings)
+        assert told.code == code, told.out + told.err
+        assert "topsecret99" not in told.out + told.err
+        return told
+
+    def start(self, *arguments: object) -> "subprocess.Popen[bytes]":
+        """Start `judge-eval`."""
+        return self.shell.start(*map(str, arguments), **self.settings)
+
+
+def test_datasets_and_runs_live_in_s3(s3: str, tmp_path: Path) -> None:
+    """With a server that speaks S3: a dataset is read from it, runs are written, listed, compared there."""
+    one, two = Machine(tmp_path / "one", s3), Machine(tmp_path / "two", s3)
+    plain = {"Content-Type": "application/octet-stream"}
+    put = urllib.request.Request(f"{s3}/bucket/data.jsonl", LINES.encode(), plain, method="PUT")
+    urllib.request.urlopen(put, timeout=5).close()
+    runs = "s3://bucket/runs"
+    judge = ("run", "s3://bucket/data.jsonl", "--model", "fake/overlap", "--out", runs, "-q", "--columnar")
+    first = one(*judge, "--label", "main")
+    assert "pushed to s3://bucket/runs/" in first.err
+    two(*judge, "--label", "PR")
+    listed = json.loads(two("runs", "list", "--out", runs, "--json").out)
+    assert [run["label"] for run in listed] == ["PR", "main"]
+    assert "no difference" in one("compare", "label:main", "label:PR", "--out", runs).out
+    there = first.err.rpartition("pushed to ")[2].split()[0]
+    assert "12 traces" in two("show", there).out
+    missing = two("run", "s3://bucket/none.jsonl", "--model", "fake/overlap", "--out", runs, code=2)
+    assert "s3://bucket/none.jsonl" in missing.err
+    assert "Traceback" not in missing.err
+
+
+def test_a_killed_run_into_s3_is_resumed_by_the_same_command(s3: str, tmp_path: Path) -> None:
+    """Killed with SIGKILL it loses nothing that was paid: --resume goes on; another machine goes on too."""
+    data = tmp_path / "data.jsonl"
+    data.write_text(LINES)
+    one, two = Machine(tmp_path / "one", s3), Machine(tmp_path / "two", s3)
+    with ChatServer(latency=0.05) as server:
+        judge = (
+            "run", data, "--model", "openai/m", "--base-url", server.url, "--no-cache", "--concurrency", "2",
+            "--out", "s3://bucket/killed", "--resume=newest", "-q",
+        )  # fmt: skip
+        process = one.start(*judge)
+        while not list((tmp_path / "one").rglob("results.jsonl")) or server.counts["paid"] < 10:
+            assert process.poll() is None
+            time.sleep(0.005)
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=30)
+        assert not json.loads(two("runs", "list", "--out", "s3://bucket/killed", "--json").out)
+        kept = sum(len(path.read_bytes().splitlines()) for path in (tmp_path / "one").rglob("results.jsonl"))
+        assert kept >= 2
+        before = server.counts["paid"]
+        one(*judge)
+        assert server.counts["paid"] - before <= 24 - 2 * kept
+        (run,) = json.loads(two("runs", "list", "--out", "s3://bucket/killed", "--json").out)
+        assert (run["status"], run["tally"]["traces"]) == ("done", 12)
+        # A run that was interrupted is pushed as it is, and any machine goes on with it.
+        more = tmp_path / "more.jsonl"
+        more.write_text(LINES.replace('"id": "q', '"id": "r'))
+        again = ("run", more, *judge[2:])
+        process = one.start(*again)
+        while server.counts["paid"] < before + 24 - 2 * kept + 8:
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.005)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+        assert process.returncode == 130
+        newest = json.loads(two("runs", "list", "--out", "s3://bucket/killed", "--json").out)[0]
+        assert newest["status"] == "interrupted"
+        done = newest["tally"]["traces"]
+        assert done > 0
+        before = server.counts["paid"]
+        two(*again)
+        assert server.counts["paid"] - before <= 24 - 2 * done
+        newest = json.loads(one("runs", "list", "--out", "s3://bucket/killed", "--json").out)[0]
+        assert (newest["status"], newest["tally"]["traces"]) == ("done", 12)
+
+
+def test_the_storage_of_an_http_server_that_is_down_is_told(tmp_path: Path) -> None:
+    """A storage that cannot be reached is one message without a traceback, before anything is paid."""
+    machine = Machine(tmp_path / "one", "http://127.0.0.1:9")
+    told = machine("runs", "list", "--out", "s3://bucket/runs", code=2)
+    assert told.err.startswith("error: s3://bucket/runs")
+    assert "Traceback" not in told.err
