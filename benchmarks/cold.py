@@ -43,7 +43,7 @@ asyncio.run(main())
 def main() -> None:
     """Print the ratios."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--traces", type=int, default=300)
+    parser.add_argument("--traces", type=int, default=1000)
     parser.add_argument("--chunks", type=int, default=10)
     parser.add_argument("--width", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=3)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import monotonic
+from weakref import WeakKeyDictionary
 
 from judge_eval.backends.base import Backend, Identity
 from judge_eval.errors import ConfigError, TransientError
@@ -36,6 +37,7 @@ class Balanced:
         backends: One for each server, at least one, all of the same model and parameters.
         rest: Seconds a server is left out at first.
         longest: The most seconds it is left out.
+        most: The most calls in flight over all servers; None leaves it to their own limits.
         clock: Tells the time in seconds.
 
     Raises:
@@ -48,6 +50,7 @@ class Balanced:
         *,
         rest: float = 1.0,
         longest: float = 60.0,
+        most: int | None = None,
         clock: Callable[[], float] = monotonic,
     ) -> None:
         if not backends:
@@ -59,7 +62,8 @@ class Balanced:
         if len(told) > 1:
             raise ConfigError("the servers of a fleet must serve the same model with the same parameters")
         self._servers = [_Server(backend) for backend in backends]
-        self._rest, self._longest, self._clock = rest, longest, clock
+        self._rest, self._longest, self._clock, self._most = rest, longest, clock, most
+        self._rooms: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
     @property
     def identity(self) -> Identity | None:
@@ -78,6 +82,20 @@ class Balanced:
             CallError: The call brought no completion, or no server could be reached.
             FatalCallError: No call can succeed.
         """
+        if self._most is None:
+            return await self._ask(request)
+        loop = asyncio.get_running_loop()
+        room = self._rooms.get(loop)
+        if room is None:
+            room = self._rooms[loop] = asyncio.Semaphore(self._most)
+        async with room:
+            return await self._ask(request)
+
+    async def aclose(self) -> None:
+        """Close every server's backend."""
+        await asyncio.gather(*(server.backend.aclose() for server in self._servers))
+
+    async def _ask(self, request: Request) -> Completion:
         tried: list[_Server] = []
         while True:
             server = self._choose(tried)
@@ -95,10 +113,6 @@ class Balanced:
                 server.in_flight -= 1
             server.failures, server.not_before = 0, 0.0
             return completion
-
-    async def aclose(self) -> None:
-        """Close every server's backend."""
-        await asyncio.gather(*(server.backend.aclose() for server in self._servers))
 
     def _choose(self, tried: Sequence[_Server]) -> _Server:
         """Return the server with the fewest calls in flight; those that are left out come last."""

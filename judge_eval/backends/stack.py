@@ -284,7 +284,8 @@ def create(model: str, options: Options) -> Backend:
     ]
     if len(made) == 1:
         return made[0]
-    return Balanced([Limited(one, concurrency=options.concurrency) for one in made])
+    servers = [Limited(one, concurrency=options.concurrency) for one in made]
+    return Balanced(servers, most=options.concurrency)
 
 
 def _remote(backend: Backend) -> bool:

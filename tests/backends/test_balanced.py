@@ -73,6 +73,33 @@ def test_calls_go_where_the_fewest_are_in_flight() -> None:
         assert slow.counts["paid"] < 40 < quick.counts["paid"]
 
 
+def test_a_fleet_keeps_to_the_concurrency_of_all() -> None:
+    """What the user allows in flight holds for all servers together, loop after loop."""
+    with ChatServer(latency=0.05) as one, ChatServer(latency=0.05) as two:
+        stack = build(
+            "openai/m", None, Options(base_url=one.url, fleet=(two.url,), concurrency=6, attempts=1)
+        )
+        fleet = stack.backend
+        most = 0
+
+        async def go() -> None:
+            async def watch() -> None:
+                nonlocal most
+                while True:
+                    most = max(most, one.in_flight + two.in_flight)
+                    await asyncio.sleep(0.002)
+
+            watching = asyncio.create_task(watch())
+            await asyncio.gather(*(fleet.complete(request(n)) for n in range(40)))
+            watching.cancel()
+            await fleet.aclose()
+
+        for _ in range(2):
+            asyncio.run(go())
+        assert 4 <= most <= 6
+        assert one.counts["paid"] + two.counts["paid"] == 80
+
+
 def test_dead_server_is_left_out_and_tried_again() -> None:
     """Calls for a server that is not there go to another at once; later one call tries it again."""
     clock, url = Time(), dead_url()
