@@ -109,7 +109,7 @@ class Engine:
         self._asking: dict[int, _Open] = {}
         self._peek = backend.peek if isinstance(backend, Peeking) else _nothing_at_hand
         self._drain, self._linger, self._lead = drain, linger, lead
-        # Some workers wait for the cache to be written; the others keep the connections busy meanwhile.
+        # Some workers wait for the cache or for a place; the others keep the connections busy meanwhile.
         self._most = concurrency + max(4, concurrency // 4)
         self._high = 2 * concurrency
         self._queue: asyncio.Queue[tuple[_Open, int]] = asyncio.Queue()

@@ -1,4 +1,4 @@
-"""Group commit: rows of many tasks, written together by one thread."""
+"""Writing rows as they arrive: at once where the store can, else together with others by one thread."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
-from judge_eval.backends.store import Store
+from judge_eval.backends.store import Prompt, Store
 from judge_eval.errors import StoreError
 
 Row: TypeAlias = tuple[bytes, bytes]
@@ -26,7 +26,10 @@ class _Queue:
 
 
 class Committer:
-    """Writes rows to a store, in transactions shared by whoever writes within a moment.
+    """Writes rows to a store: at once, or in transactions shared by whoever writes within a moment.
+
+    At once means before `add` returns, so that a process that is killed loses no answer it has received.
+    A store that would have to wait, for another process or a network, gets its rows from a thread.
 
     Rows that could not be written are kept in memory, and `failure` says why; nothing is raised to
     those who wait, because what they hold is paid for.
@@ -38,6 +41,7 @@ class Committer:
 
     def __init__(self, store: Store, *, delay: float) -> None:
         self._store = store
+        self._prompt = store if isinstance(store, Prompt) else None
         self._delay = delay
         self._queues: WeakKeyDictionary[asyncio.AbstractEventLoop, _Queue] = WeakKeyDictionary()
         self._worker: ThreadPoolExecutor | None = None
@@ -60,6 +64,11 @@ class Committer:
         if queue is None:
             queue = self._queues[loop] = _Queue()
         waiter: asyncio.Future[None] = loop.create_future()
+        ready = self._prompt is not None and not queue.rows and self.failure is None
+        if ready and self._prompt is not None and self._prompt.put_now([(key, value)]):
+            self.stored += 1
+            waiter.set_result(None)
+            return waiter
         queue.rows.append((key, value))
         queue.waiters.append(waiter)
         if queue.task is None:

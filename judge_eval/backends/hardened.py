@@ -79,6 +79,7 @@ class OneConnection(diskcache.Cache):  # type: ignore[misc] # diskcache carries 
     """
 
     _only: sqlite3.Connection | None = None
+    _patience: float | None = None
 
     @property
     def _con(self) -> sqlite3.Connection:
@@ -92,11 +93,17 @@ class OneConnection(diskcache.Cache):  # type: ignore[misc] # diskcache carries 
                     self.reset(name, value, update=False)
         return self._only
 
+    def wait(self, seconds: float) -> None:
+        """Set how long a transaction waits for another process that is writing."""
+        if self._patience != seconds:
+            self._con.execute(f"PRAGMA busy_timeout = {int(seconds * 1000)}")
+            self._patience = seconds
+
     def close(self) -> None:
         """Close the connection; a later use opens it again."""
         if self._only is not None:
             self._only.close()
-            self._only = None
+            self._only = self._patience = None
 
 
 def create(folder: Path) -> None:

@@ -65,6 +65,15 @@ class Store(Protocol):
 
 
 @runtime_checkable
+class Prompt(Protocol):
+    """A store that can write within a blink, so that an answer is kept in the moment it arrives."""
+
+    def put_now(self, items: Sequence[tuple[bytes, bytes]]) -> bool:
+        """Write all rows if that takes no waiting; False where nothing was written, for whatever reason."""
+        ...
+
+
+@runtime_checkable
 class Claiming(Protocol):
     """A store shared by processes that can say which of them is asking for what."""
 

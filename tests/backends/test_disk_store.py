@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import pickle
@@ -18,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from judge_eval.backends.dbfile import DB
 from judge_eval.backends.disk import DiskStore
 from judge_eval.backends.store import Claiming, Store, seal, unseal
 from judge_eval.errors import StoreError
@@ -600,3 +602,25 @@ def test_a_folder_named_like_a_variable_is_refused(tmp_path: Path, monkeypatch: 
     with pytest.raises(StoreError, match="variable"):
         DiskStore(tmp_path / "$ELSEWHERE").put_many([(key(1), b"v")])
     assert not (tmp_path / "else").exists()
+
+
+@pytest.mark.timeout(45)  # waiting for the other process would take 60 s
+def test_a_row_is_written_at_once_or_not_at_all(tmp_path: Path) -> None:
+    """Without waiting: False while another process writes, or before anything is open; else it is there."""
+    store = DiskStore(tmp_path)
+    assert not store.put_now([(key(1), b"one")])
+    store.put_many([(key(1), b"one")])
+    assert store.put_now([(key(2), b"two")])
+    assert DiskStore(tmp_path).get_many([key(1), key(2)]) == [b"one", b"two"]
+    with contextlib.closing(sqlite3.connect(tmp_path / DB, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert not store.put_now([(key(3), b"three")])
+        other.execute("ROLLBACK")
+    assert store.get_many([key(3)]) == [None]
+    assert store.put_now([(key(3), b"three")])
+    store.put_many([(key(4), b"four")])
+    assert store.get_many([key(3), key(4)]) == [b"three", b"four"]
+    shutil.rmtree(tmp_path)
+    assert not store.put_now([(key(5), b"five")])
+    store.put_many([(key(5), b"five")])
+    assert store.get_many([key(5)]) == [b"five"]
