@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from types import TracebackType
@@ -88,8 +88,8 @@ class Engine:
         concurrency: How many calls may be under way, >= 1. The backend may hold back more.
         drain: Seconds to wait for calls in flight when stopped early.
         linger: Seconds to gather finished traces before they are handed on while others are open.
-        salvage: Whether a trace that an early stop leaves unfinished is handed on with the verdicts it has:
-            for backends that keep no answers, so that none is paid for twice.
+        salvage: Asked at an early stop: whether traces it leaves unfinished are handed on with the verdicts
+            they have. True where nobody keeps the answers, so that none is paid for twice.
         lead: Whether a trace's first call goes ahead of its siblings, for servers that bill a prefix they
             have seen at a lower price. It costs one more round trip a trace.
     """
@@ -103,7 +103,7 @@ class Engine:
         drain: float = 5.0,
         linger: float = 0.02,
         lead: bool = False,
-        salvage: bool = False,
+        salvage: Callable[[], bool] = lambda: False,
     ) -> None:
         self._judge, self._backend, self._salvage = judge, backend, salvage
         self._asking: dict[int, _Open] = {}
@@ -287,7 +287,7 @@ class Engine:
             worker.cancel()
         if self._workers:
             await asyncio.wait(list(self._workers))
-        if self._salvage:
+        if self._asking and self._salvage():
             for state in list(self._asking.values()):
                 self._give_up(state)
 

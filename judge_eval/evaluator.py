@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -15,7 +15,7 @@ from judge_eval.backends.stack import Options, Stack, Stacks, build, build_all, 
 from judge_eval.data.reading import ReadOptions
 from judge_eval.data.remote import is_url
 from judge_eval.engine import Driver, Item, Plan, plan
-from judge_eval.errors import ConfigError, DataError
+from judge_eval.errors import ConfigError, DataError, JudgeEvalError
 from judge_eval.judges import Judge, Vote
 from judge_eval.judges.choose import repeated
 from judge_eval.metrics import Metric
@@ -319,14 +319,16 @@ class Evaluator:
     def __enter__(self) -> Evaluator:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        with _about_the_run_of(error):
+            self.close()
 
     async def __aenter__(self) -> Evaluator:
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        with _about_the_run_of(error):
+            await self.aclose()
 
     def check(self, trace: Trace) -> None:
         """See that a trace brings what prompt and metrics need.
@@ -341,6 +343,16 @@ class Evaluator:
 
     def _begin(self, dataset: Dataset) -> Manifest:
         return begin(dataset, self.judge, self.stack.identities(), self.scorer.names, self.intervals)
+
+
+@contextmanager
+def _about_the_run_of(error: BaseException | None) -> Iterator[None]:
+    """Let an error in closing, which hides the one that came before, say which run that one ended."""
+    try:
+        yield
+    except JudgeEvalError as closing:
+        closing.run_folder = closing.run_folder or getattr(error, "run_folder", None)
+        raise
 
 
 def evaluate(data: Traces, model: str | Backend, **settings: Any) -> EvalRun:

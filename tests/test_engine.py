@@ -174,7 +174,7 @@ def test_a_stop_hands_on_the_answers_of_unfinished_traces(salvage: bool) -> None
                 answered.set()
             return NO
 
-        engine = Engine(JUDGE, Scripted(answer), concurrency=8, linger=0, drain=0.05, salvage=salvage)
+        engine = Engine(JUDGE, Scripted(answer), concurrency=8, linger=0, drain=0.05, salvage=lambda: salvage)
         with pytest.raises(FatalCallError):
             await gather(engine, items(4), found)
         return found

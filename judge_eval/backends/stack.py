@@ -105,8 +105,8 @@ class Stack:
 
     @property
     def keeps(self) -> bool:
-        """Whether an answer outlives the trace it was given for."""
-        return self.cached is not None
+        """Whether an answer outlives the trace it was given for: whether a cache takes it."""
+        return self.cached is not None and self.cached.failure is None
 
     def counts(self) -> Counts:
         """Tell what was done so far."""

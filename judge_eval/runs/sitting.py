@@ -120,7 +120,7 @@ class Sitting:
             self.stack.backend,
             concurrency=self.concurrency,
             lead=self.lead,
-            salvage=not self.stack.keeps,
+            salvage=lambda: not self.stack.keeps,
         )
         source = self._items(traces) if isinstance(traces, Iterator) else self._aitems(traces)
         try:
