@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 
 from judge_eval.backends import rate
 from judge_eval.backends.base import Backend, Identity
+from judge_eval.backends.hedged import has_begun
 from judge_eval.backends.rate import Limits, Outcome, RateSignal, State
 from judge_eval.errors import ConfigError, TransientError
 from judge_eval.wire import Completion, Request
@@ -219,6 +220,7 @@ class Limited:
                 f"the server asks to wait {wait:.0f} s", kind="rate_limit", retry_after=wait, sent=False
             )
         await gate.acquire(0.0 if gate.state.cost else _guess(request))
+        has_begun()
         started = clock()
         outcome: Outcome = "neutral"
         retry_after = None

@@ -13,6 +13,7 @@ from judge_eval.backends.base import Backend, Identity
 from judge_eval.backends.budgeted import Budgeted, Purse
 from judge_eval.backends.cached import Cached
 from judge_eval.backends.disk import DiskStore
+from judge_eval.backends.hedged import Hedged
 from judge_eval.backends.limited import Limited
 from judge_eval.backends.metered import Metered
 from judge_eval.backends.postgres import PostgresStore, is_postgres
@@ -56,6 +57,8 @@ class Options:
     """A cache miss is an error instead of a call."""
     lead: bool = False
     """Whether a trace's first call goes ahead of its siblings, where the server bills a seen prefix less."""
+    hedge: float | None = None
+    """Seconds after which a call without an answer is made a second time; None never does."""
     record: Path | None = None
     """A cassette to write every completion to."""
     replay: Path | None = None
@@ -102,6 +105,7 @@ class Stack:
     cached: Cached | None = None
     retried: Retried | None = None
     otel: Otel = "off"
+    hedged: Hedged | None = None
 
     @property
     def keeps(self) -> bool:
@@ -116,7 +120,10 @@ class Stack:
             meter.calls,
             cache.hits + cache.shared if cache else 0,
             meter.usage,
-            self.retried.counts if self.retried else {},
+            {
+                **(self.retried.counts if self.retried else {}),
+                **(self.hedged.counts if self.hedged else {}),
+            },
             tuple(sorted(meter.dropped)),
         )
 
@@ -230,7 +237,7 @@ def build(
     Raises:
         ConfigError: The model or an option cannot be used.
     """
-    retried = None
+    retried = hedged = None
     inner: Backend
     if options.replay is not None:
         inner = Replay(options.replay)
@@ -247,6 +254,8 @@ def build(
                 max_cost=options.max_cost,
                 purse=purse,
             )
+        if options.hedge is not None and _remote(inner):
+            inner = hedged = Hedged(inner, after=options.hedge)
         inner = retried = Retried(inner, attempts=options.attempts)
     if options.otel != "off":
         inner = Traced(inner, content=options.otel == "content")
@@ -257,7 +266,7 @@ def build(
     outer: Backend = cached or metered
     if options.record is not None:
         outer = Recording(outer, options.record)
-    return Stack(outer, metered, cached, retried, options.otel)
+    return Stack(outer, metered, cached, retried, options.otel, hedged)
 
 
 def create(model: str, options: Options) -> Backend:

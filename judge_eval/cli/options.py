@@ -234,6 +234,14 @@ Record = Annotated[
 Replay = Annotated[
     Path | None, typer.Option(help="Answer from a cassette instead of calling.", rich_help_panel=CALLING)
 ]
+Hedge = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SECONDS",
+        help="Make a call a second time after so long; both may be billed.",
+        rich_help_panel=CALLING,
+    ),
+]
 Lead = Annotated[
     bool,
     typer.Option(

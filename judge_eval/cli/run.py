@@ -100,6 +100,7 @@ def run(
     record: o.Record = None,
     replay: o.Replay = None,
     lead: o.Lead = False,
+    hedge: o.Hedge = None,
     baseline: o.Baseline = None,
     fail_under: o.FailUnder = None,
     max_drop: o.MaxDrop = None,
@@ -151,6 +152,7 @@ def run(
         record=record,
         replay=replay,
         lead=lead,
+        hedge=hedge,
         otel=otel,
     )
     with (

@@ -38,6 +38,7 @@ def make_options(
     record: Path | None = None,
     replay: Path | None = None,
     lead: bool = False,
+    hedge: float | None = None,
     otel: Otel = Otel.off,
 ) -> Options:
     """Gather the flags on how the judge is called."""
@@ -60,6 +61,7 @@ def make_options(
         record=record,
         replay=replay,
         lead=lead,
+        hedge=hedge,
         otel=otel.value,
     )
 

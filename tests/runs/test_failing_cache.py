@@ -13,7 +13,7 @@ from tests.support.runs import traces
 def test_a_cache_that_fills_up_ends_the_run_and_nothing_is_paid_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The message says what to do, the answers that the cache could not take are in the run, and it goes on."""
+    """The message says what to do; the answers that the cache could not take are in the run that goes on."""
     data = tmp_path / "data.jsonl"
     data.write_text("".join(trace.model_dump_json() + "\n" for trace in traces(30, 5)), encoding="utf-8")
     written = 0

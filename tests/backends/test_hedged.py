@@ -1,0 +1,153 @@
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from judge_eval.backends.base import Identity
+from judge_eval.backends.budgeted import Budgeted
+from judge_eval.backends.hedged import Hedged
+from judge_eval.backends.limited import Limited
+from judge_eval.cli.app import app
+from judge_eval.errors import BudgetError, CallError, ConfigError
+from judge_eval.wire import Completion, Request
+from tests.support.chat_server import ChatServer, Faults
+from tests.support.requests import ask
+from tests.support.runs import traces
+from tests.support.virtual_time import run
+
+
+class Slow:
+    """A backend whose calls take so many seconds each; None fails at once, a negative time fails after it."""
+
+    identity: Identity | None = None
+    scope: str | None = None
+
+    def __init__(self, *seconds: float | None) -> None:
+        self.seconds = list(seconds)
+        self.calls = self.cancelled = 0
+
+    async def complete(self, request: Request) -> Completion:
+        """Answer with the number of the call."""
+        self.calls += 1
+        number, seconds = self.calls, self.seconds.pop(0) if self.seconds else 0.1
+        try:
+            await asyncio.sleep(abs(seconds or 0))
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        if seconds is None or seconds < 0:
+            raise CallError(f"call {number} failed")
+        return Completion(str(number))
+
+    async def aclose(self) -> None:
+        """Nothing to close."""
+
+
+def answer(backend: Slow, after: float = 1.0) -> tuple[str, float, int]:
+    """Ask once; return the answer, the seconds it took and how many calls were made a second time."""
+
+    async def go() -> tuple[str, float, int]:
+        hedged = Hedged(Limited(backend), after=after)
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        text = (await hedged.complete(ask())).text
+        return text, loop.time() - started, hedged.counts["hedge"]
+
+    return run(go())
+
+
+def test_a_slow_call_is_made_again_and_the_first_answer_is_taken() -> None:
+    """The slower of the two is cancelled, whichever it is."""
+    backend = Slow(60.0, 0.5)
+    assert answer(backend) == ("2", pytest.approx(1.5), 1)
+    assert (backend.calls, backend.cancelled) == (2, 1)
+    backend = Slow(1.2, 60.0)
+    assert answer(backend) == ("1", pytest.approx(1.2), 1)
+    assert (backend.calls, backend.cancelled) == (2, 1)
+
+
+def test_a_quick_call_is_made_once() -> None:
+    """An answer in time costs nothing more."""
+    backend = Slow(0.9)
+    assert answer(backend) == ("1", pytest.approx(0.9), 0)
+    assert backend.calls == 1
+
+
+def test_a_failure_leaves_it_to_the_other_call() -> None:
+    """One call that fails does not end the other; where both fail the first one's error is raised."""
+    assert answer(Slow(3.0, None))[0] == "1"
+    assert answer(Slow(-1.5, 2.0))[0] == "2"
+    with pytest.raises(CallError, match="call 1 failed"):
+        answer(Slow(-2.0, None))
+    backend = Slow(None)
+    with pytest.raises(CallError, match="call 1 failed"):
+        answer(backend)
+    assert backend.calls == 1
+
+
+def test_waiting_for_a_place_is_not_slow() -> None:
+    """Calls that wait their turn are not made again, however long they wait."""
+    backend = Slow(*[0.5] * 12)
+
+    async def go() -> int:
+        hedged = Hedged(Limited(backend, concurrency=1), after=1.0)
+        await asyncio.gather(*(hedged.complete(ask(f"passage {n}")) for n in range(12)))
+        return hedged.counts["hedge"]
+
+    assert run(go()) == 0
+    assert backend.calls == 12
+
+
+def test_a_budget_holds_for_the_second_call_too() -> None:
+    """The second call is not made where the budget does not allow it; the first one is waited for."""
+    backend = Slow(5.0)
+
+    async def go() -> tuple[str, int]:
+        budgeted = Budgeted(Limited(backend), max_calls=1)
+        hedged = Hedged(budgeted, after=1.0)
+        text = (await hedged.complete(ask())).text
+        with pytest.raises(BudgetError):
+            await hedged.complete(ask("another"))
+        return text, budgeted.spent.calls
+
+    assert run(go()) == ("1", 1)
+    assert backend.calls == 1
+
+
+def test_a_cancelled_caller_leaves_nothing_running() -> None:
+    """Both calls end with whoever asked."""
+    backend = Slow(60.0, 60.0)
+
+    async def go() -> None:
+        asking = asyncio.ensure_future(Hedged(Limited(backend), after=1.0).complete(ask()))
+        await asyncio.sleep(2)
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+        assert len(asyncio.all_tasks()) == 1
+
+    run(go())
+    assert (backend.calls, backend.cancelled) == (2, 2)
+
+
+def test_the_time_must_be_above_0() -> None:
+    """No time to wait is an error."""
+    with pytest.raises(ConfigError, match="above 0"):
+        Hedged(Slow(), after=0)
+
+
+def test_a_run_past_a_server_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `--hedge` calls that hang do not hold up the run; they are told among the retries."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-mock")
+    data = tmp_path / "data.jsonl"
+    data.write_text("".join(trace.model_dump_json() + "\n" for trace in traces(20)), encoding="utf-8")
+    with ChatServer(faults=Faults(rate_hang=0.1)) as server:
+        command = ["run", str(data), "--model", "openai/m", "--base-url", server.url, "--no-cache", "--json"]
+        command += ["--out", str(tmp_path / "runs"), "--timeout", "4", "--hedge", "0.3", "-q"]
+        done = CliRunner().invoke(app, command)
+        assert done.exit_code == 0, done.output
+        tally = json.loads(done.stdout)["tally"]
+        assert tally["verdicts"] == 60
+        assert tally["retries"]["hedge"] >= server.counts["hang"] - tally["retries"].get("timeout", 0) >= 1
+        assert server.counts["hang"] >= 1
