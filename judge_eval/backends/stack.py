@@ -237,6 +237,8 @@ def build(
     Raises:
         ConfigError: The model or an option cannot be used.
     """
+    if options.hedge is not None and not options.hedge > 0:
+        raise ConfigError(f"--hedge {options.hedge:g}: the seconds to wait must be above 0")
     retried = hedged = None
     inner: Backend
     if options.replay is not None:

@@ -9,6 +9,7 @@ from judge_eval.backends.base import Identity
 from judge_eval.backends.budgeted import Budgeted
 from judge_eval.backends.hedged import Hedged
 from judge_eval.backends.limited import Limited
+from judge_eval.backends.stack import Options, build
 from judge_eval.cli.app import app
 from judge_eval.errors import BudgetError, CallError, ConfigError
 from judge_eval.wire import Completion, Request
@@ -135,6 +136,8 @@ def test_the_time_must_be_above_0() -> None:
     """No time to wait is an error."""
     with pytest.raises(ConfigError, match="above 0"):
         Hedged(Slow(), after=0)
+    with pytest.raises(ConfigError, match=r"--hedge 0: .*above 0"):
+        build("fake/overlap", None, Options(hedge=0))
 
 
 def test_a_run_past_a_server_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
