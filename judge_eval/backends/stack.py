@@ -224,7 +224,7 @@ def build_all(models: Mapping[str, str | Backend], store: Store | None, options:
 def build(
     model: str | Backend, store: Store | None, options: Options, *, purse: Purse | None = None
 ) -> Stack:
-    """Stack the wrappers: recording, cache, meter, spans, retry, budget, limit, and inmost who is asked.
+    """Stack the wrappers: recording, cache, meter, spans, retry, hedge, budget, limit, inmost who is asked.
 
     The budget stands inside the retry, so that every attempt that may be billed counts.
 
