@@ -7,8 +7,10 @@ from pathlib import Path
 from urllib.parse import quote, urlencode
 
 import pytest
+from typer.testing import CliRunner
 
 from judge_eval import EvalRun, Evaluator
+from judge_eval.cli.app import app
 from judge_eval.errors import DataError, JudgeEvalError, RunError
 from judge_eval.runs.records import Manifest
 from judge_eval.server.client import Client
@@ -159,6 +161,31 @@ def test_a_run_being_judged_cannot_be_deleted(tmp_path: Path) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert ask(f"{url}/api/v1/runs/{run.id}", method="DELETE")[0] == 409
     assert run.folder.is_dir()
+
+
+def test_labels_given_on_the_pages_correct_the_means(tmp_path: Path) -> None:
+    """`correct` takes labels that came through the server as it takes the same ones from a file."""
+    data = rows()
+    bare = [{**row, "chunks": [{**c, "label": None} for c in row["chunks"]]} for row in data]
+    run = judge(bare, tmp_path)
+    given = [(row["id"], c["id"], c["label"]) for row in data[::2] for c in row["chunks"]]
+    with serving(Settings(tmp_path)) as url:
+        for trace_id, chunk_id, label in given:
+            body = {"trace_id": trace_id, "chunk_id": chunk_id, "label": label}
+            assert ask(f"{url}/api/v1/runs/{run.id}/labels", method="POST", body=body)[0] == 201
+    file = tmp_path / "labels.jsonl"
+    names = ("trace_id", "chunk_id", "label")
+    file.write_text("".join(json.dumps(dict(zip(names, one, strict=True))) + "\n" for one in given))
+    command = ["correct", run.id[:8], "--out", str(tmp_path), "--json"]
+    shown = CliRunner().invoke(app, command)
+    assert shown.exit_code == 0, shown.output
+    told = json.loads(shown.stdout)
+    filed = CliRunner().invoke(app, [*command, "--labels", str(file)])
+    assert filed.exit_code == 0, filed.output
+    assert told["means"] == json.loads(filed.stdout)["means"]
+    whole = [row for row in data[::2] if row["chunks"]]  # where nothing was retrieved nothing is labelled
+    assert len(whole) > 2
+    assert {mean["n_labelled"] for mean in told["means"].values()} == {len(whole)}
 
 
 def test_labels_feed_the_figures_and_blind_hides_verdicts(tmp_path: Path) -> None:
