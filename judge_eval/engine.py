@@ -69,6 +69,8 @@ class _Open:
     wave: Wave
     replies: list[Reply | None]
     left: int = 0
+    advanced: bool = False
+    """Whether a wave of it is answered."""
     held: list[int] = field(default_factory=list)
     """Requests that wait for the wave's first call to come back."""
 
@@ -200,6 +202,7 @@ class Engine:
 
     def _step(self, state: _Open, opened: list[_Open]) -> None:
         """Send an inquiry its replies, and note its next wave or its judgment."""
+        state.advanced = bool(state.wave)
         try:
             wave = state.inquiry.send(cast(list[Reply], state.replies)) if state.wave else next(state.inquiry)
         except StopIteration as stop:
@@ -293,7 +296,7 @@ class Engine:
 
     def _give_up(self, state: _Open) -> None:
         """Conclude a trace with the answers it has; one without any is left for another sitting."""
-        if all(reply is None for reply in state.replies):
+        if not state.advanced and all(reply is None for reply in state.replies):
             return
         stopped = CallError("the run was stopped before the answer came")
         while state.item.position in self._asking:

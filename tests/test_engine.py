@@ -192,6 +192,34 @@ def test_a_stop_hands_on_the_answers_of_unfinished_traces(salvage: bool) -> None
         assert 2 not in found
 
 
+def test_a_stop_during_a_repair_hands_on_what_was_read() -> None:
+    """The verdicts of the first wave are kept where the run is stopped while a reply is being repaired."""
+
+    async def main() -> list[Judged]:
+        found: list[Judged] = []
+        repairing = asyncio.Event()
+
+        async def answer(request: Request) -> Completion:
+            (name,) = request.chunk_ids
+            if name == "q0-a" and request.origin is None:
+                return Completion("Well...")
+            if name == "q0-a":
+                repairing.set()
+                await asyncio.sleep(60)
+            if name.startswith("q1"):
+                await repairing.wait()
+                raise FatalCallError("no key")
+            return NO
+
+        engine = Engine(JUDGE, Scripted(answer), linger=0, drain=0.05, salvage=lambda: True)
+        with pytest.raises(FatalCallError):
+            await gather(engine, items(2), found)
+        return found
+
+    (judged,) = asyncio.run(asyncio.wait_for(main(), 30))
+    assert [outcome.kind for outcome in judged.judgment.outcomes] == ["no_verdict", "verdict"]
+
+
 def test_a_failed_call_is_no_verdict() -> None:
     """A `CallError` is told as a missing verdict and stops nothing."""
 
