@@ -12,7 +12,7 @@ from typing import Protocol, Self, TypeAlias, cast
 from judge_eval.backends.base import Backend, Peeking
 from judge_eval.errors import CallError
 from judge_eval.judges.base import Inquiry, Judge, Wave
-from judge_eval.schema import Judgment, Trace, Verdict
+from judge_eval.schema import Judgment, NoVerdict, Trace, Verdict
 from judge_eval.wire import Completion, Reply, Request
 
 BLOCK = 16
@@ -295,14 +295,28 @@ class Engine:
                 self._give_up(state)
 
     def _give_up(self, state: _Open) -> None:
-        """Conclude a trace with the answers it has; one without any is left for another sitting."""
+        """Conclude a trace with the answers it has; one without any is left for another sitting.
+
+        A chunk about which an answer is still out has no verdict, even where the plan would do without
+        that answer: an uninterrupted run would not have.
+        """
         if not state.advanced and all(reply is None for reply in state.replies):
             return
         stopped = CallError("the run was stopped before the answer came")
+        out: set[str] = set()
         while state.item.position in self._asking:
+            for request, reply in zip(state.wave, state.replies, strict=True):
+                out.update(request.chunk_ids if reply is None else ())
             state.replies = [stopped if reply is None else reply for reply in state.replies]
             self._step(state, [])
             state.left = -1  # a late answer finds nobody waiting
+        judged = self._done.pop()
+        outcomes = tuple(
+            NoVerdict(chunk_id=o.chunk_id, why=stopped.why, detail=stopped.detail) if o.chunk_id in out else o
+            for o in judged.judgment.outcomes
+        )
+        judgment = judged.judgment.model_copy(update={"outcomes": outcomes})
+        self._done.append(Judged(judged.position, judged.trace, judgment))
 
 
 def _nothing_at_hand(requests: Sequence[Request]) -> list[Completion | None]:

@@ -8,7 +8,7 @@ import pytest
 from judge_eval.backends.base import Identity
 from judge_eval.engine import BLOCK, Engine, Item, Judged, plan
 from judge_eval.errors import CallError, FatalCallError, TransientError
-from judge_eval.judges import Pointwise
+from judge_eval.judges import Judge, Panel, Pointwise
 from judge_eval.runs.sources import streamed
 from judge_eval.wire import Completion, Request
 from tests.support.replies import one
@@ -218,6 +218,34 @@ def test_a_stop_during_a_repair_hands_on_what_was_read() -> None:
 
     (judged,) = asyncio.run(asyncio.wait_for(main(), 30))
     assert [outcome.kind for outcome in judged.judgment.outcomes] == ["no_verdict", "verdict"]
+
+
+def test_a_stop_makes_no_verdict_that_a_whole_run_would_not_have() -> None:
+    """While the plan still asks about a chunk (a quote, another vote), its verdict is not handed on."""
+
+    async def main(judge: Judge) -> list[Judged]:
+        found: list[Judged] = []
+        waiting = asyncio.Event()
+
+        async def answer(request: Request) -> Completion:
+            (name,) = request.chunk_ids
+            if name.startswith("q1"):
+                await waiting.wait()
+                raise FatalCallError("no key")
+            if name == "q0-a" and (request.follow_up or request.sample == 2):
+                waiting.set()
+                await asyncio.sleep(60)
+            return one(True, evidence="" if name == "q0-a" and request.sample == 0 else "Text")
+
+        engine = Engine(judge, Scripted(answer), linger=0, drain=0.05, salvage=lambda: True)
+        with pytest.raises(FatalCallError):
+            await gather(engine, items(2), found)
+        return found
+
+    samples = Panel.of_samples(lambda k: Pointwise("support/binary", sample=k + 1), 2)
+    for judge in (JUDGE, samples):
+        (judged,) = asyncio.run(asyncio.wait_for(main(judge), 30))
+        assert [outcome.kind for outcome in judged.judgment.outcomes] == ["no_verdict", "verdict"]
 
 
 def test_a_failed_call_is_no_verdict() -> None:
