@@ -17,9 +17,9 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from judge_eval.backends.limited import Limited
-from judge_eval.backends.openai import create
-from judge_eval.backends.retried import Retried
+from judge_eval.backends.around.limit import Limited
+from judge_eval.backends.around.retry import Retried
+from judge_eval.backends.chat.openai import create
 from judge_eval.wire import Request
 from tests.support.requests import ask
 

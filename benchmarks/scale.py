@@ -17,11 +17,11 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from benchmarks.support import measured
-from judge_eval.runs.aggregate import aggregate_all
-from judge_eval.runs.journal import MANIFEST, RESULTS, Index, encode
-from judge_eval.runs.rescore import scale_of
-from judge_eval.runs.run import EvalRun
-from judge_eval.runs.scoring import Scorer
+from judge_eval.runs.folder.journal import MANIFEST, RESULTS, Index, encode
+from judge_eval.runs.folder.run import EvalRun
+from judge_eval.runs.scoring.aggregate import aggregate_all
+from judge_eval.runs.scoring.rescore import scale_of
+from judge_eval.runs.scoring.scorer import Scorer
 
 LOAD = """
 import sys

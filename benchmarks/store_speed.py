@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from judge_eval.backends.base import Identity
-from judge_eval.backends.cached import Cached
-from judge_eval.backends.disk import DiskStore
+from judge_eval.backends.storing.cached import Cached
+from judge_eval.backends.storing.disk import DiskStore
 from judge_eval.digest import digest_parts
 from judge_eval.schema import BINARY, Scale
 from judge_eval.wire import Completion, Message, Passage, Request, Usage

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from judge_eval.backends.base import Backend, Identity
-    from judge_eval.backends.fake import FakeBackend
+    from judge_eval.backends.fake.backend import FakeBackend
     from judge_eval.backends.stack import Options
     from judge_eval.data.reading import ReadOptions, open_dataset
     from judge_eval.errors import JudgeEvalError
     from judge_eval.evaluator import Evaluator, evaluate
+    from judge_eval.export.mlflow_scorer import mlflow_scorer
     from judge_eval.judges import Judge, Listwise, Member, Panel, Pointwise
     from judge_eval.metrics import GradeTable, Metric, mmr, parse_metric
-    from judge_eval.runs.notebook import NotebookProgress
-    from judge_eval.runs.records import TraceResult
-    from judge_eval.runs.run import EvalRun
-    from judge_eval.runs.writers.mlflow_scorer import mlflow_scorer
+    from judge_eval.notebook import NotebookProgress
+    from judge_eval.runs.folder.records import TraceResult
+    from judge_eval.runs.folder.run import EvalRun
     from judge_eval.schema import Chunk, Judgment, NoVerdict, Scale, Trace, Verdict
     from judge_eval.wire import Completion, Request, Usage
 
@@ -28,9 +28,9 @@ _HOMES = {
     "Backend": "backends.base",
     "Chunk": "schema",
     "Completion": "wire",
-    "EvalRun": "runs.run",
+    "EvalRun": "runs.folder.run",
     "Evaluator": "evaluator",
-    "FakeBackend": "backends.fake",
+    "FakeBackend": "backends.fake.backend",
     "GradeTable": "metrics",
     "Identity": "backends.base",
     "Judge": "judges",
@@ -40,7 +40,7 @@ _HOMES = {
     "Member": "judges",
     "Metric": "metrics",
     "NoVerdict": "schema",
-    "NotebookProgress": "runs.notebook",
+    "NotebookProgress": "notebook",
     "Options": "backends.stack",
     "Panel": "judges",
     "Pointwise": "judges",
@@ -48,11 +48,11 @@ _HOMES = {
     "Request": "wire",
     "Scale": "schema",
     "Trace": "schema",
-    "TraceResult": "runs.records",
+    "TraceResult": "runs.folder.records",
     "Usage": "wire",
     "Verdict": "schema",
     "evaluate": "evaluator",
-    "mlflow_scorer": "runs.writers.mlflow_scorer",
+    "mlflow_scorer": "export.mlflow_scorer",
     "mmr": "metrics",
     "open_dataset": "data.reading",
     "parse_metric": "metrics",

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from judge_eval.backends.base import Backend
-from judge_eval.backends.postgres import is_postgres
 from judge_eval.backends.stack import Options, Stack, Stacks, build, build_all, open_store
+from judge_eval.backends.storing.postgres import is_postgres
 from judge_eval.data.reading import ReadOptions
 from judge_eval.data.remote import is_url
 from judge_eval.engine import Driver, Item, Plan, plan
@@ -21,13 +21,13 @@ from judge_eval.judges.choose import repeated
 from judge_eval.metrics import Metric
 from judge_eval.portal import portal
 from judge_eval.registry import find
-from judge_eval.runs.mirror import place_of_runs, written
-from judge_eval.runs.opening import begin, open_journal
-from judge_eval.runs.records import Dataset, Intervals, Manifest, TraceResult
-from judge_eval.runs.run import EvalRun
-from judge_eval.runs.scoring import Scorer
-from judge_eval.runs.sitting import Progress, Sitting
-from judge_eval.runs.sources import Replayable, Traces, replayable, streamed
+from judge_eval.runs.folder.records import Dataset, Intervals, Manifest, TraceResult
+from judge_eval.runs.folder.run import EvalRun
+from judge_eval.runs.judging.opening import begin, open_journal
+from judge_eval.runs.judging.sitting import Progress, Sitting
+from judge_eval.runs.judging.sources import Replayable, Traces, replayable, streamed
+from judge_eval.runs.keeping.mirroring import place_of_runs, written
+from judge_eval.runs.scoring.scorer import Scorer
 from judge_eval.schema import Trace
 
 DEFAULT_METRICS = ("AP@5", "MRR", "NDCG@5")

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from judge_eval.backends.capabilities import contract, response_format
+from judge_eval.backends.chat.capabilities import contract, response_format
 from judge_eval.schema import GRADED
 from judge_eval.wire import Passage
 from tests.support.chat_server import Bucket, ChatServer, Faults, error, judge

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from judge_eval import GradeTable, Trace, parse_metric
-from judge_eval.cli.config import KEYS
+from judge_eval.cli.flags.config import KEYS
 from tests.support.blocks import ROOT, Block, blocks_of, environment, python, shell
 from tests.support.chat_server import ChatServer
 

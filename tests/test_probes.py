@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from judge_eval import Evaluator, FakeBackend, Trace
-from judge_eval.backends import rules
+from judge_eval.backends.fake import rules
 from judge_eval.errors import DataError, RefusedError, UnknownNameError
 from judge_eval.probes import PROBES, Prober, ProbeReport, build, probe
 from judge_eval.probes.texts import shuffled_sentences

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from judge_eval.errors import DataError
 from judge_eval.record import Record
-from judge_eval.runs.records import Aggregate, Dataset, Manifest, Tally, TraceResult
+from judge_eval.runs.folder.records import Aggregate, Dataset, Manifest, Tally, TraceResult
 from judge_eval.schema import Call, Chunk, Judgment, NoVerdict, Scale, Trace, Verdict
 
 RECORDS = (

@@ -8,11 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from judge_eval.data.labels import Labels
-from judge_eval.errors import DataError
-from judge_eval.record import Record
-from judge_eval.runs.columns import Places
-from judge_eval.runs.labelled import (
+from judge_eval.alignment.matching import (
     fully_labelled,
     label_scale,
     labels_of,
@@ -20,9 +16,13 @@ from judge_eval.runs.labelled import (
     tables_of,
     verdicts_as_labels,
 )
-from judge_eval.runs.rescore import scale_of
-from judge_eval.runs.run import EvalRun
-from judge_eval.runs.scoring import Scorer
+from judge_eval.data.labels import Labels
+from judge_eval.errors import DataError
+from judge_eval.record import Record
+from judge_eval.runs.columns.packed import Places
+from judge_eval.runs.folder.run import EvalRun
+from judge_eval.runs.scoring.rescore import scale_of
+from judge_eval.runs.scoring.scorer import Scorer
 from judge_eval.schema import Scale, Verdict
 from judge_eval.stats import Estimate, agreement_of, alpha_interval, ranking_figures
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
+from judge_eval.alignment.agree import Figure
+from judge_eval.alignment.matching import label_scale
 from judge_eval.data.labels import Labels
 from judge_eval.errors import DataError
 from judge_eval.record import Record
-from judge_eval.runs.agree import Figure
-from judge_eval.runs.labelled import label_scale
-from judge_eval.runs.rescore import scale_of
-from judge_eval.runs.run import EvalRun
+from judge_eval.runs.folder.run import EvalRun
+from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.stats import calibrate_isotonic, calibrate_threshold
 
 

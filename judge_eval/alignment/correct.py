@@ -7,13 +7,13 @@ from typing import ClassVar
 
 import numpy as np
 
+from judge_eval.alignment.agree import metric_both_ways
+from judge_eval.alignment.matching import pair_up
 from judge_eval.data.labels import Labels
 from judge_eval.errors import DataError
 from judge_eval.record import Record
-from judge_eval.runs.agree import metric_both_ways
-from judge_eval.runs.labelled import pair_up
-from judge_eval.runs.rescore import scale_of
-from judge_eval.runs.run import EvalRun
+from judge_eval.runs.folder.run import EvalRun
+from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.stats import CorrectedMean, CorrectedRate, Sample, ppi_mean, ppi_mean_sampled, rogan_gladen
 
 

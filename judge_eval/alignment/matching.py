@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from judge_eval.data.labels import Labels, read_labels
 from judge_eval.errors import DataError
-from judge_eval.runs.columnar import columns_of
-from judge_eval.runs.columns import NO_LABEL, Columns, Places, Small, find_ids, put_labels
-from judge_eval.runs.labels import with_labels
-from judge_eval.runs.records import TraceResult
-from judge_eval.runs.rescore import scale_of
-from judge_eval.runs.run import EvalRun
+from judge_eval.runs.columns.loading import columns_of
+from judge_eval.runs.columns.packed import NO_LABEL, Columns, Places, Small, find_ids, put_labels
+from judge_eval.runs.folder.labels import with_labels
+from judge_eval.runs.folder.records import TraceResult
+from judge_eval.runs.folder.run import EvalRun
+from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.schema import Scale
-from judge_eval.stats.tables import confusion_by_group
+from judge_eval.stats.contingency import confusion_by_group
 
 _BLOCK = 65_536
 MOST_GRADE = 9

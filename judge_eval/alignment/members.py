@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from judge_eval.alignment.agree import Figure
 from judge_eval.record import Record
-from judge_eval.runs.agree import Figure
-from judge_eval.runs.rescore import scale_of
-from judge_eval.runs.run import EvalRun
+from judge_eval.runs.folder.run import EvalRun
+from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.stats import alpha_interval, cohen_kappa, mean_interval
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from judge_eval.errors import DataError
-from judge_eval.runs.records import TraceResult
-from judge_eval.runs.run import EvalRun
+from judge_eval.runs.folder.records import TraceResult
+from judge_eval.runs.folder.run import EvalRun
 from judge_eval.stats import simple_random_sample, stratified_sample
 
 COLUMNS = (

@@ -8,22 +8,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from judge_eval.backends.balanced import Balanced
+from judge_eval.backends.around.balance import Balanced
+from judge_eval.backends.around.budget import Budgeted, Purse
+from judge_eval.backends.around.hedge import Hedged
+from judge_eval.backends.around.limit import Limited
+from judge_eval.backends.around.meter import Metered
+from judge_eval.backends.around.prices import price_of
+from judge_eval.backends.around.retry import Retried
+from judge_eval.backends.around.route import Routed
+from judge_eval.backends.around.trace import Otel, Traced
 from judge_eval.backends.base import Backend, Identity
-from judge_eval.backends.budgeted import Budgeted, Purse
-from judge_eval.backends.cached import Cached
-from judge_eval.backends.disk import DiskStore
-from judge_eval.backends.hedged import Hedged
-from judge_eval.backends.limited import Limited
-from judge_eval.backends.metered import Metered
-from judge_eval.backends.postgres import PostgresStore, is_postgres
-from judge_eval.backends.prices import price_of
-from judge_eval.backends.recording import Recording
-from judge_eval.backends.replay import Replay
-from judge_eval.backends.retried import Retried
-from judge_eval.backends.routed import Routed
-from judge_eval.backends.store import Store
-from judge_eval.backends.traced import Otel, Traced
+from judge_eval.backends.storing.cached import Cached
+from judge_eval.backends.storing.disk import DiskStore
+from judge_eval.backends.storing.postgres import PostgresStore, is_postgres
+from judge_eval.backends.storing.store import Store
+from judge_eval.backends.tape.recording import Recording
+from judge_eval.backends.tape.replay import Replay
 from judge_eval.errors import ConfigError, advise
 from judge_eval.registry import find, split_model
 from judge_eval.wire import Usage

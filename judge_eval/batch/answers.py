@@ -10,11 +10,11 @@ from typing import Any, Literal
 
 from pydantic_core import from_json
 
+from judge_eval.backends.around.limit import Advertising
 from judge_eval.backends.base import Identity
-from judge_eval.backends.cached import cache_key
-from judge_eval.backends.limited import Advertising
-from judge_eval.backends.openai import OpenAI
-from judge_eval.backends.replies import Declined
+from judge_eval.backends.chat.openai import OpenAI
+from judge_eval.backends.chat.replies import Declined
+from judge_eval.backends.storing.cached import cache_key
 from judge_eval.errors import CallError, MissError, TransientError
 from judge_eval.wire import Completion, Reply, Request
 

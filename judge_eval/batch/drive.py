@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from judge_eval.backends.cached import Cached
+from judge_eval.backends.storing.cached import Cached
 from judge_eval.batch.answers import Answers
 from judge_eval.engine import BLOCK
 from judge_eval.judges.base import Inquiry, Judge, Wave

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from judge_eval.batch.drive import AtHand, open_requests
-from judge_eval.batch.session import Session, check_same
+from judge_eval.batch.judging import Session, check_same
 from judge_eval.batch.state import Folder, Part, Round
 from judge_eval.errors import ConfigError, RefusedError, RunError
 from judge_eval.wire import Request

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from judge_eval.backends import endpoint
-from judge_eval.backends.cached import Cached
-from judge_eval.backends.openai import OpenAI
-from judge_eval.backends.postgres import PostgresStore, is_postgres
+from judge_eval.backends.chat import endpoint
+from judge_eval.backends.chat.openai import OpenAI
 from judge_eval.backends.stack import Options, Stack
+from judge_eval.backends.storing.cached import Cached
+from judge_eval.backends.storing.postgres import PostgresStore, is_postgres
 from judge_eval.batch.answers import Answers, Remembered
 from judge_eval.batch.state import Folder, Settings, State
 from judge_eval.data.remote import is_url, public
@@ -18,8 +18,8 @@ from judge_eval.errors import ConfigError, RunError
 from judge_eval.evaluator import DEFAULT_METRICS, Evaluator, default_cache
 from judge_eval.metrics import Metric
 from judge_eval.registry import find, split_model
-from judge_eval.runs.provenance import backend_record
-from judge_eval.runs.sources import Replayable
+from judge_eval.runs.judging.provenance import backend_record
+from judge_eval.runs.judging.sources import Replayable
 
 
 class Session:

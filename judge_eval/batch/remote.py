@@ -9,8 +9,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from judge_eval.backends import endpoint
-from judge_eval.backends.replies import Declined, raise_failure
+from judge_eval.backends.chat import endpoint
+from judge_eval.backends.chat.replies import Declined, raise_failure
 from judge_eval.errors import CallError, FatalCallError, RefusedError, TransientError
 
 if TYPE_CHECKING:

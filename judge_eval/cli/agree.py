@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from judge_eval.cli import completion, values
-from judge_eval.cli import options as o
-from judge_eval.cli.errors import verb
+from judge_eval.cli.flags import completion, values
+from judge_eval.cli.flags import options as o
+from judge_eval.cli.printing.errors import verb
 
 if TYPE_CHECKING:
-    from judge_eval.runs.agree import Agreement, Figure, Rankings
+    from judge_eval.alignment.agree import Agreement, Figure, Rankings
 
 LabelFile = Annotated[
     Path | None,
@@ -50,10 +50,10 @@ def agree(
     judge-eval agree label:judge-a label:judge-b
     judge-eval agree a b c --systems --labels qrels.txt --metrics NDCG@10
     """
-    from judge_eval.runs import agree as agreement
-    from judge_eval.runs.labelled import labels_of
-    from judge_eval.runs.run import EvalRun
-    from judge_eval.runs.store import find_run
+    from judge_eval.alignment import agree as agreement
+    from judge_eval.alignment.matching import labels_of
+    from judge_eval.runs.folder.run import EvalRun
+    from judge_eval.runs.keeping.finding import find_run
 
     names = list(runs)
     if labels is None and len(names) > 1 and Path(names[-1]).is_file():
@@ -99,8 +99,8 @@ def figure(found: Figure) -> str:
 def _show_figures(title: str, figures: dict[str, Figure]) -> None:
     from rich.text import Text
 
-    from judge_eval.cli.output import console, table
-    from judge_eval.runs.strips import printable
+    from judge_eval.cli.printing.output import console, table
+    from judge_eval.runs.folder.signs import printable
 
     out = console()
     out.print(Text(printable(title)))
@@ -116,8 +116,8 @@ def _show_figures(title: str, figures: dict[str, Figure]) -> None:
 def _show_agreement(told: Agreement) -> None:
     from rich.text import Text
 
-    from judge_eval.cli.output import console, table
-    from judge_eval.runs.strips import printable
+    from judge_eval.cli.printing.output import console, table
+    from judge_eval.runs.folder.signs import printable
 
     out = console()
     _show_figures(
@@ -144,7 +144,7 @@ def _show_agreement(told: Agreement) -> None:
 
 
 def _show_rankings(table_: Rankings) -> None:
-    from judge_eval.cli.output import console, table
+    from judge_eval.cli.printing.output import console, table
 
     out = console()
     _show_figures(f"{table_.metric}: {len(table_.systems)} systems on {table_.traces} traces", table_.figures)

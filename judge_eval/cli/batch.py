@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from judge_eval.cli import options as o
-from judge_eval.cli import values
-from judge_eval.cli.batched import tell_imported, tell_round
-from judge_eval.cli.errors import INCOMPLETE, remark, verb
+from judge_eval.cli.flags import options as o
+from judge_eval.cli.flags import values
+from judge_eval.cli.printing.batches import tell_imported, tell_round
+from judge_eval.cli.printing.errors import INCOMPLETE, remark, verb
 
 app = typer.Typer(
     help="Judge by files: export, submit, status, fetch, import; any step can be repeated.",
@@ -60,7 +60,7 @@ def export_(
     judge-eval batch export traces.jsonl --model openai/NAME --out batch/
     """
     from judge_eval.batch import flow
-    from judge_eval.batch.session import Session, storable_cache, storable_data, storable_url
+    from judge_eval.batch.judging import Session, storable_cache, storable_data, storable_url
     from judge_eval.batch.state import Folder, Settings
 
     reader = values.read_options(format, map, corpus, list_sep, depth)
@@ -197,14 +197,14 @@ def import_(
     Replies may come in any order, in part, with errors, twice.
     """
     from judge_eval.batch import flow
-    from judge_eval.batch.session import Session
+    from judge_eval.batch.judging import Session
     from judge_eval.batch.state import Folder
-    from judge_eval.cli.output import summary
-    from judge_eval.cli.progress import watching
-    from judge_eval.cli.session import make_options
+    from judge_eval.cli.flags.session import make_options
+    from judge_eval.cli.printing.output import summary
+    from judge_eval.cli.printing.progress import watching
     from judge_eval.errors import ConfigError
     from judge_eval.evaluator import DEFAULT_METRICS
-    from judge_eval.runs.mirror import written
+    from judge_eval.runs.keeping.mirroring import written
 
     how = _finish(finish)
     options = make_options(

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from judge_eval.cli import options as o
-from judge_eval.cli.errors import verb
+from judge_eval.cli.flags import options as o
+from judge_eval.cli.printing.errors import verb
 
 if TYPE_CHECKING:
-    from judge_eval.backends.disk import DiskStore
-    from judge_eval.backends.postgres import PostgresStore
+    from judge_eval.backends.storing.disk import DiskStore
+    from judge_eval.backends.storing.postgres import PostgresStore
 
 app = typer.Typer(help="The replies that were paid for.", no_args_is_help=True)
 
 
 def _open(cache: str | None) -> DiskStore | PostgresStore | None:
     """Open the cache; None (and said so) where its folder was not made yet."""
-    from judge_eval.backends.disk import DiskStore
-    from judge_eval.backends.postgres import PostgresStore, is_postgres
+    from judge_eval.backends.storing.disk import DiskStore
+    from judge_eval.backends.storing.postgres import PostgresStore, is_postgres
     from judge_eval.evaluator import default_cache
 
     place = cache or default_cache()
@@ -36,7 +36,7 @@ def _open(cache: str | None) -> DiskStore | PostgresStore | None:
 @verb
 def path(cache: o.Cache = None) -> None:
     """Print where the cache is."""
-    from judge_eval.backends.postgres import PostgresStore, is_postgres
+    from judge_eval.backends.storing.postgres import PostgresStore, is_postgres
     from judge_eval.evaluator import default_cache
 
     place = cache or default_cache()
@@ -51,7 +51,7 @@ def init(cache: o.Cache = None) -> None:
     Example:
     judge-eval cache init --cache postgresql://user:password@host:5432/name
     """
-    from judge_eval.backends.postgres import PostgresStore, is_postgres
+    from judge_eval.backends.storing.postgres import PostgresStore, is_postgres
     from judge_eval.evaluator import default_cache
 
     place = cache or default_cache()

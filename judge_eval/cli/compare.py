@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from judge_eval.cli import completion, values
-from judge_eval.cli import options as o
-from judge_eval.cli.errors import GATE, verb
+from judge_eval.cli.flags import completion, values
+from judge_eval.cli.flags import options as o
+from judge_eval.cli.printing.errors import GATE, verb
 
 FORMATS = (".json", ".md", ".xml")
 
@@ -45,14 +45,14 @@ def compare(
     Example:
     judge-eval compare label:main latest --max-drop AP@5=0.03 -o report.md
     """
-    from judge_eval.cli.compared import show_comparison
-    from judge_eval.cli.gate import tell, write_report
-    from judge_eval.runs import export
-    from judge_eval.runs.compare import compare as compare_runs
-    from judge_eval.runs.gate import check_drops, check_under, limits_of
-    from judge_eval.runs.rescore import rescore
-    from judge_eval.runs.run import EvalRun
-    from judge_eval.runs.store import find_run
+    from judge_eval.cli.gating import tell, write_report
+    from judge_eval.cli.printing.comparison import show_comparison
+    from judge_eval.comparison.compare import compare as compare_runs
+    from judge_eval.comparison.gate import check_drops, check_under, limits_of
+    from judge_eval.export import text as export
+    from judge_eval.runs.folder.run import EvalRun
+    from judge_eval.runs.keeping.finding import find_run
+    from judge_eval.runs.scoring.rescore import rescore
 
     if output is not None:
         export.check_suffix(output, FORMATS)

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from judge_eval.cli import options as o
-from judge_eval.cli import values
-from judge_eval.cli.errors import USAGE, remark, verb
+from judge_eval.cli.flags import options as o
+from judge_eval.cli.flags import values
+from judge_eval.cli.printing.errors import USAGE, remark, verb
 
 
 @verb

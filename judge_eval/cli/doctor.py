@@ -9,10 +9,10 @@ from typing import Annotated
 
 import typer
 
-from judge_eval.cli import options as o
-from judge_eval.cli import values
-from judge_eval.cli.config import find_config
-from judge_eval.cli.errors import USAGE, verb
+from judge_eval.cli.flags import options as o
+from judge_eval.cli.flags import values
+from judge_eval.cli.flags.config import find_config
+from judge_eval.cli.printing.errors import USAGE, verb
 
 PACKAGES = ("judge-eval", "openai", "pydantic", "tenacity", "numpy", "diskcache", "typer", "genai-prices")
 
@@ -34,7 +34,7 @@ def doctor(
 
     Makes no call unless --live is given.
     """
-    from judge_eval.cli.output import console, table
+    from judge_eval.cli.printing.output import console, table
     from judge_eval.evaluator import default_cache
 
     path, _ = find_config()
@@ -87,7 +87,7 @@ def _problems(
     from judge_eval.errors import ConfigError, JudgeEvalError
     from judge_eval.evaluator import DEFAULT_METRICS
     from judge_eval.judges.choose import make_judge
-    from judge_eval.runs.scoring import Scorer
+    from judge_eval.runs.scoring.scorer import Scorer
     from judge_eval.schema import BINARY
 
     def try_store() -> None:

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from judge_eval.cli import completion
-from judge_eval.cli import options as o
-from judge_eval.cli.errors import verb
+from judge_eval.cli.flags import completion
+from judge_eval.cli.flags import options as o
+from judge_eval.cli.printing.errors import verb
 
 
 @verb
@@ -52,14 +52,14 @@ def export(
     judge-eval export latest --format mlflow --tracking-uri http://localhost:5000 --experiment retrieval
     """
     from judge_eval.errors import ConfigError
-    from judge_eval.runs.run import EvalRun
-    from judge_eval.runs.store import find_run
-    from judge_eval.runs.writers import MLFLOW, write_as
+    from judge_eval.export.formats import MLFLOW, write_as
+    from judge_eval.runs.folder.run import EvalRun
+    from judge_eval.runs.keeping.finding import find_run
 
     if format == MLFLOW:
         if output is not None:
             raise ConfigError("an MLflow run is no file; leave --output out and give --tracking-uri")
-        from judge_eval.runs.writers.mlflow import log_run
+        from judge_eval.export.mlflow import log_run
 
         found = EvalRun.load(find_run(run, out))
         run_id = log_run(found, tracking_uri=tracking_uri, experiment=experiment)

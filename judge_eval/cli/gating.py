@@ -8,20 +8,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from judge_eval.cli.errors import complain, remark
+from judge_eval.cli.printing.errors import complain, remark
 from judge_eval.errors import ConfigError
 
 if TYPE_CHECKING:
-    from judge_eval.runs.comparison import Comparison
-    from judge_eval.runs.gate import Check, Limit
-    from judge_eval.runs.run import EvalRun
+    from judge_eval.comparison.gate import Check, Limit
+    from judge_eval.comparison.record import Comparison
+    from judge_eval.runs.folder.run import EvalRun
 
 SUFFIXES = (".json", ".csv", ".md", ".xml")
 
 
 def place(label: str | None, href: str | None) -> tuple[str | None, str | None]:
     """Take label and address from the CI server where they are not given."""
-    from judge_eval.runs.provenance import place_in_ci
+    from judge_eval.runs.judging.provenance import place_in_ci
 
     found = place_in_ci(os.environ)
     return label or found[0], href or found[1]
@@ -54,9 +54,9 @@ class Gate:
         """
         if baseline is None and not (fail_under or max_drop or non_inferior):
             return cls([], strict, None)
-        from judge_eval.runs.gate import limits_of
-        from judge_eval.runs.run import EvalRun
-        from judge_eval.runs.store import find_run
+        from judge_eval.comparison.gate import limits_of
+        from judge_eval.runs.folder.run import EvalRun
+        from judge_eval.runs.keeping.finding import find_run
 
         limits = limits_of(fail_under or (), max_drop or (), non_inferior or ())
         if baseline is None:
@@ -68,7 +68,7 @@ class Gate:
 
     def metrics(self, given: Sequence[str] | None) -> list[str] | None:
         """Add the metrics of the limits to those asked for, so that their needs are checked first."""
-        from judge_eval.cli.values import split_metrics
+        from judge_eval.cli.flags.values import split_metrics
         from judge_eval.evaluator import DEFAULT_METRICS
         from judge_eval.metrics import parse_metric
 
@@ -82,11 +82,11 @@ class Gate:
         """Compare, check, tell, write the report; return whether all limits were kept."""
         if not self.limits and self.baseline is None and output is None:
             return True
-        from judge_eval.cli.compared import show_comparison
-        from judge_eval.runs import export
-        from judge_eval.runs.compare import compare
-        from judge_eval.runs.gate import check_drops, check_under
-        from judge_eval.runs.rescore import rescore
+        from judge_eval.cli.printing.comparison import show_comparison
+        from judge_eval.comparison.compare import compare
+        from judge_eval.comparison.gate import check_drops, check_under
+        from judge_eval.export import text as export
+        from judge_eval.runs.scoring.rescore import rescore
 
         wanted = tuple(dict.fromkeys([*done.manifest.metrics, *(limit.metric for limit in self.limits)]))
         scored = done if wanted == done.manifest.metrics else rescore(done, wanted)
@@ -127,9 +127,9 @@ def write_report(
     Raises:
         ConfigError: The file cannot be written.
     """
-    from judge_eval.runs import export
-    from judge_eval.runs.junit import junit
-    from judge_eval.runs.pull_request import report
+    from judge_eval.export import text as export
+    from judge_eval.export.junit import junit
+    from judge_eval.export.pull_request import report
 
     text = junit(checks) if output.suffix.lower() == ".xml" else report(run, found, checks)
     export.write_text(output, text)

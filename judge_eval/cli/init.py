@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from judge_eval.cli.errors import verb
+from judge_eval.cli.printing.errors import verb
 
 CONFIG = "judge_eval.toml"
 DATA = "traces.jsonl"

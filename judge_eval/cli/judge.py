@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from judge_eval.cli import options as o
-from judge_eval.cli.errors import INCOMPLETE, verb
+from judge_eval.cli.flags import options as o
+from judge_eval.cli.printing.errors import INCOMPLETE, verb
 
 
 @verb
@@ -43,8 +43,8 @@ def judge(
     judge-eval judge --model fake/overlap --query "Which tomatoes?" --reference "San Marzano tomatoes."
     -c "The oven is hot." -c "The sauce is made of San Marzano tomatoes."
     """
-    from judge_eval.cli.output import trace_card
-    from judge_eval.cli.session import evaluator, make_options
+    from judge_eval.cli.flags.session import evaluator, make_options
+    from judge_eval.cli.printing.output import trace_card
     from judge_eval.schema import Trace
 
     data: dict[str, Any]

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from judge_eval.cli import completion, values
-from judge_eval.cli import options as o
 from judge_eval.cli.agree import LabelFile, LabelThreshold, figure
-from judge_eval.cli.errors import remark, verb
+from judge_eval.cli.flags import completion, values
+from judge_eval.cli.flags import options as o
+from judge_eval.cli.printing.errors import remark, verb
 
 RunName = Annotated[
     str,
@@ -54,11 +54,11 @@ def sample(
     out: o.Out = Path("runs"),
 ) -> None:
     """Choose traces for people to label, shown blind: without verdicts, scores or ranks."""
+    from judge_eval.alignment.sample import blind_csv, blind_jsonl, choose
     from judge_eval.data.labels import read_labels
-    from judge_eval.runs import export
-    from judge_eval.runs.run import EvalRun
-    from judge_eval.runs.sample import blind_csv, blind_jsonl, choose
-    from judge_eval.runs.store import find_run
+    from judge_eval.export import text as export
+    from judge_eval.runs.folder.run import EvalRun
+    from judge_eval.runs.keeping.finding import find_run
 
     export.check_suffix(output, (".jsonl", ".csv"))
     found = EvalRun.load(find_run(run, out))
@@ -82,14 +82,14 @@ def correct(
     """Correct a run's means by human labels on a random part of its traces (PPI++)."""
     from rich.text import Text
 
-    from judge_eval.cli.output import console, table
+    from judge_eval.alignment.correct import correct as correct_run
+    from judge_eval.alignment.matching import labels_of
+    from judge_eval.cli.printing.output import console, table
+    from judge_eval.export.text import interval, number
     from judge_eval.metrics import parse_metric
-    from judge_eval.runs.correct import correct as correct_run
-    from judge_eval.runs.export import interval, number
-    from judge_eval.runs.labelled import labels_of
-    from judge_eval.runs.run import EvalRun
-    from judge_eval.runs.store import find_run
-    from judge_eval.runs.strips import printable
+    from judge_eval.runs.folder.run import EvalRun
+    from judge_eval.runs.folder.signs import printable
+    from judge_eval.runs.keeping.finding import find_run
 
     found = EvalRun.load(find_run(run, out))
     names = [str(parse_metric(name)) for name in values.split_metrics(metrics)]
@@ -143,12 +143,12 @@ def calibrate(
     """
     from rich.text import Text
 
-    from judge_eval.cli.output import console, table
-    from judge_eval.runs.calibrate import calibrate as calibrate_run
-    from judge_eval.runs.labelled import labels_of
-    from judge_eval.runs.run import EvalRun
-    from judge_eval.runs.store import find_run
-    from judge_eval.runs.strips import printable
+    from judge_eval.alignment.calibrate import calibrate as calibrate_run
+    from judge_eval.alignment.matching import labels_of
+    from judge_eval.cli.printing.output import console, table
+    from judge_eval.runs.folder.run import EvalRun
+    from judge_eval.runs.folder.signs import printable
+    from judge_eval.runs.keeping.finding import find_run
 
     found = EvalRun.load(find_run(run, out))
     told = calibrate_run(

@@ -8,14 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from judge_eval.cli.options import Mode
-from judge_eval.cli.values import prompt_name
+from judge_eval.cli.flags.options import Mode
+from judge_eval.cli.flags.values import prompt_name
 from judge_eval.errors import ConfigError, advise
 
 if TYPE_CHECKING:
     from judge_eval.backends.stack import Options
     from judge_eval.judges import Judge, Vote
-    from judge_eval.runs.run import EvalRun
+    from judge_eval.runs.folder.run import EvalRun
 
 _FIELDS = ("name", "model", "prompt", "mode", "base_url", "params", "sample")
 
@@ -123,10 +123,10 @@ def show_members(run: EvalRun) -> None:
     """Print how far the members agree, where the run has several."""
     from rich.text import Text
 
+    from judge_eval.alignment.members import member_agreement
     from judge_eval.cli.agree import figure
-    from judge_eval.cli.output import console, table
-    from judge_eval.runs.members import member_agreement
-    from judge_eval.runs.strips import printable
+    from judge_eval.cli.printing.output import console, table
+    from judge_eval.runs.folder.signs import printable
 
     told = member_agreement(run)
     if told is None:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from judge_eval.cli import options as o
-from judge_eval.cli.errors import GATE, complain, remark, verb
+from judge_eval.cli.flags import options as o
+from judge_eval.cli.printing.errors import GATE, complain, remark, verb
 from judge_eval.errors import ConfigError, UnknownNameError
 
 if TYPE_CHECKING:
-    from judge_eval.probes.report import ProbeReport
+    from judge_eval.probes.findings import ProbeReport
 
 
 @verb
@@ -58,9 +58,9 @@ def probe(
     Example:
     judge-eval probe traces.jsonl --model openai/NAME --fail-over injection=0.05
     """
-    from judge_eval.cli.session import evaluator, make_options
+    from judge_eval.cli.flags.session import evaluator, make_options
+    from judge_eval.export import text as export
     from judge_eval.probes import PROBES, Prober
-    from judge_eval.runs import export
 
     if output is not None:
         export.check_suffix(output, (".json",))
@@ -133,8 +133,8 @@ def _show(report: ProbeReport) -> None:
     from rich.text import Text
 
     from judge_eval.cli.agree import figure
-    from judge_eval.cli.output import console, table
-    from judge_eval.runs.strips import printable
+    from judge_eval.cli.printing.output import console, table
+    from judge_eval.runs.folder.signs import printable
 
     out = console()
     out.print(Text(printable(f"{report.judge}: probed with {report.traces} traces, {report.calls} calls")))

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from judge_eval.cli import values
-from judge_eval.cli.errors import USAGE, verb
+from judge_eval.cli.flags import values
+from judge_eval.cli.printing.errors import USAGE, verb
 
 app = typer.Typer(help="The texts the judge is given.", no_args_is_help=True)
 
@@ -16,7 +16,7 @@ app = typer.Typer(help="The texts the judge is given.", no_args_is_help=True)
 @verb
 def list_() -> None:
     """List the prompts that come with the package."""
-    from judge_eval.cli.output import console, table
+    from judge_eval.cli.printing.output import console, table
     from judge_eval.prompts import load_prompt, prompt_ids
 
     prompts = [load_prompt(name) for name in prompt_ids()]

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from judge_eval.cli import options as o
-from judge_eval.cli.errors import verb
+from judge_eval.cli.flags import options as o
+from judge_eval.cli.printing.errors import verb
 
 _RUN = "A run's folder, its id or the start of it, label:NAME or latest."
 
@@ -42,9 +42,9 @@ def report(
     """
     from judge_eval.errors import ConfigError
     from judge_eval.evaluator import default_cache
-    from judge_eval.runs.report import compare_report, run_report, store_at, write_report
-    from judge_eval.runs.run import EvalRun
-    from judge_eval.runs.store import find_run
+    from judge_eval.pages.report import compare_report, run_report, store_at, write_report
+    from judge_eval.runs.folder.run import EvalRun
+    from judge_eval.runs.keeping.finding import find_run
 
     if other is not None and baseline is not None:
         raise ConfigError("`report A B` compares B with A; leave --baseline out, or name one run only")

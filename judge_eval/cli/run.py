@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from judge_eval.cli import options as o
-from judge_eval.cli import values
-from judge_eval.cli.errors import GATE, INCOMPLETE, advise_resume, remark, verb
+from judge_eval.cli.flags import options as o
+from judge_eval.cli.flags import values
+from judge_eval.cli.printing.errors import GATE, INCOMPLETE, advise_resume, remark, verb
 
 if TYPE_CHECKING:
     from judge_eval.data.reading import ReadOptions
@@ -120,14 +120,15 @@ def run(
     judge-eval run traces.jsonl --model openai/NAME --metrics AP@5,NDCG@5 --label main
     judge-eval run traces.jsonl --model fake/overlap --dry-run
     """
-    from judge_eval.cli import gate
-    from judge_eval.cli.output import summary
-    from judge_eval.cli.panel import show_members
-    from judge_eval.cli.progress import watching
-    from judge_eval.cli.session import evaluator, make_options
-    from judge_eval.runs import export, parts
-    from judge_eval.runs.mirror import written
-    from judge_eval.runs.store import find_run
+    from judge_eval.cli import gating as gate
+    from judge_eval.cli.flags.session import evaluator, make_options
+    from judge_eval.cli.panels import show_members
+    from judge_eval.cli.printing.output import summary
+    from judge_eval.cli.printing.progress import watching
+    from judge_eval.export import text as export
+    from judge_eval.runs.columns import parquet as parts
+    from judge_eval.runs.keeping.finding import find_run
+    from judge_eval.runs.keeping.mirroring import written
 
     if output is not None:
         export.check_suffix(output, gate.SUFFIXES)

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from judge_eval.cli import options as o
-from judge_eval.cli.errors import remark, verb
+from judge_eval.cli.flags import options as o
+from judge_eval.cli.printing.errors import remark, verb
 
 app = typer.Typer(help="The folder of runs.", no_args_is_help=True)
 
@@ -23,10 +23,10 @@ def list_(
     json_: o.Json = False,
 ) -> None:
     """List runs, newest first."""
-    from judge_eval.cli.output import console, table
-    from judge_eval.runs.export import interval, number
-    from judge_eval.runs.mirror import shown
-    from judge_eval.runs.store import list_runs
+    from judge_eval.cli.printing.output import console, table
+    from judge_eval.export.text import interval, number
+    from judge_eval.runs.keeping.finding import list_runs
+    from judge_eval.runs.keeping.mirroring import shown
 
     found = list_runs(out, label=label, tags=tag or ())
     if json_:
@@ -75,11 +75,11 @@ def merge_(
     Example:
     judge-eval runs merge runs/20260101-* --out runs --label "PR #111"
     """
-    from judge_eval.cli.output import summary
-    from judge_eval.runs import parts
-    from judge_eval.runs.merge import merge
-    from judge_eval.runs.mirror import written
-    from judge_eval.runs.store import find_run
+    from judge_eval.cli.printing.output import summary
+    from judge_eval.runs.columns import parquet as parts
+    from judge_eval.runs.judging.merge import merge
+    from judge_eval.runs.keeping.finding import find_run
+    from judge_eval.runs.keeping.mirroring import written
 
     if columnar:
         parts.load_arrow()
@@ -100,10 +100,10 @@ def columnar_(
     out: o.Out = Path("runs"),
 ) -> None:
     """Write Parquet parts beside a run's results, as `run --columnar` does."""
-    from judge_eval.runs.mirror import written
-    from judge_eval.runs.parts import write_parts
-    from judge_eval.runs.run import EvalRun
-    from judge_eval.runs.store import find_run
+    from judge_eval.runs.columns.parquet import write_parts
+    from judge_eval.runs.folder.run import EvalRun
+    from judge_eval.runs.keeping.finding import find_run
+    from judge_eval.runs.keeping.mirroring import written
 
     with written(out, remark):
         for path in write_parts(EvalRun.load(find_run(run, out))):
@@ -118,8 +118,8 @@ def push_(
     out: o.Out = Path("runs"),
 ) -> None:
     """Copy a run to object storage (any URL that fsspec knows)."""
-    from judge_eval.runs.store import find_run
-    from judge_eval.runs.transfer import push
+    from judge_eval.runs.keeping.finding import find_run
+    from judge_eval.runs.keeping.moving import push
 
     print(push(find_run(run, out), url))
 
@@ -131,7 +131,7 @@ def pull_(
     out: o.Out = Path("runs"),
 ) -> None:
     """Copy a run from object storage into the folder of runs."""
-    from judge_eval.runs.transfer import pull
+    from judge_eval.runs.keeping.moving import pull
 
     print(pull(url, out))
 
@@ -145,7 +145,7 @@ def schema(
 ) -> None:
     """Print the JSON schemas of a run's files and of a dataset's lines."""
     from judge_eval.errors import UnknownNameError
-    from judge_eval.runs.records import json_schemas
+    from judge_eval.runs.folder.records import json_schemas
 
     schemas = json_schemas()
     if name is not None and name not in schemas:

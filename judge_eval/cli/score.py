@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from judge_eval.cli import completion, values
-from judge_eval.cli import options as o
-from judge_eval.cli.errors import verb
+from judge_eval.cli.flags import completion, values
+from judge_eval.cli.flags import options as o
+from judge_eval.cli.printing.errors import verb
 
 
 @verb
@@ -32,12 +32,12 @@ def score(
     json_: o.Json = False,
 ) -> None:
     """Compute metrics over a run's verdicts, without a call; the run itself stays as it is."""
-    from judge_eval.cli.output import summary
-    from judge_eval.runs import export
-    from judge_eval.runs.records import Intervals
-    from judge_eval.runs.rescore import rescore
-    from judge_eval.runs.run import EvalRun
-    from judge_eval.runs.store import find_run
+    from judge_eval.cli.printing.output import summary
+    from judge_eval.export import text as export
+    from judge_eval.runs.folder.records import Intervals
+    from judge_eval.runs.folder.run import EvalRun
+    from judge_eval.runs.keeping.finding import find_run
+    from judge_eval.runs.scoring.rescore import rescore
 
     if output is not None:
         export.check_suffix(output)

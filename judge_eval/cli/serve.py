@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from judge_eval.cli import options as o
-from judge_eval.cli.errors import verb
+from judge_eval.cli.flags import options as o
+from judge_eval.cli.printing.errors import verb
 
 
 @verb
@@ -63,10 +63,10 @@ def serve(
     """
     from contextlib import nullcontext
 
-    from judge_eval.cli.session import evaluator, make_options
+    from judge_eval.cli.flags.session import evaluator, make_options
     from judge_eval.errors import ConfigError
     from judge_eval.evaluator import default_cache
-    from judge_eval.runs.mirror import is_mirror, shown
+    from judge_eval.runs.keeping.mirroring import is_mirror, shown
     from judge_eval.server.serving import serve as run_server
     from judge_eval.server.settings import TOKEN, Limits, Settings, read_thresholds
 

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from judge_eval.cli import completion
-from judge_eval.cli import options as o
-from judge_eval.cli.errors import verb
+from judge_eval.cli.flags import completion
+from judge_eval.cli.flags import options as o
+from judge_eval.cli.printing.errors import verb
 
 
 @verb
@@ -33,13 +33,13 @@ def show(
     json_: o.Json = False,
 ) -> None:
     """Show a run and its traces, or one trace with its verdicts, reasons and evidence."""
-    from judge_eval.cli.output import console, spread, summary, table, trace_card
-    from judge_eval.cli.panel import show_members
+    from judge_eval.cli.panels import show_members
+    from judge_eval.cli.printing.output import console, spread, summary, table, trace_card
     from judge_eval.errors import RunError, advise
-    from judge_eval.runs.export import number
-    from judge_eval.runs.run import EvalRun
-    from judge_eval.runs.store import find_run
-    from judge_eval.runs.strips import strip
+    from judge_eval.export.text import number
+    from judge_eval.runs.folder.run import EvalRun
+    from judge_eval.runs.folder.signs import strip
+    from judge_eval.runs.keeping.finding import find_run
 
     found = EvalRun.load(find_run(run, out))
     if trace is not None:

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from judge_eval.cli import options as o
-from judge_eval.cli import values
-from judge_eval.cli.errors import USAGE, verb
+from judge_eval.cli.flags import options as o
+from judge_eval.cli.flags import values
+from judge_eval.cli.printing.errors import USAGE, verb
 
 
 @verb
@@ -29,7 +29,7 @@ def validate(
     from judge_eval.cli.run import readable
     from judge_eval.errors import DataError
     from judge_eval.prompts import load_prompt
-    from judge_eval.runs.sources import replayable
+    from judge_eval.runs.judging.sources import replayable
     from judge_eval.schema import Trace
 
     needs = load_prompt(values.prompt_name(prompt)).needs if prompt else ()

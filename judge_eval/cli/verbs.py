@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from judge_eval.cli.config import find_config
-from judge_eval.cli.errors import USAGE, complain
+from judge_eval.cli.flags.config import find_config
+from judge_eval.cli.printing.errors import USAGE, complain
 from judge_eval.errors import ConfigError
 
 VERBS = {

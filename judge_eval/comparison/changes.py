@@ -9,10 +9,10 @@ from typing import Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from judge_eval.runs.columns import Columns, passage_hash
-from judge_eval.runs.comparison import Change, Flip, TraceChange
-from judge_eval.runs.pairing import Pairing
-from judge_eval.runs.records import TraceResult
+from judge_eval.comparison.pairing import Pairing
+from judge_eval.comparison.record import Change, Flip, TraceChange
+from judge_eval.runs.columns.packed import Columns, passage_hash
+from judge_eval.runs.folder.records import TraceResult
 
 T = TypeVar("T", bound=Hashable)
 

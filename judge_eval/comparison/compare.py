@@ -6,18 +6,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from judge_eval.comparison.changes import changes
+from judge_eval.comparison.pairing import Pairing, cluster_codes, pair_up
+from judge_eval.comparison.record import Change, Comparison, Difference, PairOfRuns, RunRef, TraceChange
 from judge_eval.digest import short
 from judge_eval.errors import RunError
 from judge_eval.metrics import Metric, parse_metric
-from judge_eval.runs.changes import changes
-from judge_eval.runs.columnar import columns_of
-from judge_eval.runs.columns import Places
-from judge_eval.runs.comparison import Change, Comparison, Difference, PairOfRuns, RunRef, TraceChange
-from judge_eval.runs.pairing import Pairing, cluster_codes, pair_up
-from judge_eval.runs.provenance import judge_differences
-from judge_eval.runs.records import TraceResult
-from judge_eval.runs.rescore import rescore
-from judge_eval.runs.run import EvalRun
+from judge_eval.runs.columns.loading import columns_of
+from judge_eval.runs.columns.packed import Places
+from judge_eval.runs.folder.records import TraceResult
+from judge_eval.runs.folder.run import EvalRun
+from judge_eval.runs.judging.provenance import judge_differences
+from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.stats import PairedComparison, compare_paired, holm, tukey_hsd
 from judge_eval.stats.distributions import t_ppf
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from judge_eval.runs.comparison import Comparison, TraceChange
+from judge_eval.comparison.record import Comparison, TraceChange
 
 SHOWN = 20
 """How many changed traces the fragment lists."""

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
 
+from judge_eval.comparison.record import Comparison, Difference, TraceChange
 from judge_eval.errors import ConfigError, RunError
 from judge_eval.metrics import parse_metric
 from judge_eval.record import Record
-from judge_eval.runs.comparison import Comparison, Difference, TraceChange
-from judge_eval.runs.run import EvalRun
+from judge_eval.runs.folder.run import EvalRun
 
 Kind: TypeAlias = Literal["fail-under", "max-drop", "non-inferior"]
 _ROUNDING = 1e-12

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from judge_eval.runs.columns import Columns, Hashes, Places, find_ids
+from judge_eval.runs.columns.packed import Columns, Hashes, Places, find_ids
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from judge_eval.record import Record
-from judge_eval.runs.records import FORMAT
+from judge_eval.runs.folder.records import FORMAT
 
 Change = Literal["retrieval", "verdicts", "both", "scores"]
 """What changed in a trace: what was retrieved, the verdict on the same chunk, both, or only its scores."""
@@ -186,6 +186,6 @@ class Comparison(Record):
         return sorted(moved, key=lambda t: t.differences[metric])[:most]
 
     def _repr_html_(self) -> str:
-        from judge_eval.runs.comparison_html import comparison_html
+        from judge_eval.comparison.fragment import comparison_html
 
         return comparison_html(self)

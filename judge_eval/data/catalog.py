@@ -6,8 +6,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from judge_eval import registry
-from judge_eval.data import collection, flat, traced, written
-from judge_eval.data.shape import Keys, Shape, keys_of
+from judge_eval.data.collections import collection
+from judge_eval.data.shapes import flat
+from judge_eval.data.shapes import published as written
+from judge_eval.data.shapes import tracing_tools as traced
+from judge_eval.data.shapes.shape import Keys, Shape, keys_of
 from judge_eval.errors import ConfigError, DataError, UnknownNameError
 
 OURS = flat.SHAPES[0]

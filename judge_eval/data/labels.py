@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from judge_eval.data.trec import read_qrels
+from judge_eval.data.collections.trec import read_qrels
 from judge_eval.errors import DataError
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,4}")

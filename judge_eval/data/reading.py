@@ -8,13 +8,14 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal
 
-from judge_eval.data import catalog, collection
-from judge_eval.data.chunks import chunk_data, looks_ours
-from judge_eval.data.containers import Row, kind_of, rows
-from judge_eval.data.corpus import Corpus, load_corpus
-from judge_eval.data.jsonl import TRACE_FIELDS, mend, read_jsonl
-from judge_eval.data.shape import Shape, keys_of
-from judge_eval.data.values import as_list, decode_list, is_missing
+from judge_eval.data import catalog
+from judge_eval.data.collections import collection
+from judge_eval.data.collections.corpus import Corpus, load_corpus
+from judge_eval.data.files.containers import Row, kind_of, rows
+from judge_eval.data.files.jsonl import TRACE_FIELDS, mend, read_jsonl
+from judge_eval.data.files.values import as_list, decode_list, is_missing
+from judge_eval.data.shapes.chunks import chunk_data, looks_ours
+from judge_eval.data.shapes.shape import Shape, keys_of
 from judge_eval.errors import ConfigError, DataError, advise
 from judge_eval.schema import Trace
 

@@ -9,7 +9,7 @@ from judge_eval.distributed.cluster import load_ray
 from judge_eval.distributed.worker import Worker, share_of
 from judge_eval.engine import Item
 from judge_eval.evaluator import Evaluator
-from judge_eval.runs.records import TraceResult
+from judge_eval.runs.folder.records import TraceResult
 from judge_eval.schema import Trace
 
 

@@ -7,38 +7,38 @@ from pathlib import Path
 from typing import TypeAlias
 
 from judge_eval.errors import ConfigError, UnknownNameError
-from judge_eval.runs.export import WRITERS
-from judge_eval.runs.run import EvalRun
+from judge_eval.export.text import WRITERS
+from judge_eval.runs.folder.run import EvalRun
 
 Write: TypeAlias = Callable[[EvalRun, Path], None]
 
 
 def _trec_run(run: EvalRun, path: Path) -> None:
-    from judge_eval.runs.writers.trec import run_lines
+    from judge_eval.export.trec import run_lines
 
     _stream(run_lines(run), path)
 
 
 def _trec_qrels(run: EvalRun, path: Path) -> None:
-    from judge_eval.runs.writers.trec import qrels_lines
+    from judge_eval.export.trec import qrels_lines
 
     _stream(qrels_lines(run), path)
 
 
 def _jsonl(run: EvalRun, path: Path) -> None:
-    from judge_eval.runs.writers.traces import labelled_lines
+    from judge_eval.export.labelled_traces import labelled_lines
 
     _stream(labelled_lines(run), path)
 
 
 def _phoenix(run: EvalRun, path: Path) -> None:
-    from judge_eval.runs.writers.phoenix import document_annotations
+    from judge_eval.export.phoenix import document_annotations
 
     _stream(document_annotations(run), path)
 
 
 def _inspect(run: EvalRun, path: Path) -> None:
-    from judge_eval.runs.writers.inspect_log import inspect_log, log_name
+    from judge_eval.export.inspect_log import inspect_log, log_name
 
     if path.is_dir():
         path = path / log_name(run)
@@ -46,7 +46,7 @@ def _inspect(run: EvalRun, path: Path) -> None:
 
 
 def _parquet(run: EvalRun, path: Path) -> None:
-    from judge_eval.runs.writers.tables import write_parquet
+    from judge_eval.export.tables import write_parquet
 
     write_parquet(run, path)
 

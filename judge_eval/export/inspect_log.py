@@ -6,9 +6,9 @@ import json
 from datetime import datetime
 from typing import Any
 
-from judge_eval.runs.export import describe
-from judge_eval.runs.records import TraceResult
-from judge_eval.runs.run import EvalRun
+from judge_eval.export.text import describe
+from judge_eval.runs.folder.records import TraceResult
+from judge_eval.runs.folder.run import EvalRun
 
 VERSION = 2
 """The version of Inspect's log format."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from xml.sax.saxutils import quoteattr
 
-from judge_eval.runs.gate import Check
+from judge_eval.comparison.gate import Check
 
 
 def junit(checks: Sequence[Check]) -> str:

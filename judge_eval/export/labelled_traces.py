@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from judge_eval.data.writing import trace_line
-from judge_eval.runs.run import EvalRun
+from judge_eval.runs.folder.run import EvalRun
 
 
 def labelled_lines(run: EvalRun) -> Iterator[str]:

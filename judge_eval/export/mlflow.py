@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from judge_eval.data.remote import clean, public
 from judge_eval.errors import ConfigError, JudgeEvalError
-from judge_eval.runs.export import as_json, as_markdown, describe
-from judge_eval.runs.writers.tables import TRACE_TYPES, VERDICT_TYPES, trace_rows, verdict_rows
+from judge_eval.export.tables import TRACE_TYPES, VERDICT_TYPES, trace_rows, verdict_rows
+from judge_eval.export.text import as_json, as_markdown, describe
 
 if TYPE_CHECKING:
-    from judge_eval.runs.run import EvalRun
+    from judge_eval.runs.folder.run import EvalRun
 
 NOTE = "mlflow.note.content"
 TABLES = "mlflow.loggedArtifacts"

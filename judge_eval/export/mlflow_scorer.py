@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 from judge_eval.data.catalog import find_shape
-from judge_eval.data.chunks import chunk_data
-from judge_eval.data.finding import documents_in, question_in, recorded, reference_in
-from judge_eval.data.jsonl import mend
+from judge_eval.data.files.jsonl import mend
+from judge_eval.data.shapes.chunks import chunk_data
+from judge_eval.data.shapes.finding import documents_in, question_in, recorded, reference_in
 from judge_eval.errors import ConfigError
-from judge_eval.runs.run import EvalRun
-from judge_eval.runs.writers.inspect_log import explain
-from judge_eval.runs.writers.mlflow import metric_key
+from judge_eval.export.inspect_log import explain
+from judge_eval.export.mlflow import metric_key
+from judge_eval.runs.folder.run import EvalRun
 from judge_eval.schema import Trace
 
 FAILED = "failed_verdicts"

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from judge_eval.errors import DataError
-from judge_eval.runs.records import TraceResult
-from judge_eval.runs.run import EvalRun
+from judge_eval.runs.folder.records import TraceResult
+from judge_eval.runs.folder.run import EvalRun
 
 NAME = "judge_eval"
 

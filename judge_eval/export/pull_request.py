@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from judge_eval.runs.comparison import Comparison, TraceChange
-from judge_eval.runs.export import as_markdown, cell
-from judge_eval.runs.gate import Check
-from judge_eval.runs.run import EvalRun
+from judge_eval.comparison.gate import Check
+from judge_eval.comparison.record import Comparison, TraceChange
+from judge_eval.export.text import as_markdown, cell
+from judge_eval.runs.folder.run import EvalRun
 
 MARKER = "<!-- judge-eval report -->"
 """Stands at the head of the report, unseen; a bot finds its own comment by it and updates it."""

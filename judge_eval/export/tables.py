@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from judge_eval.errors import ConfigError
-from judge_eval.runs.run import EvalRun
+from judge_eval.runs.folder.run import EvalRun
 
 
 class Frames(NamedTuple):

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from judge_eval.errors import ConfigError
-from judge_eval.runs.journal import write_atomically
-from judge_eval.runs.run import EvalRun
+from judge_eval.runs.folder.journal import write_atomically
+from judge_eval.runs.folder.run import EvalRun
 
 VERDICT_COLUMNS = (
     "trace_id",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from judge_eval.errors import DataError
-from judge_eval.runs.run import EvalRun
+from judge_eval.runs.folder.run import EvalRun
 
 ABSENT = "not-retrieved-"
 """What stands in the judgments for relevant chunks that are known to exist but were not retrieved."""

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from judge_eval.metrics.blocks import BLOCK_CELLS
-from judge_eval.metrics.columns import add_down
 from judge_eval.metrics.ranking import divide
+from judge_eval.metrics.sums import add_down
 from judge_eval.metrics.table import Floats, Grades, GradeTable
 
 Gain: TypeAlias = Literal["linear", "exp"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from judge_eval.runs.rows import Row
+from judge_eval.pages.rows import Row
 
 _TOLD = ("rank", "id", "title", "score", "label")
 

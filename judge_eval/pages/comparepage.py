@@ -10,13 +10,13 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from judge_eval.runs import pairing
-from judge_eval.runs.changes import KINDS, counts_of, kinds_of, most_moved
-from judge_eval.runs.compare import draws_for
-from judge_eval.runs.pagedata import head
-from judge_eval.runs.records import Manifest, TraceResult
-from judge_eval.runs.rows import Row
-from judge_eval.runs.table import Table
+from judge_eval.comparison import pairing
+from judge_eval.comparison.changes import KINDS, counts_of, kinds_of, most_moved
+from judge_eval.comparison.compare import draws_for
+from judge_eval.pages.overview import Table
+from judge_eval.pages.rows import Row
+from judge_eval.pages.runpage import head
+from judge_eval.runs.folder.records import Manifest, TraceResult
 from judge_eval.stats import compare_paired, holm
 
 JSON: TypeAlias = dict[str, Any]
@@ -47,7 +47,7 @@ class Pairing:
     """By metric: the paired comparison over the traces both have a value for."""
     pairs: pairing.Pairing = field(init=False)
     kinds: NDArray[np.int8] = field(init=False)
-    """What changed in each pair; see `judge_eval.runs.changes`."""
+    """What changed in each pair; see `judge_eval.comparison.changes`."""
 
     def __post_init__(self) -> None:
         there = self.baseline.columns.metrics

@@ -6,12 +6,12 @@ from html import escape
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from judge_eval.runs.export import describe, failures, interval, number
-from judge_eval.runs.strips import word
+from judge_eval.export.text import describe, failures, interval, number
+from judge_eval.runs.folder.signs import word
 
 if TYPE_CHECKING:
-    from judge_eval.runs.records import TraceResult
-    from judge_eval.runs.run import EvalRun
+    from judge_eval.runs.folder.records import TraceResult
+    from judge_eval.runs.folder.run import EvalRun
 
 SHOWN = 20
 """How many traces the fragment lists."""

@@ -9,14 +9,14 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from judge_eval.runs.cards import main_metric
-from judge_eval.runs.columnar import columns_of
-from judge_eval.runs.columns import Columns, Packer
-from judge_eval.runs.labelled import MOST_GRADE
-from judge_eval.runs.records import TraceResult
-from judge_eval.runs.rescore import scale_of
-from judge_eval.runs.rows import Row, row_of
-from judge_eval.runs.run import EvalRun
+from judge_eval.alignment.matching import MOST_GRADE
+from judge_eval.pages.card import main_metric
+from judge_eval.pages.rows import Row, row_of
+from judge_eval.runs.columns.loading import columns_of
+from judge_eval.runs.columns.packed import Columns, Packer
+from judge_eval.runs.folder.records import TraceResult
+from judge_eval.runs.folder.run import EvalRun
+from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.schema import Chunk, Outcome, Scale
 
 JSON: TypeAlias = dict[str, Any]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from judge_eval.runs.changes import numbered
-from judge_eval.runs.records import TraceResult
-from judge_eval.runs.rows import Row, disagrees
+from judge_eval.comparison.changes import numbered
+from judge_eval.pages.rows import Row, disagrees
+from judge_eval.runs.folder.records import TraceResult
 from judge_eval.schema import NoVerdict, Scale, Verdict
 
 JSON: TypeAlias = dict[str, Any]

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn
 
 from judge_eval.backends.base import Identity
-from judge_eval.backends.cached import Cached
-from judge_eval.backends.store import Store
+from judge_eval.backends.storing.cached import Cached
+from judge_eval.backends.storing.store import Store
 from judge_eval.errors import JudgeEvalError, MissError
 from judge_eval.judges import Judge, Listwise, Pointwise
 from judge_eval.prompts import PromptForm, load_form
-from judge_eval.runs.records import Manifest, TraceResult
+from judge_eval.runs.folder.records import Manifest, TraceResult
 from judge_eval.wire import Completion, Message, Request
 
 

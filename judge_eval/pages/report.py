@@ -13,20 +13,20 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from judge_eval.backends.store import Store
+from judge_eval.backends.storing.store import Store
 from judge_eval.errors import ConfigError, StoreError
-from judge_eval.runs.cards import card_page
-from judge_eval.runs.journal import write_atomically
-from judge_eval.runs.labels import with_labels
-from judge_eval.runs.pagedata import run_page
-from judge_eval.runs.paircards import changed_trace
-from judge_eval.runs.pairs import Pairing, compare_page
-from judge_eval.runs.recall import Memory
-from judge_eval.runs.records import TraceResult
-from judge_eval.runs.rescore import blocks
-from judge_eval.runs.rows import Row
-from judge_eval.runs.run import EvalRun
-from judge_eval.runs.table import Table
+from judge_eval.pages.card import card_page
+from judge_eval.pages.comparepage import Pairing, compare_page
+from judge_eval.pages.overview import Table
+from judge_eval.pages.paircard import changed_trace
+from judge_eval.pages.recall import Memory
+from judge_eval.pages.rows import Row
+from judge_eval.pages.runpage import run_page
+from judge_eval.runs.folder.journal import write_atomically
+from judge_eval.runs.folder.labels import with_labels
+from judge_eval.runs.folder.records import TraceResult
+from judge_eval.runs.folder.run import EvalRun
+from judge_eval.runs.scoring.rescore import blocks
 
 BLOCK = 25
 """Traces that are packed together, and unpacked together when one of them is looked at."""
@@ -44,7 +44,7 @@ _EXPORT = re.compile(r"^export (?=(?:async )?function|const|class|let)", re.MULT
 @cache
 def web(name: str) -> str:
     """Read a file of the pages."""
-    return (files("judge_eval.runs") / "web" / name).read_text(encoding="utf-8")
+    return (files("judge_eval.pages") / "web" / name).read_text(encoding="utf-8")
 
 
 @cache
@@ -177,8 +177,8 @@ def write_report(text: str, path: Path) -> None:
 
 def store_at(cache: str | Path | None) -> Store | None:
     """Open a cache to look replies up in; None where there is none, or none that can be read."""
-    from judge_eval.backends.postgres import is_postgres
     from judge_eval.backends.stack import open_store
+    from judge_eval.backends.storing.postgres import is_postgres
 
     if cache is None or (not is_postgres(cache) and not Path(cache).is_dir()):
         return None

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from judge_eval.runs.records import TraceResult
-from judge_eval.runs.rows import Row
+from judge_eval.pages.rows import Row
+from judge_eval.runs.folder.records import TraceResult
 
 # A filter is words with spaces between, all of which must hold; a text with spaces stands in quotation
 # marks. The pages in the offline file read the same language in their own script.

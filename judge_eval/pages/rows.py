@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeGuard
 
-from judge_eval.runs.records import TraceResult
+from judge_eval.runs.folder.records import TraceResult
 from judge_eval.schema import Scale
 
 QUERY = 240

@@ -9,11 +9,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from judge_eval.runs.aggregate import inside, limits_of
-from judge_eval.runs.columns import WHYS
-from judge_eval.runs.labelled import tables_of
-from judge_eval.runs.records import Aggregate, Manifest
-from judge_eval.runs.table import Table
+from judge_eval.alignment.matching import tables_of
+from judge_eval.pages.overview import Table
+from judge_eval.runs.columns.packed import WHYS
+from judge_eval.runs.folder.records import Aggregate, Manifest
+from judge_eval.runs.scoring.aggregate import inside, limits_of
 from judge_eval.stats import Estimate, agreement_of, breakdown
 
 JSON: TypeAlias = dict[str, Any]

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from judge_eval.alignment.agree import Figure
 from judge_eval.record import Record
-from judge_eval.runs.agree import Figure
 
 
 class Example(Record):

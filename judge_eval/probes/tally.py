@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from judge_eval.alignment.agree import Figure
 from judge_eval.probes.cases import PROBES, Case
-from judge_eval.probes.report import Example, ProbeResult
-from judge_eval.runs.agree import Figure
-from judge_eval.runs.records import TraceResult
+from judge_eval.probes.findings import Example, ProbeResult
+from judge_eval.runs.folder.records import TraceResult
 from judge_eval.schema import Verdict
 from judge_eval.stats import proportion_interval
 

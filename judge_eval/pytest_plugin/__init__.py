@@ -11,7 +11,7 @@ import pytest
 if TYPE_CHECKING:
     from judge_eval.pytest_plugin.assertions import AssertContextPrecision, AssertMetrics
     from judge_eval.pytest_plugin.bench import Bench, FakeBench
-    from judge_eval.runs.run import EvalRun
+    from judge_eval.runs.folder.run import EvalRun
 
 # Every test run of every project that has this package installed imports this module: nothing heavy here.
 MODES = ("replay", "record", "live", "fake")

@@ -13,9 +13,9 @@ from judge_eval.metrics import Metric
 from judge_eval.pytest_plugin import PROPERTY
 from judge_eval.pytest_plugin.bench import Bench
 from judge_eval.pytest_plugin.summary import failure_message
-from judge_eval.runs.rescore import rescore
-from judge_eval.runs.run import EvalRun
-from judge_eval.runs.sources import Traces
+from judge_eval.runs.folder.run import EvalRun
+from judge_eval.runs.judging.sources import Traces
+from judge_eval.runs.scoring.rescore import rescore
 
 TOLERANCE = 1e-9
 """A value this little below the wanted one passes: 2/3 written with 9 digits is 2/3."""

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from judge_eval.backends.base import Backend
-from judge_eval.backends.fake import FakeBackend
+from judge_eval.backends.fake.backend import FakeBackend
 from judge_eval.backends.stack import Options
 from judge_eval.errors import ConfigError, JudgeEvalError, UnknownNameError
 from judge_eval.evaluator import DEFAULT_METRICS, Evaluator
 from judge_eval.pytest_plugin.tape import Cassette, same_judge
-from judge_eval.runs.records import TraceResult
-from judge_eval.runs.run import EvalRun
-from judge_eval.runs.sources import Traces
+from judge_eval.runs.folder.records import TraceResult
+from judge_eval.runs.folder.run import EvalRun
+from judge_eval.runs.judging.sources import Traces
 from judge_eval.schema import Trace
 
 SETTINGS = ("model", "prompt", "mode", "judge", "metrics", "relevant", "params", "base_url", "cassette")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from judge_eval.runs.export import failures, number
-from judge_eval.runs.strips import printable, strip, word
+from judge_eval.export.text import failures, number
+from judge_eval.runs.folder.signs import printable, strip, word
 
 if TYPE_CHECKING:
     from judge_eval.pytest_plugin.bench import Bench
-    from judge_eval.runs.records import TraceResult
-    from judge_eval.runs.run import EvalRun
+    from judge_eval.runs.folder.records import TraceResult
+    from judge_eval.runs.folder.run import EvalRun
 
 SHOWN = 3
 """How many traces a message shows, the worst ones."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from judge_eval.backends.base import Identity
-from judge_eval.backends.replay import Replay
 from judge_eval.backends.stack import Options, create
+from judge_eval.backends.tape.replay import Replay
 from judge_eval.errors import ConfigError, MissError
 from judge_eval.wire import Completion, Request
 

@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 
 from judge_eval.errors import ConfigError, DataError, JudgeEvalError, MetricError, RunError, StoreError
 from judge_eval.evaluator import Evaluator
-from judge_eval.runs.report import store_at
+from judge_eval.pages.report import store_at
 from judge_eval.server.guard import Guard
 from judge_eval.server.library import Library, MissingRunError
 from judge_eval.server.pages import make_pages

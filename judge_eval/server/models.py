@@ -9,7 +9,7 @@ from uuid import UUID
 from pydantic import ConfigDict, Field
 
 from judge_eval.record import Record
-from judge_eval.runs.records import Aggregate, Manifest, Status, TraceResult
+from judge_eval.runs.folder.records import Aggregate, Manifest, Status, TraceResult
 from judge_eval.schema import Trace
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 from starlette.responses import HTMLResponse, Response
 
-from judge_eval.runs.report import SCRIPTS, web
+from judge_eval.pages.report import SCRIPTS, web
 
 FILES = {
     "pages.css": "text/css",

@@ -14,12 +14,12 @@ from typing import Any
 
 from judge_eval.errors import JudgeEvalError, RunError
 from judge_eval.evaluator import Evaluator
-from judge_eval.runs.journal import MANIFEST, write_atomically
-from judge_eval.runs.provenance import backend_record, environment
-from judge_eval.runs.records import Manifest, Status
-from judge_eval.runs.run import load_manifest
-from judge_eval.runs.sitting import Progress
-from judge_eval.runs.sources import replayable
+from judge_eval.runs.folder.journal import MANIFEST, write_atomically
+from judge_eval.runs.folder.records import Manifest, Status
+from judge_eval.runs.folder.run import load_manifest
+from judge_eval.runs.judging.provenance import backend_record, environment
+from judge_eval.runs.judging.sitting import Progress
+from judge_eval.runs.judging.sources import replayable
 from judge_eval.server.library import Library, is_being_written
 from judge_eval.server.models import Submission
 from judge_eval.server.settings import Limits

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from judge_eval.backends.store import Store
+from judge_eval.backends.storing.store import Store
 from judge_eval.errors import RunError
-from judge_eval.runs.blind import blind_card, blind_row
-from judge_eval.runs.cards import card_page
-from judge_eval.runs.pagedata import run_page
-from judge_eval.runs.pairs import Pairing, compare_page
-from judge_eval.runs.recall import Memory
-from judge_eval.runs.records import TraceResult
-from judge_eval.runs.report import changed_traces
-from judge_eval.runs.rowfilter import parse_filter
-from judge_eval.runs.rows import Row, sort_rows
-from judge_eval.runs.table import Table
+from judge_eval.pages.blind import blind_card, blind_row
+from judge_eval.pages.card import card_page
+from judge_eval.pages.comparepage import Pairing, compare_page
+from judge_eval.pages.overview import Table
+from judge_eval.pages.recall import Memory
+from judge_eval.pages.report import changed_traces
+from judge_eval.pages.rowfilter import parse_filter
+from judge_eval.pages.rows import Row, sort_rows
+from judge_eval.pages.runpage import run_page
+from judge_eval.runs.folder.records import TraceResult
 from judge_eval.server.library import Library
 
 JSON: TypeAlias = dict[str, Any]

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
         disagreements,
     )
     from judge_eval.stats.intervals import Quantiles, breakdown, mean_interval, proportion_interval, quantiles
-    from judge_eval.stats.overlap import rbo
     from judge_eval.stats.paired import NonInferiority, PairedComparison, compare_paired, non_inferiority
     from judge_eval.stats.power import minimal_detectable_difference
     from judge_eval.stats.prevalence import CorrectedRate, rogan_gladen
     from judge_eval.stats.randomisation import PairDifference, Randomisation, holm, sign_flip_test, tukey_hsd
+    from judge_eval.stats.rank_overlap import rbo
     from judge_eval.stats.rankings import ranking_figures
     from judge_eval.stats.ranks import kendall_tau_b, spearman, tau_ap
     from judge_eval.stats.resample import Resampler, resample_interval
@@ -83,7 +83,7 @@ _HOMES = {
     "proportion_interval": "intervals",
     "quantiles": "intervals",
     "ranking_figures": "rankings",
-    "rbo": "overlap",
+    "rbo": "rank_overlap",
     "resample_interval": "resample",
     "rogan_gladen": "prevalence",
     "sign_flip_test": "randomisation",

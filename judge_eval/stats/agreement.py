@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from judge_eval.stats import tables
+from judge_eval.stats import contingency as tables
 from judge_eval.stats._arrays import Floats, Ints, defined, pair
-from judge_eval.stats.tables import Level, Weights
+from judge_eval.stats.contingency import Level, Weights
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from judge_eval.stats import tables
+from judge_eval.stats import contingency as tables
 from judge_eval.stats._arrays import Floats, Ints, group_codes, group_sums, pair
 from judge_eval.stats.estimate import Estimate
 from judge_eval.stats.resample import Resampler

@@ -9,12 +9,12 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from judge_eval.stats import tables
+from judge_eval.stats import contingency as tables
 from judge_eval.stats._arrays import Floats, group_codes, group_sums, pair
 from judge_eval.stats.agreement import category_codes, coincidences
+from judge_eval.stats.contingency import Level
 from judge_eval.stats.estimate import Estimate
 from judge_eval.stats.resample import ResampleMethod, Resampler, Statistic
-from judge_eval.stats.tables import Level
 
 
 @dataclass(frozen=True, slots=True)

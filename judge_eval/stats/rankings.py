@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from judge_eval.stats._arrays import Floats
 from judge_eval.stats.estimate import Estimate
-from judge_eval.stats.overlap import rbo
+from judge_eval.stats.rank_overlap import rbo
 from judge_eval.stats.ranks import kendall_tau_b, spearman, tau_ap
 from judge_eval.stats.resample import ResampleMethod, Resampler
 

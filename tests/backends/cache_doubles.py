@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from judge_eval.backends.base import Identity
-from judge_eval.backends.store import StoreInfo
+from judge_eval.backends.storing.store import StoreInfo
 from judge_eval.digest import digest_parts
 from judge_eval.errors import StoreError
 from judge_eval.schema import BINARY, Scale

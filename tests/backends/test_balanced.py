@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from judge_eval.backends.balanced import Balanced
-from judge_eval.backends.openai import create
+from judge_eval.backends.around.balance import Balanced
+from judge_eval.backends.chat.openai import create
 from judge_eval.backends.stack import Options, build
 from judge_eval.cli.app import app
 from judge_eval.errors import ConfigError, TransientError

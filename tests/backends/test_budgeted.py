@@ -10,9 +10,9 @@ from decimal import Decimal
 
 import pytest
 
+from judge_eval.backends.around.budget import Budgeted, Spending, price_of
+from judge_eval.backends.around.retry import Retried
 from judge_eval.backends.base import Identity
-from judge_eval.backends.budgeted import Budgeted, Spending, price_of
-from judge_eval.backends.retried import Retried
 from judge_eval.errors import BudgetError, CallError, ConfigError, RefusedError, TransientError
 from judge_eval.wire import Completion, Request, Usage
 from tests.support import virtual_time

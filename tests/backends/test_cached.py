@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judge_eval.backends.base import Backend, Identity, Peeking
-from judge_eval.backends.cached import CacheCounts, Cached
-from judge_eval.backends.disk import DiskStore
+from judge_eval.backends.storing.cached import CacheCounts, Cached
+from judge_eval.backends.storing.disk import DiskStore
 from judge_eval.errors import CallError, FatalCallError, MissError, RefusedError, StoreError
 from judge_eval.wire import Completion, Message, Passage, Request
 

@@ -19,9 +19,9 @@ from pathlib import Path
 
 import pytest
 
-from judge_eval.backends.dbfile import DB
-from judge_eval.backends.disk import DiskStore
-from judge_eval.backends.store import Claiming, Store, seal, unseal
+from judge_eval.backends.storing.dbfile import DB
+from judge_eval.backends.storing.disk import DiskStore
+from judge_eval.backends.storing.store import Claiming, Store, seal, unseal
 from judge_eval.errors import StoreError
 
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from judge_eval.backends import fake
 from judge_eval.backends.base import Backend
-from judge_eval.backends.fake import FakeBackend
+from judge_eval.backends.fake import backend as fake
+from judge_eval.backends.fake.backend import FakeBackend
 from judge_eval.errors import ConfigError, RefusedError, TransientError, UnknownNameError
 from judge_eval.schema import BINARY, GRADED, Scale
 from judge_eval.wire import Completion, Message, Passage, Request

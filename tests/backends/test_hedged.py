@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from judge_eval.backends.around.budget import Budgeted
+from judge_eval.backends.around.hedge import Hedged
+from judge_eval.backends.around.limit import Limited
 from judge_eval.backends.base import Identity
-from judge_eval.backends.budgeted import Budgeted
-from judge_eval.backends.hedged import Hedged
-from judge_eval.backends.limited import Limited
 from judge_eval.backends.stack import Options, build
 from judge_eval.cli.app import app
 from judge_eval.errors import BudgetError, CallError, ConfigError

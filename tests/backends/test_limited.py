@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from judge_eval.backends.around.limit import Gate, Limited
+from judge_eval.backends.around.rate import Limits, RateSignal
 from judge_eval.backends.base import Backend, Identity
-from judge_eval.backends.limited import Gate, Limited
-from judge_eval.backends.rate import Limits, RateSignal
 from judge_eval.errors import ConfigError, FatalCallError, RefusedError, TransientError
 from judge_eval.wire import Completion, Request
 from tests.support import virtual_time

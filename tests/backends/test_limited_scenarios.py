@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from judge_eval.backends.around.limit import Limited
+from judge_eval.backends.around.rate import Quota, RateSignal
+from judge_eval.backends.around.retry import Retried
 from judge_eval.backends.base import Identity
-from judge_eval.backends.limited import Limited
-from judge_eval.backends.rate import Quota, RateSignal
-from judge_eval.backends.retried import Retried
 from judge_eval.errors import TransientError
 from judge_eval.wire import Completion, Request, Usage
 from tests.support.requests import ask

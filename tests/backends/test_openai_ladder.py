@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from judge_eval.backends.capabilities import Capabilities, Objection
-from judge_eval.backends.openai import OpenAI, create
+from judge_eval.backends.chat.capabilities import Capabilities, Objection
+from judge_eval.backends.chat.openai import OpenAI, create
 from judge_eval.errors import RefusedError
 from judge_eval.wire import Completion
 from tests.support.chat_server import ChatServer, error, reply

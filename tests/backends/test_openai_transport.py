@@ -13,7 +13,7 @@ from typing import Literal
 import pytest
 
 from judge_eval.backends.base import Backend
-from judge_eval.backends.openai import OpenAI, create
+from judge_eval.backends.chat.openai import OpenAI, create
 from judge_eval.errors import CallError, ConfigError, FatalCallError, TransientError
 from judge_eval.wire import Completion, Request
 from tests.support.chat_server import Canned, ChatServer, reply
@@ -56,10 +56,10 @@ def test_nothing_is_loaded_before_the_first_call() -> None:
     """Making the backend loads neither the SDK nor an HTTP library nor tenacity."""
     code = (
         "import sys\n"
-        "from judge_eval.backends.openai import create\n"
-        "from judge_eval.backends.limited import Limited\n"
-        "from judge_eval.backends.retried import Retried\n"
-        "from judge_eval.backends.budgeted import Budgeted\n"
+        "from judge_eval.backends.chat.openai import create\n"
+        "from judge_eval.backends.around.limit import Limited\n"
+        "from judge_eval.backends.around.retry import Retried\n"
+        "from judge_eval.backends.around.budget import Budgeted\n"
         "Retried(Budgeted(Limited(create('m')), max_calls=1))\n"
         "names = 'openai', 'httpx', 'httpx2', 'aiohttp', 'tenacity', 'genai_prices'\n"
         "print([name for name in names if name in sys.modules])"

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge_eval.backends import rate
-from judge_eval.backends.rate import Limits, Quota, RateSignal, State
+from judge_eval.backends.around import rate
+from judge_eval.backends.around.rate import Limits, Quota, RateSignal, State
 
 
 def admitted(state: State, now: float = 0.0, most: int = 10_000) -> tuple[State, int, float]:

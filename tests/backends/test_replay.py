@@ -12,9 +12,9 @@ import pytest
 from cache_doubles import IDENTITY, Counting, MemoryStore, ask, readable
 
 from judge_eval.backends.base import Backend, Identity, Peeking
-from judge_eval.backends.cached import Cached
-from judge_eval.backends.recording import Recording
-from judge_eval.backends.replay import Replay
+from judge_eval.backends.storing.cached import Cached
+from judge_eval.backends.tape.recording import Recording
+from judge_eval.backends.tape.replay import Replay
 from judge_eval.errors import ConfigError, DataError, MissError, RefusedError, TransientError
 from judge_eval.wire import Completion, Message, Request, TokenLogprob, Usage
 

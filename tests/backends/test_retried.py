@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from judge_eval.backends.around.limit import Limited
+from judge_eval.backends.around.retry import Retried
 from judge_eval.backends.base import Identity
-from judge_eval.backends.limited import Limited
-from judge_eval.backends.openai import create
-from judge_eval.backends.retried import Retried
+from judge_eval.backends.chat.openai import create
 from judge_eval.errors import CallError, ConfigError, FatalCallError, RefusedError, TransientError
 from judge_eval.wire import Completion, Request
 from tests.support import virtual_time

@@ -10,8 +10,8 @@ from pathlib import Path
 import diskcache
 import pytest
 
-from judge_eval.backends.disk import DiskStore
-from judge_eval.backends.hardened import SETTINGS, StrictDisk
+from judge_eval.backends.storing.disk import DiskStore
+from judge_eval.backends.storing.hardened import SETTINGS, StrictDisk
 from judge_eval.errors import StoreError
 
 KEY = b"k" * 32

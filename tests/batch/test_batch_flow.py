@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from judge_eval.batch.session import storable_cache
+from judge_eval.batch.judging import storable_cache
 from judge_eval.batch.state import Folder
 from judge_eval.cli.app import app
-from judge_eval.runs.run import EvalRun
-from judge_eval.runs.store import run_folders
+from judge_eval.runs.folder.run import EvalRun
+from judge_eval.runs.keeping.finding import run_folders
 from tests.support.batch_server import BatchServer
 from tests.support.chat_server import judge
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from judge_eval.cli.config import KEYS, find_config
+from judge_eval.cli.flags.config import KEYS, find_config
 
 ROOT = Path(__file__).parents[2]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from judge_eval.runs.comparison import Comparison
-from judge_eval.runs.pull_request import MARKER
+from judge_eval.comparison.record import Comparison
+from judge_eval.export.pull_request import MARKER
 from tests.support.command import FIXTURES, judge_eval
 from tests.support.golden import check_golden as assert_golden
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sklearn.metrics import cohen_kappa_score
 
-from judge_eval.backends import fake
+from judge_eval.backends.fake import backend as fake
 from judge_eval.schema import BINARY, Scale, Trace
 from judge_eval.wire import Message, Passage, Request
 

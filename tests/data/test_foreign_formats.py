@@ -10,7 +10,7 @@ import pytest
 
 from judge_eval.data import catalog
 from judge_eval.data.reading import open_dataset
-from judge_eval.data.shape import keys_of
+from judge_eval.data.shapes.shape import keys_of
 from judge_eval.schema import Trace
 
 FORMATS = Path(__file__).parents[2] / "fixtures" / "formats"

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge_eval.data import jsontext
-from judge_eval.data.jsontext import JsonText
+from judge_eval.data.files import jsontext
+from judge_eval.data.files.jsontext import JsonText
 from judge_eval.errors import DataError
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=12)

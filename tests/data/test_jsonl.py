@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from judge_eval.data.jsonl import read_jsonl
+from judge_eval.data.files.jsonl import read_jsonl
 from judge_eval.errors import DataError
 from judge_eval.schema import Chunk, Trace
 

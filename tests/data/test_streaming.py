@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from judge_eval.data.jsonfile import SKIMMED
+from judge_eval.data.files.jsonfile import SKIMMED
 from judge_eval.data.reading import open_dataset
 from judge_eval.data.writing import write_jsonl
 from judge_eval.errors import DataError

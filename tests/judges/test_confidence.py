@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from judge_eval import Completion, Evaluator, FakeBackend, Identity, Request, Trace
-from judge_eval.backends import rules
+from judge_eval.backends.fake import rules
 from judge_eval.judges.confidence import belief_of
-from judge_eval.runs.rescore import rescore
+from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.schema import BINARY, GRADED
 from judge_eval.wire import TokenLogprob
 

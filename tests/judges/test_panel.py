@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from judge_eval import Evaluator, FakeBackend, Identity, Member, Options, Panel, Pointwise, Trace
-from judge_eval.backends import rules
-from judge_eval.backends.routed import Routed
+from judge_eval.alignment.members import member_agreement
+from judge_eval.backends.around.route import Routed
+from judge_eval.backends.fake import rules
 from judge_eval.backends.stack import build_all
 from judge_eval.errors import ConfigError, RefusedError, TransientError
 from judge_eval.judges.votes import combine
-from judge_eval.runs.members import member_agreement
-from judge_eval.runs.run import EvalRun
+from judge_eval.runs.folder.run import EvalRun
 from judge_eval.schema import BINARY, GRADED, Judgment, NoVerdict, Outcome, Verdict
 from judge_eval.wire import Completion, Request
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from judge_eval import Evaluator, FakeBackend, Trace
-from judge_eval.runs.aggregate import aggregate
-from judge_eval.runs.records import Aggregate, Intervals
-from judge_eval.runs.rescore import rescore
-from judge_eval.runs.run import EvalRun
+from judge_eval.runs.folder.records import Aggregate, Intervals
+from judge_eval.runs.folder.run import EvalRun
+from judge_eval.runs.scoring.aggregate import aggregate
+from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.stats import mean_interval
 
 

@@ -1,5 +1,5 @@
 from judge_eval.metrics import parse_metric
-from judge_eval.runs.aggregate import aggregate
+from judge_eval.runs.scoring.aggregate import aggregate
 
 
 def test_an_interval_ends_where_the_metric_ends() -> None:

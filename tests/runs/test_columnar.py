@@ -11,19 +11,19 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from judge_eval import EvalRun, FakeBackend
+from judge_eval.alignment.agree import agree
 from judge_eval.cli.app import app
+from judge_eval.comparison.changes import KINDS, kinds_of
+from judge_eval.comparison.compare import compare
+from judge_eval.comparison.pairing import pair_up
 from judge_eval.errors import RefusedError, RunError
-from judge_eval.runs import columnar
-from judge_eval.runs.agree import agree
-from judge_eval.runs.changes import KINDS, kinds_of
-from judge_eval.runs.columnar import columns_of
-from judge_eval.runs.columns import WHYS, Columns, find_ids, pack
-from judge_eval.runs.compare import compare
-from judge_eval.runs.labels import Label, add_label
-from judge_eval.runs.pairing import pair_up
-from judge_eval.runs.parts import TRACES, VERDICTS, write_parts
-from judge_eval.runs.records import TraceResult
-from judge_eval.runs.report import compare_report, run_report
+from judge_eval.pages.report import compare_report, run_report
+from judge_eval.runs.columns import loading as columnar
+from judge_eval.runs.columns.loading import columns_of
+from judge_eval.runs.columns.packed import WHYS, Columns, find_ids, pack
+from judge_eval.runs.columns.parquet import TRACES, VERDICTS, write_parts
+from judge_eval.runs.folder.labels import Label, add_label
+from judge_eval.runs.folder.records import TraceResult
 from judge_eval.schema import Chunk, NoVerdict, Trace, Verdict
 from tests.runs.test_report_file import blocks_of, data_of
 from tests.support.runs import evaluator, traces

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from judge_eval import EvalRun, Evaluator, Trace
+from judge_eval.comparison.compare import compare
+from judge_eval.comparison.record import Comparison
 from judge_eval.errors import RefusedError, RunError
-from judge_eval.runs.compare import compare
-from judge_eval.runs.comparison import Comparison
 from judge_eval.stats import compare_paired
 from tests.support.verdicts import judged, traces_of
 

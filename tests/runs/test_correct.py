@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from judge_eval import EvalRun
+from judge_eval.alignment.correct import correct
+from judge_eval.alignment.sample import blind_csv, blind_jsonl, choose
 from judge_eval.data.labels import Labels, read_labels
 from judge_eval.errors import DataError, RefusedError
-from judge_eval.runs.correct import correct
-from judge_eval.runs.sample import blind_csv, blind_jsonl, choose
 from judge_eval.stats import ppi_mean
 from tests.support.verdicts import judged, traces_of
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from judge_eval.backends.disk import DiskStore
+from judge_eval.backends.storing.disk import DiskStore
 from judge_eval.cli.app import app
 from judge_eval.errors import StoreError
 from tests.support.runs import traces

@@ -4,12 +4,12 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
+from judge_eval.comparison.compare import compare
+from judge_eval.comparison.gate import Limit, check_drops, check_under, limits_of
 from judge_eval.errors import ConfigError, UnknownNameError
-from judge_eval.runs.compare import compare
-from judge_eval.runs.gate import Limit, check_drops, check_under, limits_of
-from judge_eval.runs.junit import junit
-from judge_eval.runs.provenance import place_in_ci
-from judge_eval.runs.pull_request import MARKER, MOST, report
+from judge_eval.export.junit import junit
+from judge_eval.export.pull_request import MARKER, MOST, report
+from judge_eval.runs.judging.provenance import place_in_ci
 from tests.support.verdicts import judged, traces_of
 
 NAMES = [f"t{k:02d}" for k in range(20)]

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from judge_eval.errors import RunError
-from judge_eval.runs.journal import MANIFEST, RESULTS, Journal, encode, write_atomically
-from judge_eval.runs.records import Dataset, Manifest, TraceResult, json_schemas
-from judge_eval.runs.run import EvalRun, ResultsFile, load_manifest
+from judge_eval.runs.folder.journal import MANIFEST, RESULTS, Journal, encode, write_atomically
+from judge_eval.runs.folder.records import Dataset, Manifest, TraceResult, json_schemas
+from judge_eval.runs.folder.run import EvalRun, ResultsFile, load_manifest
 from judge_eval.schema import Verdict
 from tests.support.command import ROOT
 from tests.support.runs import traces
@@ -84,8 +84,8 @@ def test_of_two_lines_about_one_trace_the_later_counts(tmp_path: Path) -> None:
 def test_only_one_process_writes_a_run(tmp_path: Path) -> None:
     """Another process is refused while a run is being written, and let in afterwards."""
     script = (
-        "import sys; from pathlib import Path; from judge_eval.runs.journal import Journal\n"
-        "from judge_eval.runs.run import load_manifest\n"
+        "import sys; from pathlib import Path; from judge_eval.runs.folder.journal import Journal\n"
+        "from judge_eval.runs.folder.run import load_manifest\n"
         "from judge_eval.errors import RunError\n"
         "folder = Path(sys.argv[1])\n"
         "try: Journal(folder, load_manifest(folder)).close()\n"
@@ -126,7 +126,7 @@ def test_a_full_disk_loses_nothing_that_was_written(tmp_path: Path) -> None:
     """Where no more can be written the error says so, and every whole line stays."""
     script = (
         "import resource, sys; from pathlib import Path\n"
-        "from judge_eval.runs.journal import Journal\n"
+        "from judge_eval.runs.folder.journal import Journal\n"
         "from judge_eval.errors import RunError\n"
         "from tests.runs.test_journal import MANIFEST_, result\n"
         "journal = Journal(Path(sys.argv[1]), MANIFEST_)\n"

@@ -11,7 +11,7 @@ import pytest
 
 from judge_eval import Chunk, FakeBackend, NotebookProgress, Trace, evaluate
 from judge_eval.errors import RefusedError
-from judge_eval.runs.html import result_html, run_html
+from judge_eval.pages.fragment import result_html, run_html
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOK = ROOT / "docs" / "example.ipynb"

@@ -9,8 +9,8 @@ from judge_eval import Evaluator
 from judge_eval.cli.app import app
 from judge_eval.data.remote import is_url, public
 from judge_eval.errors import ConfigError, DataError, RunError
-from judge_eval.runs.run import EvalRun
-from judge_eval.runs.transfer import pull, push
+from judge_eval.runs.folder.run import EvalRun
+from judge_eval.runs.keeping.moving import pull, push
 
 fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed: pip install 'judge-eval[fsspec]'")
 

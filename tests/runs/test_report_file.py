@@ -12,11 +12,11 @@ from typer.testing import CliRunner
 
 from judge_eval import EvalRun
 from judge_eval.cli.app import app
-from judge_eval.runs.labels import Label, add_label, read_labels, with_labels
-from judge_eval.runs.pairs import Pairing, compare_page
-from judge_eval.runs.recall import Memory
-from judge_eval.runs.report import compare_report, embed, run_report, script, store_at
-from judge_eval.runs.table import Table
+from judge_eval.pages.comparepage import Pairing, compare_page
+from judge_eval.pages.overview import Table
+from judge_eval.pages.recall import Memory
+from judge_eval.pages.report import compare_report, embed, run_report, script, store_at
+from judge_eval.runs.folder.labels import Label, add_label, read_labels, with_labels
 from tests.support.serving import judge, rows, scripted
 
 HOSTILE = "</script><script>window.ran = 1</script><img src=x onerror='window.ran = 1'>"
@@ -72,7 +72,7 @@ def test_hostile_text_stays_inside_its_string() -> None:
 
 def test_the_pages_reach_for_nothing_outside() -> None:
     """Neither script nor style names another site, and no text is ever read as markup."""
-    from judge_eval.runs.report import web
+    from judge_eval.pages.report import web
     from judge_eval.server.pages import FILES
 
     for name in FILES:
@@ -130,7 +130,7 @@ def test_compare_names_what_changed() -> None:
 
 def test_the_page_says_what_the_comparison_says() -> None:
     """Difference, interval, p, wins and changes are those of `compare`, clusters and failures included."""
-    from judge_eval.runs.compare import compare
+    from judge_eval.comparison.compare import compare
 
     base = [{**row, "metadata": {"cluster": str(i // 3)}} for i, row in enumerate(rows())]
     base[4] = {**base[4], "query": base[4]["query"] + " And why?"}
@@ -208,8 +208,8 @@ def test_later_labels_take_the_place_of_the_datasets(tmp_path: Path) -> None:
 
 def test_labels_given_later_feed_agreement(tmp_path: Path) -> None:
     """What people label after the run counts where the judge is held against people."""
-    from judge_eval.runs.agree import agree
-    from judge_eval.runs.labelled import labels_of
+    from judge_eval.alignment.agree import agree
+    from judge_eval.alignment.matching import labels_of
 
     bare = [{**row, "chunks": [{**c, "label": None} for c in row["chunks"]]} for row in rows()[:4]]
     run = judge(bare, tmp_path)

@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 
 from judge_eval.errors import RunError
-from judge_eval.runs.journal import Journal
-from judge_eval.runs.records import Dataset, Manifest, Status
-from judge_eval.runs.store import find_run, list_runs, newest_unfinished
+from judge_eval.runs.folder.journal import Journal
+from judge_eval.runs.folder.records import Dataset, Manifest, Status
+from judge_eval.runs.keeping.finding import find_run, list_runs, newest_unfinished
 
 
 def make(root: Path, run_id: str, day: int, status: Status = "done", **more: object) -> Path:

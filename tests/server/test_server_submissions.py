@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from judge_eval import EvalRun
-from judge_eval.backends.disk import DiskStore
+from judge_eval.backends.storing.disk import DiskStore
 from judge_eval.server.client import Client
 from tests.support.chat_server import Canned, ChatServer, error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from judge_eval.backends.fake import FakeBackend
+from judge_eval.backends.fake.backend import FakeBackend
 from judge_eval.evaluator import Evaluator
 from judge_eval.schema import Trace
 

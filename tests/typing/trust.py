@@ -3,13 +3,13 @@
 from typing import assert_type
 
 from judge_eval import EvalRun, Evaluator, Member, Panel, Pointwise
+from judge_eval.alignment.agree import Agreement, agree
+from judge_eval.alignment.calibrate import Calibration, calibrate
+from judge_eval.alignment.correct import Correction, correct
+from judge_eval.comparison.record import Comparison, Difference
 from judge_eval.data.labels import read_labels
 from judge_eval.probes import ProbeReport, probe
-from judge_eval.runs.agree import Agreement, agree
-from judge_eval.runs.calibrate import Calibration, calibrate
-from judge_eval.runs.comparison import Comparison, Difference
-from judge_eval.runs.correct import Correction, correct
-from judge_eval.runs.records import Intervals
+from judge_eval.runs.folder.records import Intervals
 
 
 def trusted(run: EvalRun, other: EvalRun) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from judge_eval.runs.report import compare_report, run_report, store_at
-from judge_eval.runs.rowfilter import parse_filter
-from judge_eval.runs.rows import sort_rows
-from judge_eval.runs.table import Table
+from judge_eval.pages.overview import Table
+from judge_eval.pages.report import compare_report, run_report, store_at
+from judge_eval.pages.rowfilter import parse_filter
+from judge_eval.pages.rows import sort_rows
 from tests.support.serving import judge, rows, scripted
 from tests.web.conftest import shoot
 
@@ -107,7 +107,7 @@ FILTERS = (
 
 def test_the_box_filters_as_python_does(made: dict[str, Any], open_page: Callable[..., Any]) -> None:
     """The offline page reads a filter as the server does: the same traces, in the same order."""
-    from judge_eval.runs.pairs import Pairing
+    from judge_eval.pages.comparepage import Pairing
 
     table = Table(made["new_run"])
     rows_ = Pairing(Table(made["old_run"]), table).rows
@@ -308,7 +308,7 @@ def test_compare_draws_lines_between_the_same_chunks(
     made: dict[str, Any], open_page: Callable[..., Any]
 ) -> None:
     """A chunk of both runs has one line from its place in A to that in B; changes are named."""
-    from judge_eval.runs.pairs import Pairing
+    from judge_eval.pages.comparepage import Pairing
 
     pairing = Pairing(Table(made["old_run"]), Table(made["new_run"]))
     changed = {row.id: row for row in pairing.rows if row.change}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from judge_eval import EvalRun, Evaluator
-from judge_eval.runs.labels import read_labels
+from judge_eval.runs.folder.labels import read_labels
 from judge_eval.server.settings import Settings
 from tests.support.serving import judge, rows, scripted, serving
 from tests.web.conftest import shoot

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from judge_eval import Chunk, EvalRun, Evaluator, Trace
-from judge_eval.backends.fake import FakeBackend
+from judge_eval.backends.fake.backend import FakeBackend
 from judge_eval.errors import ConfigError, DataError, RefusedError
+from judge_eval.export.formats import write_as
+from judge_eval.export.mlflow import metric_key, metrics_of, params_of
+from judge_eval.export.mlflow_scorer import retrievals
 from judge_eval.metrics import metric_names
-from judge_eval.runs.writers import write_as
-from judge_eval.runs.writers.mlflow import metric_key, metrics_of, params_of
-from judge_eval.runs.writers.mlflow_scorer import retrievals
 from tests.support.command import ROOT
 
 MLFLOW_KEY = r"[/\w.\- :]+"

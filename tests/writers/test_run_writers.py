@@ -14,12 +14,12 @@ import pytest
 import pytrec_eval
 
 from judge_eval import Chunk, Evaluator, Trace
-from judge_eval.backends.fake import FakeBackend
+from judge_eval.backends.fake.backend import FakeBackend
+from judge_eval.data.collections.trec import read_qrels, read_run
 from judge_eval.data.reading import open_dataset
-from judge_eval.data.trec import read_qrels, read_run
 from judge_eval.errors import ConfigError, DataError, RefusedError, UnknownNameError
-from judge_eval.runs.run import EvalRun
-from judge_eval.runs.writers import FORMATS, write_as
+from judge_eval.export.formats import FORMATS, write_as
+from judge_eval.runs.folder.run import EvalRun
 
 METRICS = ["map_cut_5", "ndcg_cut_5", "AP@5", "RR@5"]
 

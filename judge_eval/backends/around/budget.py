@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
 
+from judge_eval.backends.around.prices import price_of, require_price
 from judge_eval.backends.base import Backend, Identity
-from judge_eval.backends.prices import price_of, require_price
 from judge_eval.digest import canonical_json
 from judge_eval.errors import BudgetError, CallError, ConfigError, FatalCallError, TransientError
 from judge_eval.wire import Completion, Request, Usage

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 from weakref import WeakValueDictionary
 
-from judge_eval.backends import rate
+from judge_eval.backends.around import rate
+from judge_eval.backends.around.hedge import has_begun
+from judge_eval.backends.around.rate import Limits, Outcome, RateSignal, State
 from judge_eval.backends.base import Backend, Identity
-from judge_eval.backends.hedged import has_begun
-from judge_eval.backends.rate import Limits, Outcome, RateSignal, State
 from judge_eval.errors import ConfigError, TransientError
 from judge_eval.wire import Completion, Request
 

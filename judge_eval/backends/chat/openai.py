@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
-from judge_eval.backends import endpoint
+from judge_eval.backends.around.rate import RateSignal
 from judge_eval.backends.base import Identity
-from judge_eval.backends.capabilities import Capabilities, Objection, contract, response_format
-from judge_eval.backends.headers import rate_signal
-from judge_eval.backends.rate import RateSignal
-from judge_eval.backends.replies import Declined, raise_failure, read_completion
+from judge_eval.backends.chat import endpoint
+from judge_eval.backends.chat.capabilities import Capabilities, Objection, contract, response_format
+from judge_eval.backends.chat.headers import rate_signal
+from judge_eval.backends.chat.replies import Declined, raise_failure, read_completion
 from judge_eval.digest import canonical_json
 from judge_eval.errors import CallError, ConfigError, FatalCallError
 from judge_eval.wire import Completion, Form, Request

@@ -8,8 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from judge_eval.backends.capabilities import Objection
-from judge_eval.backends.headers import retry_after
+from judge_eval.backends.chat.capabilities import Objection
+from judge_eval.backends.chat.headers import retry_after
 from judge_eval.errors import CallError, FatalCallError, RefusedError, TransientError
 from judge_eval.wire import Completion, Finish, TokenLogprob, Usage
 

@@ -11,8 +11,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Self, TypeAlias
 
-from judge_eval.backends import faults, rules
 from judge_eval.backends.base import Identity
+from judge_eval.backends.fake import faults, rules
 from judge_eval.errors import ConfigError, UnknownNameError, advise
 from judge_eval.wire import Completion, Request, Usage
 

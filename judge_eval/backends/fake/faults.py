@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from judge_eval.backends import rules
+from judge_eval.backends.fake import rules
 from judge_eval.errors import CallError, ConfigError, TransientError
 from judge_eval.wire import Completion, Request
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from judge_eval.backends import overlap, steering
+from judge_eval.backends.fake import shared_words as overlap
+from judge_eval.backends.fake import steering
 from judge_eval.digest import digest_parts
 from judge_eval.schema import Scale
 from judge_eval.wire import Passage, Request

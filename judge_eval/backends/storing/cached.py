@@ -12,8 +12,8 @@ from typing import TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 from judge_eval.backends.base import Backend, Identity
-from judge_eval.backends.commit import Committer
-from judge_eval.backends.store import Claiming, Store
+from judge_eval.backends.storing.commit import Committer
+from judge_eval.backends.storing.store import Claiming, Store
 from judge_eval.errors import CallError, MissError, StoreError
 from judge_eval.wire import Completion, Request
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
-from judge_eval.backends.store import Prompt, Store
+from judge_eval.backends.storing.store import Prompt, Store
 from judge_eval.errors import StoreError
 
 Row: TypeAlias = tuple[bytes, bytes]

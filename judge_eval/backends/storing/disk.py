@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from judge_eval.backends import forks
-from judge_eval.backends.claims import Claims
-from judge_eval.backends.dbfile import (
+from judge_eval.backends.storing import forks
+from judge_eval.backends.storing.dbfile import (
     DB,
     INLINE,
     WAY_OUT,
@@ -25,7 +24,8 @@ from judge_eval.backends.dbfile import (
     open_reader,
     writable,
 )
-from judge_eval.backends.store import KEY_BYTES, StoreInfo, seal, unseal
+from judge_eval.backends.storing.leases import Claims
+from judge_eval.backends.storing.store import KEY_BYTES, StoreInfo, seal, unseal
 from judge_eval.errors import StoreError
 
 _BATCH = 500  # SQLite's older limit is 999 parameters; more than 500 gains nothing
@@ -280,7 +280,7 @@ class DiskStore:
                     f"{self._path}: the cache cannot be written; make it writable or name another folder "
                     "with --cache"
                 )
-            from judge_eval.backends import hardened
+            from judge_eval.backends.storing import hardened
 
             make_folder(self.folder)
             if check_files(self._path) is None:

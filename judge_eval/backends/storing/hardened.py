@@ -12,8 +12,8 @@ from typing import Any
 
 import diskcache
 
-from judge_eval.backends.dbfile import APPLICATION_ID, DB, INLINE
-from judge_eval.backends.store import KEY_BYTES
+from judge_eval.backends.storing.dbfile import APPLICATION_ID, DB, INLINE
+from judge_eval.backends.storing.store import KEY_BYTES
 from judge_eval.errors import StoreError
 
 # Every setting is given, so that none is taken from the file: diskcache keeps its settings there and

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from judge_eval.backends.store import KEY_BYTES, StoreInfo, seal, unseal
+from judge_eval.backends.storing.store import KEY_BYTES, StoreInfo, seal, unseal
 from judge_eval.errors import ConfigError, StoreError
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from judge_eval.backends import cassette
 from judge_eval.backends.base import Backend, Identity, Peeking
+from judge_eval.backends.tape import cassette
 from judge_eval.errors import RefusedError
 from judge_eval.wire import Completion, Request
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
-from judge_eval.backends import cassette
 from judge_eval.backends.base import Identity
+from judge_eval.backends.tape import cassette
 from judge_eval.errors import MissError, RefusedError
 from judge_eval.wire import Completion, Request
 

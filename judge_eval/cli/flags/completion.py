@@ -25,7 +25,7 @@ def prompts(incomplete: str) -> list[str]:
 
 def models(incomplete: str) -> list[str]:
     """Offer the providers, and the names of the fake judges."""
-    from judge_eval.backends.fake import RULES
+    from judge_eval.backends.fake.backend import RULES
     from judge_eval.registry import names
 
     known = [
@@ -44,7 +44,7 @@ def judges(incomplete: str) -> list[str]:
 
 def runs(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Offer the newest runs by id and label, with what they are."""
-    from judge_eval.runs.store import list_runs
+    from judge_eval.runs.keeping.finding import list_runs
 
     out = Path(context.params.get("out") or "runs")
     offered = [("latest", "the newest run")]

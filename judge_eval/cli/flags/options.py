@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from judge_eval.cli import completion
+from judge_eval.cli.flags import completion
 
 if TYPE_CHECKING:
     pass
@@ -266,7 +266,7 @@ def _place(given: str | Path) -> Path:
 
     if not is_url(given):
         return Path(given)
-    from judge_eval.runs.mirror import place_of_runs
+    from judge_eval.runs.keeping.mirroring import place_of_runs
 
     return place_of_runs(given)
 

@@ -7,13 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from judge_eval.cli.options import (
-    IntervalMethod,
-    Mode,
-    Otel,
-)
-from judge_eval.cli.options import Vote as VoteName
-from judge_eval.cli.values import need_model, prompt_name, split_metrics, split_params
+from judge_eval.cli.flags.options import IntervalMethod, Mode, Otel
+from judge_eval.cli.flags.options import Vote as VoteName
+from judge_eval.cli.flags.values import need_model, prompt_name, split_metrics, split_params
 from judge_eval.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -87,7 +83,7 @@ def evaluator(
 ) -> Iterator[Evaluator]:
     """Make an evaluator from flags, and close it afterwards."""
     from judge_eval.evaluator import DEFAULT_METRICS, Evaluator
-    from judge_eval.runs.records import Intervals
+    from judge_eval.runs.folder.records import Intervals
 
     judge: Judge | str | None = judge_name
     chosen = None
@@ -122,7 +118,7 @@ def _panel(
     options: Options,
 ) -> tuple[Judge, dict[str, str], Options]:
     """Make the panel that flags or a file describe."""
-    from judge_eval.cli.panel import make_panel, read_panel, split_member
+    from judge_eval.cli.panels import make_panel, read_panel, split_member
     from judge_eval.prompts import prompt_ids
 
     listed, told = read_panel(panel) if panel is not None else ([], {})

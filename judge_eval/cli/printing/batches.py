@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from judge_eval.cli.errors import remark
+from judge_eval.cli.printing.errors import remark
 
 if TYPE_CHECKING:
     from judge_eval.batch.flow import Imported

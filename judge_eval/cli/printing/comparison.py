@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from judge_eval.cli.output import console, table
-from judge_eval.runs.pull_request import KINDS
-from judge_eval.runs.strips import printable
+from judge_eval.cli.printing.output import console, table
+from judge_eval.export.pull_request import KINDS
+from judge_eval.runs.folder.signs import printable
 
 if TYPE_CHECKING:
-    from judge_eval.runs.comparison import Comparison
+    from judge_eval.comparison.record import Comparison
 
 
 def show_comparison(found: Comparison, most: int = 10) -> None:

@@ -10,12 +10,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from judge_eval.runs.export import describe, failures, interval, number
-from judge_eval.runs.strips import printable, sign
+from judge_eval.export.text import describe, failures, interval, number
+from judge_eval.runs.folder.signs import printable, sign
 
 if TYPE_CHECKING:
-    from judge_eval.runs.records import TraceResult
-    from judge_eval.runs.run import EvalRun
+    from judge_eval.runs.folder.records import TraceResult
+    from judge_eval.runs.folder.run import EvalRun
     from judge_eval.schema import Chunk, NoVerdict, Verdict
 
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from judge_eval.data.containers import kind_of, rows
-from judge_eval.data.corpus import corpus_file, load_corpus
-from judge_eval.data.jsonfile import entries, objects_in
-from judge_eval.data.trec import read_qrels, read_run
-from judge_eval.data.values import as_list, is_missing
+from judge_eval.data.collections.corpus import corpus_file, load_corpus
+from judge_eval.data.collections.trec import read_qrels, read_run
+from judge_eval.data.files.containers import kind_of, rows
+from judge_eval.data.files.jsonfile import entries, objects_in
+from judge_eval.data.files.values import as_list, is_missing
 from judge_eval.errors import DataError
 
 Ranking: TypeAlias = dict[str, list[tuple[str, float | None]]]

@@ -7,10 +7,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from judge_eval.data.chunks import ID
-from judge_eval.data.containers import kind_of, rows
-from judge_eval.data.jsonfile import entries, objects_in
-from judge_eval.data.values import is_missing
+from judge_eval.data.files.containers import kind_of, rows
+from judge_eval.data.files.jsonfile import entries, objects_in
+from judge_eval.data.files.values import is_missing
+from judge_eval.data.shapes.chunks import ID
 from judge_eval.errors import DataError
 
 NAMES = ("corpus", "collection", "documents", "docs")

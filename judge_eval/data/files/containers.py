@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from judge_eval.data.jsonfile import records
+from judge_eval.data.files.jsonfile import records
 from judge_eval.errors import ConfigError, DataError
 
 Kind: TypeAlias = Literal["jsonl", "json", "csv", "tsv", "parquet"]

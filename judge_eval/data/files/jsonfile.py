@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from judge_eval.data.jsontext import JsonText
+from judge_eval.data.files.jsontext import JsonText
 from judge_eval.errors import DataError
 
 Found: TypeAlias = tuple[Any, int | None, str]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from judge_eval.data.values import decode_mapping, is_missing, kind
+from judge_eval.data.files.values import decode_mapping, is_missing, kind
 from judge_eval.errors import DataError
 from judge_eval.objects import HEAVY, plain
 

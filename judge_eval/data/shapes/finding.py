@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from judge_eval.data.values import decode_mapping
+from judge_eval.data.files.values import decode_mapping
 from judge_eval.errors import DataError
 
 QUESTIONS = ("query", "question", "input", "user_input", "text", "search_query")

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from judge_eval.data.jsonl import TRACE_FIELDS
-from judge_eval.data.shape import Data, Keys, Shape, has, has_any
-from judge_eval.data.values import (
+from judge_eval.data.files.jsonl import TRACE_FIELDS
+from judge_eval.data.files.values import (
     as_list,
     completed,
     decode_mapping,
@@ -19,6 +18,7 @@ from judge_eval.data.values import (
     rest,
     text,
 )
+from judge_eval.data.shapes.shape import Data, Keys, Shape, has, has_any
 from judge_eval.errors import DataError
 
 QUERY = ("query", "question")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from judge_eval.data.shape import Data, Shape, has
-from judge_eval.data.values import as_list, completed, decode_mapping, is_missing, kind, need_text, text
+from judge_eval.data.files.values import as_list, completed, decode_mapping, is_missing, kind, need_text, text
+from judge_eval.data.shapes.shape import Data, Shape, has
 from judge_eval.errors import DataError
 
 ASSERTIONS = frozenset(

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from judge_eval.data.values import decode_mapping, is_missing
+from judge_eval.data.files.values import decode_mapping, is_missing
 
 GROUPS = ("resourceSpans", "resource_spans", "scopeSpans", "scope_spans", "spans")
 VALUES = ("stringValue", "intValue", "doubleValue", "boolValue", "string_value", "int_value", "double_value")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from judge_eval.data.finding import REFERENCES, documents_in, question_in, recorded, reference_in
-from judge_eval.data.shape import Data, Keys, Shape, has, has_any
-from judge_eval.data.spans import Span, listed, spans_in
-from judge_eval.data.values import decode_mapping, maybe_list, rest
+from judge_eval.data.files.values import decode_mapping, maybe_list, rest
+from judge_eval.data.shapes.finding import REFERENCES, documents_in, question_in, recorded, reference_in
+from judge_eval.data.shapes.shape import Data, Keys, Shape, has, has_any
+from judge_eval.data.shapes.spans import Span, listed, spans_in
 from judge_eval.errors import DataError
 from judge_eval.objects import plain
 

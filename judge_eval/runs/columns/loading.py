@@ -10,10 +10,19 @@ from typing import Any
 import numpy as np
 
 from judge_eval.errors import ConfigError
-from judge_eval.runs.columns import NO_LABEL, WHYS, Columns, chunk_hash, id_hash, pack, put_labels, starts_of
-from judge_eval.runs.labels import Labelled, read_labels
-from judge_eval.runs.parts import KEY, TRACES, VERDICTS, fits, load_arrow, number
-from judge_eval.runs.run import EvalRun, ResultsFile
+from judge_eval.runs.columns.packed import (
+    NO_LABEL,
+    WHYS,
+    Columns,
+    chunk_hash,
+    id_hash,
+    pack,
+    put_labels,
+    starts_of,
+)
+from judge_eval.runs.columns.parquet import KEY, TRACES, VERDICTS, fits, load_arrow, number
+from judge_eval.runs.folder.labels import Labelled, read_labels
+from judge_eval.runs.folder.run import EvalRun, ResultsFile
 
 _ROWS = 32_768
 _COLUMNS = ("trace_id", "question", "cluster", "chunks", "offset", "line")

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from judge_eval.errors import ConfigError, RunError
-from judge_eval.runs.columns import label_code, passage_hash, question_hash
-from judge_eval.runs.journal import cluster_of, lock_folder
-from judge_eval.runs.records import TraceResult
-from judge_eval.runs.run import EvalRun, ResultsFile
+from judge_eval.runs.columns.packed import label_code, passage_hash, question_hash
+from judge_eval.runs.folder.journal import cluster_of, lock_folder
+from judge_eval.runs.folder.records import TraceResult
+from judge_eval.runs.folder.run import EvalRun, ResultsFile
 
 TRACES, VERDICTS = "traces.parquet", "verdicts.parquet"
 KEY = b"judge_eval"

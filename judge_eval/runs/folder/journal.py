@@ -12,7 +12,7 @@ from typing import IO, Any
 
 from judge_eval.digest import canonical_json
 from judge_eval.errors import RunError
-from judge_eval.runs.records import FORMAT, Manifest, TraceResult
+from judge_eval.runs.folder.records import FORMAT, Manifest, TraceResult
 from judge_eval.schema import Trace
 
 MANIFEST, RESULTS = "manifest.json", "results.jsonl"

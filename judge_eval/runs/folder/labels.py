@@ -13,9 +13,9 @@ from pydantic import Field
 
 from judge_eval.errors import RunError
 from judge_eval.record import Record
-from judge_eval.runs.journal import whole_lines
-from judge_eval.runs.records import FORMAT, TraceResult
-from judge_eval.runs.run import EvalRun
+from judge_eval.runs.folder.journal import whole_lines
+from judge_eval.runs.folder.records import FORMAT, TraceResult
+from judge_eval.runs.folder.run import EvalRun
 
 LABELS = "labels.jsonl"
 

@@ -46,7 +46,7 @@ class TraceResult(Record):
         return sum(outcome.kind == "no_verdict" for outcome in self.outcomes)
 
     def _repr_html_(self) -> str:
-        from judge_eval.runs.html import result_html
+        from judge_eval.pages.fragment import result_html
 
         return result_html(self)
 

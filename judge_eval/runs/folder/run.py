@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from judge_eval.data.remote import is_url
 from judge_eval.errors import RunError, UnknownNameError
-from judge_eval.runs.journal import MANIFEST, RESULTS, read_result, whole_lines
-from judge_eval.runs.records import FORMAT, Aggregate, Manifest, Status, TraceResult
+from judge_eval.runs.folder.journal import MANIFEST, RESULTS, read_result, whole_lines
+from judge_eval.runs.folder.records import FORMAT, Aggregate, Manifest, Status, TraceResult
 from judge_eval.schema import NoVerdict
 
 if TYPE_CHECKING:
-    from judge_eval.runs.comparison import Comparison
-    from judge_eval.runs.writers.tables import Frames
+    from judge_eval.comparison.record import Comparison
+    from judge_eval.export.tables import Frames
 
 
 class ResultsFile(Sequence[TraceResult]):
@@ -129,7 +129,7 @@ class EvalRun:
         """
         path = Path(folder)
         if is_url(folder):
-            from judge_eval.runs.mirror import run_at
+            from judge_eval.runs.keeping.mirroring import run_at
 
             path = run_at(str(folder))
         return cls(load_manifest(path), ResultsFile(path / RESULTS), path)
@@ -206,7 +206,7 @@ class EvalRun:
         Raises:
             RunError: There is no trace in common.
         """
-        from judge_eval.runs.compare import compare
+        from judge_eval.comparison.compare import compare
 
         return compare(self, *others, metrics=metrics, seed=seed)
 
@@ -223,7 +223,7 @@ class EvalRun:
         Raises:
             ConfigError: pandas is not installed.
         """
-        from judge_eval.runs.writers.tables import to_pandas
+        from judge_eval.export.tables import to_pandas
 
         return to_pandas(self)
 
@@ -233,7 +233,7 @@ class EvalRun:
         Raises:
             ConfigError: Polars is not installed.
         """
-        from judge_eval.runs.writers.tables import to_polars
+        from judge_eval.export.tables import to_polars
 
         return to_polars(self)
 
@@ -247,7 +247,7 @@ class EvalRun:
         Raises:
             ConfigError: MLflow is not installed, or it refuses.
         """
-        from judge_eval.runs.writers.mlflow import log_run
+        from judge_eval.export.mlflow import log_run
 
         return log_run(self, tracking_uri=tracking_uri, experiment=experiment)
 
@@ -260,7 +260,7 @@ class EvalRun:
         return f"<EvalRun {name!r} {self.status}: {self.manifest.tally.traces} traces, {means}>"
 
     def _repr_html_(self) -> str:
-        from judge_eval.runs.html import run_html
+        from judge_eval.pages.fragment import run_html
 
         return run_html(self)
 

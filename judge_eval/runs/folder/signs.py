@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from judge_eval.runs.records import TraceResult
+    from judge_eval.runs.folder.records import TraceResult
     from judge_eval.schema import NoVerdict, Verdict
 
 

@@ -18,11 +18,11 @@ from pydantic_core import from_json
 
 from judge_eval.errors import RunError
 from judge_eval.metrics import parse_metric
-from judge_eval.runs.aggregate import aggregate_all
-from judge_eval.runs.journal import MANIFEST, RESULTS, Index, cluster_in, write_atomically
-from judge_eval.runs.provenance import differences
-from judge_eval.runs.records import Manifest, Tally
-from judge_eval.runs.run import EvalRun, ResultsFile, load_manifest
+from judge_eval.runs.folder.journal import MANIFEST, RESULTS, Index, cluster_in, write_atomically
+from judge_eval.runs.folder.records import Manifest, Tally
+from judge_eval.runs.folder.run import EvalRun, ResultsFile, load_manifest
+from judge_eval.runs.judging.provenance import differences
+from judge_eval.runs.scoring.aggregate import aggregate_all
 
 
 def merge(

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from judge_eval.backends.base import Identity
 from judge_eval.digest import short
-from judge_eval.runs.records import Manifest
+from judge_eval.runs.folder.records import Manifest
 
 
 def backend_record(identity: Identity | None) -> dict[str, JsonValue]:

@@ -13,12 +13,12 @@ from judge_eval.engine import Driver, Engine, Item, Judged
 from judge_eval.errors import DataError, JudgeEvalError, RunError
 from judge_eval.judges.base import Judge
 from judge_eval.record import trusted
-from judge_eval.runs.aggregate import aggregate_all
-from judge_eval.runs.journal import Index, Journal
-from judge_eval.runs.records import FORMAT, Manifest, Status, Tally, TraceResult
-from judge_eval.runs.run import EvalRun, ResultsFile
-from judge_eval.runs.scoring import Scorer
-from judge_eval.runs.sources import Fingerprint
+from judge_eval.runs.folder.journal import Index, Journal
+from judge_eval.runs.folder.records import FORMAT, Manifest, Status, Tally, TraceResult
+from judge_eval.runs.folder.run import EvalRun, ResultsFile
+from judge_eval.runs.judging.sources import Fingerprint
+from judge_eval.runs.scoring.aggregate import aggregate_all
+from judge_eval.runs.scoring.scorer import Scorer
 from judge_eval.schema import Call, Trace, Verdict
 
 NOTE_EVERY = 5.0
@@ -231,7 +231,7 @@ class Sitting:
         for result in results:
             self._count(result)
         if self.stack.otel != "off":
-            from judge_eval.runs.telemetry import report
+            from judge_eval.runs.judging.telemetry import report
 
             report(results, content=self.stack.otel == "content")
         if self.watch is not None:

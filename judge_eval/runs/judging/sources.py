@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 from judge_eval.data.reading import ReadOptions, open_dataset
 from judge_eval.data.remote import brought, is_url, public
 from judge_eval.errors import ConfigError, DataError
-from judge_eval.runs.records import Dataset, Shard
+from judge_eval.runs.folder.records import Dataset, Shard
 from judge_eval.schema import Trace
 
 Traces: TypeAlias = (

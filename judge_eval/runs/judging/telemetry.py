@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from judge_eval.runs.records import TraceResult
+from judge_eval.runs.folder.records import TraceResult
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from judge_eval.data.remote import is_url
 from judge_eval.errors import RunError, advise
-from judge_eval.runs.journal import MANIFEST
-from judge_eval.runs.mirror import brought, refresh, run_at, shown
-from judge_eval.runs.records import Manifest, Shard
-from judge_eval.runs.run import load_manifest
+from judge_eval.runs.folder.journal import MANIFEST
+from judge_eval.runs.folder.records import Manifest, Shard
+from judge_eval.runs.folder.run import load_manifest
+from judge_eval.runs.keeping.mirroring import brought, refresh, run_at, shown
 
 UNFINISHED = frozenset({"submitted", "running", "incomplete", "failed", "interrupted"})
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from judge_eval.data.remote import clean, file_system, is_url, public
 from judge_eval.errors import JudgeEvalError, RunError
-from judge_eval.runs.journal import MANIFEST, lock_folder, write_atomically
-from judge_eval.runs.transfer import FILES, copy_here, push
+from judge_eval.runs.folder.journal import MANIFEST, lock_folder, write_atomically
+from judge_eval.runs.keeping.moving import FILES, copy_here, push
 
 STAGING = "JUDGE_EVAL_STAGING"
 _NOTE = ".synced"

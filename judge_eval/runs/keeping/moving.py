@@ -11,10 +11,10 @@ from typing import Any
 
 from judge_eval.data.remote import clean, file_system, public
 from judge_eval.errors import RunError
-from judge_eval.runs.journal import MANIFEST, RESULTS, lock_folder
-from judge_eval.runs.labels import LABELS
-from judge_eval.runs.parts import TRACES, VERDICTS
-from judge_eval.runs.run import load_manifest
+from judge_eval.runs.columns.parquet import TRACES, VERDICTS
+from judge_eval.runs.folder.journal import MANIFEST, RESULTS, lock_folder
+from judge_eval.runs.folder.labels import LABELS
+from judge_eval.runs.folder.run import load_manifest
 
 FILES = (RESULTS, LABELS, TRACES, VERDICTS, MANIFEST)
 """What there may be of a run, in the order in which it is copied."""

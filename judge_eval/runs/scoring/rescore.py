@@ -8,11 +8,11 @@ from typing import TypeVar
 
 from judge_eval.errors import DataError, MetricError
 from judge_eval.metrics import Metric
-from judge_eval.runs.aggregate import aggregate_all
-from judge_eval.runs.journal import Index
-from judge_eval.runs.records import Intervals, TraceResult
-from judge_eval.runs.run import EvalRun
-from judge_eval.runs.scoring import Scorer
+from judge_eval.runs.folder.journal import Index
+from judge_eval.runs.folder.records import Intervals, TraceResult
+from judge_eval.runs.folder.run import EvalRun
+from judge_eval.runs.scoring.aggregate import aggregate_all
+from judge_eval.runs.scoring.scorer import Scorer
 from judge_eval.schema import BINARY, Outcome, Scale
 
 T = TypeVar("T")

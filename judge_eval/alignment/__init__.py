@@ -1,0 +1,1 @@
+"""The judge beside people, and beside other judges."""

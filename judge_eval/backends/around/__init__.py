@@ -1,0 +1,1 @@
+"""Wrappers: backends around a backend."""

@@ -1,0 +1,1 @@
+"""Asking a chat server."""

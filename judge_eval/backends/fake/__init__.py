@@ -1,0 +1,1 @@
+"""Answers without a network, the same way every time."""

@@ -1,0 +1,1 @@
+"""Cassettes: answers recorded and replayed."""

@@ -1,0 +1,1 @@
+"""What flags mean, and what becomes of them."""

@@ -1,0 +1,1 @@
+"""The same traces in two runs or more."""

@@ -1,0 +1,1 @@
+"""Shapes of one record, whatever tool wrote it."""

@@ -1,0 +1,1 @@
+"""Driving a run: from what a user has to a finished folder."""
