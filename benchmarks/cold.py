@@ -16,7 +16,7 @@ from benchmarks.support import dataset, environment, judge_eval, measured, media
 BARE = """
 import asyncio, json, sys
 import openai
-from judge_eval.data.jsonl import read_jsonl
+from judge_eval.data.files.jsonl import read_jsonl
 from judge_eval.judges import Pointwise
 from pathlib import Path
 

@@ -25,14 +25,14 @@ from judge_eval.runs.scoring.scorer import Scorer
 
 LOAD = """
 import sys
-from judge_eval.runs.run import EvalRun
+from judge_eval.runs.folder.run import EvalRun
 run = EvalRun.load(sys.argv[1])
 print(len(run.results), run.results[len(run.results) // 2].trace_id, run["AP@10"])
 """
 RESCORE = """
 import sys
-from judge_eval.runs.rescore import rescore
-from judge_eval.runs.run import EvalRun
+from judge_eval.runs.scoring.rescore import rescore
+from judge_eval.runs.folder.run import EvalRun
 print(rescore(EvalRun.load(sys.argv[1]), ["AP@5", "MRR"])["MRR"])
 """
 TURN = "import sys; from benchmarks.scale import turned; turned(sys.argv[1], sys.argv[2])"

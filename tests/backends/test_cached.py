@@ -450,8 +450,8 @@ TWO_PROCESSES = """if True:
     import asyncio, os, sys, time
     sys.path.insert(0, sys.argv[3])
     from cache_doubles import Counting, ask
-    from judge_eval.backends.cached import Cached
-    from judge_eval.backends.disk import DiskStore
+    from judge_eval.backends.storing.cached import Cached
+    from judge_eval.backends.storing.disk import DiskStore
     backend = Counting(wait=0.01)
     cached = Cached(backend, DiskStore(sys.argv[1]))
     while not os.path.exists(sys.argv[2]):
@@ -485,8 +485,8 @@ KILLED = """if True:
     import asyncio, os, sys
     sys.path.insert(0, sys.argv[3])
     from cache_doubles import Counting, ask
-    from judge_eval.backends.cached import Cached
-    from judge_eval.backends.disk import DiskStore
+    from judge_eval.backends.storing.cached import Cached
+    from judge_eval.backends.storing.disk import DiskStore
     log = os.open(sys.argv[2], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     def answer(request):
         os.write(log, b"called\\n")
@@ -563,8 +563,8 @@ def test_a_fork_goes_on_with_the_same_cache(tmp_path: Path) -> None:
         import asyncio, os, sys
         sys.path.insert(0, sys.argv[2])
         from cache_doubles import Counting, ask
-        from judge_eval.backends.cached import Cached
-        from judge_eval.backends.disk import DiskStore
+        from judge_eval.backends.storing.cached import Cached
+        from judge_eval.backends.storing.disk import DiskStore
         cached = Cached(Counting(), DiskStore(sys.argv[1]))
         asyncio.run(cached.complete(ask("before")))
         pid = os.fork()

@@ -72,7 +72,7 @@ def test_rows_outlive_the_process(tmp_path: Path) -> None:
     """What one process wrote, another reads."""
     code = """if True:
         import sys
-        from judge_eval.backends.disk import DiskStore
+        from judge_eval.backends.storing.disk import DiskStore
         DiskStore(sys.argv[1]).put_many([(b"k" * 32, b"v")])
     """
     assert child(code, tmp_path / "c").returncode == 0
@@ -100,7 +100,7 @@ def test_first_use_imports_diskcache_and_not_the_module(tmp_path: Path) -> None:
     """Making a store and reading from it loads no diskcache (and with it no pickle); writing does."""
     code = """if True:
         import sys
-        from judge_eval.backends.disk import DiskStore
+        from judge_eval.backends.storing.disk import DiskStore
         store = DiskStore(sys.argv[1])
         store.get_many([b"k" * 32])
         assert "diskcache" not in sys.modules
@@ -324,7 +324,7 @@ def test_processes_share_a_folder_from_the_start(tmp_path: Path) -> None:
 
 FORKS = """if True:
     import os, sys, threading
-    from judge_eval.backends.disk import DiskStore
+    from judge_eval.backends.storing.disk import DiskStore
     store = DiskStore(sys.argv[1])
     key = lambda n: n.to_bytes(32, "big")
     done = threading.Event()
@@ -378,7 +378,7 @@ def test_kill_9_loses_no_acknowledged_row(tmp_path: Path) -> None:
     """Killed at five moments while writing, every row acknowledged before is found after."""
     code = """if True:
         import sys
-        from judge_eval.backends.disk import DiskStore
+        from judge_eval.backends.storing.disk import DiskStore
         store, n = DiskStore(sys.argv[1]), int(sys.argv[2])
         while True:
             store.put_many([(m.to_bytes(32, "big"), b"%d" % m) for m in range(n, n + 3)])
@@ -427,9 +427,9 @@ def test_a_busy_database_is_an_error_and_no_hang(store: DiskStore) -> None:
 
 AS_NOBODY = """if True:
     import os, sys
-    from judge_eval.backends.disk import DiskStore
+    from judge_eval.backends.storing.disk import DiskStore
     from judge_eval.errors import StoreError
-    import judge_eval.backends.hardened, urllib.parse  # while the interpreter's own files can be read
+    import judge_eval.backends.storing.hardened, urllib.parse  # while the interpreter's own files can be read
     if os.geteuid() == 0:
         os.setgid(65534); os.setuid(65534)
     store = DiskStore(sys.argv[1])
@@ -476,7 +476,7 @@ def test_a_read_only_folder_not_closed_in_order_is_an_error(open_folder: Path) -
     """Rows that only stand in the log beside a read-only database are not passed over in silence."""
     code = """if True:
         import os, sys
-        from judge_eval.backends.disk import DiskStore
+        from judge_eval.backends.storing.disk import DiskStore
         store = DiskStore(sys.argv[1])
         store.put_many([(b"k" * 32, b"v")])
         os._exit(0)
@@ -494,7 +494,7 @@ def test_a_full_disk_is_an_error_and_passes(tmp_path: Path) -> None:
     """Where files may not grow the batch fails whole and says why; with room again it is written."""
     code = """if True:
         import resource, sys
-        from judge_eval.backends.disk import DiskStore
+        from judge_eval.backends.storing.disk import DiskStore
         from judge_eval.errors import StoreError
         key = lambda n: n.to_bytes(32, "big")
         store = DiskStore(sys.argv[1])
@@ -549,7 +549,7 @@ def test_claims_exclude_other_processes_and_end_with_them(tmp_path: Path) -> Non
     """A claim is refused while another process holds it, and granted once that process was killed."""
     code = """if True:
         import sys, time
-        from judge_eval.backends.disk import DiskStore
+        from judge_eval.backends.storing.disk import DiskStore
         store = DiskStore(sys.argv[1])
         assert store.claim(b"k" * 32)
         print("held", flush=True)
@@ -579,7 +579,7 @@ def test_two_stores_of_one_process_exclude_each_other(tmp_path: Path) -> None:
     two.close()
     code = """if True:
         import sys
-        from judge_eval.backends.disk import DiskStore
+        from judge_eval.backends.storing.disk import DiskStore
         print(DiskStore(sys.argv[1]).claim((1).to_bytes(32, "big")))
     """
     assert child(code, tmp_path).stdout == "False\n"

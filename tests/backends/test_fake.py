@@ -314,7 +314,7 @@ def test_same_bytes_in_another_process():
     program = (
         "import sys; sys.path[:0] = sys.argv[1:]\n"
         "import asyncio, hashlib\n"
-        "from judge_eval.backends import fake\n"
+        "from judge_eval.backends.fake import backend as fake\n"
         "from test_fake import BAD, GOOD, ORDER, ask\n"
         "total = hashlib.sha256()\n"
         "for rule in [rule for rule in fake.RULES if rule != 'flaky']:\n"

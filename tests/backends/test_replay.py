@@ -262,7 +262,7 @@ MANY = """if True:
     import asyncio, sys
     sys.path.insert(0, sys.argv[2])
     from cache_doubles import Counting, ask
-    from judge_eval.backends.recording import Recording
+    from judge_eval.backends.tape.recording import Recording
     async def run():
         for turn in range(4):
             recording = Recording(Counting(), sys.argv[1])

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 PLUGIN = """
-from judge_eval.data.shape import Shape
+from judge_eval.data.shapes.shape import Shape
 
 def read(record):
     yield {"query": record["frage"], "chunks": record["treffer"], "reference": record.get("soll")}

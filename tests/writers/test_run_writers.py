@@ -243,8 +243,8 @@ def test_writers_import_no_framework(tmp_path: Path) -> None:
 import sys
 from itertools import pairwise
 from pathlib import Path
-from judge_eval.runs.run import EvalRun
-from judge_eval.runs.writers import FORMATS, write_as
+from judge_eval.runs.folder.run import EvalRun
+from judge_eval.export.formats import FORMATS, write_as
 run = EvalRun.load({str(kept.folder)!r})
 for name in FORMATS:
     if name != "parquet":
