@@ -17,22 +17,24 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from benchmarks.support import measured
-from judge_eval.runs.folder.journal import MANIFEST, RESULTS, Index, encode
-from judge_eval.runs.folder.run import EvalRun
+from judge_eval.eval_run import EvalRun
+from judge_eval.runs.folder.files import MANIFEST, RESULTS
+from judge_eval.runs.folder.index import Index
+from judge_eval.runs.folder.results import encode
 from judge_eval.runs.scoring.aggregate import aggregate_all
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.runs.scoring.scorer import Scorer
 
 LOAD = """
 import sys
-from judge_eval.runs.folder.run import EvalRun
+from judge_eval.eval_run import EvalRun
 run = EvalRun.load(sys.argv[1])
 print(len(run.results), run.results[len(run.results) // 2].trace_id, run["AP@10"])
 """
 RESCORE = """
 import sys
 from judge_eval.runs.scoring.rescore import rescore
-from judge_eval.runs.folder.run import EvalRun
+from judge_eval.eval_run import EvalRun
 print(rescore(EvalRun.load(sys.argv[1]), ["AP@5", "MRR"])["MRR"])
 """
 TURN = "import sys; from benchmarks.scale import turned; turned(sys.argv[1], sys.argv[2])"

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from judge_eval.backends.stack import Options
     from judge_eval.data.reading import ReadOptions, open_dataset
     from judge_eval.errors import JudgeEvalError
+    from judge_eval.eval_run import EvalRun
     from judge_eval.evaluator import Evaluator, evaluate
     from judge_eval.export.mlflow_scorer import mlflow_scorer
     from judge_eval.judges import Judge, Listwise, Member, Panel, Pointwise
     from judge_eval.metrics import GradeTable, Metric, mmr, parse_metric
     from judge_eval.notebook import NotebookProgress
     from judge_eval.runs.folder.records import TraceResult
-    from judge_eval.runs.folder.run import EvalRun
     from judge_eval.schema import Chunk, Judgment, NoVerdict, Scale, Trace, Verdict
     from judge_eval.wire import Completion, Request, Usage
 
@@ -28,7 +28,7 @@ _HOMES = {
     "Backend": "backends.base",
     "Chunk": "schema",
     "Completion": "wire",
-    "EvalRun": "runs.folder.run",
+    "EvalRun": "eval_run",
     "Evaluator": "evaluator",
     "FakeBackend": "backends.fake.backend",
     "GradeTable": "metrics",

@@ -16,13 +16,13 @@ from judge_eval.data.reading import ReadOptions
 from judge_eval.data.remote import is_url
 from judge_eval.engine import Driver, Item, Plan, plan
 from judge_eval.errors import ConfigError, DataError, JudgeEvalError
+from judge_eval.eval_run import EvalRun
 from judge_eval.judges import Judge, Vote
 from judge_eval.judges.choose import repeated
 from judge_eval.metrics import Metric
 from judge_eval.portal import portal
 from judge_eval.registry import find
 from judge_eval.runs.folder.records import Dataset, Intervals, Manifest, TraceResult
-from judge_eval.runs.folder.run import EvalRun
 from judge_eval.runs.judging.opening import begin, open_journal
 from judge_eval.runs.judging.sitting import Progress, Sitting
 from judge_eval.runs.judging.sources import Replayable, Traces, replayable, streamed
@@ -226,7 +226,7 @@ class Evaluator:
                 sitting = sitting.another()
                 async for _ in sitting.results(source.numbered()):
                     pass
-        return sitting.run()
+        return EvalRun.of(sitting.run())
 
     def stream(self, data: Traces) -> Iterator[TraceResult]:
         """Judge traces and yield each result as it is there, in no fixed order."""

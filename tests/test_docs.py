@@ -168,7 +168,7 @@ def test_the_command_line_page_names_every_verb() -> None:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     page = module.page()
-    from judge_eval.cli.app import app
+    from tests.support.application import app
 
     for command in app.registered_commands:
         assert f"## `judge-eval {command.name}`" in page

@@ -13,7 +13,8 @@ ROOT = Path(__file__).parents[2]
 
 def page() -> str:
     """Return the page: every verb with its arguments and flags, as the program declares them."""
-    command = [sys.executable, "-m", "typer", "judge_eval.cli.app", "utils", "docs", "--name", "judge-eval"]
+    app = str(Path(__file__).with_name("command_line.py"))
+    command = [sys.executable, "-m", "typer", app, "utils", "docs", "--name", "judge-eval"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("JUDGE_EVAL")}
     # The width is fixed and colours are off, so that every machine writes the same page.
     environment |= {"PYTHONPATH": str(ROOT), "NO_COLOR": "1", "COLUMNS": "100"}

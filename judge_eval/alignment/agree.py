@@ -20,7 +20,7 @@ from judge_eval.data.labels import Labels
 from judge_eval.errors import DataError
 from judge_eval.record import Record
 from judge_eval.runs.columns.packed import Places
-from judge_eval.runs.folder.run import EvalRun
+from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.runs.scoring.scorer import Scorer
 from judge_eval.schema import Scale, Verdict
@@ -94,8 +94,8 @@ class Agreement(Record):
 
 
 def agree(
-    run: EvalRun,
-    labels: Labels | EvalRun | None,
+    run: Run,
+    labels: Labels | Run | None,
     *,
     threshold: int | None = None,
     seed: int = 0,
@@ -114,14 +114,14 @@ def agree(
     Raises:
         DataError: No chunk has both.
     """
-    if isinstance(labels, EvalRun) and threshold is None:
+    if isinstance(labels, Run) and threshold is None:
         threshold = scale_of(labels).relevant if scale_of(labels).maximum > 1 else None
     pairs = pair_up(run, labels, threshold)
     grades = tuple(range(pairs.maximum + 1))
     tables, rows = tables_of(pairs.judge, pairs.human, pairs.rows, pairs.maximum + 1)
     found = agreement_of(tables, np.array(grades, dtype=np.float64), seed=seed)
     return Agreement(
-        judge=run.label or run.id[:8],
+        judge=run.name,
         labels=pairs.source,
         n=len(pairs.judge),
         traces=len(rows),
@@ -137,7 +137,7 @@ def agree(
     )
 
 
-def _worst(run: EvalRun, tables: NDArray[np.float64], rows: Places, most: int) -> tuple[Disagreement, ...]:
+def _worst(run: Run, tables: NDArray[np.float64], rows: Places, most: int) -> tuple[Disagreement, ...]:
     grades = np.arange(tables.shape[1])
     n = tables.sum(axis=(1, 2))
     gap = np.subtract.outer(grades, grades)
@@ -157,7 +157,7 @@ def _worst(run: EvalRun, tables: NDArray[np.float64], rows: Places, most: int) -
     )
 
 
-def agree_all(runs: Sequence[EvalRun], labels: Labels | None = None, *, seed: int = 0) -> dict[str, Figure]:
+def agree_all(runs: Sequence[Run], labels: Labels | None = None, *, seed: int = 0) -> dict[str, Figure]:
     """Return Krippendorff's alpha of several judges on the same chunks, labels being one rater more.
 
     Chunks that a rater has no grade for are missing ratings; alpha takes them.
@@ -197,7 +197,7 @@ class Rankings(Record):
 
 
 def rank_systems(
-    runs: Sequence[EvalRun],
+    runs: Sequence[Run],
     labels: Labels | None,
     metric: str,
     *,
@@ -232,7 +232,7 @@ def rank_systems(
     found = ranking_figures(by_judge, by_human, seed=seed)
     return Rankings(
         metric=metric,
-        systems=tuple(run.label or run.id[:8] for run in runs),
+        systems=tuple(run.name for run in runs),
         judge=tuple(by_judge.mean(axis=0).tolist()),
         human=tuple(by_human.mean(axis=0).tolist()),
         traces=len(common),
@@ -241,7 +241,7 @@ def rank_systems(
 
 
 def metric_both_ways(
-    run: EvalRun, labels: Labels, metric: str, threshold: int | None = None
+    run: Run, labels: Labels, metric: str, threshold: int | None = None
 ) -> tuple[dict[str, float | None], dict[str, float]]:
     """Score every trace under the judge's verdicts, and every fully labelled one under its labels.
 

@@ -9,7 +9,7 @@ from judge_eval.alignment.matching import label_scale
 from judge_eval.data.labels import Labels
 from judge_eval.errors import DataError
 from judge_eval.record import Record
-from judge_eval.runs.folder.run import EvalRun
+from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.stats import calibrate_isotonic, calibrate_threshold
 
@@ -40,7 +40,7 @@ class Calibration(Record):
 
 
 def calibrate(
-    run: EvalRun,
+    run: Run,
     labels: Labels,
     *,
     threshold: int | None = None,
@@ -96,7 +96,7 @@ def calibrate(
         "kappa", "precision", "recall", "accuracy",
     )  # fmt: skip
     return Calibration(
-        run=run.label or run.id[:8],
+        run=run.name,
         labels=", ".join(labels.sources),
         fitted_traces=chosen.fitted_traces,
         held_out_traces=len(set(traces)) - chosen.fitted_traces,

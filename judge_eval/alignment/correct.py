@@ -12,7 +12,7 @@ from judge_eval.alignment.matching import pair_up
 from judge_eval.data.labels import Labels
 from judge_eval.errors import DataError
 from judge_eval.record import Record
-from judge_eval.runs.folder.run import EvalRun
+from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.stats import CorrectedMean, CorrectedRate, Sample, ppi_mean, ppi_mean_sampled, rogan_gladen
 
@@ -67,7 +67,7 @@ class Correction(Record):
 
 
 def correct(
-    run: EvalRun,
+    run: Run,
     labels: Labels,
     metrics: Sequence[str] | None = None,
     *,
@@ -101,7 +101,7 @@ def correct(
     if partly & here:
         notes.append(f"{len(partly & here)} traces are labelled in part only, and count as unlabelled")
     return Correction(
-        run=run.label or run.id[:8],
+        run=run.name,
         labels=", ".join(labels.sources),
         means=means,
         rate=_rate(run, labels, threshold),
@@ -153,7 +153,7 @@ def _record(metric: str, found: CorrectedMean) -> Corrected:
     )
 
 
-def _rate(run: EvalRun, labels: Labels, threshold: int | None) -> Rate | None:
+def _rate(run: Run, labels: Labels, threshold: int | None) -> Rate | None:
     """Estimate the share of relevant chunks; unequal chances to be labelled would bias it."""
     if len(set(labels.chances.values())) > 1:
         return None

@@ -15,7 +15,7 @@ from judge_eval.runs.columns.loading import columns_of
 from judge_eval.runs.columns.packed import NO_LABEL, Columns, Places, Small, find_ids, put_labels
 from judge_eval.runs.folder.labels import with_labels
 from judge_eval.runs.folder.records import TraceResult
-from judge_eval.runs.folder.run import EvalRun
+from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.schema import Scale
 from judge_eval.stats.contingency import confusion_by_group
@@ -25,7 +25,7 @@ MOST_GRADE = 9
 """The highest grade a scale may have."""
 
 
-def labels_of(run: EvalRun, path: str | Path | None = None) -> Labels:
+def labels_of(run: Run, path: str | Path | None = None) -> Labels:
     """Return the human labels of a run's chunks: those of a file, else those given since or by the dataset.
 
     Raises:
@@ -47,9 +47,9 @@ def _no_labels() -> DataError:
     return DataError("the dataset of this run holds no labels; name a file of labels (JSONL, CSV or qrels)")
 
 
-def verdicts_as_labels(run: EvalRun) -> Labels:
+def verdicts_as_labels(run: Run) -> Labels:
     """Return another judge's verdicts in the place of human labels."""
-    labels = Labels(sources=(run.label or run.id[:8],))
+    labels = Labels(sources=(run.name,))
     for result in run.results:
         for outcome in result.outcomes:
             if outcome.kind == "verdict":
@@ -119,7 +119,7 @@ def scale_up_to(highest: int, source: str, scale: Scale, threshold: int | None) 
     return highest, 2
 
 
-def pair_up(run: EvalRun, labels: Labels | EvalRun | None, threshold: int | None = None) -> Pairs:
+def pair_up(run: Run, labels: Labels | Run | None, threshold: int | None = None) -> Pairs:
     """Bring verdicts and labels together, chunk by chunk.
 
     Where one of the two is binary and the other graded, the graded one is made binary by its threshold,
@@ -142,9 +142,9 @@ def pair_up(run: EvalRun, labels: Labels | EvalRun | None, threshold: int | None
         human, source = columns.labels, "the dataset"
         if not (human >= 0).any():
             raise _no_labels()
-    elif isinstance(labels, EvalRun):
+    elif isinstance(labels, Run):
         other = columns_of(labels, (), labels.manifest.intervals.cluster, chunk_ids=True)
-        human, source = _others_grades(columns, other), labels.label or labels.id[:8]
+        human, source = _others_grades(columns, other), labels.name
         elsewhere = int((other.grades >= 0).sum() - (human >= 0).sum())
     else:
         human, source = np.full_like(columns.labels, NO_LABEL), ", ".join(labels.sources)
@@ -217,7 +217,7 @@ def _others_grades(columns: Columns, other: Columns) -> Small:
     return np.maximum(out, NO_LABEL)
 
 
-def fully_labelled(run: EvalRun, labels: Labels) -> Iterator[tuple[TraceResult, list[int] | None]]:
+def fully_labelled(run: Run, labels: Labels) -> Iterator[tuple[TraceResult, list[int] | None]]:
     """Yield every trace with its labels in rank order; None where a chunk has none."""
     known: Mapping[tuple[str, str], int] = labels.grades
     for result in run.results:

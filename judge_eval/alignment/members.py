@@ -9,7 +9,7 @@ import numpy as np
 
 from judge_eval.alignment.agree import Figure
 from judge_eval.record import Record
-from judge_eval.runs.folder.run import EvalRun
+from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.stats import alpha_interval, cohen_kappa, mean_interval
 
@@ -48,7 +48,7 @@ class MemberAgreement(Record):
     """Cohen's kappa of each two members, over the chunks both graded, by `first / second`."""
 
 
-def member_agreement(run: EvalRun) -> MemberAgreement | None:
+def member_agreement(run: Run) -> MemberAgreement | None:
     """Measure how far the members agree; None where the run has no votes.
 
     Blank chunks, which no judge is asked about, are left out.

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from judge_eval.errors import DataError
 from judge_eval.runs.folder.records import TraceResult
-from judge_eval.runs.folder.run import EvalRun
+from judge_eval.runs.folder.run import Run
 from judge_eval.stats import simple_random_sample, stratified_sample
 
 COLUMNS = (
@@ -29,7 +29,7 @@ class Chosen:
 
 
 def choose(
-    run: EvalRun,
+    run: Run,
     size: int,
     *,
     strata: Literal["none", "grade"] = "none",
@@ -65,7 +65,7 @@ def choose(
     return [Chosen(results[place], sample.probabilities[place]) for place in sample.chosen]
 
 
-def blind_jsonl(chosen: Sequence[Chosen], run: EvalRun, seed: int = 0) -> str:
+def blind_jsonl(chosen: Sequence[Chosen], run: Run, seed: int = 0) -> str:
     """Write the traces as JSON Lines to fill in: every `label` is null, chunks are in random order.
 
     No verdict, reason, score or rank is shown; the filled file is read by `agree`, `correct` and

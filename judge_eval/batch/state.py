@@ -10,8 +10,9 @@ from pydantic import Field, JsonValue
 
 from judge_eval.data.reading import ReadOptions
 from judge_eval.errors import RunError
+from judge_eval.files import write_atomically
 from judge_eval.record import Record
-from judge_eval.runs.folder.journal import lock_folder, write_atomically
+from judge_eval.runs.folder.files import lock_folder
 from judge_eval.runs.folder.records import Dataset
 
 STATE = "batch.json"

@@ -15,14 +15,6 @@ from judge_eval.cli.printing.errors import verb
 if TYPE_CHECKING:
     from judge_eval.alignment.agree import Agreement, Figure, Rankings
 
-LabelFile = Annotated[
-    Path | None,
-    typer.Option("--labels", help="Human labels: JSON Lines, CSV or TREC qrels; else those in the dataset."),
-]
-LabelThreshold = Annotated[
-    int | None, typer.Option("--label-relevant", min=1, help="The least label that counts as relevant.")
-]
-
 
 @verb
 def agree(
@@ -33,8 +25,8 @@ def agree(
             autocompletion=completion.runs,
         ),
     ],
-    labels: LabelFile = None,
-    label_relevant: LabelThreshold = None,
+    labels: o.LabelFile = None,
+    label_relevant: o.LabelThreshold = None,
     systems: Annotated[
         bool, typer.Option("--systems", help="The runs are systems: compare how judge and labels rank them.")
     ] = False,
@@ -52,7 +44,7 @@ def agree(
     """
     from judge_eval.alignment import agree as agreement
     from judge_eval.alignment.matching import labels_of
-    from judge_eval.runs.folder.run import EvalRun
+    from judge_eval.eval_run import EvalRun
     from judge_eval.runs.keeping.finding import find_run
 
     names = list(runs)
@@ -88,19 +80,11 @@ def agree(
         _show_agreement(told)
 
 
-def figure(found: Figure) -> str:
-    """Write a figure with its interval."""
-    if found.value is None:
-        return "undefined"
-    span = "" if found.interval is None else f" [{found.interval[0]:.4f}, {found.interval[1]:.4f}]"
-    return f"{found.value:.4f}{span}"
-
-
 def _show_figures(title: str, figures: dict[str, Figure]) -> None:
     from rich.text import Text
 
     from judge_eval.cli.printing.output import console, table
-    from judge_eval.runs.folder.signs import printable
+    from judge_eval.runs.folder.wording import printable
 
     out = console()
     out.print(Text(printable(title)))
@@ -117,7 +101,7 @@ def _show_agreement(told: Agreement) -> None:
     from rich.text import Text
 
     from judge_eval.cli.printing.output import console, table
-    from judge_eval.runs.folder.signs import printable
+    from judge_eval.runs.folder.wording import printable
 
     out = console()
     _show_figures(

@@ -49,8 +49,8 @@ def compare(
     from judge_eval.cli.printing.comparison import show_comparison
     from judge_eval.comparison.compare import compare as compare_runs
     from judge_eval.comparison.gate import check_drops, check_under, limits_of
+    from judge_eval.eval_run import EvalRun
     from judge_eval.export import text as export
-    from judge_eval.runs.folder.run import EvalRun
     from judge_eval.runs.keeping.finding import find_run
     from judge_eval.runs.scoring.rescore import rescore
 

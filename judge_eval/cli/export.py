@@ -52,8 +52,8 @@ def export(
     judge-eval export latest --format mlflow --tracking-uri http://localhost:5000 --experiment retrieval
     """
     from judge_eval.errors import ConfigError
+    from judge_eval.eval_run import EvalRun
     from judge_eval.export.formats import MLFLOW, write_as
-    from judge_eval.runs.folder.run import EvalRun
     from judge_eval.runs.keeping.finding import find_run
 
     if format == MLFLOW:
@@ -64,7 +64,7 @@ def export(
         found = EvalRun.load(find_run(run, out))
         run_id = log_run(found, tracking_uri=tracking_uri, experiment=experiment)
         if not quiet:
-            print(f"{found.label or found.id[:8]} as MLflow run {run_id}")
+            print(f"{found.name} as MLflow run {run_id}")
         return
     if tracking_uri is not None or experiment is not None:
         raise ConfigError("--tracking-uri and --experiment go with --format mlflow")
@@ -73,4 +73,4 @@ def export(
     found = EvalRun.load(find_run(run, out))
     written = write_as(found, output, format)
     if not quiet:
-        print(f"{found.label or found.id[:8]} as {written} in {output}")
+        print(f"{found.name} as {written} in {output}")

@@ -14,7 +14,8 @@ from judge_eval.errors import ConfigError
 if TYPE_CHECKING:
     from judge_eval.comparison.gate import Check, Limit
     from judge_eval.comparison.record import Comparison
-    from judge_eval.runs.folder.run import EvalRun
+    from judge_eval.eval_run import EvalRun
+    from judge_eval.runs.folder.run import Run
 
 SUFFIXES = (".json", ".csv", ".md", ".xml")
 
@@ -55,7 +56,7 @@ class Gate:
         if baseline is None and not (fail_under or max_drop or non_inferior):
             return cls([], strict, None)
         from judge_eval.comparison.gate import limits_of
-        from judge_eval.runs.folder.run import EvalRun
+        from judge_eval.eval_run import EvalRun
         from judge_eval.runs.keeping.finding import find_run
 
         limits = limits_of(fail_under or (), max_drop or (), non_inferior or ())
@@ -119,9 +120,7 @@ def tell(checks: Sequence[Check], *, quiet: bool = False) -> None:
             remark(f"  {m.trace_id}: {m.differences[check.metric]:+.4f} ({m.before} to {m.after}) {m.query}")
 
 
-def write_report(
-    output: Path, run: EvalRun | None, found: Comparison | None, checks: Sequence[Check]
-) -> None:
+def write_report(output: Path, run: Run | None, found: Comparison | None, checks: Sequence[Check]) -> None:
     """Write the report for CI: Markdown for a pull request, or JUnit XML.
 
     Raises:

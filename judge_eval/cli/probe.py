@@ -132,9 +132,9 @@ def _gate(report: ProbeReport, limits: dict[str, float]) -> bool:
 def _show(report: ProbeReport) -> None:
     from rich.text import Text
 
-    from judge_eval.cli.agree import figure
+    from judge_eval.cli.printing.figures import figure
     from judge_eval.cli.printing.output import console, table
-    from judge_eval.runs.folder.signs import printable
+    from judge_eval.runs.folder.wording import printable
 
     out = console()
     out.print(Text(printable(f"{report.judge}: probed with {report.traces} traces, {report.calls} calls")))

@@ -41,9 +41,9 @@ def report(
     judge-eval report label:main latest -o compare.html
     """
     from judge_eval.errors import ConfigError
+    from judge_eval.eval_run import EvalRun
     from judge_eval.evaluator import default_cache
     from judge_eval.pages.report import compare_report, run_report, store_at, write_report
-    from judge_eval.runs.folder.run import EvalRun
     from judge_eval.runs.keeping.finding import find_run
 
     if other is not None and baseline is not None:

@@ -122,7 +122,7 @@ def run(
     """
     from judge_eval.cli import gating as gate
     from judge_eval.cli.flags.session import evaluator, make_options
-    from judge_eval.cli.panels import show_members
+    from judge_eval.cli.printing.members import show_members
     from judge_eval.cli.printing.output import summary
     from judge_eval.cli.printing.progress import watching
     from judge_eval.export import text as export

@@ -24,7 +24,7 @@ def list_(
 ) -> None:
     """List runs, newest first."""
     from judge_eval.cli.printing.output import console, table
-    from judge_eval.export.text import interval, number
+    from judge_eval.runs.folder.wording import interval, number
     from judge_eval.runs.keeping.finding import list_runs
     from judge_eval.runs.keeping.mirroring import shown
 
@@ -100,8 +100,8 @@ def columnar_(
     out: o.Out = Path("runs"),
 ) -> None:
     """Write Parquet parts beside a run's results, as `run --columnar` does."""
+    from judge_eval.eval_run import EvalRun
     from judge_eval.runs.columns.parquet import write_parts
-    from judge_eval.runs.folder.run import EvalRun
     from judge_eval.runs.keeping.finding import find_run
     from judge_eval.runs.keeping.mirroring import written
 

@@ -33,9 +33,9 @@ def score(
 ) -> None:
     """Compute metrics over a run's verdicts, without a call; the run itself stays as it is."""
     from judge_eval.cli.printing.output import summary
+    from judge_eval.eval_run import EvalRun
     from judge_eval.export import text as export
     from judge_eval.runs.folder.records import Intervals
-    from judge_eval.runs.folder.run import EvalRun
     from judge_eval.runs.keeping.finding import find_run
     from judge_eval.runs.scoring.rescore import rescore
 

@@ -33,12 +33,12 @@ def show(
     json_: o.Json = False,
 ) -> None:
     """Show a run and its traces, or one trace with its verdicts, reasons and evidence."""
-    from judge_eval.cli.panels import show_members
+    from judge_eval.cli.printing.members import show_members
     from judge_eval.cli.printing.output import console, spread, summary, table, trace_card
     from judge_eval.errors import RunError, advise
-    from judge_eval.export.text import number
-    from judge_eval.runs.folder.run import EvalRun
+    from judge_eval.eval_run import EvalRun
     from judge_eval.runs.folder.signs import strip
+    from judge_eval.runs.folder.wording import number
     from judge_eval.runs.keeping.finding import find_run
 
     found = EvalRun.load(find_run(run, out))
@@ -66,7 +66,7 @@ def show(
     rows = [
         [
             result.trace_id,
-            strip(result),
+            strip(result.outcomes),
             *(number(result.scores.get(name)) for name in names),
             _brief(result.trace.query),
         ]

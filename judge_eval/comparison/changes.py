@@ -9,8 +9,8 @@ from typing import Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from judge_eval.comparison.findings import Change, Flip, TraceChange
 from judge_eval.comparison.pairing import Pairing
-from judge_eval.comparison.record import Change, Flip, TraceChange
 from judge_eval.runs.columns.packed import Columns, passage_hash
 from judge_eval.runs.folder.records import TraceResult
 

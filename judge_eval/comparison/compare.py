@@ -7,16 +7,17 @@ from collections.abc import Sequence
 import numpy as np
 
 from judge_eval.comparison.changes import changes
+from judge_eval.comparison.findings import Change, Difference, PairOfRuns, RunRef, TraceChange
 from judge_eval.comparison.pairing import Pairing, cluster_codes, pair_up
-from judge_eval.comparison.record import Change, Comparison, Difference, PairOfRuns, RunRef, TraceChange
+from judge_eval.comparison.record import Comparison
 from judge_eval.digest import short
 from judge_eval.errors import RunError
 from judge_eval.metrics import Metric, parse_metric
 from judge_eval.runs.columns.loading import columns_of
 from judge_eval.runs.columns.packed import Places
+from judge_eval.runs.folder.differing import judge_differences
 from judge_eval.runs.folder.records import TraceResult
-from judge_eval.runs.folder.run import EvalRun
-from judge_eval.runs.judging.provenance import judge_differences
+from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.stats import PairedComparison, compare_paired, holm, tukey_hsd
 from judge_eval.stats.distributions import t_ppf
@@ -30,8 +31,8 @@ WORK = 1_000_000_000
 
 
 def compare(
-    baseline: EvalRun,
-    *candidates: EvalRun,
+    baseline: Run,
+    *candidates: Run,
     metrics: Sequence[str | Metric] | None = None,
     cluster: str | None = None,
     seed: int = 0,
@@ -88,7 +89,7 @@ def compare(
     named: list[TraceChange] = []
     for place, pairing in enumerate(pairings, 1):
 
-        def read(a: int, b: int, after: EvalRun = scored[place]) -> tuple[TraceResult, TraceResult]:
+        def read(a: int, b: int, after: Run = scored[place]) -> tuple[TraceResult, TraceResult]:
             return scored[0].results[a], after.results[b]
 
         counted, changed = changes(pairing, read, names, place, keep)
@@ -108,7 +109,7 @@ def compare(
     )
 
 
-def _scored(run: EvalRun, names: tuple[str, ...]) -> EvalRun:
+def _scored(run: Run, names: tuple[str, ...]) -> Run:
     return run if set(names) <= set(run.manifest.metrics) else rescore(run, names)
 
 
@@ -178,7 +179,7 @@ def _all_pairs(pairings: Sequence[Pairing], names: Sequence[str], seed: int) -> 
 
 
 def _doubts(
-    baseline: EvalRun, candidates: Sequence[EvalRun], pairings: Sequence[Pairing]
+    baseline: Run, candidates: Sequence[Run], pairings: Sequence[Pairing]
 ) -> tuple[list[str], list[str]]:
     warnings, notes = [], []
     for run, pairing in zip(candidates, pairings, strict=True):
@@ -213,12 +214,12 @@ def _doubts(
     return warnings, notes
 
 
-def _some(run: EvalRun, rows: Places) -> str:
+def _some(run: Run, rows: Places) -> str:
     shown = ", ".join(run.results[int(row)].trace_id for row in rows[:3])
     return f"{len(rows)} trace{'s' if len(rows) != 1 else ''} ({shown}{', ...' if len(rows) > 3 else ''})"
 
 
-def _ref(run: EvalRun) -> RunRef:
+def _ref(run: Run) -> RunRef:
     m = run.manifest
     return RunRef(
         id=m.id,
@@ -229,5 +230,5 @@ def _ref(run: EvalRun) -> RunRef:
     )
 
 
-def _name(run: EvalRun) -> str:
-    return run.label or run.id[:8]
+def _name(run: Run) -> str:
+    return run.name

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 
-from judge_eval.comparison.record import Comparison, TraceChange
+from judge_eval.comparison.findings import Difference, RunRef, TraceChange
 
 SHOWN = 20
 """How many changed traces the fragment lists."""
@@ -20,17 +21,24 @@ _KINDS = {
 }
 
 
-def comparison_html(found: Comparison) -> str:
+def comparison_html(
+    runs: Sequence[RunRef],
+    warnings: Sequence[str],
+    notes: Sequence[str],
+    differences: Sequence[Difference],
+    traces: Sequence[TraceChange],
+    changed: int,
+) -> str:
     """Write a comparison: the runs, the differences, and the changed traces with their rank strips.
 
     All text is escaped; the fragment runs nothing and loads nothing.
     """
-    names = [escape(run.name) for run in found.runs]
+    names = [escape(run.name) for run in runs]
     parts = [f"<p><b>{names[0]}</b> (baseline) against <b>{', '.join(names[1:])}</b></p>"]
-    parts += [f"<p><b>{escape(told)}</b></p>" for told in found.warnings]
-    parts += [f"<p>{escape(told)}</p>" for told in found.notes]
+    parts += [f"<p><b>{escape(told)}</b></p>" for told in warnings]
+    parts += [f"<p>{escape(told)}</p>" for told in notes]
     rows = []
-    for d in found.differences:
+    for d in differences:
         low, high = d.interval or (None, None)
         span = "" if low is None or high is None else f"[{low:+.4f}, {high:+.4f}]"
         rows.append(
@@ -47,17 +55,17 @@ def comparison_html(found: Comparison) -> str:
         )
     )  # fmt: skip
     parts.append(f"<table><tr>{head}</tr>{''.join(rows)}</table>")
-    parts.append(_changed(found, names))
+    metrics = list(dict.fromkeys(d.metric for d in differences))[:3]
+    parts.append(_changed(traces, changed, metrics, names))
     return "<div>" + "".join(parts) + "</div>"
 
 
-def _changed(found: Comparison, names: list[str]) -> str:
-    if not found.traces:
+def _changed(traces: Sequence[TraceChange], total: int, metrics: Sequence[str], names: Sequence[str]) -> str:
+    if not traces:
         return "<p>No trace changed.</p>"
-    metrics = list(dict.fromkeys(d.metric for d in found.differences))[:3]
     head = "".join(f"<th>{escape(name)}</th>" for name in metrics)
     rows = []
-    for change in found.traces[:SHOWN]:
+    for change in traces[:SHOWN]:
         scores = "".join(f"<td>{_signed(change.differences.get(name))}</td>" for name in metrics)
         rows.append(
             f"<tr><td>{names[change.candidate]}</td><td>{escape(change.trace_id)}</td>"
@@ -65,7 +73,6 @@ def _changed(found: Comparison, names: list[str]) -> str:
             f"<td>{_KINDS[change.kind]}</td>{scores}"
             f"<td style='text-align:left'>{escape(change.query)}</td></tr>"
         )
-    total = sum(sum(counts.values()) for counts in found.changed)
     more = f"<p>... and {total - len(rows)} more changed traces</p>" if total > len(rows) else ""
     columns = f"<th>run</th><th>trace</th><th>before</th><th>after</th><th>what</th>{head}<th>query</th>"
     return f"<table><tr>{columns}</tr>{''.join(rows)}</table>{more}"

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
 
-from judge_eval.comparison.record import Comparison, Difference, TraceChange
+from judge_eval.comparison.findings import Difference, TraceChange
+from judge_eval.comparison.record import Comparison
 from judge_eval.errors import ConfigError, RunError
 from judge_eval.metrics import parse_metric
 from judge_eval.record import Record
-from judge_eval.runs.folder.run import EvalRun
+from judge_eval.runs.folder.run import Run
 
 Kind: TypeAlias = Literal["fail-under", "max-drop", "non-inferior"]
 _ROUNDING = 1e-12
@@ -84,7 +85,7 @@ class Check(Record):
     """The traces that lost most, where the check failed against a baseline."""
 
 
-def check_under(run: EvalRun, limits: Sequence[Limit]) -> list[Check]:
+def check_under(run: Run, limits: Sequence[Limit]) -> list[Check]:
     """Check the limits on means.
 
     A run without a mean fails: that all verdicts failed is no success.
@@ -97,7 +98,7 @@ def check_under(run: EvalRun, limits: Sequence[Limit]) -> list[Check]:
         if limit.kind != "fail-under":
             continue
         a = run.aggregate(limit.metric)
-        name = run.label or run.id[:8]
+        name = run.name
         passed = a.mean is not None and a.mean >= limit.value - _ROUNDING
         if a.mean is None:
             told = f"{limit.metric} has no value; at least {limit.value:g} is wanted"

@@ -3,138 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar, Literal
+from typing import ClassVar
 
-from pydantic import Field
-
+from judge_eval.comparison.findings import Change, Difference, PairOfRuns, RunRef, TraceChange
 from judge_eval.record import Record
 from judge_eval.runs.folder.records import FORMAT
-
-Change = Literal["retrieval", "verdicts", "both", "scores"]
-"""What changed in a trace: what was retrieved, the verdict on the same chunk, both, or only its scores."""
-
-
-class RunRef(Record):
-    """Which run, for people."""
-
-    noun: ClassVar[str] = "reference to a run"
-
-    id: str
-    label: str | None = None
-    href: str | None = None
-    traces: int = 0
-    failed_verdicts: int = 0
-
-    @property
-    def name(self) -> str:
-        """The label, else the start of the id."""
-        return self.label or self.id[:8]
-
-
-class Difference(Record):
-    """One metric of one candidate against the baseline; differences are candidate minus baseline."""
-
-    noun: ClassVar[str] = "difference"
-
-    metric: str
-    candidate: int = Field(ge=1)
-    """Its place in `Comparison.runs`."""
-    n: int
-    """How many traces both have a value for."""
-    n_excluded: int = 0
-    """Common traces left out because a verdict failed in one of the two."""
-    clusters: int | None = None
-    baseline_mean: float
-    candidate_mean: float
-    difference: float
-    interval: tuple[float, float] | None = None
-    """95% of the difference: paired t, or CR1 under clusters; None under two traces."""
-    lower: float | None = None
-    """The one-sided 95% lower bound of the difference; None under two traces."""
-    p_t: float | None = None
-    """Two-sided p of the paired t test."""
-    p: float
-    """Two-sided p of the sign-flip randomisation test."""
-    exact: bool = False
-    """Whether all sign flips were enumerated."""
-    p_holm: float
-    """`p` adjusted for all metrics and candidates of this comparison (Holm)."""
-    dz: float | None = None
-    """Cohen's dz: the mean difference over its standard deviation; None without variation."""
-    wins: int
-    """Traces where the candidate is higher."""
-    ties: int
-    losses: int
-    detectable: float | None = None
-    """The smallest true difference that this many traces show with 80% power; None without variation."""
-
-    @property
-    def finding(self) -> Literal["higher", "lower", "same", "unclear"]:
-        """What can be said at the 5% level: `same` where no trace differs, else by `p_holm`."""
-        if not self.wins and not self.losses:
-            return "same"
-        if self.p_holm > 0.05:
-            return "unclear"
-        return "higher" if self.difference > 0 else "lower"
-
-    @property
-    def sentence(self) -> str:
-        """What was found, in words."""
-        if self.finding == "same":
-            return f"no difference in {self.metric}: all {self.n} traces score the same"
-        size = f"{self.difference:+.4f}"
-        if self.interval is not None:
-            size += f" [{self.interval[0]:+.4f}, {self.interval[1]:+.4f}]"
-        if self.finding == "unclear":
-            least = "" if self.detectable is None else f"; these traces could show {self.detectable:.4f}"
-            return f"no difference shown in {self.metric}: {size}, p={self.p_holm:.3g}{least}"
-        return f"{self.metric} is {self.finding}: {size}, p={self.p_holm:.3g}"
-
-
-class PairOfRuns(Record):
-    """Two runs of a comparison of all pairs."""
-
-    noun: ClassVar[str] = "pair of runs"
-
-    metric: str
-    first: int
-    second: int
-    """Places in `Comparison.runs`."""
-    difference: float
-    """Second minus first, over the traces that all runs have a value for."""
-    p: float
-    """Adjusted for all pairs (randomised paired Tukey HSD)."""
-
-
-class Flip(Record):
-    """One chunk that got another grade."""
-
-    noun: ClassVar[str] = "flip"
-
-    chunk_id: str
-    before: int | None
-    """The baseline's grade; None where it had no verdict."""
-    after: int | None
-
-
-class TraceChange(Record):
-    """A trace that changed between the baseline and a candidate."""
-
-    noun: ClassVar[str] = "change"
-
-    candidate: int = Field(ge=1)
-    trace_id: str
-    query: str
-    """The question, shortened."""
-    kind: Change
-    before: str
-    """The baseline's verdicts, a sign a rank: `+` relevant, `.` not, a digit where graded, `!` failed."""
-    after: str
-    moves: tuple[str, ...]
-    """For each rank of the candidate where that chunk stood in the baseline; empty where it is new."""
-    flips: tuple[Flip, ...] = ()
-    differences: dict[str, float]
-    """By metric, candidate minus baseline; a metric without a value in one of them is left out."""
 
 
 class Comparison(Record):
@@ -188,4 +61,5 @@ class Comparison(Record):
     def _repr_html_(self) -> str:
         from judge_eval.comparison.fragment import comparison_html
 
-        return comparison_html(self)
+        total = sum(sum(counts.values()) for counts in self.changed)
+        return comparison_html(self.runs, self.warnings, self.notes, self.differences, self.traces, total)

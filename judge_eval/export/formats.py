@@ -8,36 +8,36 @@ from typing import TypeAlias
 
 from judge_eval.errors import ConfigError, UnknownNameError
 from judge_eval.export.text import WRITERS
-from judge_eval.runs.folder.run import EvalRun
+from judge_eval.runs.folder.run import Run
 
-Write: TypeAlias = Callable[[EvalRun, Path], None]
+Write: TypeAlias = Callable[[Run, Path], None]
 
 
-def _trec_run(run: EvalRun, path: Path) -> None:
+def _trec_run(run: Run, path: Path) -> None:
     from judge_eval.export.trec import run_lines
 
     _stream(run_lines(run), path)
 
 
-def _trec_qrels(run: EvalRun, path: Path) -> None:
+def _trec_qrels(run: Run, path: Path) -> None:
     from judge_eval.export.trec import qrels_lines
 
     _stream(qrels_lines(run), path)
 
 
-def _jsonl(run: EvalRun, path: Path) -> None:
+def _jsonl(run: Run, path: Path) -> None:
     from judge_eval.export.labelled_traces import labelled_lines
 
     _stream(labelled_lines(run), path)
 
 
-def _phoenix(run: EvalRun, path: Path) -> None:
+def _phoenix(run: Run, path: Path) -> None:
     from judge_eval.export.phoenix import document_annotations
 
     _stream(document_annotations(run), path)
 
 
-def _inspect(run: EvalRun, path: Path) -> None:
+def _inspect(run: Run, path: Path) -> None:
     from judge_eval.export.inspect_log import inspect_log, log_name
 
     if path.is_dir():
@@ -45,7 +45,7 @@ def _inspect(run: EvalRun, path: Path) -> None:
     _stream(iter([inspect_log(run)]), path)
 
 
-def _parquet(run: EvalRun, path: Path) -> None:
+def _parquet(run: Run, path: Path) -> None:
     from judge_eval.export.tables import write_parquet
 
     write_parquet(run, path)
@@ -81,7 +81,7 @@ SUFFIXES: Mapping[str, str] = {
 }
 
 
-def write_as(run: EvalRun, path: Path, format: str | None = None) -> str:
+def write_as(run: Run, path: Path, format: str | None = None) -> str:
     """Write a run in one of `FORMATS`, by default the one that the suffix names.
 
     Args:

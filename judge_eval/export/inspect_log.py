@@ -6,16 +6,16 @@ import json
 from datetime import datetime
 from typing import Any
 
-from judge_eval.export.text import describe
+from judge_eval.runs.folder.describing import describe
 from judge_eval.runs.folder.records import TraceResult
-from judge_eval.runs.folder.run import EvalRun
+from judge_eval.runs.folder.run import Run
 
 VERSION = 2
 """The version of Inspect's log format."""
 STATUS = {"submitted": "started", "running": "started", "interrupted": "cancelled", "failed": "error"}
 
 
-def inspect_log(run: EvalRun) -> str:
+def inspect_log(run: Run) -> str:
     """Return the log as one JSON document: a sample a trace, a score a metric.
 
     A metric without a value in a trace is no score there, and counts as unscored. The chunks with their
@@ -67,18 +67,18 @@ def inspect_log(run: EvalRun) -> str:
         "samples": [_sample(result, model) for result in run.results],
     }
     if status == "error":
-        log["error"] = {"message": describe(run), "traceback": "", "traceback_ansi": ""}
+        log["error"] = {"message": describe(run.manifest), "traceback": "", "traceback_ansi": ""}
     return json.dumps(log, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def log_name(run: EvalRun) -> str:
+def log_name(run: Run) -> str:
     """Name the file as `inspect view` finds it in a folder: by its time, its task, its id."""
     stamp = run.created.strftime("%Y-%m-%dT%H-%M-%S+00-00")
     label = "".join(c if c.isascii() and c.isalnum() else "-" for c in run.label or "judge-eval")
     return f"{stamp}_{label}_{run.id[:8]}.json"
 
 
-def _score(run: EvalRun, name: str) -> dict[str, Any]:
+def _score(run: Run, name: str) -> dict[str, Any]:
     a = run.manifest.aggregates[name]
     metrics = {} if a.mean is None else {"mean": {"name": "mean", "value": a.mean, "params": {}}}
     if a.mean is not None and a.interval is not None:

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from judge_eval.data.writing import trace_line
-from judge_eval.runs.folder.run import EvalRun
+from judge_eval.runs.folder.run import Run
 
 
-def labelled_lines(run: EvalRun) -> Iterator[str]:
+def labelled_lines(run: Run) -> Iterator[str]:
     """Yield the traces as they were read, a line each, with the verdicts beside the chunks.
 
     A chunk's `metadata.judge_eval` holds the outcome; its `label` stays what people said. The file can be

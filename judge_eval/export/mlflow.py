@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 from judge_eval.data.remote import clean, public
 from judge_eval.errors import ConfigError, JudgeEvalError
 from judge_eval.export.tables import TRACE_TYPES, VERDICT_TYPES, trace_rows, verdict_rows
-from judge_eval.export.text import as_json, as_markdown, describe
+from judge_eval.export.text import as_json, as_markdown
+from judge_eval.runs.folder.describing import describe
 
 if TYPE_CHECKING:
-    from judge_eval.runs.folder.run import EvalRun
+    from judge_eval.runs.folder.run import Run
 
 NOTE = "mlflow.note.content"
 TABLES = "mlflow.loggedArtifacts"
@@ -34,7 +35,7 @@ def metric_key(name: str) -> str:
     return re.sub(r"[^\w.]+", "-", head, flags=re.ASCII).strip("-") + (f"_at_{cut}" if at else "")
 
 
-def log_run(run: EvalRun, *, tracking_uri: str | None = None, experiment: str | None = None) -> str:
+def log_run(run: Run, *, tracking_uri: str | None = None, experiment: str | None = None) -> str:
     """Log a run: means with intervals and counts as metrics, verdicts and traces as tables.
 
     Where an MLflow run is active it is logged into that one; otherwise into a new one, which is ended. A
@@ -76,13 +77,13 @@ def log_run(run: EvalRun, *, tracking_uri: str | None = None, experiment: str | 
             mlflow.set_tracking_uri(before)
 
 
-def _log_alone(mlflow: Any, run: EvalRun, experiment: str | None) -> str:
+def _log_alone(mlflow: Any, run: Run, experiment: str | None) -> str:
     """Log into an MLflow run of its own; the user's active experiment stays what it was."""
     home = None
     if experiment is not None:
         found = mlflow.get_experiment_by_name(experiment)
         home = found.experiment_id if found is not None else mlflow.create_experiment(experiment)
-    started = mlflow.start_run(experiment_id=home, run_name=run.label or run.id[:8])
+    started = mlflow.start_run(experiment_id=home, run_name=run.name)
     status = "FAILED"
     try:
         _log(mlflow, run, started.info.run_id)
@@ -92,7 +93,7 @@ def _log_alone(mlflow: Any, run: EvalRun, experiment: str | None) -> str:
     return str(started.info.run_id)
 
 
-def _log(mlflow: Any, run: EvalRun, run_id: str) -> None:
+def _log(mlflow: Any, run: Run, run_id: str) -> None:
     metrics, told = metrics_of(run), list(run.manifest.aggregates)
     if len({metric_key(name) for name in told}) < len(told):
         raise ConfigError(f"MLflow cannot tell these metrics apart: {', '.join(told)}; score fewer at once")
@@ -113,7 +114,7 @@ def _log(mlflow: Any, run: EvalRun, run_id: str) -> None:
     mlflow.set_tag(TABLES, json.dumps(kept))
 
 
-def metrics_of(run: EvalRun) -> dict[str, float]:
+def metrics_of(run: Run) -> dict[str, float]:
     """Return what MLflow shall know as numbers; what has no value is not there."""
     out: dict[str, float] = {}
     for name, a in run.manifest.aggregates.items():
@@ -132,7 +133,7 @@ def metrics_of(run: EvalRun) -> dict[str, float]:
     return out
 
 
-def params_of(run: EvalRun) -> dict[str, str]:
+def params_of(run: Run) -> dict[str, str]:
     """Return what was chosen before the run, flat, as MLflow compares it between runs."""
     m = run.manifest
     chosen = {
@@ -151,7 +152,7 @@ def params_of(run: EvalRun) -> dict[str, str]:
     }
 
 
-def tags_of(run: EvalRun) -> dict[str, str]:
+def tags_of(run: Run) -> dict[str, str]:
     """Return what people call the run, and its summary as the description that MLflow shows."""
     m = run.manifest
     named = {
@@ -160,7 +161,7 @@ def tags_of(run: EvalRun) -> dict[str, str]:
         "href": m.href,
         "tags": ", ".join(m.tags),
         "status": m.status,
-        "judged": describe(run),
+        "judged": describe(run.manifest),
     }
     tags = {f"judge_eval.{key}": str(value)[:MOST] for key, value in named.items() if value}
     return tags | {NOTE: as_markdown(run)[:MOST]}

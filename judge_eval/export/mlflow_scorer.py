@@ -14,7 +14,7 @@ from judge_eval.data.shapes.finding import documents_in, question_in, recorded, 
 from judge_eval.errors import ConfigError
 from judge_eval.export.inspect_log import explain
 from judge_eval.export.mlflow import metric_key
-from judge_eval.runs.folder.run import EvalRun
+from judge_eval.runs.folder.run import Run
 from judge_eval.schema import Trace
 
 FAILED = "failed_verdicts"
@@ -23,7 +23,7 @@ FAILED = "failed_verdicts"
 class Judges(Protocol):
     """What judges a trace: an `Evaluator`."""
 
-    def evaluate(self, data: Trace, /) -> EvalRun:
+    def evaluate(self, data: Trace, /) -> Run:
         """Judge one trace."""
         ...
 

@@ -8,12 +8,12 @@ from typing import Any
 
 from judge_eval.errors import DataError
 from judge_eval.runs.folder.records import TraceResult
-from judge_eval.runs.folder.run import EvalRun
+from judge_eval.runs.folder.run import Run
 
 NAME = "judge_eval"
 
 
-def document_annotations(run: EvalRun, name: str = NAME) -> Iterator[str]:
+def document_annotations(run: Run, name: str = NAME) -> Iterator[str]:
     """Yield, in parts, the JSON body of `POST /v1/document_annotations`.
 
     Each annotation names the retriever's span and the document's place in it (counted from 0), which are

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from judge_eval.comparison.findings import TraceChange
 from judge_eval.comparison.gate import Check
-from judge_eval.comparison.record import Comparison, TraceChange
+from judge_eval.comparison.record import Comparison
 from judge_eval.export.text import as_markdown, cell
-from judge_eval.runs.folder.run import EvalRun
+from judge_eval.runs.folder.run import Run
 
 MARKER = "<!-- judge-eval report -->"
 """Stands at the head of the report, unseen; a bot finds its own comment by it and updates it."""
@@ -23,7 +24,7 @@ KINDS = {
 }
 
 
-def report(run: EvalRun | None, found: Comparison | None, checks: Sequence[Check]) -> str:
+def report(run: Run | None, found: Comparison | None, checks: Sequence[Check]) -> str:
     """Write the report, at most `MOST` characters, the marker first.
 
     Args:

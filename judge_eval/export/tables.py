@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from judge_eval.errors import ConfigError
-from judge_eval.runs.folder.run import EvalRun
+from judge_eval.runs.folder.run import Run
 
 
 class Frames(NamedTuple):
@@ -19,7 +19,7 @@ class Frames(NamedTuple):
     """One row a chunk, in rank order: grade, reason and evidence, or why there is no verdict."""
 
 
-def trace_rows(run: EvalRun) -> Iterator[dict[str, Any]]:
+def trace_rows(run: Run) -> Iterator[dict[str, Any]]:
     """Yield a flat row for every trace."""
     for result in run.results:
         trace = result.trace
@@ -36,7 +36,7 @@ def trace_rows(run: EvalRun) -> Iterator[dict[str, Any]]:
         }
 
 
-def verdict_rows(run: EvalRun) -> Iterator[dict[str, Any]]:
+def verdict_rows(run: Run) -> Iterator[dict[str, Any]]:
     """Yield a flat row for every chunk of every trace, failed ones included."""
     for result in run.results:
         for rank, (chunk, outcome) in enumerate(zip(result.trace.chunks, result.outcomes, strict=True), 1):
@@ -91,7 +91,7 @@ VERDICT_TYPES = {
 PANDAS = {"string": "string", "int64": "Int64", "bool": "boolean", "double": "Float64"}
 
 
-def to_pandas(run: EvalRun) -> Frames:
+def to_pandas(run: Run) -> Frames:
     """Return the run as two pandas frames, with types that can be missing.
 
     Raises:
@@ -111,7 +111,7 @@ def to_pandas(run: EvalRun) -> Frames:
     return Frames(frame(trace_rows(run), TRACE_TYPES | metrics), frame(verdict_rows(run), VERDICT_TYPES))
 
 
-def to_polars(run: EvalRun) -> Frames:
+def to_polars(run: Run) -> Frames:
     """Return the run as two Polars frames.
 
     Raises:
@@ -134,7 +134,7 @@ def to_polars(run: EvalRun) -> Frames:
     )
 
 
-def write_parquet(run: EvalRun, path: Path, table: str = "verdicts") -> None:
+def write_parquet(run: Run, path: Path, table: str = "verdicts") -> None:
     """Write one of the two tables as Parquet, a block of rows at a time.
 
     Args:

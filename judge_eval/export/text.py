@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from judge_eval.errors import ConfigError
-from judge_eval.runs.folder.journal import write_atomically
-from judge_eval.runs.folder.run import EvalRun
+from judge_eval.files import write_atomically
+from judge_eval.runs.folder.describing import describe, failures
+from judge_eval.runs.folder.run import Run
+from judge_eval.runs.folder.wording import interval, number
 
 VERDICT_COLUMNS = (
     "trace_id",
@@ -31,14 +33,14 @@ VERDICT_COLUMNS = (
 )
 
 
-def as_json(run: EvalRun) -> str:
+def as_json(run: Run) -> str:
     """Write the manifest and all results as one JSON document."""
     results = [result.model_dump(mode="json") for result in run.results]
     document = {**run.manifest.model_dump(mode="json"), "results": results}
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def as_csv(run: EvalRun) -> str:
+def as_csv(run: Run) -> str:
     """Write one row a verdict: trace, rank, grade, reason, evidence, label, and the trace's scores."""
     out = io.StringIO()
     metrics = list(run.manifest.metrics)
@@ -49,7 +51,7 @@ def as_csv(run: EvalRun) -> str:
     return out.getvalue()
 
 
-def verdict_rows(run: EvalRun) -> Iterator[dict[str, Any]]:
+def verdict_rows(run: Run) -> Iterator[dict[str, Any]]:
     """Yield a flat row for every chunk of every trace, failed ones included."""
     for result in run.results:
         for rank, (chunk, outcome) in enumerate(zip(result.trace.chunks, result.outcomes, strict=True), 1):
@@ -66,13 +68,13 @@ def verdict_rows(run: EvalRun) -> Iterator[dict[str, Any]]:
             yield row | result.scores
 
 
-def as_markdown(run: EvalRun) -> str:
+def as_markdown(run: Run) -> str:
     """Write the summary as Markdown: what was judged, the table of metrics, what failed."""
     m = run.manifest
-    title, href = cell(m.label or m.id[:8]), _link(m.href)
+    title, href = cell(m.name), _link(m.href)
     lines = [f"## judge_eval: {f'[{title}](<{href}>)' if href else title}", ""]
     lines += [
-        cell(describe(run)),
+        cell(describe(run.manifest)),
         "",
         "| metric | mean | 95% interval | n | failed |",
         "|---|---|---|---|---|",
@@ -80,44 +82,8 @@ def as_markdown(run: EvalRun) -> str:
     for name, a in m.aggregates.items():
         lines.append(f"| {name} | {number(a.mean)} | {interval(a.interval)} | {a.n} | {a.n_failed or ''} |")
     if m.tally.failed_verdicts:
-        lines += ["", f"**{failures(run)}**"]
+        lines += ["", f"**{failures(run.manifest.tally)}**"]
     return "\n".join(lines) + "\n"
-
-
-def number(value: float | None) -> str:
-    """Write a mean with four decimals; `none` where there is none."""
-    return "none" if value is None else f"{value:.4f}"
-
-
-def interval(value: tuple[float, float] | None) -> str:
-    """Write an interval with four decimals; empty where there is none."""
-    return "" if value is None else f"[{value[0]:.4f}, {value[1]:.4f}]"
-
-
-def describe(run: EvalRun) -> str:
-    """Say in one line what was judged, by whom and how."""
-    m = run.manifest
-    prompt = m.judge.get("prompt")
-    members = m.judge.get("members")
-    if isinstance(prompt, dict):
-        ref = f"{prompt['id']}@{prompt['version']}"
-    elif isinstance(members, list):
-        ref = f"a panel of {len(members)} ({m.judge.get('vote')})"
-    else:
-        ref = "a judge of its own"
-    who = m.backend.get("model")
-    if m.backend.get("provider") != "panel":
-        who = f"{m.backend.get('provider')}/{who}"
-    return f"{m.dataset.name}: {m.tally.traces} traces, judged by {who} with {ref}"
-
-
-def failures(run: EvalRun) -> str:
-    """Say how many verdicts failed and why."""
-    t = run.manifest.tally
-    whys = ", ".join(f"{why} {count}" for why, count in t.failures.items())
-    verdicts = f"{t.failed_verdicts} verdict{'s' if t.failed_verdicts != 1 else ''}"
-    traces = f"{t.failed_traces} trace{'s' if t.failed_traces != 1 else ''}"
-    return f"{verdicts} failed in {traces} ({whys}); the means leave these traces out"
 
 
 def cell(text: str) -> str:
@@ -131,7 +97,7 @@ def _link(href: str | None) -> str | None:
     return href if safe else None
 
 
-WRITERS: dict[str, Callable[[EvalRun], str]] = {".json": as_json, ".csv": as_csv, ".md": as_markdown}
+WRITERS: dict[str, Callable[[Run], str]] = {".json": as_json, ".csv": as_csv, ".md": as_markdown}
 
 
 def check_suffix(path: Path, known: Collection[str] = tuple(WRITERS)) -> None:
@@ -148,7 +114,7 @@ def check_suffix(path: Path, known: Collection[str] = tuple(WRITERS)) -> None:
         raise ConfigError(f"cannot write {path}: the suffix says the format; use {', '.join(known)}")
 
 
-def write(run: EvalRun, path: Path) -> None:
+def write(run: Run, path: Path) -> None:
     """Write a run to a file, in the format its suffix names.
 
     Raises:

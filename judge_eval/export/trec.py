@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from judge_eval.errors import DataError
-from judge_eval.runs.folder.run import EvalRun
+from judge_eval.runs.folder.run import Run
 
 ABSENT = "not-retrieved-"
 """What stands in the judgments for relevant chunks that are known to exist but were not retrieved."""
 
 
-def run_lines(run: EvalRun, tag: str = "judge_eval") -> Iterator[str]:
+def run_lines(run: Run, tag: str = "judge_eval") -> Iterator[str]:
     """Yield `query Q0 chunk rank score tag`, a line a chunk.
 
     Readers sort by the score and break ties by the id, whatever the rank says. So the score written is the
@@ -29,7 +29,7 @@ def run_lines(run: EvalRun, tag: str = "judge_eval") -> Iterator[str]:
             yield f"{query} Q0 {safe(chunk.id)} {rank} {count - rank + 1} {tag}\n"
 
 
-def qrels_lines(run: EvalRun) -> Iterator[str]:
+def qrels_lines(run: Run) -> Iterator[str]:
     """Yield `query 0 chunk grade`, a line a verdict.
 
     A trace with a failed verdict is left out: trec_eval would take the gap for a judgment, and leaves a query

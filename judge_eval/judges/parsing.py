@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -12,6 +11,7 @@ from typing import Any, NamedTuple
 from pydantic_core import from_json
 
 from judge_eval.errors import Why
+from judge_eval.quotes import stands_in
 from judge_eval.schema import Scale
 from judge_eval.wire import Completion, Passage
 
@@ -217,20 +217,6 @@ def _embedded(text: str) -> Iterator[dict[str, Any]]:
         at = text.find("{", at)
 
 
-_FOLDS = str.maketrans(
-    dict.fromkeys("‘’‚‛′`´‹›", "'")
-    | dict.fromkeys("“”„‟″«»「」『』", '"')
-    | dict.fromkeys("\u00ad\u200b\u200c\u200d\u2060\ufeff")
-)
-
-
-def fold(text: str) -> str:
-    """Fold what a copyist may change: Unicode form (NFKC), quotation marks, invisible marks, white space."""
-    if not text.isascii():
-        text = unicodedata.normalize("NFKC", text.translate(_FOLDS)).translate(_FOLDS)
-    return " ".join(text.replace("`", "'").replace("''", '"').split())
-
-
 def evidence_found(evidence: str, passage: Passage) -> bool | None:
     """Tell whether a quote stands in a passage's text or title, after folding.
 
@@ -243,15 +229,4 @@ def evidence_found(evidence: str, passage: Passage) -> bool | None:
         return None
     if evidence in passage.text:
         return True
-    quote = fold(evidence).strip(" \"'")
-    parts = [part for part in (piece.strip() for piece in re.split(r"\.\.\.|\[\.\.\.\]", quote)) if part]
-    for text in (passage.text, passage.title or ""):
-        folded, at = fold(text), 0
-        for part in parts:
-            at = folded.find(part, at)
-            if at < 0:
-                break
-            at += len(part)
-        else:
-            return bool(parts)
-    return False
+    return stands_in(passage.text, evidence) or stands_in(passage.title or "", evidence)

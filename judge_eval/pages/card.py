@@ -9,9 +9,9 @@ import numpy as np
 
 from judge_eval.errors import MetricError
 from judge_eval.metrics import Metric, parse_metric
-from judge_eval.pages.marks import marked
 from judge_eval.pages.recall import Memory, Recalled
 from judge_eval.pages.rows import disagrees, is_grade
+from judge_eval.quotes import marked
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.schema import Call, NoVerdict, Scale, Verdict
 

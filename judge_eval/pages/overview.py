@@ -15,7 +15,7 @@ from judge_eval.pages.rows import Row, row_of
 from judge_eval.runs.columns.loading import columns_of
 from judge_eval.runs.columns.packed import Columns, Packer
 from judge_eval.runs.folder.records import TraceResult
-from judge_eval.runs.folder.run import EvalRun
+from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.schema import Chunk, Outcome, Scale
 
@@ -35,7 +35,7 @@ class Table:
             without a value, then those with the lowest score. None takes all.
     """
 
-    run: EvalRun
+    run: Run
     most: int | None = None
     rows: list[Row] = field(init=False, default_factory=list)
     places: list[int] = field(init=False, default_factory=list)

@@ -15,6 +15,7 @@ from typing import Any
 
 from judge_eval.backends.storing.store import Store
 from judge_eval.errors import ConfigError, StoreError
+from judge_eval.files import write_atomically
 from judge_eval.pages.card import card_page
 from judge_eval.pages.comparepage import Pairing, compare_page
 from judge_eval.pages.overview import Table
@@ -22,10 +23,9 @@ from judge_eval.pages.paircard import changed_trace
 from judge_eval.pages.recall import Memory
 from judge_eval.pages.rows import Row
 from judge_eval.pages.runpage import run_page
-from judge_eval.runs.folder.journal import write_atomically
 from judge_eval.runs.folder.labels import with_labels
 from judge_eval.runs.folder.records import TraceResult
-from judge_eval.runs.folder.run import EvalRun
+from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import blocks
 
 BLOCK = 25
@@ -54,8 +54,8 @@ def script() -> str:
 
 
 def run_report(
-    run: EvalRun,
-    baseline: EvalRun | None = None,
+    run: Run,
+    baseline: Run | None = None,
     *,
     store: Store | None = None,
     most: int | None = MOST,
@@ -78,7 +78,7 @@ def run_report(
     packed = list(pack(details))
     page = run_page(table, baseline.manifest if baseline else None, pairing.metrics if pairing else {})
     data = {"page": "run", **page, "rows": [row.data() for row in rows], "systems": systems}
-    title = run.label or run.id[:8]
+    title = run.name
     return document(title, data, packed)
 
 
@@ -90,7 +90,7 @@ def _results(table: Table) -> Iterator[TraceResult]:
             yield table.run.results[place]
 
 
-def compare_report(baseline: EvalRun, candidate: EvalRun, *, most: int | None = MOST) -> str:
+def compare_report(baseline: Run, candidate: Run, *, most: int | None = MOST) -> str:
     """Make the compare page of two runs.
 
     Args:
@@ -105,7 +105,7 @@ def compare_report(baseline: EvalRun, candidate: EvalRun, *, most: int | None = 
     packed = list(pack(changed_traces(pairing, changed)))
     light = [{"id": row.id, "q": row.query, "c": row.change, "d": row.deltas} for row in changed]
     data = {"page": "compare", **compare_page(pairing), "changed": light}
-    title = f"{baseline.label or baseline.id[:8]} against {candidate.label or candidate.id[:8]}"
+    title = f"{baseline.name} against {candidate.name}"
     return document(title, data, packed)
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 from judge_eval.alignment.agree import Figure
 from judge_eval.errors import DataError, UnknownNameError
+from judge_eval.eval_run import EvalRun
 from judge_eval.evaluator import Evaluator
 from judge_eval.probes.cases import PROBES, build, gold_case
 from judge_eval.probes.findings import ProbeReport, ProbeResult
 from judge_eval.probes.tally import tally
 from judge_eval.runs.folder.records import TraceResult
-from judge_eval.runs.folder.run import EvalRun
 from judge_eval.runs.judging.sources import Traces, replayable
 from judge_eval.schema import Chunk, Trace, Verdict
 from judge_eval.stats import Estimate, mean_interval, proportion_interval

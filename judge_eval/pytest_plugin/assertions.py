@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from judge_eval.errors import ConfigError
+from judge_eval.eval_run import EvalRun
 from judge_eval.metrics import Metric
-from judge_eval.pytest_plugin import PROPERTY
 from judge_eval.pytest_plugin.bench import Bench
+from judge_eval.pytest_plugin.names import PROPERTY
 from judge_eval.pytest_plugin.summary import failure_message
-from judge_eval.runs.folder.run import EvalRun
 from judge_eval.runs.judging.sources import Traces
 from judge_eval.runs.scoring.rescore import rescore
 

@@ -16,10 +16,10 @@ from judge_eval.backends.base import Backend
 from judge_eval.backends.fake.backend import FakeBackend
 from judge_eval.backends.stack import Options
 from judge_eval.errors import ConfigError, JudgeEvalError, UnknownNameError
+from judge_eval.eval_run import EvalRun
 from judge_eval.evaluator import DEFAULT_METRICS, Evaluator
 from judge_eval.pytest_plugin.tape import Cassette, same_judge
 from judge_eval.runs.folder.records import TraceResult
-from judge_eval.runs.folder.run import EvalRun
 from judge_eval.runs.judging.sources import Traces
 from judge_eval.schema import Trace
 

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from judge_eval.export.text import failures, number
-from judge_eval.runs.folder.signs import printable, strip, word
+from judge_eval.runs.folder.describing import failures
+from judge_eval.runs.folder.signs import strip
+from judge_eval.runs.folder.wording import number, printable, word
 
 if TYPE_CHECKING:
     from judge_eval.pytest_plugin.bench import Bench
     from judge_eval.runs.folder.records import TraceResult
-    from judge_eval.runs.folder.run import EvalRun
+    from judge_eval.runs.folder.run import Run
 
 SHOWN = 3
 """How many traces a message shows, the worst ones."""
 
 
-def failure_message(run: EvalRun, wanted: Mapping[str, float], bench: Bench | None) -> str:
+def failure_message(run: Run, wanted: Mapping[str, float], bench: Bench | None) -> str:
     """Say which metrics are too low, and show the verdicts that made them so.
 
     Args:
@@ -31,7 +32,7 @@ def failure_message(run: EvalRun, wanted: Mapping[str, float], bench: Bench | No
         verb = "fails" if told.n_failed or told.mean is None or told.mean < least else "holds"
         lines.append(f"{name} is {number(told.mean)}, wanted at least {number(least)}: {verb}")
     if run.manifest.tally.failed_verdicts:
-        lines.append(f"{failures(run)}; a metric over what was not judged does not pass")
+        lines.append(f"{failures(run.manifest.tally)}; a metric over what was not judged does not pass")
     results = sorted(run.results, key=lambda result: _rank(result, wanted))
     for result in results[:SHOWN]:
         lines += ["", *_card(result)]
@@ -52,7 +53,7 @@ def _rank(result: TraceResult, wanted: Mapping[str, float]) -> float:
 
 def _card(result: TraceResult) -> Iterator[str]:
     scores = "  ".join(f"{name} {number(value)}" for name, value in result.scores.items())
-    yield f"trace {printable(result.trace_id)}  {strip(result)}  {scores}"
+    yield f"trace {printable(result.trace_id)}  {strip(result.outcomes)}  {scores}"
     yield f"  query: {_brief(result.trace.query)}"
     if result.trace.reference:
         yield f"  reference: {_brief(result.trace.reference)}"

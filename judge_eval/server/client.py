@@ -12,8 +12,8 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from judge_eval.errors import ConfigError, DataError, JudgeEvalError, RunError
+from judge_eval.eval_run import EvalRun
 from judge_eval.runs.folder.records import Manifest, TraceResult
-from judge_eval.runs.folder.run import EvalRun
 from judge_eval.schema import Chunk, Trace
 from judge_eval.server.models import ResultPage, RunList, RunSummary
 from judge_eval.server.settings import is_loopback

@@ -11,12 +11,13 @@ from typing import Any, TypeVar
 from uuid import uuid4
 
 from judge_eval.errors import RunError
+from judge_eval.eval_run import EvalRun
 from judge_eval.pages.comparepage import Pairing
 from judge_eval.pages.overview import Table
-from judge_eval.runs.folder.journal import MANIFEST, RESULTS
+from judge_eval.runs.folder.files import MANIFEST, RESULTS
 from judge_eval.runs.folder.labels import LABELS, with_labels
 from judge_eval.runs.folder.records import Manifest
-from judge_eval.runs.folder.run import EvalRun, load_manifest
+from judge_eval.runs.folder.run import load_manifest
 
 T = TypeVar("T")
 

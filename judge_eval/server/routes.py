@@ -12,11 +12,12 @@ from uuid import UUID
 from fastapi import APIRouter, Query
 
 from judge_eval.errors import ConfigError, DataError, RunError
+from judge_eval.eval_run import EvalRun
 from judge_eval.pages.runpage import head
-from judge_eval.runs.folder.journal import MANIFEST, RESULTS, encode
+from judge_eval.runs.folder.files import MANIFEST, RESULTS
 from judge_eval.runs.folder.labels import Label, add_label, read_labels
 from judge_eval.runs.folder.records import Manifest, Status
-from judge_eval.runs.folder.run import EvalRun
+from judge_eval.runs.folder.results import encode
 from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.server.library import Library, MissingRunError
 from judge_eval.server.models import (

@@ -14,7 +14,8 @@ from typing import Any
 
 from judge_eval.errors import JudgeEvalError, RunError
 from judge_eval.evaluator import Evaluator
-from judge_eval.runs.folder.journal import MANIFEST, write_atomically
+from judge_eval.files import write_atomically
+from judge_eval.runs.folder.files import MANIFEST
 from judge_eval.runs.folder.records import Manifest, Status
 from judge_eval.runs.folder.run import load_manifest
 from judge_eval.runs.judging.provenance import backend_record, environment

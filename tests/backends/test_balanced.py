@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 from judge_eval.backends.around.balance import Balanced
 from judge_eval.backends.chat.openai import create
 from judge_eval.backends.stack import Options, build
-from judge_eval.cli.app import app
 from judge_eval.errors import ConfigError, TransientError
 from judge_eval.wire import Passage, Request
+from tests.support.application import app
 from tests.support.chat_server import ChatServer, Faults
 from tests.support.requests import SmallForm
 

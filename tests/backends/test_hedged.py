@@ -10,9 +10,9 @@ from judge_eval.backends.around.hedge import Hedged
 from judge_eval.backends.around.limit import Limited
 from judge_eval.backends.base import Identity
 from judge_eval.backends.stack import Options, build
-from judge_eval.cli.app import app
 from judge_eval.errors import BudgetError, CallError, ConfigError
 from judge_eval.wire import Completion, Request
+from tests.support.application import app
 from tests.support.chat_server import ChatServer, Faults
 from tests.support.requests import ask
 from tests.support.runs import traces

@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 from judge_eval.backends.stack import open_store
 from judge_eval.backends.storing.postgres import TABLE, PostgresStore
 from judge_eval.backends.storing.store import Claiming, Store
-from judge_eval.cli.app import app
 from judge_eval.errors import ConfigError, StoreError
+from tests.support.application import app
 from tests.support.chat_server import ChatServer
 
 VARIABLE = "JUDGE_EVAL_TEST_POSTGRES_URL"

@@ -8,9 +8,9 @@ from typer.testing import CliRunner, Result
 
 from judge_eval.batch.judging import storable_cache
 from judge_eval.batch.state import Folder
-from judge_eval.cli.app import app
-from judge_eval.runs.folder.run import EvalRun
+from judge_eval.eval_run import EvalRun
 from judge_eval.runs.keeping.finding import run_folders
+from tests.support.application import app
 from tests.support.batch_server import BatchServer
 from tests.support.chat_server import judge
 

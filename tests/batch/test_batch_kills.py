@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from judge_eval.runs.folder.run import EvalRun
+from judge_eval.eval_run import EvalRun
 from judge_eval.runs.keeping.finding import run_folders
 from tests.batch.test_batch_flow import data, moody  # noqa: F401 - `data` is a fixture
 from tests.support.batch_server import BatchServer

@@ -9,7 +9,7 @@ import pytest
 
 from judge_eval.backends.base import Identity
 from judge_eval.backends.fake import backend as fake
-from judge_eval.runs.folder.run import EvalRun
+from judge_eval.eval_run import EvalRun
 from tests.support.command import FIXTURES, Shell, stable
 from tests.support.golden import check_golden
 from tests.support.runs import traces

@@ -11,8 +11,8 @@ from judge_eval.backends.around.route import Routed
 from judge_eval.backends.fake import rules
 from judge_eval.backends.stack import build_all
 from judge_eval.errors import ConfigError, RefusedError, TransientError
+from judge_eval.eval_run import EvalRun
 from judge_eval.judges.votes import combine
-from judge_eval.runs.folder.run import EvalRun
 from judge_eval.schema import BINARY, GRADED, Judgment, NoVerdict, Outcome, Verdict
 from judge_eval.wire import Completion, Request
 

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from judge_eval.judges.parsing import Problem, Reading, evidence_found, fold, read_many, read_one
+from judge_eval.judges.parsing import Problem, Reading, evidence_found, read_many, read_one
+from judge_eval.quotes import fold
 from judge_eval.schema import BINARY, GRADED
 from judge_eval.wire import Completion, Passage, Usage
 from tests.support.replies import entry, fields, graded, many, one

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from judge_eval import Evaluator, FakeBackend, Trace
+from judge_eval.eval_run import EvalRun
 from judge_eval.runs.folder.records import Aggregate, Intervals
-from judge_eval.runs.folder.run import EvalRun
 from judge_eval.runs.scoring.aggregate import aggregate
 from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.stats import mean_interval

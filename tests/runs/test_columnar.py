@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 
 from judge_eval import EvalRun, FakeBackend
 from judge_eval.alignment.agree import agree
-from judge_eval.cli.app import app
 from judge_eval.comparison.changes import KINDS, kinds_of
 from judge_eval.comparison.compare import compare
 from judge_eval.comparison.pairing import pair_up
@@ -26,6 +25,7 @@ from judge_eval.runs.folder.labels import Label, add_label
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.schema import Chunk, NoVerdict, Trace, Verdict
 from tests.runs.test_report_file import blocks_of, data_of
+from tests.support.application import app
 from tests.support.runs import evaluator, traces
 from tests.support.verdicts import judged, traces_of
 

@@ -17,7 +17,7 @@ from judge_eval.errors import (
     RunError,
     UnknownNameError,
 )
-from judge_eval.runs.folder.run import EvalRun
+from judge_eval.eval_run import EvalRun
 from judge_eval.wire import Completion, Request
 from tests.support.replies import one
 from tests.support.runs import evaluator, lines, traces

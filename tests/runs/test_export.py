@@ -9,8 +9,8 @@ import pytest
 
 from judge_eval import FakeBackend
 from judge_eval.errors import ConfigError, RefusedError
+from judge_eval.eval_run import EvalRun
 from judge_eval.export import text as export
-from judge_eval.runs.folder.run import EvalRun
 from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.schema import Trace
 from tests.support.golden import check_golden

@@ -5,8 +5,8 @@ import pytest
 from typer.testing import CliRunner
 
 from judge_eval.backends.storing.disk import DiskStore
-from judge_eval.cli.app import app
 from judge_eval.errors import StoreError
+from tests.support.application import app
 from tests.support.runs import traces
 
 

@@ -6,9 +6,13 @@ from pathlib import Path
 import pytest
 
 from judge_eval.errors import RunError
-from judge_eval.runs.folder.journal import MANIFEST, RESULTS, Journal, encode, write_atomically
+from judge_eval.eval_run import EvalRun
+from judge_eval.files import write_atomically
+from judge_eval.runs.folder.files import MANIFEST, RESULTS
+from judge_eval.runs.folder.journal import Journal
 from judge_eval.runs.folder.records import Dataset, Manifest, TraceResult, json_schemas
-from judge_eval.runs.folder.run import EvalRun, ResultsFile, load_manifest
+from judge_eval.runs.folder.results import ResultsFile, encode
+from judge_eval.runs.folder.run import load_manifest
 from judge_eval.schema import Verdict
 from tests.support.command import ROOT
 from tests.support.runs import traces

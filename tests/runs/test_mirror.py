@@ -14,10 +14,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from judge_eval import EvalRun, Evaluator
-from judge_eval.cli.app import app
 from judge_eval.errors import RunError
 from judge_eval.runs.folder.run import load_manifest
 from judge_eval.runs.keeping import mirroring as mirror
+from tests.support.application import app
 from tests.support.chat_server import ChatServer
 from tests.support.command import Shell, Told
 

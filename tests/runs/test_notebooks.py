@@ -11,7 +11,7 @@ import pytest
 
 from judge_eval import Chunk, FakeBackend, NotebookProgress, Trace, evaluate
 from judge_eval.errors import RefusedError
-from judge_eval.pages.fragment import result_html, run_html
+from judge_eval.pages.fragment import run_html
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOK = ROOT / "docs" / "example.ipynb"
@@ -47,7 +47,7 @@ def test_markup_in_data_stays_text() -> None:
     chunk = Chunk(id="c1", text=f"a {HOSTILE} b", title=HOSTILE)
     trace = Trace(id=HOSTILE, query=HOSTILE, reference=HOSTILE, answer=HOSTILE, chunks=[chunk])
     run = evaluate(trace, judge, cache=False)
-    for html in (result_html(run.results[0]), run_html(run)):
+    for html in (run.results[0]._repr_html_(), run_html(run)):
         assert "&lt;script&gt;" in html
         assert "<script" not in html
 

@@ -6,11 +6,11 @@ import pytest
 from typer.testing import CliRunner
 
 from judge_eval import Evaluator
-from judge_eval.cli.app import app
 from judge_eval.data.remote import is_url, public
 from judge_eval.errors import ConfigError, DataError, RunError
-from judge_eval.runs.folder.run import EvalRun
+from judge_eval.eval_run import EvalRun
 from judge_eval.runs.keeping.moving import pull, push
+from tests.support.application import app
 
 fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed: pip install 'judge-eval[fsspec]'")
 

@@ -8,9 +8,9 @@ from judge_eval import Chunk, NoVerdict, Scale, Trace, TraceResult, Verdict
 from judge_eval.judges.parsing import evidence_found
 from judge_eval.pages.blind import blind_card, blind_row
 from judge_eval.pages.card import card_page, ladder
-from judge_eval.pages.marks import marked
 from judge_eval.pages.rowfilter import parse_filter
 from judge_eval.pages.rows import Row, row_of, sort_rows
+from judge_eval.quotes import marked
 from judge_eval.schema import BINARY, GRADED
 from judge_eval.wire import Passage
 from tests.support.serving import judge, rows

@@ -11,12 +11,12 @@ import pytest
 from typer.testing import CliRunner
 
 from judge_eval import EvalRun
-from judge_eval.cli.app import app
 from judge_eval.pages.comparepage import Pairing, compare_page
 from judge_eval.pages.overview import Table
 from judge_eval.pages.recall import Memory
 from judge_eval.pages.report import compare_report, embed, run_report, script, store_at
 from judge_eval.runs.folder.labels import Label, add_label, read_labels, with_labels
+from tests.support.application import app
 from tests.support.serving import judge, rows, scripted
 
 HOSTILE = "</script><script>window.ran = 1</script><img src=x onerror='window.ran = 1'>"

@@ -7,13 +7,13 @@ from typer.testing import CliRunner
 
 from judge_eval import Evaluator
 from judge_eval.backends.stack import Options
-from judge_eval.cli.app import app
 from judge_eval.errors import ConfigError, RunError
+from judge_eval.eval_run import EvalRun
 from judge_eval.runs.folder.records import Intervals
-from judge_eval.runs.folder.run import EvalRun
 from judge_eval.runs.judging.merge import merge
 from judge_eval.runs.judging.sources import shard_of
 from judge_eval.schema import Trace
+from tests.support.application import app
 
 
 def dataset(count: int = 60) -> list[Trace]:

@@ -10,11 +10,11 @@ import pytest
 from typer.testing import CliRunner
 
 from judge_eval import EvalRun, Evaluator
-from judge_eval.cli.app import app
 from judge_eval.errors import DataError, JudgeEvalError, RunError
 from judge_eval.runs.folder.records import Manifest
 from judge_eval.server.client import Client
 from judge_eval.server.settings import Limits, Settings, read_thresholds
+from tests.support.application import app
 from tests.support.serving import ask, judge, rows, serving
 
 # Two servers made at once in threads of one process: a warning that FastAPI silences while it builds its

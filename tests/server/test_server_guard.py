@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from judge_eval.cli.app import app
 from judge_eval.errors import ConfigError
 from judge_eval.server.client import Client
 from judge_eval.server.guard import Guard
 from judge_eval.server.settings import Settings, is_loopback
+from tests.support.application import app
 from tests.support.serving import ask, serving
 
 TOKEN = "a-long-random-text"

@@ -6,7 +6,8 @@ from judge_eval import EvalRun, Evaluator, Member, Panel, Pointwise
 from judge_eval.alignment.agree import Agreement, agree
 from judge_eval.alignment.calibrate import Calibration, calibrate
 from judge_eval.alignment.correct import Correction, correct
-from judge_eval.comparison.record import Comparison, Difference
+from judge_eval.comparison.findings import Difference
+from judge_eval.comparison.record import Comparison
 from judge_eval.data.labels import read_labels
 from judge_eval.probes import ProbeReport, probe
 from judge_eval.runs.folder.records import Intervals

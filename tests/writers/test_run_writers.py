@@ -18,8 +18,8 @@ from judge_eval.backends.fake.backend import FakeBackend
 from judge_eval.data.collections.trec import read_qrels, read_run
 from judge_eval.data.reading import open_dataset
 from judge_eval.errors import ConfigError, DataError, RefusedError, UnknownNameError
+from judge_eval.eval_run import EvalRun
 from judge_eval.export.formats import FORMATS, write_as
-from judge_eval.runs.folder.run import EvalRun
 
 METRICS = ["map_cut_5", "ndcg_cut_5", "AP@5", "RR@5"]
 
@@ -243,7 +243,7 @@ def test_writers_import_no_framework(tmp_path: Path) -> None:
 import sys
 from itertools import pairwise
 from pathlib import Path
-from judge_eval.runs.folder.run import EvalRun
+from judge_eval.eval_run import EvalRun
 from judge_eval.export.formats import FORMATS, write_as
 run = EvalRun.load({str(kept.folder)!r})
 for name in FORMATS:

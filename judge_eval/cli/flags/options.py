@@ -410,3 +410,21 @@ Strict = Annotated[
 Seed = Annotated[int, typer.Option("--seed", help="Of whatever is drawn at random.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no remarks.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+LabelFile = Annotated[
+    Path | None,
+    typer.Option("--labels", help="Human labels: JSON Lines, CSV or TREC qrels; else those in the dataset."),
+]
+
+
+LabelThreshold = Annotated[
+    int | None, typer.Option("--label-relevant", min=1, help="The least label that counts as relevant.")
+]
+
+RunName = Annotated[
+    str,
+    typer.Argument(
+        help="A run's folder, its id or the start of it, label:NAME or latest.",
+        autocompletion=completion.runs,
+    ),
+]

@@ -118,7 +118,7 @@ def _panel(
     options: Options,
 ) -> tuple[Judge, dict[str, str], Options]:
     """Make the panel that flags or a file describe."""
-    from judge_eval.cli.panels import make_panel, read_panel, split_member
+    from judge_eval.cli.flags.panels import make_panel, read_panel, split_member
     from judge_eval.prompts import prompt_ids
 
     listed, told = read_panel(panel) if panel is not None else ([], {})

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from judge_eval.cli.printing.output import console, table
 from judge_eval.export.pull_request import KINDS
-from judge_eval.runs.folder.signs import printable
+from judge_eval.runs.folder.wording import printable
 
 if TYPE_CHECKING:
     from judge_eval.comparison.record import Comparison

@@ -10,12 +10,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from judge_eval.export.text import describe, failures, interval, number
-from judge_eval.runs.folder.signs import printable, sign
+from judge_eval.quotes import marked
+from judge_eval.runs.folder.describing import describe, failures
+from judge_eval.runs.folder.signs import sign
+from judge_eval.runs.folder.wording import interval, number, printable
 
 if TYPE_CHECKING:
     from judge_eval.runs.folder.records import TraceResult
-    from judge_eval.runs.folder.run import EvalRun
+    from judge_eval.runs.folder.run import Run
     from judge_eval.schema import Chunk, NoVerdict, Verdict
 
 
@@ -39,10 +41,10 @@ def table(
     return out
 
 
-def summary(run: EvalRun) -> None:
+def summary(run: Run) -> None:
     """Print what a run found: the table of metrics, what failed, what it took, where it is."""
     m, out = run.manifest, console()
-    out.print(Text(printable(describe(run))))
+    out.print(Text(printable(describe(m))))
     out.print()
     failed = any(a.n_failed for a in m.aggregates.values())
     columns = ["metric", "mean", "95% interval", "n"]
@@ -54,7 +56,7 @@ def summary(run: EvalRun) -> None:
     out.print(table(columns, rows, right=(1, 3, 4)))
     out.print()
     if m.tally.failed_verdicts:
-        out.print(Text(f"{failures(run)}; `bounds` say where they could lie.", style="bold red"))
+        out.print(Text(f"{failures(m.tally)}; `bounds` say where they could lie.", style="bold red"))
     if m.dataset.skipped:
         out.print(Text(f"{m.dataset.skipped} invalid records were skipped.", style="yellow"))
     out.print(took(run))
@@ -64,7 +66,7 @@ def summary(run: EvalRun) -> None:
         out.print(Text(f"run {m.id[:8]} ({m.status}) in {run.folder}"))
 
 
-def spread(run: EvalRun) -> None:
+def spread(run: Run) -> None:
     """Print each metric's percentiles over traces, and its mean over the traces of each tag."""
     out = console()
     rows = []
@@ -86,7 +88,7 @@ def spread(run: EvalRun) -> None:
         out.print(table(["tag", "metric", "mean", "95% interval", "n", "failed"], by_tag, right=(2, 4, 5)))
 
 
-def took(run: EvalRun) -> str:
+def took(run: Run) -> str:
     """Say what a run took."""
     t = run.manifest.tally
     parts = [f"{t.verdicts} verdicts", f"{t.calls} calls", f"{t.hits} from the cache"]
@@ -113,7 +115,7 @@ def trace_card(result: TraceResult) -> None:
     for rank, (chunk, outcome) in enumerate(zip(trace.chunks, result.outcomes, strict=True), 1):
         out.print()
         out.print(_headline(rank, chunk, outcome))
-        out.print(marked(chunk, outcome))
+        out.print(_with_evidence(chunk, outcome))
         reason = outcome.reason if outcome.kind == "verdict" else outcome.detail
         if reason:
             out.print(Text(f"   reason: {printable(reason)}"))
@@ -137,14 +139,13 @@ def _headline(rank: int, chunk: Chunk, outcome: Verdict | NoVerdict) -> Text:
     return head.append(printable(f"  {chunk.id}{label}"))
 
 
-def marked(chunk: Chunk, outcome: Verdict | NoVerdict) -> Text:
+def _with_evidence(chunk: Chunk, outcome: Verdict | NoVerdict) -> Text:
     """Return a chunk's text with the evidence between `>>` and `<<`."""
-    text = printable(" ".join(chunk.text.split()))
-    quote = printable(" ".join(outcome.evidence.split())) if outcome.kind == "verdict" else ""
-    title = f"{printable(chunk.title)}: " if chunk.title else ""
-    out = Text(f"   {title}")
-    start = text.find(quote) if quote else -1
-    if start < 0:
-        return out.append(text)
-    out.append(text[:start]).append(">>" + quote + "<<", style="bold")
-    return out.append(text[start + len(quote) :])
+    out = Text(f"   {printable(chunk.title)}: " if chunk.title else "   ")
+    quote = outcome.evidence if outcome.kind == "verdict" else ""
+    for place, piece in enumerate(marked(" ".join(chunk.text.split()), quote)):
+        if place % 2:
+            out.append(f">>{printable(piece)}<<", style="bold")
+        else:
+            out.append(printable(piece))
+    return out

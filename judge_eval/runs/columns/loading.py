@@ -22,14 +22,15 @@ from judge_eval.runs.columns.packed import (
 )
 from judge_eval.runs.columns.parquet import KEY, TRACES, VERDICTS, fits, load_arrow, number
 from judge_eval.runs.folder.labels import Labelled, read_labels
-from judge_eval.runs.folder.run import EvalRun, ResultsFile
+from judge_eval.runs.folder.results import ResultsFile
+from judge_eval.runs.folder.run import Run
 
 _ROWS = 32_768
 _COLUMNS = ("trace_id", "question", "cluster", "chunks", "offset", "line")
 
 
 def columns_of(
-    run: EvalRun, metrics: Sequence[str], cluster: str, *, chunk_ids: bool = False, labels: bool = False
+    run: Run, metrics: Sequence[str], cluster: str, *, chunk_ids: bool = False, labels: bool = False
 ) -> Columns:
     """Return the columns of a run: from its Parquet parts where they fit its results, else from these.
 
@@ -42,7 +43,7 @@ def columns_of(
     """
     given: Mapping[tuple[str, str], int] = {}
     if isinstance(run.results, Labelled):
-        given, run = run.results.labels, EvalRun(run.manifest, run.results.plain, run.folder)
+        given, run = run.results.labels, Run(run.manifest, run.results.plain, run.folder)
     elif labels and run.folder is not None:
         there = read_labels(run.folder).items()
         given = {key: label.label for key, label in there if label.label is not None}
@@ -57,7 +58,7 @@ def columns_of(
     return columns
 
 
-def _from_parts(run: EvalRun, metrics: tuple[str, ...], cluster: str, chunk_ids: bool) -> Columns | None:
+def _from_parts(run: Run, metrics: tuple[str, ...], cluster: str, chunk_ids: bool) -> Columns | None:
     """Read the parts; None where there are none, or they are of other results."""
     results = run.results
     if not isinstance(results, ResultsFile) or run.folder is None:

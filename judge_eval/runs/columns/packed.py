@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from judge_eval.digest import digest_parts
-from judge_eval.runs.folder.journal import cluster_of
+from judge_eval.runs.folder.index import cluster_of
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.schema import NoVerdict, Verdict
 

@@ -12,16 +12,18 @@ import numpy as np
 
 from judge_eval.errors import ConfigError, RunError
 from judge_eval.runs.columns.packed import label_code, passage_hash, question_hash
-from judge_eval.runs.folder.journal import cluster_of, lock_folder
+from judge_eval.runs.folder.files import lock_folder
+from judge_eval.runs.folder.index import cluster_of
 from judge_eval.runs.folder.records import TraceResult
-from judge_eval.runs.folder.run import EvalRun, ResultsFile
+from judge_eval.runs.folder.results import ResultsFile
+from judge_eval.runs.folder.run import Run
 
 TRACES, VERDICTS = "traces.parquet", "verdicts.parquet"
 KEY = b"judge_eval"
 _BLOCK = 4096
 
 
-def write_parts(run: EvalRun) -> tuple[Path, Path]:
+def write_parts(run: Run) -> tuple[Path, Path]:
     """Write the parts of a run in a folder: `traces.parquet` and `verdicts.parquet`.
 
     They name the size and the SHA-256 of the results they were made from, and are read only as long as the

@@ -2,110 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
-from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
-from judge_eval.digest import canonical_json
 from judge_eval.errors import RunError
-from judge_eval.runs.folder.records import FORMAT, Manifest, TraceResult
-from judge_eval.schema import Trace
-
-MANIFEST, RESULTS = "manifest.json", "results.jsonl"
-
-
-def cluster_of(trace: Trace, key: str) -> str | None:
-    """Return the id of the cluster a trace belongs to; None where it carries none.
-
-    Args:
-        trace: The trace.
-        key: The key of its `metadata`; a value that is no text goes by its JSON.
-    """
-    return cluster_in(trace.metadata, key)
-
-
-def cluster_in(metadata: Mapping[str, Any], key: str) -> str | None:
-    """Return the id of the cluster that a trace's metadata name; see `cluster_of`."""
-    value = metadata.get(key)
-    return value if value is None or isinstance(value, str) else canonical_json(value)
-
-
-def encode(result: TraceResult) -> bytes:
-    """Write a result as its line, with the line end."""
-    return result.__pydantic_serializer__.to_json(result, exclude_none=False) + b"\n"
-
-
-class Index:
-    """Where each result stands in a journal, and its scores: a few numbers a line, whatever its length."""
-
-    def __init__(self, metrics: Sequence[str], cluster: str = "cluster") -> None:
-        self.cluster = cluster
-        self.positions, self.offsets, self.lengths = array("q"), array("q"), array("q")
-        self.scores = {name: array("d") for name in metrics}
-        self.bounds: dict[str, dict[int, tuple[float, float]]] = {name: {} for name in metrics}
-        self.tags: list[tuple[str, ...]] = []
-        self.clusters: list[str | None] = []
-        self._tags_seen: dict[tuple[str, ...], tuple[str, ...]] = {}
-
-    def __len__(self) -> int:
-        return len(self.positions)
-
-    def add(self, result: TraceResult, offset: int, length: int) -> None:
-        """Note a line; a later one of the same position replaces it when the run is sorted."""
-        cluster = cluster_in(result.trace.metadata, self.cluster)
-        self.note(result.position, result.scores, result.bounds, result.trace.tags, cluster, offset, length)
-
-    def note(
-        self,
-        position: int,
-        scores: Mapping[str, float | None],
-        bounds: Mapping[str, tuple[float, float]],
-        tags: tuple[str, ...],
-        cluster: str | None,
-        offset: int,
-        length: int,
-    ) -> None:
-        """Note a line by what it says; see `add`."""
-        row = len(self.positions)
-        self.positions.append(position)
-        self.offsets.append(offset)
-        self.lengths.append(length)
-        self.tags.append(self._tags_seen.setdefault(tags, tags))  # few differ: one tuple serves many rows
-        self.clusters.append(cluster)
-        for name, column in self.scores.items():
-            value = scores.get(name)
-            column.append(float("nan") if value is None else value)
-            if name in bounds:
-                self.bounds[name][row] = bounds[name]
-
-    def order(self) -> list[int]:
-        """Return the rows by position, of two with the same position the later one."""
-        last = {position: row for row, position in enumerate(self.positions)}
-        return [last[position] for position in sorted(last)]
-
-    def in_order(self) -> bool:
-        """Tell whether the lines stand in the order of their positions, each once."""
-        return all(a < b for a, b in zip(self.positions, self.positions[1:], strict=False))
-
-    def sorted(self) -> Index:
-        """Return an index of the rows in order, as they will stand in the sorted file."""
-        out, offset = Index(list(self.scores), self.cluster), 0
-        for new, row in enumerate(self.order()):
-            out.positions.append(self.positions[row])
-            out.offsets.append(offset)
-            out.lengths.append(self.lengths[row])
-            out.tags.append(self.tags[row])
-            out.clusters.append(self.clusters[row])
-            offset += self.lengths[row]
-            for name, column in self.scores.items():
-                out.scores[name].append(column[row])
-                if row in self.bounds[name]:
-                    out.bounds[name][new] = self.bounds[name][row]
-        return out
+from judge_eval.files import write_atomically
+from judge_eval.runs.folder.files import MANIFEST, RESULTS, lock_folder, whole_lines
+from judge_eval.runs.folder.index import Index
+from judge_eval.runs.folder.records import Manifest, TraceResult
+from judge_eval.runs.folder.results import encode, read_result
 
 
 class Journal:
@@ -205,25 +113,6 @@ def _unwritable(folder: Path, error: OSError) -> RunError:
     )
 
 
-def lock_folder(folder: Path) -> IO[bytes] | None:
-    """Take the folder's lock for the life of this process; the system frees it however the process ends.
-
-    Raises:
-        RunError: Another process holds it.
-    """
-    try:
-        import fcntl
-    except ImportError:  # no such locks on this system
-        return None
-    file = (folder / ".lock").open("wb")
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        file.close()
-        raise RunError(f"run folder {folder}: another process is writing this run; wait for it") from None
-    return file
-
-
 def _recover(path: Path, manifest: Manifest) -> tuple[Index, int]:
     """Index the lines that are there, cutting off a torn last one; return the index and the file's size."""
     index, size = Index(manifest.metrics, manifest.intervals.cluster), 0
@@ -235,56 +124,3 @@ def _recover(path: Path, manifest: Manifest) -> tuple[Index, int]:
     if path.stat().st_size > size:
         os.truncate(path, size)
     return index, size
-
-
-def whole_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield the offset and bytes of every line that was written to its end.
-
-    Raises:
-        RunError: The file cannot be read.
-    """
-    offset = 0
-    try:
-        opened = path.open("rb")
-    except OSError as error:
-        raise RunError(f"{path}: cannot be read: {error.strerror or error}") from None
-    with opened as file:
-        for line in file:
-            if not line.endswith(b"\n"):
-                return
-            yield offset, line
-            offset += len(line)
-
-
-def read_result(line: bytes, path: Path, number: int) -> TraceResult:
-    """Read a line of a journal.
-
-    Raises:
-        RunError: It is not a result, or one of a later version.
-    """
-    try:
-        return TraceResult.model_validate_json(line)
-    except ValueError:
-        version: Any = None
-        with suppress(ValueError, AttributeError):
-            version = json.loads(line).get("v")
-        if isinstance(version, int) and version > FORMAT:
-            raise RunError(
-                f"{path}:{number}: written by a later version (format {version}); upgrade"
-            ) from None
-        raise RunError(f"{path}:{number}: not a result of a run; the file was changed or damaged") from None
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Replace a file in one step, so that no reader and no kill ever sees half of it."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError:
-        with suppress(OSError):
-            temporary.unlink()
-        raise

@@ -13,9 +13,9 @@ from pydantic import Field
 
 from judge_eval.errors import RunError
 from judge_eval.record import Record
-from judge_eval.runs.folder.journal import whole_lines
+from judge_eval.runs.folder.files import whole_lines
 from judge_eval.runs.folder.records import FORMAT, TraceResult
-from judge_eval.runs.folder.run import EvalRun
+from judge_eval.runs.folder.run import AnyRun
 
 LABELS = "labels.jsonl"
 
@@ -105,10 +105,10 @@ def _cut_torn_line(file: IO[bytes]) -> int:
     return 0
 
 
-def with_labels(run: EvalRun) -> EvalRun:
+def with_labels(run: AnyRun) -> AnyRun:
     """Return the run with its later labels in the place of those its dataset brought."""
     labels = {key: label.label or 0 for key, label in read_labels(run.folder).items()} if run.folder else {}
-    return EvalRun(run.manifest, Labelled(run.results, labels), run.folder) if labels else run
+    return run.but(results=Labelled(run.results, labels)) if labels else run
 
 
 class Labelled(Sequence[TraceResult]):

@@ -18,6 +18,11 @@ Status = Literal["submitted", "running", "done", "incomplete", "failed", "interr
 `failed`: ended by an error that another try may mend, resumable."""
 
 
+def name_of(label: str | None, run_id: str) -> str:
+    """Return what people call a run: its label, else the first eight characters of its id."""
+    return label or run_id[:8]
+
+
 class TraceResult(Record):
     """What came of one trace: a line of `results.jsonl`."""
 
@@ -46,9 +51,9 @@ class TraceResult(Record):
         return sum(outcome.kind == "no_verdict" for outcome in self.outcomes)
 
     def _repr_html_(self) -> str:
-        from judge_eval.pages.fragment import result_html
+        from judge_eval.runs.folder.fragment import trace_html
 
-        return result_html(self)
+        return trace_html(self.trace, self.outcomes, self.scores)
 
 
 class Intervals(Record):
@@ -200,6 +205,11 @@ class Manifest(Record):
     tally: Tally = Tally()
     environment: dict[str, JsonValue] = Field(default_factory=dict)
     """Versions of this package and of Python, and the revision of the working folder, where there is one."""
+
+    @property
+    def name(self) -> str:
+        """What people call the run: its label, else the start of its id."""
+        return name_of(self.label, self.id)
 
 
 def json_schemas() -> dict[str, dict[str, Any]]:

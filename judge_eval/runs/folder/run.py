@@ -2,109 +2,23 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import Self, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from judge_eval.data.remote import is_url
 from judge_eval.errors import RunError, UnknownNameError
-from judge_eval.runs.folder.journal import MANIFEST, RESULTS, read_result, whole_lines
+from judge_eval.runs.folder.files import MANIFEST, RESULTS
 from judge_eval.runs.folder.records import FORMAT, Aggregate, Manifest, Status, TraceResult
+from judge_eval.runs.folder.results import ResultsFile
 from judge_eval.schema import NoVerdict
 
-if TYPE_CHECKING:
-    from judge_eval.comparison.record import Comparison
-    from judge_eval.export.tables import Frames
+AnyRun = TypeVar("AnyRun", bound="Run")
+"""Run, or what is made of it: a function gives back the kind it was given."""
 
 
-class ResultsFile(Sequence[TraceResult]):
-    """The results in a run's folder, read one by one as they are asked for.
-
-    Args:
-        path: The `results.jsonl`; a torn last line is passed over, and of two lines about one trace the
-            later counts.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._entries: NDArray[np.int64] | None = None
-
-    @property
-    def places(self) -> NDArray[np.int64]:
-        """Offset and line number of each result in order, shape (n, 2): 16 bytes a trace."""
-        return self._index()
-
-    @places.setter
-    def places(self, known: NDArray[np.int64]) -> None:
-        self._entries = known
-
-    def _index(self) -> NDArray[np.int64]:
-        if self._entries is None:
-            offsets, positions = array("q"), array("q")
-            for number, (offset, line) in enumerate(whole_lines(self.path), 1):
-                offsets.append(offset)
-                positions.append(_position(line, self.path, number))
-            where = np.array(positions, dtype=np.int64)
-            entries = np.column_stack([np.array(offsets, dtype=np.int64), np.arange(1, where.size + 1)])
-            if (np.diff(where) <= 0).any():
-                order = np.argsort(where, kind="stable")
-                last = np.append(np.diff(where[order]) > 0, True)
-                entries = entries[order[last]]
-            self._entries = entries
-        return self._entries
-
-    def __len__(self) -> int:
-        return len(self._index())
-
-    @overload
-    def __getitem__(self, index: int) -> TraceResult: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[TraceResult]: ...
-    def __getitem__(self, index: int | slice) -> TraceResult | list[TraceResult]:
-        entries = self._index()[index]
-        if entries.ndim == 1:
-            return next(self._read(entries[np.newaxis]))
-        return list(self._read(entries))
-
-    def __iter__(self) -> Iterator[TraceResult]:
-        return self._read(self._index())
-
-    def lines(self) -> Iterator[tuple[int, bytes]]:
-        """Yield position and bytes of every result's line, in order, without reading what is in it."""
-        for number, line in self._lines(self._index()):
-            yield _position(line, self.path, number), line
-
-    def _read(self, entries: NDArray[np.int64]) -> Iterator[TraceResult]:
-        for number, line in self._lines(entries):
-            yield read_result(line, self.path, number)
-
-    def _lines(self, entries: NDArray[np.int64]) -> Iterator[tuple[int, bytes]]:
-        with self.path.open("rb") as file:
-            at = 0
-            for start in range(0, len(entries), 4096):
-                for offset, number in entries[start : start + 4096].tolist():
-                    if offset != at:  # seeking throws away what was read ahead
-                        file.seek(offset)
-                    line = file.readline()
-                    at = offset + len(line)
-                    yield number, line
-
-
-def _position(line: bytes, path: Path, number: int) -> int:
-    """Read the position off the start of a line, without reading all of it."""
-    head = line[:60]
-    start = head.find(b'"position":')
-    digits = head[start + 11 :].split(b",", 1)[0].strip() if start >= 0 else b""
-    return int(digits) if digits.isdigit() else read_result(line, path, number).position
-
-
-class EvalRun:
-    """A run: everything that was judged, how, and what came of it.
+class Run:
+    """Everything that was judged, how, and what came of it.
 
     `run["AP@5"]` is the mean of a metric; `run.results` holds the traces in the dataset's order, each with
     its outcomes, reasons and scores.
@@ -121,18 +35,19 @@ class EvalRun:
         self.manifest, self.results, self.folder = manifest, results, folder
 
     @classmethod
-    def load(cls, folder: str | Path) -> EvalRun:
-        """Open the run in a folder, or behind a URL; its results are read as they are asked for.
+    def at(cls, folder: Path) -> Self:
+        """Open the run in a folder; its results are read as they are asked for.
 
         Raises:
             RunError: There is no run in the folder, or one of a later version.
         """
-        path = Path(folder)
-        if is_url(folder):
-            from judge_eval.runs.keeping.mirroring import run_at
+        return cls(load_manifest(folder), ResultsFile(folder / RESULTS), folder)
 
-            path = run_at(str(folder))
-        return cls(load_manifest(path), ResultsFile(path / RESULTS), path)
+    def but(self, manifest: Manifest | None = None, results: Sequence[TraceResult] | None = None) -> Self:
+        """Return the run with another manifest, or with other results in the place of its own."""
+        return type(self)(
+            manifest or self.manifest, self.results if results is None else results, self.folder
+        )
 
     def __getitem__(self, metric: str) -> float | None:
         """Return a metric's mean over the traces that have a value; None where none has.
@@ -168,6 +83,11 @@ class EvalRun:
         return self.manifest.label
 
     @property
+    def name(self) -> str:
+        """What people call it: its label, else the start of its id."""
+        return self.manifest.name
+
+    @property
     def href(self) -> str | None:
         """Where it belongs: a pull request, a commit, a job."""
         return self.manifest.href
@@ -192,24 +112,6 @@ class EvalRun:
         """Every metric's mean with its interval, counts and bounds."""
         return self.manifest.aggregates
 
-    def compare(self, *others: EvalRun, metrics: Sequence[str] | None = None, seed: int = 0) -> Comparison:
-        """Compare this run, as the baseline, with others on the traces they have in common.
-
-        Args:
-            others: The candidates, one or more.
-            metrics: Names of metrics; those of this run where None.
-            seed: Of the randomisation tests.
-
-        Returns:
-            Paired differences with intervals and tests, and the traces that changed; a notebook shows it.
-
-        Raises:
-            RunError: There is no trace in common.
-        """
-        from judge_eval.comparison.compare import compare
-
-        return compare(self, *others, metrics=metrics, seed=seed)
-
     def failures(self) -> Iterator[tuple[str, NoVerdict]]:
         """Yield every chunk without a verdict, with the id of its trace."""
         for result in self.results:
@@ -217,52 +119,13 @@ class EvalRun:
                 if outcome.kind == "no_verdict":
                     yield result.trace_id, outcome
 
-    def to_pandas(self) -> Frames:
-        """Return two pandas frames: `traces`, one row each, and `verdicts`, one row a chunk.
-
-        Raises:
-            ConfigError: pandas is not installed.
-        """
-        from judge_eval.export.tables import to_pandas
-
-        return to_pandas(self)
-
-    def to_polars(self) -> Frames:
-        """Return two Polars frames: `traces`, one row each, and `verdicts`, one row a chunk.
-
-        Raises:
-            ConfigError: Polars is not installed.
-        """
-        from judge_eval.export.tables import to_polars
-
-        return to_polars(self)
-
-    def to_mlflow(self, *, tracking_uri: str | None = None, experiment: str | None = None) -> str:
-        """Log this run to MLflow, into the active MLflow run where there is one, and return its id.
-
-        Args:
-            tracking_uri: Where MLflow keeps its runs; what MLflow is set to where None.
-            experiment: The experiment's name; what MLflow is set to where None.
-
-        Raises:
-            ConfigError: MLflow is not installed, or it refuses.
-        """
-        from judge_eval.export.mlflow import log_run
-
-        return log_run(self, tracking_uri=tracking_uri, experiment=experiment)
-
     def __repr__(self) -> str:
         means = ", ".join(
             f"{name}={'none' if a.mean is None else format(a.mean, '.4f')}"
             for name, a in self.aggregates.items()
         )
-        name = self.label or self.id[:8]
-        return f"<EvalRun {name!r} {self.status}: {self.manifest.tally.traces} traces, {means}>"
-
-    def _repr_html_(self) -> str:
-        from judge_eval.pages.fragment import run_html
-
-        return run_html(self)
+        kind, traces = type(self).__name__, self.manifest.tally.traces
+        return f"<{kind} {self.name!r} {self.status}: {traces} traces, {means}>"
 
 
 def load_manifest(folder: Path) -> Manifest:

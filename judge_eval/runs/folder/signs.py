@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
-if TYPE_CHECKING:
-    from judge_eval.runs.folder.records import TraceResult
-    from judge_eval.schema import NoVerdict, Verdict
+from judge_eval.schema import Outcome
 
 
-def strip(result: TraceResult | Sequence[Verdict | NoVerdict]) -> str:
+def strip(outcomes: Iterable[Outcome]) -> str:
     """Draw one sign a rank: `+` relevant, `.` not, a digit where graded, `!` failed."""
-    outcomes = result if isinstance(result, Sequence) else result.outcomes
-    return "".join(sign(outcome) for outcome in outcomes) or "(nothing retrieved)"
+    return "".join(map(sign, outcomes)) or "(nothing retrieved)"
 
 
-def sign(outcome: Verdict | NoVerdict) -> str:
+def sign(outcome: Outcome) -> str:
     """Return the sign of one outcome."""
     if outcome.kind == "no_verdict":
         return "!"
     if outcome.grade > 1 or (outcome.grade == 1 and not outcome.relevant):
         return str(outcome.grade)
     return "+" if outcome.relevant else "."
-
-
-def word(outcome: Verdict | NoVerdict) -> str:
-    """Say one outcome in words."""
-    if outcome.kind == "no_verdict":
-        return f"no verdict ({outcome.why})"
-    return f"{'relevant' if outcome.relevant else 'not relevant'} (grade {outcome.grade})"
-
-
-def printable(text: str) -> str:
-    """Show control characters as escapes, so that no text steers the terminal."""
-    return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)

@@ -17,11 +17,14 @@ from typing import Any
 from pydantic_core import from_json
 
 from judge_eval.errors import RunError
+from judge_eval.files import write_atomically
 from judge_eval.metrics import parse_metric
-from judge_eval.runs.folder.journal import MANIFEST, RESULTS, Index, cluster_in, write_atomically
+from judge_eval.runs.folder.differing import differences
+from judge_eval.runs.folder.files import MANIFEST, RESULTS
+from judge_eval.runs.folder.index import Index, cluster_in
 from judge_eval.runs.folder.records import Manifest, Tally
-from judge_eval.runs.folder.run import EvalRun, ResultsFile, load_manifest
-from judge_eval.runs.judging.provenance import differences
+from judge_eval.runs.folder.results import ResultsFile
+from judge_eval.runs.folder.run import Run, load_manifest
 from judge_eval.runs.scoring.aggregate import aggregate_all
 
 
@@ -32,7 +35,7 @@ def merge(
     label: str | None = None,
     href: str | None = None,
     tags: Sequence[str] | None = None,
-) -> EvalRun:
+) -> Run:
     """Merge the runs of all shards of a dataset.
 
     The results are those of the shards, byte for byte, in the order of the whole dataset; the aggregates
@@ -86,7 +89,7 @@ def merge(
             raise
     except OSError as error:
         raise RunError(f"run folder {folder}: cannot be written: {error.strerror or error}") from None
-    return EvalRun(manifest, ResultsFile(folder / RESULTS), folder)
+    return Run(manifest, ResultsFile(folder / RESULTS), folder)
 
 
 def _fitting(runs: Sequence[tuple[Path, Manifest]]) -> list[tuple[Path, Manifest]]:

@@ -10,10 +10,11 @@ from pathlib import Path
 from judge_eval.backends.base import Identity
 from judge_eval.errors import ConfigError, RunError
 from judge_eval.judges.base import Judge
+from judge_eval.runs.folder.differing import differences
 from judge_eval.runs.folder.journal import Journal
 from judge_eval.runs.folder.records import Dataset, Intervals, Manifest
 from judge_eval.runs.folder.run import load_manifest
-from judge_eval.runs.judging.provenance import backends_record, differences, environment
+from judge_eval.runs.judging.provenance import backends_record, environment
 from judge_eval.runs.keeping.finding import newest_unfinished
 
 

@@ -12,8 +12,6 @@ from importlib.metadata import version
 from pydantic import JsonValue
 
 from judge_eval.backends.base import Identity
-from judge_eval.digest import short
-from judge_eval.runs.folder.records import Manifest
 
 
 def backend_record(identity: Identity | None) -> dict[str, JsonValue]:
@@ -90,41 +88,3 @@ def environment() -> dict[str, JsonValue]:
         if told.returncode == 0:
             found["git"] = told.stdout.strip()
     return found
-
-
-def differences(old: Manifest, new: Manifest) -> str:
-    """Name what makes two manifests those of different runs; empty where nothing does."""
-    told = []
-    if old.dataset.digest and new.dataset.digest and old.dataset.digest != new.dataset.digest:
-        told.append(
-            f"the data differ (digest {short(old.dataset.digest)}, {old.dataset.traces} traces there; "
-            f"{short(new.dataset.digest)}, {new.dataset.traces} traces here)"
-        )
-    if str(old.dataset.shard) != str(new.dataset.shard):
-        there, here = old.dataset.shard or "the whole", new.dataset.shard or "the whole"
-        told.append(f"the shards differ ({there} there; {here} here)")
-    told += judge_differences(old, new)
-    if old.metrics != new.metrics:
-        there, here = ", ".join(old.metrics), ", ".join(new.metrics)
-        told.append(f"the metrics differ ({there} there; {here} here): finish it as it is, then use `score`")
-    return "; ".join(told)
-
-
-def judge_differences(old: Manifest, new: Manifest) -> list[str]:
-    """Name what differs in who judged and how, in sentences; empty where both judged alike."""
-    return _compare("judge", old.judge, new.judge) + _compare("model", old.backend, new.backend)
-
-
-def _compare(what: str, old: dict[str, JsonValue], new: dict[str, JsonValue]) -> list[str]:
-    keys = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
-    return [
-        f"the {what} differs in {key} ({_brief(old.get(key))} there; {_brief(new.get(key))} here)"
-        for key in keys
-    ]
-
-
-def _brief(value: JsonValue | None) -> str:
-    if isinstance(value, dict):
-        inner = ", ".join(f"{k}={short(str(v)) if k == 'digest' else v}" for k, v in value.items())
-        return f"{{{inner}}}"
-    return "none" if value is None else repr(value)

@@ -13,9 +13,11 @@ from judge_eval.engine import Driver, Engine, Item, Judged
 from judge_eval.errors import DataError, JudgeEvalError, RunError
 from judge_eval.judges.base import Judge
 from judge_eval.record import trusted
-from judge_eval.runs.folder.journal import Index, Journal
+from judge_eval.runs.folder.index import Index
+from judge_eval.runs.folder.journal import Journal
 from judge_eval.runs.folder.records import FORMAT, Manifest, Status, Tally, TraceResult
-from judge_eval.runs.folder.run import EvalRun, ResultsFile
+from judge_eval.runs.folder.results import ResultsFile
+from judge_eval.runs.folder.run import Run
 from judge_eval.runs.judging.sources import Fingerprint
 from judge_eval.runs.scoring.aggregate import aggregate_all
 from judge_eval.runs.scoring.scorer import Scorer
@@ -137,13 +139,11 @@ class Sitting:
         self._check_all_seen()
         self._close("incomplete" if self._failures else "done")
 
-    def run(self) -> EvalRun:
+    def run(self) -> Run:
         """Return the run as it stands after `results` has ended."""
         if self.journal is not None:
-            return EvalRun(
-                self.manifest, ResultsFile(self.journal.folder / "results.jsonl"), self.journal.folder
-            )
-        return EvalRun(self.manifest, [self._memory[place] for place in sorted(self._memory)])
+            return Run(self.manifest, ResultsFile(self.journal.folder / "results.jsonl"), self.journal.folder)
+        return Run(self.manifest, [self._memory[place] for place in sorted(self._memory)])
 
     @property
     def worth_another(self) -> bool:

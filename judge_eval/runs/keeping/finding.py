@@ -8,7 +8,7 @@ from pathlib import Path
 
 from judge_eval.data.remote import is_url
 from judge_eval.errors import RunError, advise
-from judge_eval.runs.folder.journal import MANIFEST
+from judge_eval.runs.folder.files import MANIFEST
 from judge_eval.runs.folder.records import Manifest, Shard
 from judge_eval.runs.folder.run import load_manifest
 from judge_eval.runs.keeping.mirroring import brought, refresh, run_at, shown

@@ -12,7 +12,8 @@ from typing import Any
 
 from judge_eval.data.remote import clean, file_system, is_url, public
 from judge_eval.errors import JudgeEvalError, RunError
-from judge_eval.runs.folder.journal import MANIFEST, lock_folder, write_atomically
+from judge_eval.files import write_atomically
+from judge_eval.runs.folder.files import MANIFEST, lock_folder
 from judge_eval.runs.keeping.moving import FILES, copy_here, push
 
 STAGING = "JUDGE_EVAL_STAGING"

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from judge_eval.errors import UnknownNameError
 from judge_eval.metrics import Metric, parse_metric
-from judge_eval.runs.folder.journal import Index
+from judge_eval.runs.folder.index import Index
 from judge_eval.runs.folder.records import Aggregate, Intervals, Quantiles, TagMean
 from judge_eval.stats import Interval, breakdown, mean_interval, quantiles
 

@@ -8,9 +8,9 @@ from typing import TypeVar
 
 from judge_eval.errors import DataError, MetricError
 from judge_eval.metrics import Metric
-from judge_eval.runs.folder.journal import Index
+from judge_eval.runs.folder.index import Index
 from judge_eval.runs.folder.records import Intervals, TraceResult
-from judge_eval.runs.folder.run import EvalRun
+from judge_eval.runs.folder.run import AnyRun, Run
 from judge_eval.runs.scoring.aggregate import aggregate_all
 from judge_eval.runs.scoring.scorer import Scorer
 from judge_eval.schema import BINARY, Outcome, Scale
@@ -18,19 +18,19 @@ from judge_eval.schema import BINARY, Outcome, Scale
 T = TypeVar("T")
 
 
-def scale_of(run: EvalRun) -> Scale:
+def scale_of(run: Run) -> Scale:
     """Return the scale a run was judged on."""
     scale = run.manifest.judge.get("scale")
     return Scale.parse(scale) if scale is not None else BINARY
 
 
 def rescore(
-    run: EvalRun,
+    run: AnyRun,
     metrics: Sequence[str | Metric],
     relevant: int | None = None,
     *,
     intervals: Intervals | None = None,
-) -> EvalRun:
+) -> AnyRun:
     """Compute metrics over the verdicts of a run, without a call.
 
     Args:
@@ -58,7 +58,7 @@ def rescore(
     aggregates = aggregate_all(index, scorer.metrics, chosen)
     judge = {**run.manifest.judge, "scale": scale.model_dump()}
     update = {"metrics": scorer.names, "aggregates": aggregates, "judge": judge, "intervals": chosen}
-    return EvalRun(run.manifest.model_copy(update=update), results, run.folder)
+    return run.but(run.manifest.model_copy(update=update), results)
 
 
 class _Rescored(Sequence[TraceResult]):

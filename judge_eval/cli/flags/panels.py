@@ -15,7 +15,6 @@ from judge_eval.errors import ConfigError, advise
 if TYPE_CHECKING:
     from judge_eval.backends.stack import Options
     from judge_eval.judges import Judge, Vote
-    from judge_eval.runs.folder.run import EvalRun
 
 _FIELDS = ("name", "model", "prompt", "mode", "base_url", "params", "sample")
 
@@ -117,42 +116,3 @@ def make_panel(
             name = f"{name} #{place}"
         made.append(Member(name, judge, route))
     return models, Panel(made, vote=vote, quorum=quorum), replace(options, members=special)
-
-
-def show_members(run: EvalRun) -> None:
-    """Print how far the members agree, where the run has several."""
-    from rich.text import Text
-
-    from judge_eval.alignment.members import member_agreement
-    from judge_eval.cli.agree import figure
-    from judge_eval.cli.printing.output import console, table
-    from judge_eval.runs.folder.signs import printable
-
-    told = member_agreement(run)
-    if told is None:
-        return
-    out = console()
-    rows = [
-        [
-            m.name,
-            str(m.n),
-            str(m.failed or ""),
-            "" if m.relevant is None else f"{m.relevant:.4f}",
-            str(m.dissents),
-        ]
-        for m in told.members
-    ]
-    out.print()
-    out.print(table(["member", "verdicts", "failed", "relevant", "outvoted"], rows, right=(1, 2, 3, 4)))
-    kappas = ", ".join(
-        f"{pair} {'undefined' if k is None else format(k, '.3f')}"
-        for pair, k in list(told.kappas.items())[:6]
-    )
-    out.print(
-        Text(
-            printable(
-                f"flips: {figure(told.flips)} of {told.chunks} chunks; ordinal alpha {figure(told.alpha)}; "
-                f"kappa {kappas}"
-            )
-        )
-    )

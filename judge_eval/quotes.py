@@ -1,21 +1,53 @@
-"""Finding a judge's quote in the text it was taken from."""
+"""Where a quote stands in the text it was taken from."""
 
 from __future__ import annotations
 
 import re
-
-from judge_eval.judges.parsing import fold
+import unicodedata
 
 LONGEST = 200_000
 """Characters of a text that is folded to find a quote that does not stand there letter by letter."""
 
 _ELLIPSIS = re.compile(r"\.\.\.|\[\.\.\.\]")
+_FOLDS = str.maketrans(
+    dict.fromkeys("‘’‚‛′`´‹›", "'")
+    | dict.fromkeys("“”„‟″«»「」『』", '"')
+    | dict.fromkeys("\u00ad\u200b\u200c\u200d\u2060\ufeff")
+)
+
+
+def fold(text: str) -> str:
+    """Fold what a copyist may change: Unicode form (NFKC), quotation marks, invisible marks, white space."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text.translate(_FOLDS)).translate(_FOLDS)
+    return " ".join(text.replace("`", "'").replace("''", '"').split())
+
+
+def stands_in(text: str, quote: str) -> bool:
+    """Tell whether a quote stands in a text, after folding both; of one with an ellipsis all parts, in order.
+
+    A quote of nothing but white space, quotation marks and invisible signs stands nowhere.
+    """
+    parts = _parts(quote)
+    folded, at = fold(text), 0
+    for part in parts:
+        at = folded.find(part, at)
+        if at < 0:
+            return False
+        at += len(part)
+    return bool(parts)
+
+
+def _parts(quote: str) -> list[str]:
+    """Fold a quote and cut it at its ellipses; the quotation marks around it are not of it."""
+    pieces = _ELLIPSIS.split(fold(quote).strip(" \"'"))
+    return [part for part in (piece.strip() for piece in pieces) if part]
 
 
 def marked(text: str, quote: str) -> list[str]:
     """Cut a text where a quote stands in it.
 
-    The quote is looked for letter by letter first, then with the differences that `evidence_found`
+    The quote is looked for letter by letter first, then with the differences that `stands_in`
     forgives (white space, quotation marks, invisible signs); a quote with an ellipsis is marked part by part.
 
     Returns:
@@ -37,9 +69,8 @@ def _folded_spans(text: str, quote: str) -> list[tuple[int, int]]:
     if len(text) > LONGEST:
         return []
     whole = fold(quote)
-    stripped = [part for part in (p.strip() for p in _ELLIPSIS.split(whole.strip(" \"'"))) if part]
     folded, origin = _fold_with_origins(text)
-    for parts in ([whole] if whole else [], stripped):
+    for parts in ([whole] if whole else [], _parts(quote)):
         if not parts:  # nothing but signs that no one sees
             continue
         spans, at = list[tuple[int, int]](), 0

@@ -1,0 +1,44 @@
+"""How far the members of a panel agree, on the terminal."""
+
+from __future__ import annotations
+
+from judge_eval.runs.folder.run import Run
+
+
+def show_members(run: Run) -> None:
+    """Print how far the members agree, where the run has several."""
+    from rich.text import Text
+
+    from judge_eval.alignment.members import member_agreement
+    from judge_eval.cli.printing.figures import figure
+    from judge_eval.cli.printing.output import console, table
+    from judge_eval.runs.folder.wording import printable
+
+    told = member_agreement(run)
+    if told is None:
+        return
+    out = console()
+    rows = [
+        [
+            m.name,
+            str(m.n),
+            str(m.failed or ""),
+            "" if m.relevant is None else f"{m.relevant:.4f}",
+            str(m.dissents),
+        ]
+        for m in told.members
+    ]
+    out.print()
+    out.print(table(["member", "verdicts", "failed", "relevant", "outvoted"], rows, right=(1, 2, 3, 4)))
+    kappas = ", ".join(
+        f"{pair} {'undefined' if k is None else format(k, '.3f')}"
+        for pair, k in list(told.kappas.items())[:6]
+    )
+    out.print(
+        Text(
+            printable(
+                f"flips: {figure(told.flips)} of {told.chunks} chunks; ordinal alpha {figure(told.alpha)}; "
+                f"kappa {kappas}"
+            )
+        )
+    )

@@ -1,0 +1,64 @@
+"""Writing a file whole, and holding a file against other processes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """Write a file beside `path` that takes its place in one step when the block ends well.
+
+    No reader and no kill ever sees half of it: the bytes are on the disk before the name changes. Where the
+    block raises, `path` stays as it was and the file beside it is removed.
+
+    Raises:
+        OSError: The folder cannot be written, or the disk is full.
+    """
+    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with beside.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
+        raise
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Replace a file in one step; see `replacing`.
+
+    Raises:
+        OSError: The folder cannot be written, or the disk is full.
+    """
+    with replacing(path) as file:
+        file.write(data)
+
+
+def hold(file: IO[bytes], *, wait: bool = True) -> bool:
+    """Take a lock on an open file until it is closed; the system frees it however the process ends.
+
+    Args:
+        file: An open file, by which processes find each other.
+        wait: Whether to wait while another process holds it.
+
+    Returns:
+        Whether it is held now: False where another process holds it. On a system without such locks nobody
+        is kept out, and True is returned.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    return True

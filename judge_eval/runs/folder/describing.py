@@ -1,0 +1,29 @@
+"""A run in a line: what was judged, and what failed."""
+
+from __future__ import annotations
+
+from judge_eval.runs.folder.records import Manifest, Tally
+
+
+def describe(m: Manifest) -> str:
+    """Say in one line what was judged, by whom and how."""
+    prompt = m.judge.get("prompt")
+    members = m.judge.get("members")
+    if isinstance(prompt, dict):
+        ref = f"{prompt['id']}@{prompt['version']}"
+    elif isinstance(members, list):
+        ref = f"a panel of {len(members)} ({m.judge.get('vote')})"
+    else:
+        ref = "a judge of its own"
+    who = m.backend.get("model")
+    if m.backend.get("provider") != "panel":
+        who = f"{m.backend.get('provider')}/{who}"
+    return f"{m.dataset.name}: {m.tally.traces} traces, judged by {who} with {ref}"
+
+
+def failures(t: Tally) -> str:
+    """Say how many verdicts failed and why."""
+    whys = ", ".join(f"{why} {count}" for why, count in t.failures.items())
+    verdicts = f"{t.failed_verdicts} verdict{'s' if t.failed_verdicts != 1 else ''}"
+    traces = f"{t.failed_traces} trace{'s' if t.failed_traces != 1 else ''}"
+    return f"{verdicts} failed in {traces} ({whys}); the means leave these traces out"

@@ -1,0 +1,27 @@
+"""Numbers and verdicts in words, safe to print."""
+
+from __future__ import annotations
+
+from judge_eval.schema import Outcome
+
+
+def number(value: float | None) -> str:
+    """Write a mean with four decimals; `none` where there is none."""
+    return "none" if value is None else f"{value:.4f}"
+
+
+def interval(value: tuple[float, float] | None) -> str:
+    """Write an interval with four decimals; empty where there is none."""
+    return "" if value is None else f"[{value[0]:.4f}, {value[1]:.4f}]"
+
+
+def word(outcome: Outcome) -> str:
+    """Say one outcome in words."""
+    if outcome.kind == "no_verdict":
+        return f"no verdict ({outcome.why})"
+    return f"{'relevant' if outcome.relevant else 'not relevant'} (grade {outcome.grade})"
+
+
+def printable(text: str) -> str:
+    """Show control characters as escapes, so that no text steers the terminal."""
+    return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
