@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from cache_doubles import IDENTITY, Counting, MemoryStore, ask, readable
 
 from judge_eval.backends.base import Backend, Identity, Peeking
 from judge_eval.backends.storing.cached import Cached
@@ -17,6 +16,7 @@ from judge_eval.backends.tape.recording import Recording
 from judge_eval.backends.tape.replay import Replay
 from judge_eval.errors import ConfigError, DataError, MissError, RefusedError, TransientError
 from judge_eval.wire import Completion, Message, Request, TokenLogprob, Usage
+from tests.support.cache_doubles import IDENTITY, Counting, MemoryStore, ask, readable
 
 
 def run(backend: Backend, *requests: Request, close: bool = True) -> list[Completion | BaseException]:
@@ -261,7 +261,7 @@ def test_unused_answers_are_told(tape: Path) -> None:
 MANY = """if True:
     import asyncio, sys
     sys.path.insert(0, sys.argv[2])
-    from cache_doubles import Counting, ask
+    from tests.support.cache_doubles import Counting, ask
     from judge_eval.backends.tape.recording import Recording
     async def run():
         for turn in range(4):
@@ -275,7 +275,7 @@ MANY = """if True:
 
 def test_processes_record_into_one_file(tape: Path) -> None:
     """Four processes that add to and rewrite one cassette lose no line."""
-    here = str(Path(__file__).parent)
+    here = str(Path(__file__).parents[3])
     processes = [subprocess.Popen([sys.executable, "-c", MANY, str(tape), here, str(p)]) for p in range(4)]
     assert [process.wait(60) for process in processes] == [0] * 4
     requests = [ask(f"{p}-{turn}-{n}") for p in range(4) for turn in range(4) for n in range(10)]

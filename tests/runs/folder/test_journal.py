@@ -132,7 +132,7 @@ def test_a_full_disk_loses_nothing_that_was_written(tmp_path: Path) -> None:
         "import resource, sys; from pathlib import Path\n"
         "from judge_eval.runs.folder.journal import Journal\n"
         "from judge_eval.errors import RunError\n"
-        "from tests.runs.test_journal import MANIFEST_, result\n"
+        "from tests.runs.folder.test_journal import MANIFEST_, result\n"
         "journal = Journal(Path(sys.argv[1]), MANIFEST_)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))\n"
         "try:\n"

@@ -10,9 +10,9 @@ import pytest
 from judge_eval import EvalRun, Evaluator
 from judge_eval.runs.folder.labels import read_labels
 from judge_eval.server.settings import Settings
+from tests.pages.web.conftest import shoot
+from tests.pages.web.test_web_report import filtered, violations
 from tests.support.serving import judge, rows, scripted, serving
-from tests.web.conftest import shoot
-from tests.web.test_web_report import filtered, violations
 
 pytestmark = pytest.mark.browser
 

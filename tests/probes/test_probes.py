@@ -13,7 +13,7 @@ from judge_eval.probes import PROBES, Prober, ProbeReport, build, probe
 from judge_eval.probes.texts import shuffled_sentences
 from judge_eval.stats import proportion_interval
 
-DATA = Path(__file__).parents[1] / "fixtures" / "docs_qa.jsonl"
+DATA = Path(__file__).parents[2] / "fixtures" / "docs_qa.jsonl"
 
 
 def probed(model: str | FakeBackend, **settings: object) -> ProbeReport:

@@ -24,7 +24,7 @@ from judge_eval.runs.columns.parquet import TRACES, VERDICTS, write_parts
 from judge_eval.runs.folder.labels import Label, add_label
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.schema import Chunk, NoVerdict, Trace, Verdict
-from tests.runs.test_report_file import blocks_of, data_of
+from tests.pages.test_report_file import blocks_of, data_of
 from tests.support.application import app
 from tests.support.runs import evaluator, traces
 from tests.support.verdicts import judged, traces_of

@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from cache_doubles import FORM, IDENTITY, Counting, MemoryStore, PlainForm, ask, readable
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +17,7 @@ from judge_eval.backends.storing.cached import CacheCounts, Cached
 from judge_eval.backends.storing.disk import DiskStore
 from judge_eval.errors import CallError, FatalCallError, MissError, RefusedError, StoreError
 from judge_eval.wire import Completion, Message, Passage, Request
+from tests.support.cache_doubles import FORM, IDENTITY, Counting, MemoryStore, PlainForm, ask, readable
 
 
 def complete_all(cached: Cached, *requests: Request) -> list[Completion]:
@@ -449,7 +449,7 @@ def test_event_loops_come_and_go(tmp_path: Path) -> None:
 TWO_PROCESSES = """if True:
     import asyncio, os, sys, time
     sys.path.insert(0, sys.argv[3])
-    from cache_doubles import Counting, ask
+    from tests.support.cache_doubles import Counting, ask
     from judge_eval.backends.storing.cached import Cached
     from judge_eval.backends.storing.disk import DiskStore
     backend = Counting(wait=0.01)
@@ -471,7 +471,7 @@ TWO_PROCESSES = """if True:
 
 def test_processes_in_step_pay_once(tmp_path: Path) -> None:
     """Three processes that begin the same work at the same moment make each call once between them."""
-    here = str(Path(__file__).parent)
+    here = str(Path(__file__).parents[3])
     command = [sys.executable, "-c", TWO_PROCESSES, str(tmp_path / "c"), str(tmp_path / "go"), here]
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     (tmp_path / "go").touch()
@@ -484,7 +484,7 @@ def test_processes_in_step_pay_once(tmp_path: Path) -> None:
 KILLED = """if True:
     import asyncio, os, sys
     sys.path.insert(0, sys.argv[3])
-    from cache_doubles import Counting, ask
+    from tests.support.cache_doubles import Counting, ask
     from judge_eval.backends.storing.cached import Cached
     from judge_eval.backends.storing.disk import DiskStore
     log = os.open(sys.argv[2], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -506,7 +506,7 @@ KILLED = """if True:
 
 def test_killed_runs_pay_again_only_for_what_was_in_flight(tmp_path: Path) -> None:
     """Killed three times, then finished: at most eight calls more for each kill, and every answer there."""
-    here = str(Path(__file__).parent)
+    here = str(Path(__file__).parents[3])
     command = [sys.executable, "-c", KILLED, str(tmp_path / "c"), str(tmp_path / "log"), here]
     for lines in (30, 130, 230):
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -562,7 +562,7 @@ def test_a_fork_goes_on_with_the_same_cache(tmp_path: Path) -> None:
     code = """if True:
         import asyncio, os, sys
         sys.path.insert(0, sys.argv[2])
-        from cache_doubles import Counting, ask
+        from tests.support.cache_doubles import Counting, ask
         from judge_eval.backends.storing.cached import Cached
         from judge_eval.backends.storing.disk import DiskStore
         cached = Cached(Counting(), DiskStore(sys.argv[1]))
@@ -575,7 +575,7 @@ def test_a_fork_goes_on_with_the_same_cache(tmp_path: Path) -> None:
             assert os.waitpid(pid, 0)[1] == 0
             assert cached.peek([ask("before"), ask("child"), ask("parent")]).count(None) == 0
     """
-    command = [sys.executable, "-c", code, str(tmp_path), str(Path(__file__).parent)]
+    command = [sys.executable, "-c", code, str(tmp_path), str(Path(__file__).parents[3])]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
 

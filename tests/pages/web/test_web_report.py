@@ -13,8 +13,8 @@ from judge_eval.pages.overview import Table
 from judge_eval.pages.report import compare_report, run_report, store_at
 from judge_eval.pages.rowfilter import parse_filter
 from judge_eval.pages.rows import sort_rows
+from tests.pages.web.conftest import shoot
 from tests.support.serving import judge, rows, scripted
-from tests.web.conftest import shoot
 
 pytestmark = pytest.mark.browser
 

@@ -204,7 +204,7 @@ def start(server: ChatServer, url: str, out: Path, count: int) -> "subprocess.Po
     """Start a process that judges."""
     return subprocess.Popen(
         [sys.executable, "-m", "tests.support.postgres_writer", server.url, url, str(out), str(count)],
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[3],
         stderr=subprocess.PIPE,
     )
 

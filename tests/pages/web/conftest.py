@@ -46,7 +46,7 @@ def chromium() -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def axe() -> str:
     """Read axe-core, where it was installed (`npm install axe-core`, JUDGE_EVAL_AXE names its axe.min.js)."""
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     places = [
         Path(os.environ.get("JUDGE_EVAL_AXE", "")),
         root / "node_modules/axe-core/axe.min.js",

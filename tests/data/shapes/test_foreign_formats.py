@@ -13,7 +13,7 @@ from judge_eval.data.reading import open_dataset
 from judge_eval.data.shapes.shape import keys_of
 from judge_eval.schema import Trace
 
-FORMATS = Path(__file__).parents[2] / "fixtures" / "formats"
+FORMATS = Path(__file__).parents[3] / "fixtures" / "formats"
 sys.path.insert(0, str(FORMATS / "make"))
 from data import ROWS  # noqa: E402  (what every script in fixtures/formats/make writes)
 

@@ -9,7 +9,7 @@ import pytest
 from judge_eval.data.reading import open_dataset
 from judge_eval.errors import DataError
 
-FORMATS = Path(__file__).parents[2] / "fixtures" / "formats"
+FORMATS = Path(__file__).parents[3] / "fixtures" / "formats"
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from judge_eval import Chunk, FakeBackend, NotebookProgress, Trace, evaluate
 from judge_eval.errors import RefusedError
 from judge_eval.pages.fragment import run_html
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 NOTEBOOK = ROOT / "docs" / "example.ipynb"
 HOSTILE = "<script>alert(1)</script>"
 
