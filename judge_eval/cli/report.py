@@ -43,7 +43,7 @@ def report(
     from judge_eval.errors import ConfigError
     from judge_eval.eval_run import EvalRun
     from judge_eval.evaluator import default_cache
-    from judge_eval.pages.report import compare_report, run_report, store_at, write_report
+    from judge_eval.pages.report import compare_report, run_report, save_page, store_at
     from judge_eval.runs.keeping.finding import find_run
 
     if other is not None and baseline is not None:
@@ -60,6 +60,6 @@ def report(
             close = getattr(store, "close", None)
             if close is not None:
                 close()
-    write_report(text, output)
+    save_page(text, output)
     of = "" if len(first.results) <= most else f", {most:,} of {len(first.results):,} traces in full"
     print(f"{output}: {len(text.encode()) / 1e6:.1f} MB{of}")

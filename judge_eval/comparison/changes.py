@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
-from typing import Final, TypeVar
+from collections.abc import Hashable, Sequence
+from typing import Final, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,12 @@ from judge_eval.comparison.findings import Change, Flip, TraceChange
 from judge_eval.comparison.pairing import Pairing
 from judge_eval.runs.columns.packed import Columns, passage_hash
 from judge_eval.runs.folder.records import TraceResult
+from judge_eval.runs.folder.run import Run
+from judge_eval.runs.folder.signs import sign
 
 T = TypeVar("T", bound=Hashable)
+Kinds: TypeAlias = NDArray[np.int8]
+"""Of each pair its place in `KINDS`."""
 
 KINDS: Final[tuple[Change | None, ...]] = (None, "scores", "verdicts", "retrieval", "both")
 """What the codes of `kinds_of` mean."""
@@ -22,49 +26,38 @@ _BLOCK = 65_536
 
 
 def changes(
-    pairing: Pairing,
-    read: Callable[[int, int], tuple[TraceResult, TraceResult]],
-    metrics: Sequence[str],
-    candidate: int,
-    keep: int,
-) -> tuple[dict[Change, int], list[TraceChange]]:
-    """Classify every changed trace.
+    pairing: Pairing, kinds: Kinds, before: Run, after: Run, candidate: int, keep: int
+) -> list[TraceChange]:
+    """Name the changed traces that moved most.
 
     Args:
-        pairing: The same traces in two runs, baseline first.
-        read: Reads a pair of results by their places.
-        metrics: The names of the scores in the columns.
-        candidate: The candidate's place among the runs.
+        pairing: The same traces in two runs.
+        kinds: What changed in each pair.
+        before: The baseline, scored by the metrics of the pairing.
+        after: The candidate, likewise.
+        candidate: Its place among the runs.
         keep: How many changes to return, those that moved most first.
-
-    Returns:
-        How many traces changed in which way, and the changes.
     """
-    kinds = kinds_of(pairing)
-    counts = counts_of(kinds)
-    told = []
-    for place in most_moved(pairing, kinds, keep).tolist():
-        before, after = read(int(pairing.a[place]), int(pairing.b[place]))
-        kind = KINDS[kinds[place]]
-        assert kind is not None
-        told.append(_change(kind, before, after, metrics, candidate))
-    return counts, told
+    return [
+        change_of(
+            KINDS[kinds[place]],
+            before.results[int(pairing.a[place])],
+            after.results[int(pairing.b[place])],
+            pairing.first.metrics,
+            candidate,
+        )
+        for place in most_moved(pairing, kinds, keep).tolist()
+    ]
 
 
-def counts_of(kinds: NDArray[np.int8]) -> dict[Change, int]:
+def counts_of(kinds: Kinds) -> dict[Change, int]:
     """Count the traces that changed, by how; in the order in which each way first occurs."""
-    found, first, counts = np.unique(kinds, return_index=True, return_counts=True)
-    out: dict[Change, int] = {}
-    for place in np.argsort(first).tolist():
-        kind = KINDS[found[place]]
-        if kind is not None:
-            out[kind] = int(counts[place])
-    return out
+    codes, first, counts = np.unique(kinds, return_index=True, return_counts=True)
+    ordered = np.argsort(first).tolist()
+    return {kind: int(counts[k]) for k in ordered if (kind := KINDS[codes[k]]) is not None}
 
 
-def most_moved(
-    pairing: Pairing, kinds: NDArray[np.int8], keep: int, column: int | None = None
-) -> NDArray[np.int64]:
+def most_moved(pairing: Pairing, kinds: Kinds, keep: int, column: int | None = None) -> NDArray[np.int64]:
     """Return the places of the changed pairs that moved most, at most `keep` of them.
 
     Args:
@@ -82,7 +75,7 @@ def most_moved(
     return changed[np.argsort(-moved, kind="stable")[:keep]]
 
 
-def kinds_of(pairing: Pairing) -> NDArray[np.int8]:
+def kinds_of(pairing: Pairing) -> Kinds:
     """Say of each pair what changed, as places in `KINDS`; 0 where nothing did."""
     first, second = pairing.first, pairing.second
     kinds = np.zeros(len(pairing), dtype=np.int8)
@@ -131,19 +124,6 @@ def _kind(first: Columns, second: Columns, a: int, b: int) -> int:
     return 2 if flipped else 0
 
 
-def strip_of(result: TraceResult) -> str:
-    """Draw one sign a rank: `+` relevant, `.` not, a digit where graded, `!` failed."""
-    signs = []
-    for outcome in result.outcomes:
-        if outcome.kind == "no_verdict":
-            signs.append("!")
-        elif outcome.grade > 1 or (outcome.grade == 1 and not outcome.relevant):
-            signs.append(str(outcome.grade))
-        else:
-            signs.append("+" if outcome.relevant else ".")
-    return "".join(signs)
-
-
 def numbered(passages: Sequence[T]) -> list[tuple[T, int]]:
     """Tell equal passages of a trace apart by which time they stand there."""
     seen: Counter[T] = Counter()
@@ -154,39 +134,42 @@ def numbered(passages: Sequence[T]) -> list[tuple[T, int]]:
     return out
 
 
-def _passages(result: TraceResult) -> list[bytes]:
-    return [passage_hash(chunk.title, chunk.text) for chunk in result.trace.chunks]
+def _passages(result: TraceResult) -> list[tuple[bytes, int]]:
+    """Return what stands for each chunk: the same chunk is the same title and text."""
+    return numbered([passage_hash(chunk.title, chunk.text) for chunk in result.trace.chunks])
 
 
 def _grades(result: TraceResult) -> list[int | None]:
     return [o.grade if o.kind == "verdict" else None for o in result.outcomes]
 
 
-def flips(before: TraceResult, after: TraceResult) -> list[Flip]:
-    """List the chunks of both that got another grade; the same chunk is the same title and text."""
-    graded = dict(zip(numbered(_passages(before)), _grades(before), strict=True))
-    now = zip(numbered(_passages(after)), after.trace.chunks, _grades(after), strict=True)
-    return [
-        Flip(chunk_id=chunk.id, before=graded[passage], after=grade)
-        for passage, chunk, grade in now
-        if passage in graded and graded[passage] != grade
-    ]
-
-
-def _change(
-    kind: Change, before: TraceResult, after: TraceResult, metrics: Sequence[str], candidate: int
+def change_of(
+    kind: Change | None,
+    before: TraceResult,
+    after: TraceResult,
+    metrics: Sequence[str],
+    candidate: int = 1,
 ) -> TraceChange:
-    ranks = {passage: rank for rank, passage in enumerate(numbered(_passages(before)), 1)}
+    """Describe a changed trace: which chunks moved, which got another grade, what it did to the scores."""
+    assert kind is not None
+    ranks = {passage: rank for rank, passage in enumerate(_passages(before), 1)}
+    places = [ranks.get(passage) for passage in _passages(after)]
+    grades = _grades(before)
+    now = zip(places, after.trace.chunks, _grades(after), strict=True)
     query = " ".join(before.trace.query.split())
     return TraceChange(
         candidate=candidate,
         trace_id=before.trace_id,
         query=query if len(query) <= 120 else query[:117] + "...",
         kind=kind,
-        before=strip_of(before),
-        after=strip_of(after),
-        moves=tuple(str(ranks.get(passage, "")) for passage in numbered(_passages(after))),
-        flips=tuple(flips(before, after)),
+        before="".join(map(sign, before.outcomes)),
+        after="".join(map(sign, after.outcomes)),
+        moves=tuple(str(rank or "") for rank in places),
+        flips=tuple(
+            Flip(chunk_id=chunk.id, before=grades[rank - 1], after=grade)
+            for rank, chunk, grade in now
+            if rank and grades[rank - 1] != grade
+        ),
         differences={
             name: after_score - before_score
             for name in metrics

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from judge_eval.comparison.changes import changes
-from judge_eval.comparison.findings import Change, Difference, PairOfRuns, RunRef, TraceChange
-from judge_eval.comparison.pairing import Pairing, cluster_codes, pair_up
+from judge_eval.comparison.changes import Kinds, changes, counts_of, kinds_of
+from judge_eval.comparison.findings import Difference, PairOfRuns, RunRef, TraceChange
+from judge_eval.comparison.pairing import Pairing, cluster_codes, pair_traces
 from judge_eval.comparison.record import Comparison
 from judge_eval.digest import short
 from judge_eval.errors import RunError
@@ -16,7 +16,6 @@ from judge_eval.metrics import Metric, parse_metric
 from judge_eval.runs.columns.loading import columns_of
 from judge_eval.runs.columns.packed import Places
 from judge_eval.runs.folder.differing import judge_differences
-from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.stats import PairedComparison, compare_paired, holm, tukey_hsd
@@ -62,39 +61,62 @@ def compare(
     names = tuple(str(m if isinstance(m, Metric) else parse_metric(m)) for m in metrics or ())
     names = names or baseline.manifest.metrics
     key = cluster or baseline.manifest.intervals.cluster
-    scored = [_scored(run, names) for run in (baseline, *candidates)]
-    first, *others = [columns_of(run, names, key) for run in scored]
-    pairings = [pair_up(first, other) for other in others]
+    before, *others = [scored_by(run, names) for run in (baseline, *candidates)]
+    first = columns_of(before, names, key)
+    pairings = [pair_traces(first, columns_of(run, names, key)) for run in others]
     for run, pairing in zip(candidates, pairings, strict=True):
         if not len(pairing):
             raise RunError(
-                f"runs {_name(baseline)} and {_name(run)} have no trace in common; "
+                f"runs {baseline.name} and {run.name} have no trace in common; "
                 "traces are paired by id and question"
             )
-    raw = [
+    kinds = [kinds_of(pairing) for pairing in pairings]
+    pairs = zip(pairings, kinds, others, strict=True)
+    traces = [
+        change
+        for place, (pairing, codes, run) in enumerate(pairs, 1)
+        for change in changes(pairing, codes, before, run, place, keep)
+    ]
+    return weigh(baseline, candidates, pairings, kinds, traces, seed=seed)
+
+
+def scored_by(run: Run, metrics: Sequence[str]) -> Run:
+    """Return the run with scores of these metrics, computed from its verdicts where it lacks one.
+
+    Raises:
+        DataError: A metric needs what a trace does not have.
+    """
+    return run if set(metrics) <= set(run.manifest.metrics) else rescore(run, metrics)
+
+
+def weigh(
+    baseline: Run,
+    candidates: Sequence[Run],
+    pairings: Sequence[Pairing],
+    kinds: Sequence[Kinds],
+    traces: Sequence[TraceChange] = (),
+    *,
+    seed: int = 0,
+) -> Comparison:
+    """Return what traces that were brought together say about their runs.
+
+    Args:
+        baseline: The run the others are compared with.
+        candidates: One run or more.
+        pairings: The traces of each candidate with those of the baseline, with the scores to compare.
+        kinds: What changed in each pair of each pairing.
+        traces: The changed traces to name.
+        seed: Of the randomisation tests.
+    """
+    names = pairings[0].first.metrics
+    tested = [
         (place, name, *_difference(pairing, column, seed))
         for place, pairing in enumerate(pairings, 1)
         for column, name in enumerate(names)
     ]
-    adjusted = holm([found.p_randomisation for _, _, found, _ in raw if found is not None])
-    corrected = iter(adjusted)
-    told = [
-        _record(name, place, found, excluded, next(corrected))
-        for place, name, found, excluded in raw
-        if found is not None
-    ]
+    corrected = iter(holm([test.p_randomisation for _, _, test, _ in tested if test is not None]))
     warnings, notes = _doubts(baseline, candidates, pairings)
-    warnings += [f"{name}: no trace has a value in both runs" for _, name, found, _ in raw if found is None]
-    counts: list[dict[Change, int]] = []
-    named: list[TraceChange] = []
-    for place, pairing in enumerate(pairings, 1):
-
-        def read(a: int, b: int, after: Run = scored[place]) -> tuple[TraceResult, TraceResult]:
-            return scored[0].results[a], after.results[b]
-
-        counted, changed = changes(pairing, read, names, place, keep)
-        counts.append(counted)
-        named += changed
+    warnings += [f"{name}: no trace has a value in both runs" for _, name, test, _ in tested if test is None]
     return Comparison(
         runs=tuple(map(_ref, (baseline, *candidates))),
         warnings=tuple(warnings),
@@ -102,15 +124,15 @@ def compare(
         paired=tuple(len(p) for p in pairings),
         only_baseline=tuple(len(p.only_first) for p in pairings),
         only_candidate=tuple(len(p.only_second) for p in pairings),
-        differences=tuple(told),
+        differences=tuple(
+            _record(name, place, test, excluded, next(corrected))
+            for place, name, test, excluded in tested
+            if test is not None
+        ),
         pairs=tuple(_all_pairs(pairings, names, seed)) if len(candidates) > 1 else (),
-        changed=tuple(counts),
-        traces=tuple(named),
+        changed=tuple(map(counts_of, kinds)),
+        traces=tuple(traces),
     )
-
-
-def _scored(run: Run, names: tuple[str, ...]) -> Run:
-    return run if set(names) <= set(run.manifest.metrics) else rescore(run, names)
 
 
 def _difference(pairing: Pairing, column: int, seed: int) -> tuple[PairedComparison | None, int]:
@@ -121,38 +143,38 @@ def _difference(pairing: Pairing, column: int, seed: int) -> tuple[PairedCompari
     if not n:
         return None, excluded
     clusters = cluster_codes(pairing.first.clusters[pairing.a[both]])
-    return compare_paired(
-        before[both], after[both], clusters=clusters, permutations=draws_for(n), seed=seed
-    ), excluded
+    draws = _draws_for(n)
+    test = compare_paired(before[both], after[both], clusters=clusters, permutations=draws, seed=seed)
+    return test, excluded
 
 
-def draws_for(values: int) -> int:
+def _draws_for(values: int) -> int:
     """Return how many permutations to draw: fewer for huge runs, whose p values need no fine grain."""
     return max(999, min(9999, WORK // max(1, values)))
 
 
-def _record(metric: str, place: int, found: PairedComparison, excluded: int, adjusted: float) -> Difference:
-    units, error = found.clusters or found.n, found.standard_error
+def _record(metric: str, place: int, test: PairedComparison, excluded: int, adjusted: float) -> Difference:
+    units, error = test.clusters or test.n, test.standard_error
     return Difference(
         metric=metric,
         candidate=place,
-        n=found.n,
+        n=test.n,
         n_excluded=excluded,
-        clusters=found.clusters,
-        baseline_mean=found.baseline_mean,
-        candidate_mean=found.candidate_mean,
-        difference=found.difference,
-        interval=(found.interval.low, found.interval.high) if found.interval else None,
-        lower=found.difference - t_ppf(0.95, units - 1) * error if error is not None else None,
-        p_t=found.p_t,
-        p=found.p_randomisation,
-        exact=found.exact,
+        clusters=test.clusters,
+        baseline_mean=test.baseline_mean,
+        candidate_mean=test.candidate_mean,
+        difference=test.difference,
+        interval=(test.interval.low, test.interval.high) if test.interval else None,
+        lower=test.difference - t_ppf(0.95, units - 1) * error if error is not None else None,
+        p_t=test.p_t,
+        p=test.p_randomisation,
+        exact=test.exact,
         p_holm=adjusted,
-        dz=found.dz,
-        wins=found.wins,
-        ties=found.ties,
-        losses=found.losses,
-        detectable=found.detectable,
+        dz=test.dz,
+        wins=test.wins,
+        ties=test.ties,
+        losses=test.losses,
+        detectable=test.detectable,
     )
 
 
@@ -173,7 +195,7 @@ def _all_pairs(pairings: Sequence[Pairing], names: Sequence[str], seed: int) -> 
         if len(table):
             out += [
                 PairOfRuns(metric=name, first=d.first, second=d.second, difference=d.difference, p=d.p)
-                for d in tukey_hsd(table, permutations=draws_for(table.size), seed=seed)
+                for d in tukey_hsd(table, permutations=_draws_for(table.size), seed=seed)
             ]
     return out
 
@@ -183,8 +205,8 @@ def _doubts(
 ) -> tuple[list[str], list[str]]:
     warnings, notes = [], []
     for run, pairing in zip(candidates, pairings, strict=True):
-        who = f"{_name(run)}: " if len(candidates) > 1 else ""
-        warnings += [f"{who}{told}" for told in judge_differences(baseline.manifest, run.manifest)]
+        who = f"{run.name}: " if len(candidates) > 1 else ""
+        warnings += [f"{who}{text}" for text in judge_differences(baseline.manifest, run.manifest)]
         if pairing.other_question.size:
             warnings.append(
                 f"{who}the dataset differs: {_some(baseline, pairing.other_question)} ask something else "
@@ -207,10 +229,10 @@ def _doubts(
     for run in (baseline, *candidates):
         if failed := run.manifest.tally.failed_verdicts:
             warnings.append(
-                f"{_name(run)} has {failed} failed verdicts; metrics without a value there are not compared"
+                f"{run.name} has {failed} failed verdicts; metrics without a value there are not compared"
             )
         if run.status not in ("done", "incomplete"):
-            warnings.append(f"{_name(run)} is not finished ({run.status})")
+            warnings.append(f"{run.name} is not finished ({run.status})")
     return warnings, notes
 
 
@@ -228,7 +250,3 @@ def _ref(run: Run) -> RunRef:
         traces=m.tally.traces,
         failed_verdicts=m.tally.failed_verdicts,
     )
-
-
-def _name(run: Run) -> str:
-    return run.name

@@ -33,7 +33,7 @@ class Pairing:
         return self.first.scores[self.a, column], self.second.scores[self.b, column]
 
 
-def pair_up(first: Columns, second: Columns, *, by_question: bool = True) -> Pairing:
+def pair_traces(first: Columns, second: Columns) -> Pairing:
     """Pair traces by id where they ask the same; what is left, by what it asks.
 
     An id that was made from a trace's content changes with its chunks, so a trace without a partner of its
@@ -42,7 +42,6 @@ def pair_up(first: Columns, second: Columns, *, by_question: bool = True) -> Pai
     Args:
         first: The baseline.
         second: The candidate.
-        by_question: Whether traces without a partner of their id are paired by what they ask.
     """
     partner = find_ids(first.ids, second.ids)
     there = np.flatnonzero(partner >= 0)
@@ -53,7 +52,7 @@ def pair_up(first: Columns, second: Columns, *, by_question: bool = True) -> Pai
     free = np.ones(len(second), dtype=bool)
     free[partner[there]] = False
     open_second = np.flatnonzero(free)
-    if by_question and left.size and open_second.size:
+    if left.size and open_second.size:
         more_a, more_b = _by_question(first, second, left, open_second)
         a, b = np.concatenate([a, more_a]), np.concatenate([b, more_b])
         left = left[~np.isin(left, more_a)]

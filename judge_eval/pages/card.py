@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from judge_eval.errors import MetricError
 from judge_eval.metrics import Metric, parse_metric
 from judge_eval.pages.recall import Memory, Recalled
-from judge_eval.pages.rows import disagrees, is_grade
+from judge_eval.pages.rows import JSON, agrees
 from judge_eval.quotes import marked
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.schema import Call, NoVerdict, Scale, Verdict
-
-JSON: TypeAlias = dict[str, Any]
 
 SYSTEM = "system"
 """The role whose text is the same in every call; pages keep it once."""
@@ -63,8 +61,8 @@ def card_page(
             card["text"] = marked(chunk.text, outcome.evidence)
             if chunk.title and len(card["text"]) == 1:
                 card["title_marks"] = marked(chunk.title, outcome.evidence)
-            if is_grade(chunk.label):
-                card["agrees"] = not disagrees(chunk.label, outcome.relevant, scale)
+            if (same := agrees(chunk.label, outcome, scale)) is not None:
+                card["agrees"] = same
         asked = by_chunk.get(chunk.id)
         if asked is not None and asked.key in first:  # a call about several chunks is shown once
             card["call"] = {"same_as": first[asked.key]}

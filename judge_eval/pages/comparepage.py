@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from judge_eval.comparison import pairing
-from judge_eval.comparison.changes import KINDS, counts_of, kinds_of, most_moved
-from judge_eval.comparison.compare import draws_for
+from judge_eval.comparison.changes import KINDS, Kinds, kinds_of, most_moved
+from judge_eval.comparison.compare import scored_by, weigh
+from judge_eval.comparison.findings import Difference
+from judge_eval.comparison.pairing import Pairing, pair_traces
+from judge_eval.comparison.record import Comparison
+from judge_eval.errors import DataError, MetricError
 from judge_eval.pages.overview import Table
-from judge_eval.pages.rows import Row
+from judge_eval.pages.paircard import changed_trace
+from judge_eval.pages.rows import JSON, TraceRow
 from judge_eval.pages.runpage import head
-from judge_eval.runs.folder.records import Manifest, TraceResult
-from judge_eval.stats import compare_paired, holm
-
-JSON: TypeAlias = dict[str, Any]
+from judge_eval.runs.columns.loading import columns_of
+from judge_eval.runs.folder.run import Run
 
 POINTS = 5_000
 """The most points of a scatter that are told apart exactly."""
@@ -28,8 +28,11 @@ NAMED = 200
 
 
 @dataclass(eq=False)
-class Pairing:
-    """A candidate run held against a baseline, trace by trace (by id).
+class SideBySide:
+    """A candidate run held against a baseline: the record of their comparison with what pages draw of it.
+
+    They are compared by the baseline's metrics, as `compare` does; by those of both where one of the
+    baseline's is undefined for the candidate.
 
     Args:
         baseline: The run to compare with.
@@ -41,39 +44,38 @@ class Pairing:
     baseline: Table
     candidate: Table
     lead: Literal["lost", "moved"] = "lost"
-    rows: list[Row] = field(init=False, default_factory=list)
+    after: Run = field(init=False)
+    """The candidate, scored by what is compared."""
+    record: Comparison = field(init=False)
+    rows: list[TraceRow] = field(init=False, default_factory=list)
     """The candidate's rows with their differences and what changed."""
-    metrics: dict[str, JSON] = field(init=False, default_factory=dict)
-    """By metric: the paired comparison over the traces both have a value for."""
-    pairs: pairing.Pairing = field(init=False)
-    kinds: NDArray[np.int8] = field(init=False)
-    """What changed in each pair; see `judge_eval.comparison.changes`."""
+    pairs: Pairing = field(init=False)
+    kinds: Kinds = field(init=False)
 
     def __post_init__(self) -> None:
-        there = self.baseline.columns.metrics
-        names = [name for name in self.candidate.metrics if name in there]
-        self.pairs = pairing.pair_up(
-            self.baseline.columns.only(names), self.candidate.columns.only(names), by_question=False
-        )
+        names: Sequence[str] = self.baseline.metrics
+        there = self.candidate.columns
+        try:
+            self.after = scored_by(self.candidate.run, names)
+        except (DataError, MetricError):
+            self.after = self.candidate.run
+            names = [name for name in names if name in there.metrics]
+        if self.after is not self.candidate.run:
+            there = columns_of(self.after, names, self.baseline.run.manifest.intervals.cluster)
+        self.pairs = pair_traces(self.baseline.columns.only(names), there.only(names))
         self.kinds = kinds_of(self.pairs)
+        self.record = weigh(self.baseline.run, [self.candidate.run], [self.pairs], [self.kinds])
         if not self.candidate.whole:
             self._choose()
-        for column, name in enumerate(names):
-            before, after = self.pairs.values(column)
-            both = ~(np.isnan(before) | np.isnan(after))
-            if both.any():
-                clusters = pairing.cluster_codes(self.pairs.first.clusters[self.pairs.a[both]])
-                self.metrics[name] = pair_data(before[both], after[both], clusters)
-        adjusted = holm([told["p"] for told in self.metrics.values()])
-        for told, p in zip(self.metrics.values(), adjusted, strict=True):
-            told["p_holm"] = p
-        self._at = np.full(len(self.candidate.columns), -1, dtype=np.int64)
-        self._at[self.pairs.b] = np.arange(len(self.pairs))
+        at = np.full(len(there), -1, dtype=np.int64)
+        at[self.pairs.b] = np.arange(len(self.pairs))
+        self._pair = dict[int, int]()
         for row, place in zip(self.candidate.rows, self.candidate.places, strict=True):
-            pair = int(self._at[place])
-            deltas = {} if pair < 0 else self._deltas(pair)
-            changed = None if pair < 0 else KINDS[self.kinds[pair]]
-            self.rows.append(replace(row, deltas=deltas, change=changed or ""))
+            pair = int(at[place])
+            if pair >= 0:
+                self._pair[row.position] = pair
+                row = replace(row, deltas=self._deltas(pair), change=KINDS[self.kinds[pair]])
+            self.rows.append(row)
 
     def _choose(self) -> None:
         """Have a large candidate hold the rows that are worth a look beside the baseline."""
@@ -92,134 +94,76 @@ class Pairing:
         named = zip(self.pairs.first.metrics, before, after, strict=True)
         return {name: b - a for name, a, b in named if a == a and b == b}
 
-    def both(self, metric: str) -> list[tuple[Row, float]]:
-        """Return the rows for which both runs have a value, with the baseline's."""
-        column = self.pairs.first.metrics.index(metric)
-        scores = self.pairs.first.scores[:, column]
-        return [
-            (row, float(scores[self.pairs.a[self._at[place]]]))
-            for row, place in zip(self.rows, self.candidate.places, strict=True)
-            if metric in row.deltas
-        ]
+    @property
+    def changed(self) -> list[TraceRow]:
+        """The rows that changed."""
+        return [row for row in self.rows if row.change]
 
-    def read(self, row: Row) -> tuple[TraceResult, TraceResult]:
-        """Read the results of a row that is paired."""
-        place = self.candidate.places[bisect_left(self.rows, row.position, key=lambda r: r.position)]
-        old = int(self.pairs.a[self._at[place]])
-        return self.baseline.run.results[old], self.candidate.run.results[place]
+    @property
+    def metrics(self) -> dict[str, JSON]:
+        """The differences by metric, as JSON."""
+        return {each.metric: difference_data(each) for each in self.record.differences}
+
+    def in_full(self, rows: Sequence[TraceRow]) -> Iterator[JSON]:
+        """Yield changed traces in full, reading both runs as needed."""
+        scales = (self.baseline.scale, self.candidate.scale)
+        for row in rows:
+            pair = self._pair[row.position]
+            old = self.baseline.run.results[int(self.pairs.a[pair])]
+            new = self.after.results[int(self.pairs.b[pair])]
+            yield changed_trace(row, old, new, self.pairs.first.metrics, scales)
+
+    def points(self, metric: str) -> list[JSON]:
+        """Return the points of the scatter, traces with equal scores as one; of many, those about equal."""
+        scores = np.column_stack(self.pairs.values(self.pairs.first.metrics.index(metric)))
+        both = scores[~np.isnan(scores).any(axis=1)]
+        places, counts = np.unique(both, axis=0, return_counts=True)
+        if len(places) > POINTS:
+            scores = scores.round(2)
+            places, counts = np.unique(both.round(2), axis=0, return_counts=True)
+        ids: dict[tuple[float, ...], list[str]] = {tuple(place): [] for place in places.tolist()}
+        for row in self.rows:
+            if metric in row.deltas:
+                ids[tuple(scores[self._pair[row.position]].tolist())].append(row.id)
+        counted = zip(places.tolist(), counts.tolist(), strict=True)
+        return [{"a": a, "b": b, "n": n, "ids": ids[a, b][:NAMED]} for (a, b), n in counted]
+
+    def ladder(self, metric: str) -> JSON:
+        """Return the differences that are not zero, ascending, with their traces; how many are zero."""
+        before, after = self.pairs.values(self.pairs.first.metrics.index(metric))
+        moved = [[row.id, row.deltas[metric]] for row in self.rows if abs(row.deltas.get(metric, 0)) > 1e-12]
+        return {
+            "list": sorted(moved, key=lambda pair: pair[1]),
+            "zero": int((np.abs(after - before) <= 1e-12).sum()),
+        }
 
 
-def pair_data(
-    baseline: NDArray[np.float64], candidate: NDArray[np.float64], clusters: Sequence[int] | None = None
-) -> JSON:
-    """Return a paired comparison as JSON; `clusters` names what belongs together, one id a trace."""
-    told = compare_paired(baseline, candidate, clusters=clusters, permutations=draws_for(len(baseline)))
+def difference_data(difference: Difference) -> JSON:
+    """Return a difference as JSON, under the names a page calls things by."""
     return {
-        "n": told.n,
-        "baseline": told.baseline_mean,
-        "candidate": told.candidate_mean,
-        "difference": told.difference,
-        "interval": None if told.interval is None else [told.interval.low, told.interval.high],
-        "p": told.p_randomisation,
-        "p_t": told.p_t,
-        "wins": told.wins,
-        "ties": told.ties,
-        "losses": told.losses,
-        "detectable": told.detectable,
+        **difference.model_dump(mode="json"),
+        "name": difference.metric,
+        "baseline": difference.baseline_mean,
+        "candidate": difference.candidate_mean,
     }
 
 
-def compare_page(pairing: Pairing) -> JSON:
+def compare_page(sides: SideBySide) -> JSON:
     """Return everything of a compare page but its changed traces."""
-    a, b = pairing.baseline.run.manifest, pairing.candidate.run.manifest
-    names = list(pairing.metrics)
-    counts = counts_of(pairing.kinds)
-    same = int((pairing.kinds == 0).sum())
-    changed = sum(counts.values())
-    shown = sum(bool(row.change) for row in pairing.rows)
+    record, metrics = sides.record, sides.metrics
+    counts, same = record.changed[0], int((sides.kinds == 0).sum())
+    shown, changed = len(sides.changed), sum(counts.values())
     return {
-        "a": head(a),
-        "b": head(b),
-        "banner": [*differing(a, b), *dataset_differs(pairing)],
-        "metrics": [{"name": name, **pairing.metrics[name]} for name in names],
-        "points": {name: points(pairing, name) for name in names},
-        "differences": {name: differences(pairing, name) for name in names},
+        "a": head(sides.baseline.run.manifest),
+        "b": head(sides.candidate.run.manifest),
+        "warnings": record.warnings,
+        "notes": record.notes,
+        "metrics": list(metrics.values()),
+        "points": {name: sides.points(name) for name in metrics},
+        "differences": {name: sides.ladder(name) for name in metrics},
         "changes": {**({"same": same} if same else {}), **counts},
-        "common": len(pairing.pairs),
-        "only_a": len(pairing.pairs.only_first),
-        "only_b": len(pairing.pairs.only_second),
+        "common": record.paired[0],
+        "only_a": record.only_baseline[0],
+        "only_b": record.only_candidate[0],
         "shown": None if shown == changed else {"n": shown, "of": changed},
     }
-
-
-def points(pairing: Pairing, metric: str) -> list[JSON]:
-    """Return the points of the scatter, traces with equal scores as one; of many, those about equal."""
-    before, after = pairing.pairs.values(pairing.pairs.first.metrics.index(metric))
-    both = ~(np.isnan(before) | np.isnan(after))
-    scores = np.column_stack([before[both], after[both]])
-    digits = None
-    found, counts = np.unique(scores, axis=0, return_counts=True)
-    if len(found) > POINTS:
-        digits = 2
-        found, counts = np.unique(scores.round(digits), axis=0, return_counts=True)
-    ids: dict[tuple[float, float], list[str]] = {(a, b): [] for a, b in found.tolist()}
-    for row, old in pairing.both(metric):
-        point = (old, row.scores[metric] or 0.0)
-        ids[point if digits is None else (round(point[0], digits), round(point[1], digits))].append(row.id)
-    told = zip(found.tolist(), counts.tolist(), strict=True)
-    return [{"a": a, "b": b, "n": n, "ids": ids[a, b][:NAMED]} for (a, b), n in told]
-
-
-def differences(pairing: Pairing, metric: str) -> JSON:
-    """Return the differences that are not zero, ascending, with their traces, and how many are zero."""
-    before, after = pairing.pairs.values(pairing.pairs.first.metrics.index(metric))
-    zero = int((np.abs(after - before) <= 1e-12).sum())
-    rows = sorted((row for row, _ in pairing.both(metric)), key=lambda row: row.deltas[metric])
-    moved = [[row.id, row.deltas[metric]] for row in rows if abs(row.deltas[metric]) > 1e-12]
-    return {"list": moved, "zero": zero}
-
-
-def differing(a: Manifest, b: Manifest) -> list[JSON]:
-    """Name what makes two runs' scores incomparable or hard to compare: prompt, judge, model."""
-    told: list[JSON] = []
-    ours, theirs = a.model_dump(mode="json"), b.model_dump(mode="json")
-    old_prompt, new_prompt = ours["judge"].pop("prompt", None), theirs["judge"].pop("prompt", None)
-    if old_prompt != new_prompt:
-        told.append({"what": "prompt", "a": _ref(old_prompt), "b": _ref(new_prompt)})
-    for what in ("judge", "backend"):
-        for key in sorted(ours[what].keys() | theirs[what].keys()):
-            old, new = ours[what].get(key), theirs[what].get(key)
-            if old != new:
-                told.append(
-                    {
-                        "what": f"{'judge' if what == 'backend' else what} {key}",
-                        "a": _brief(old),
-                        "b": _brief(new),
-                    }
-                )
-    return told
-
-
-def dataset_differs(pairing: Pairing) -> list[JSON]:
-    """Tell whether the questions differ: other chunks for the same questions are what is compared."""
-    a, b = pairing.baseline.run.manifest.dataset, pairing.candidate.run.manifest.dataset
-    pairs = pairing.pairs
-    changed = len(pairs.other_question)
-    if not (changed or pairs.only_first.size or pairs.only_second.size):
-        return []
-    told = f"; {changed} under another question, reference or answer" if changed else ""
-    return [
-        {"what": "dataset", "a": f"{a.name} ({a.traces} traces)", "b": f"{b.name} ({b.traces} traces{told})"}
-    ]
-
-
-def _ref(prompt: Any) -> str:
-    if not isinstance(prompt, dict):
-        return "none"
-    return f"{prompt.get('id')}@{prompt.get('version')} ({str(prompt.get('digest'))[:12]})"
-
-
-def _brief(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {inner}" for name, inner in value.items()) or "none"
-    return "none" if value in (None, "") else str(value)

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from judge_eval.alignment.matching import MOST_GRADE
 from judge_eval.pages.card import main_metric
-from judge_eval.pages.rows import Row, row_of
+from judge_eval.pages.rows import JSON, TraceRow, row_of
 from judge_eval.runs.columns.loading import columns_of
 from judge_eval.runs.columns.packed import Columns, Packer
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.schema import Chunk, Outcome, Scale
-
-JSON: TypeAlias = dict[str, Any]
 
 LISTED = 1_000
 """The most disagreements and failures a page lists; the counts are of all."""
@@ -37,7 +34,7 @@ class Table:
 
     run: Run
     most: int | None = None
-    rows: list[Row] = field(init=False, default_factory=list)
+    rows: list[TraceRow] = field(init=False, default_factory=list)
     places: list[int] = field(init=False, default_factory=list)
     """Where each row's trace stands among the results."""
     columns: Columns = field(init=False)

@@ -2,67 +2,58 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from collections.abc import Sequence
 
-from judge_eval.comparison.changes import numbered
-from judge_eval.pages.rows import Row, disagrees
+from judge_eval.comparison.changes import change_of
+from judge_eval.pages.rows import JSON, TraceRow, agrees
 from judge_eval.runs.folder.records import TraceResult
-from judge_eval.schema import NoVerdict, Scale, Verdict
+from judge_eval.runs.folder.signs import sign
+from judge_eval.schema import Outcome, Scale
 
-JSON: TypeAlias = dict[str, Any]
 
-
-def changed_trace(row: Row, old: TraceResult, new: TraceResult, scales: tuple[Scale, Scale]) -> JSON:
+def changed_trace(
+    row: TraceRow, old: TraceResult, new: TraceResult, metrics: Sequence[str], scales: tuple[Scale, Scale]
+) -> JSON:
     """Return a changed trace: both lists of chunks with their verdicts, and what flipped."""
-    ranks = {key: rank for rank, key in enumerate(_keys(old))}
-    moves = []
-    for rank, (key, chunk, outcome) in enumerate(
-        zip(_keys(new), new.trace.chunks, new.outcomes, strict=True), 1
-    ):
-        before = ranks.pop(key, None)
-        was = None if before is None else _said(old.outcomes[before])
-        now = _said(outcome)
-        moves.append(
-            {
-                "id": chunk.id,
-                "a": None if before is None else before + 1,
-                "b": rank,
-                "was": was,
-                "now": now,
-                "flipped": was is not None and was["sign"] != now["sign"],
-            }
-        )
-    for before in ranks.values():
-        gone = old.trace.chunks[before].id
-        moves.append({"id": gone, "a": before + 1, "b": None, "was": _said(old.outcomes[before])})
+    change = change_of(row.change, old, new, metrics)
+    flipped = {flip.chunk_id for flip in change.flips}
+    before = [int(rank) if rank else None for rank in change.moves]
+    moves: list[JSON] = [
+        {
+            "id": outcome.chunk_id,
+            "a": was,
+            "b": rank,
+            "was": _said(old.outcomes[was - 1]) if was else None,
+            "now": _said(outcome),
+            "flipped": outcome.chunk_id in flipped,
+        }
+        for rank, (was, outcome) in enumerate(zip(before, new.outcomes, strict=True), 1)
+    ]
+    moves += [
+        {"id": outcome.chunk_id, "a": rank, "b": None, "was": _said(outcome)}
+        for rank, outcome in enumerate(old.outcomes, 1)
+        if rank not in before
+    ]
     return {
         "id": row.id,
         "q": row.query,
-        "change": row.change,
-        "d": row.deltas,
-        "a": {"strip": _signs(old, scales[0]), "scores": old.scores},
-        "b": {"strip": _signs(new, scales[1]), "scores": new.scores},
+        "change": change.kind,
+        "d": change.differences,
+        "a": {"id": old.trace_id, "strip": _signs(old, scales[0]), "scores": old.scores},
+        "b": {"id": new.trace_id, "strip": _signs(new, scales[1]), "scores": new.scores},
         "ties": [[move["a"], move["b"]] for move in moves if move["a"] and move["b"]],
         "moves": moves,
     }
 
 
-def _keys(result: TraceResult) -> list[tuple[tuple[str | None, str], int]]:
-    """Tell chunks apart by what they say: title, text, and which time in this trace."""
-    return numbered([(chunk.title, chunk.text) for chunk in result.trace.chunks])
-
-
-def _said(outcome: Verdict | NoVerdict) -> JSON:
+def _said(outcome: Outcome) -> JSON:
     if outcome.kind == "no_verdict":
-        return {"sign": "!", "why": outcome.why, "reason": outcome.detail}
-    return {"sign": str(outcome.grade), "relevant": outcome.relevant, "reason": outcome.reason}
+        return {"sign": sign(outcome), "why": outcome.why, "reason": outcome.detail}
+    return {"sign": sign(outcome), "relevant": outcome.relevant, "reason": outcome.reason}
 
 
 def _signs(result: TraceResult, scale: Scale) -> list[JSON]:
-    signs = []
-    for chunk, outcome in zip(result.trace.chunks, result.outcomes, strict=True):
-        verdict = outcome.kind == "verdict"
-        differs = outcome.kind == "verdict" and disagrees(chunk.label, outcome.relevant, scale)
-        sign = str(outcome.grade) if outcome.kind == "verdict" else "!"
-        signs.append({"id": chunk.id, "s": sign, "r": verdict and sign >= str(scale.relevant), "o": differs})
-    return signs
+    return [
+        {"id": chunk.id, "s": sign(outcome), "o": agrees(chunk.label, outcome, scale) is False}
+        for chunk, outcome in zip(result.trace.chunks, result.outcomes, strict=True)
+    ]

@@ -17,16 +17,15 @@ from judge_eval.backends.storing.store import Store
 from judge_eval.errors import ConfigError, StoreError
 from judge_eval.files import write_atomically
 from judge_eval.pages.card import card_page
-from judge_eval.pages.comparepage import Pairing, compare_page
+from judge_eval.pages.comparepage import SideBySide, compare_page
 from judge_eval.pages.overview import Table
-from judge_eval.pages.paircard import changed_trace
 from judge_eval.pages.recall import Memory
-from judge_eval.pages.rows import Row
+from judge_eval.pages.rows import JSON
 from judge_eval.pages.runpage import run_page
 from judge_eval.runs.folder.labels import with_labels
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
-from judge_eval.runs.scoring.rescore import blocks
+from judge_eval.runs.scoring.rescore import blocks as cut
 
 BLOCK = 25
 """Traces that are packed together, and unpacked together when one of them is looked at."""
@@ -71,15 +70,14 @@ def run_report(
             lowest scores. None holds all.
     """
     table = Table(with_labels(run), most)
-    pairing = None if baseline is None else Pairing(Table(baseline, most), table)
-    rows = pairing.rows if pairing else table.rows
+    sides = None if baseline is None else SideBySide(Table(baseline, most), table)
+    rows = sides.rows if sides else table.rows
     memory, systems = Memory(run.manifest, store), list[str]()
     details = (card_page(result, table.scale, table.metrics, memory, systems) for result in _results(table))
-    packed = list(pack(details))
-    page = run_page(table, baseline.manifest if baseline else None, pairing.metrics if pairing else {})
+    blocks = list(pack_blocks(details))
+    page = run_page(table, baseline.manifest if baseline else None, sides.metrics if sides else {})
     data = {"page": "run", **page, "rows": [row.data() for row in rows], "systems": systems}
-    title = run.name
-    return document(title, data, packed)
+    return document(run.name, data, blocks)
 
 
 def _results(table: Table) -> Iterator[TraceResult]:
@@ -99,26 +97,17 @@ def compare_report(baseline: Run, candidate: Run, *, most: int | None = MOST) ->
         most: The most traces to hold; of larger runs these are the changed traces that moved most, and
             figures are of all. None holds all.
     """
-    before, after = Table(with_labels(baseline), most), Table(with_labels(candidate), most)
-    pairing = Pairing(before, after, "moved")
-    changed = [row for row in pairing.rows if row.change]
-    packed = list(pack(changed_traces(pairing, changed)))
-    light = [{"id": row.id, "q": row.query, "c": row.change, "d": row.deltas} for row in changed]
-    data = {"page": "compare", **compare_page(pairing), "changed": light}
-    title = f"{baseline.name} against {candidate.name}"
-    return document(title, data, packed)
+    tables = Table(with_labels(baseline), most), Table(with_labels(candidate), most)
+    sides = SideBySide(*tables, "moved")
+    light = [{"id": row.id, "q": row.query, "c": row.change, "d": row.deltas} for row in sides.changed]
+    data = {"page": "compare", **compare_page(sides), "changed": light}
+    blocks = list(pack_blocks(sides.in_full(sides.changed)))
+    return document(f"{baseline.name} against {candidate.name}", data, blocks)
 
 
-def changed_traces(pairing: Pairing, rows: Iterable[Row]) -> Iterator[dict[str, Any]]:
-    """Yield the changed traces of the rows in full, reading both runs as needed."""
-    scales = (pairing.baseline.scale, pairing.candidate.scale)
-    for row in rows:
-        yield changed_trace(row, *pairing.read(row), scales)
-
-
-def pack(items: Iterable[dict[str, Any]]) -> Iterator[str]:
+def pack_blocks(items: Iterable[JSON]) -> Iterator[str]:
     """Pack JSON values in blocks: deflated (zlib), in base64."""
-    for block in blocks(items, BLOCK):
+    for block in cut(items, BLOCK):
         text = json.dumps(block, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         yield base64.b64encode(zlib.compress(text.encode("utf-8", "backslashreplace"), 9)).decode()
 
@@ -131,7 +120,7 @@ def embed(value: Any) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def document(title: str, data: dict[str, Any], packed: list[str]) -> str:
+def document(title: str, data: JSON, packed: list[str]) -> str:
     """Put a page together: style, script and data in one file, under a policy that allows nothing else."""
     style, code = web("pages.css"), script()
     policy = (
@@ -163,8 +152,8 @@ def _escape(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def write_report(text: str, path: Path) -> None:
-    """Write a report in one step.
+def save_page(text: str, path: Path) -> None:
+    """Write a page's file in one step.
 
     Raises:
         ConfigError: The file cannot be written.

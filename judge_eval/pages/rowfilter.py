@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from judge_eval.pages.rows import Row
+from judge_eval.pages.rows import TraceRow
 from judge_eval.runs.folder.records import TraceResult
 
 # A filter is words with spaces between, all of which must hold; a text with spaces stands in quotation
@@ -24,7 +24,7 @@ _COMPARE: Mapping[str, Callable[[float, float], bool]] = {
     "=": operator.eq,
 }
 
-Test: TypeAlias = Callable[[Row], bool]
+Test: TypeAlias = Callable[[TraceRow], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Filter:
     texts: tuple[tuple[str, bool], ...]
     """Folded texts, each with whether it must be there."""
 
-    def rows(self, rows: Iterable[Row]) -> list[Row]:
+    def rows(self, rows: Iterable[TraceRow]) -> list[TraceRow]:
         """Return the rows that pass the tests (texts are not looked for)."""
         return [row for row in rows if all(test(row) for test in self.tests)]
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any, TypeAlias
 
+from judge_eval.alignment.matching import MOST_GRADE
+from judge_eval.comparison.findings import Change
 from judge_eval.runs.folder.records import TraceResult
-from judge_eval.schema import Scale
+from judge_eval.runs.folder.signs import sign
+from judge_eval.schema import Outcome, Scale
 
 QUERY = 240
 """Characters of a question that a row shows."""
@@ -18,11 +21,11 @@ JSON: TypeAlias = dict[str, Any]
 
 
 @dataclass(slots=True)
-class Row:
+class TraceRow:
     """One trace of a run, without its texts.
 
-    `strip` has a sign a rank: the grade, or `!` where there is no verdict; `off` has a `1` where a human
-    label disagrees with the verdict.
+    `strip` has a sign a rank (see `judge_eval.runs.folder.signs`); `off` has a `1` where a human label
+    disagrees with the verdict.
     """
 
     position: int
@@ -37,8 +40,8 @@ class Row:
     """A sign a rank: `1` where there is a human label."""
     deltas: dict[str, float] = field(default_factory=dict)
     """By metric: the score minus the baseline's, where both have one."""
-    change: str = ""
-    """`retrieval`, `verdicts`, `both` or `scores`; empty where nothing changed or there is no baseline."""
+    change: Change | None = None
+    """None where nothing changed or there is no baseline."""
 
     @property
     def disagreements(self) -> int:
@@ -56,48 +59,43 @@ class Row:
             "n": len(self.strip),
             "v": self.scores,
             "d": self.deltas,
-            "c": self.change,
+            "c": self.change or "",
             "t": self.tags,
             "f": self.failed,
             "x": self.disagreements,
         }
 
 
-def is_grade(label: int | None) -> TypeGuard[int]:
-    """Tell whether a label grades a chunk: below 0 it says "unjudged", and no scale goes beyond 9."""
-    return label is not None and 0 <= label <= 9
+def agrees(label: int | None, outcome: Outcome, scale: Scale) -> bool | None:
+    """Tell whether a human label and a verdict say the same of relevance; None where there are not both.
+
+    A label below 0 says "unjudged", and no scale goes beyond 9.
+    """
+    if outcome.kind == "no_verdict" or label is None or not 0 <= label <= MOST_GRADE:
+        return None
+    return (label >= scale.relevant) == outcome.relevant
 
 
-def disagrees(label: int | None, relevant: bool, scale: Scale) -> bool:
-    """Tell whether there is a human label that says relevant where the verdict does not, or the reverse."""
-    return is_grade(label) and (label >= scale.relevant) != relevant
-
-
-def row_of(result: TraceResult, scale: Scale) -> Row:
+def row_of(result: TraceResult, scale: Scale) -> TraceRow:
     """Make the row of a trace."""
-    strip, off = [], []
-    for chunk, outcome in zip(result.trace.chunks, result.outcomes, strict=True):
-        if outcome.kind == "no_verdict":
-            strip.append("!")
-            off.append("0")
-            continue
-        strip.append(str(outcome.grade))
-        off.append("1" if disagrees(chunk.label, outcome.relevant, scale) else "0")
     query = " ".join(result.trace.query[: 4 * QUERY].split())
-    return Row(
+    ranks = list(zip(result.trace.chunks, result.outcomes, strict=True))
+    return TraceRow(
         position=result.position,
         id=result.trace_id,
         query=query if len(query) <= QUERY else query[: QUERY - 1] + "…",
-        strip="".join(strip),
-        off="".join(off),
+        strip="".join(sign(outcome) for _, outcome in ranks),
+        off="".join("1" if agrees(c.label, outcome, scale) is False else "0" for c, outcome in ranks),
         scores=result.scores,
         tags=result.trace.tags,
         failed=result.failed,
-        labelled="".join("0" if chunk.label is None else "1" for chunk in result.trace.chunks),
+        labelled="".join("0" if chunk.label is None else "1" for chunk, _ in ranks),
     )
 
 
-def sort_rows(rows: list[Row], by: str, metrics: Sequence[str], metric: str | None = None) -> list[Row]:
+def sort_rows(
+    rows: list[TraceRow], by: str, metrics: Sequence[str], metric: str | None = None
+) -> list[TraceRow]:
     """Sort rows; of equals the dataset's order stays.
 
     Args:
@@ -111,7 +109,7 @@ def sort_rows(rows: list[Row], by: str, metrics: Sequence[str], metric: str | No
     sign = -1.0 if by.startswith("-") else 1.0
     if by in ("score", "-score", "change", "-change"):
 
-        def place(row: Row) -> tuple[bool, float]:
+        def place(row: TraceRow) -> tuple[bool, float]:
             value = row.scores.get(name) if by.endswith("score") else row.deltas.get(name)
             return (value is None, 0.0 if value is None else sign * value)
 

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from judge_eval.alignment.matching import tables_of
 from judge_eval.pages.overview import Table
+from judge_eval.pages.rows import JSON
 from judge_eval.runs.columns.packed import WHYS
 from judge_eval.runs.folder.records import Aggregate, Manifest
 from judge_eval.runs.scoring.aggregate import inside, limits_of
 from judge_eval.stats import Estimate, agreement_of, breakdown
-
-JSON: TypeAlias = dict[str, Any]
 
 BINS = 20
 _FIGURES = ("kappa", "kappa_linear", "kappa_quadratic", "ac1", "accuracy", "bias")

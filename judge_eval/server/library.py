@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from judge_eval.errors import RunError
 from judge_eval.eval_run import EvalRun
-from judge_eval.pages.comparepage import Pairing
+from judge_eval.pages.comparepage import SideBySide
 from judge_eval.pages.overview import Table
 from judge_eval.runs.folder.files import MANIFEST, RESULTS
 from judge_eval.runs.folder.labels import LABELS, with_labels
@@ -98,7 +98,7 @@ class Library:
         key = ("table", folder, _stamps(folder))
         return self._once(key, lambda: Table(with_labels(_open(folder, manifest))))
 
-    def pairing(self, baseline: str, candidate: str) -> Pairing:
+    def side_by_side(self, baseline: str, candidate: str) -> SideBySide:
         """Return two runs side by side.
 
         Raises:
@@ -106,10 +106,10 @@ class Library:
             RunError: Results are damaged.
         """
         a, b = self.find(baseline)[0], self.find(candidate)[0]
-        key = ("pairing", a, _stamps(a), b, _stamps(b))
-        return self._once(key, lambda: Pairing(self.table(baseline), self.table(candidate)))
+        key = ("side by side", a, _stamps(a), b, _stamps(b))
+        return self._once(key, lambda: SideBySide(self.table(baseline), self.table(candidate)))
 
-    def derived(self, table: Table | Pairing, name: str, make: Callable[[], T]) -> T:
+    def derived(self, table: Table | SideBySide, name: str, make: Callable[[], T]) -> T:
         """Return what is made of a table, once for as long as the table stays the same."""
         return self._once(("derived", name, table), make)
 

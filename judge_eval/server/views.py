@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
 
 from judge_eval.backends.storing.store import Store
 from judge_eval.errors import RunError
 from judge_eval.pages.blind import blind_card, blind_row
 from judge_eval.pages.card import card_page
-from judge_eval.pages.comparepage import Pairing, compare_page
+from judge_eval.pages.comparepage import SideBySide, compare_page
 from judge_eval.pages.overview import Table
 from judge_eval.pages.recall import Memory
-from judge_eval.pages.report import changed_traces
 from judge_eval.pages.rowfilter import parse_filter
-from judge_eval.pages.rows import Row, sort_rows
+from judge_eval.pages.rows import JSON, TraceRow, sort_rows
 from judge_eval.pages.runpage import run_page
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.server.library import Library
-
-JSON: TypeAlias = dict[str, Any]
 
 
 class MissingTraceError(RunError):
@@ -42,9 +38,9 @@ class Views:
         table = self.library.table(run_id)
         if baseline is None:
             return self.library.derived(table, "page", lambda: run_page(table))
-        pairing = self.library.pairing(baseline, run_id)
-        before = pairing.baseline.run.manifest
-        return self.library.derived(pairing, "page", lambda: run_page(table, before, pairing.metrics))
+        sides = self.library.side_by_side(baseline, run_id)
+        before = sides.baseline.run.manifest
+        return self.library.derived(sides, "page", lambda: run_page(table, before, sides.metrics))
 
     def rows(
         self,
@@ -61,7 +57,7 @@ class Views:
     ) -> JSON:
         """Return a page of a run's rows; `at` is the place of the row to locate, -1 where it is not there."""
         table = self.library.table(run_id)
-        rows = table.rows if baseline is None else self.library.pairing(baseline, run_id).rows
+        rows = table.rows if baseline is None else self.library.side_by_side(baseline, run_id).rows
         if blind:
             rows = [blind_row(row) for row in rows]
         asked = parse_filter(filter, table.metrics)
@@ -103,8 +99,8 @@ class Views:
 
     def compare(self, baseline: str, candidate: str) -> JSON:
         """Return a compare page but for its changed traces."""
-        pairing = self.library.pairing(baseline, candidate)
-        return self.library.derived(pairing, "compare", lambda: compare_page(pairing))
+        sides = self.library.side_by_side(baseline, candidate)
+        return self.library.derived(sides, "compare", lambda: compare_page(sides))
 
     def changed(
         self,
@@ -117,18 +113,17 @@ class Views:
         limit: int,
     ) -> JSON:
         """Return a page of the changed traces of two runs."""
-        pairing: Pairing = self.library.pairing(baseline, candidate)
+        sides: SideBySide = self.library.side_by_side(baseline, candidate)
         word, wanted = filter.strip().lower(), set(trace_ids)
         rows = [
             row
-            for row in pairing.rows
-            if row.change
-            and (not wanted or row.id in wanted)
+            for row in sides.changed
+            if (not wanted or row.id in wanted)
             and (not word or word == row.change or word in row.id.lower() or word in row.query.lower())
         ]
-        page = list(changed_traces(pairing, rows[offset : offset + limit]))
-        return {"total": len(rows), "offset": offset, "rows": page}
+        page = rows[offset : offset + limit]
+        return {"total": len(rows), "offset": offset, "rows": list(sides.in_full(page))}
 
 
-def _places(rows: Sequence[Row]) -> dict[str, int]:
+def _places(rows: Sequence[TraceRow]) -> dict[str, int]:
     return {row.id: place for place, row in enumerate(rows)}

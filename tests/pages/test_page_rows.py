@@ -9,7 +9,7 @@ from judge_eval.judges.parsing import evidence_found
 from judge_eval.pages.blind import blind_card, blind_row
 from judge_eval.pages.card import card_page, ladder
 from judge_eval.pages.rowfilter import parse_filter
-from judge_eval.pages.rows import Row, row_of, sort_rows
+from judge_eval.pages.rows import TraceRow, row_of, sort_rows
 from judge_eval.quotes import marked
 from judge_eval.schema import BINARY, GRADED
 from judge_eval.wire import Passage
@@ -45,13 +45,13 @@ def test_marking_loses_nothing(text: str, quote: str) -> None:
         assert evidence_found(quote, Passage(text))
 
 
-def row(**more: object) -> Row:
+def row(**more: object) -> TraceRow:
     """Make a row."""
     told: dict[str, object] = {
-        "position": 0, "id": "q1", "query": "What?", "strip": "10", "off": "01", "scores": {"AP@5": 0.5},
+        "position": 0, "id": "q1", "query": "What?", "strip": "+.", "off": "01", "scores": {"AP@5": 0.5},
         "tags": ("Prod", "two words"), "failed": 0,
     }  # fmt: skip
-    return Row(**{**told, **more})  # type: ignore[arg-type]
+    return TraceRow(**{**told, **more})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_after_a_failure_precision_is_unknown() -> None:
 def test_a_row_outlines_where_a_label_disagrees() -> None:
     """A label disagrees where it counts as relevant and the verdict does not, or the other way round."""
     told = row_of(result([1, 0, None, 1], [1, 1, 0, None]), BINARY)
-    assert (told.strip, told.off, told.failed, told.labelled) == ("10!1", "0100", 1, "1110")
+    assert (told.strip, told.off, told.failed, told.labelled) == ("+.!+", "0100", 1, "1110")
     scale = Scale(name="graded", maximum=3, relevant=2)
     graded = result([1], [1]).model_copy(
         update={"outcomes": (Verdict(chunk_id="c0", grade=1, relevant=False),)}
@@ -147,7 +147,7 @@ def test_blind_shows_nothing_the_judge_said() -> None:
     """Before a label is given, neither row nor card tells verdict, reason, quote, score or call."""
     told = result([1, 0], [None, 1], scores={"AP@5": 1.0})
     hidden = blind_row(row_of(told, BINARY))
-    assert hidden.strip == "?0"
+    assert hidden.strip == "?."
     assert hidden.scores == {"AP@5": None}
     page = blind_card(card_page(told, BINARY, ["AP@5"], None, []))
     first, second = page["chunks"]

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from judge_eval import EvalRun
-from judge_eval.pages.comparepage import Pairing, compare_page
+from judge_eval.pages.comparepage import SideBySide, compare_page
 from judge_eval.pages.overview import Table
 from judge_eval.pages.recall import Memory
 from judge_eval.pages.report import compare_report, embed, run_report, script, store_at
@@ -110,18 +110,21 @@ def test_a_baseline_gives_each_metric_its_paired_difference() -> None:
 
 
 def test_compare_names_what_changed() -> None:
-    """A reversed list is a change of retrieval, another judge's flip one of the verdict; the banner tells."""
+    """A reversed list is a change of retrieval, another judge's flip one of the verdict; a warning tells."""
     base = [row for row in rows() if len(row["chunks"]) > 2][:6]
     other = [{**row, "chunks": row["chunks"][::-1]} if i == 0 else row for i, row in enumerate(base)]
     old = judge(base, label="a")
     new = judge(other, label="b")
-    page = compare_page(Pairing(Table(old), Table(new)))
+    page = compare_page(SideBySide(Table(old), Table(new)))
     assert page["changes"] == {"retrieval": 1, "same": 5}
-    assert page["banner"] == []
+    assert page["warnings"] == ()
+    assert "what was retrieved differs" in page["notes"][0]
     flipped = scripted(base, None, lambda text: {"verdict": True, "evidence": text[:20]})
-    page = compare_page(Pairing(Table(old), Table(flipped)))
+    page = compare_page(SideBySide(Table(old), Table(flipped)))
     assert page["changes"]["verdicts"] >= 5
-    assert {told["what"] for told in page["banner"]} >= {"judge model", "judge provider"}
+    told = " | ".join(page["warnings"])
+    assert "the model differs in model" in told
+    assert "the model differs in provider" in told
     text = compare_report(old, new)
     (changed,) = blocks_of(text)
     assert changed["change"] == "retrieval"
@@ -138,7 +141,7 @@ def test_the_page_says_what_the_comparison_says() -> None:
     turned[6] = {**turned[6], "query": "Something else?"}
     old = judge(base)
     new = scripted(turned, None, lambda t: "no JSON" if len(t) % 13 == 0 else {"verdict": len(t) % 2 == 0})
-    told, page = compare(old, new), compare_page(Pairing(Table(old), Table(new)))
+    told, page = compare(old, new), compare_page(SideBySide(Table(old), Table(new)))
     assert page["common"] == told.paired[0] == 37
     assert {name: n for name, n in page["changes"].items() if name != "same"} == told.changed[0]
     for mine, theirs in zip(page["metrics"], told.differences, strict=True):
@@ -150,13 +153,13 @@ def test_the_page_says_what_the_comparison_says() -> None:
             assert mine[name] == pytest.approx(getattr(theirs, name)), name
 
 
-def test_other_questions_raise_the_banner() -> None:
+def test_other_questions_are_warned_of() -> None:
     """Runs over other questions, or other references, are named as such; other chunks alone are not."""
     old = judge(rows()[:3])
     new = judge([{**row, "reference": "something else"} for row in rows()[:3]])
-    banner = compare_page(Pairing(Table(old), Table(new)))["banner"]
-    assert [told["what"] for told in banner] == ["dataset"]
-    assert "3 under another question" in banner[0]["b"]
+    first, *rest = compare_page(SideBySide(Table(old), Table(new)))["warnings"]
+    assert first.startswith("the dataset differs: 3 traces (docs-001, docs-002, docs-003) ask something else")
+    assert all("no trace has a value in both runs" in told for told in rest)
 
 
 def test_prompt_and_reply_come_back_from_the_cache(tmp_path: Path) -> None:

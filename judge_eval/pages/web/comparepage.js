@@ -34,7 +34,7 @@ function changedCard(told, scales, names, served, ids) {
       el("span.facts", null, lead && el("span", null, `${lead} `, num(told.a.scores[lead]), " → ", el("b", null, num(told.b.scores[lead])), " ", el(`span.delta.${told.d[lead] > 1e-9 ? "up" : told.d[lead] < -1e-9 ? "down" : "even"}`, null, signed(told.d[lead]))), quoted("span.cid", told.id))),
     pairStrips(told, scales),
     el("details", null, el("summary", null, "Chunks and reasons"), table([{ name: "chunk" }, { name: "place" }, { name: "A" }, { name: "B" }, { name: "reasons" }], rows, { label: "chunks of both runs" }),
-      served && el("p.chips", null, el("a", { href: `/runs/${ids[0]}#${encodeURIComponent(told.id)}` }, "trace in A"), el("a", { href: `/runs/${ids[1]}?baseline=${ids[0]}#${encodeURIComponent(told.id)}` }, "trace in B"))));
+      served && el("p.chips", null, el("a", { href: `/runs/${ids[0]}#${encodeURIComponent(told.a.id)}` }, "trace in A"), el("a", { href: `/runs/${ids[1]}?baseline=${ids[0]}#${encodeURIComponent(told.id)}` }, "trace in B"))));
 }
 
 export async function comparePage(root, source, served) {
@@ -88,9 +88,10 @@ export async function comparePage(root, source, served) {
   const changes = Object.entries(data.changes).filter(([name]) => name !== "same");
   root.replaceChildren(topBar(served), el("main", null,
     el("header.head", null, el("h1", null, "Comparison"), el("p.sub", null, "Differences are B (candidate) minus A (baseline), over ", count(data.common, "trace"), " in common", missing.length ? `; ${missing.join(", ")}` : "", ".")),
-    data.banner.length > 0 && el("section.banner", { role: "note", "aria-label": "Differences of the setup" }, el("h2", null, "⚠ These runs were not made alike"),
-      el("p", null, "A difference in scores may come from these differences instead of the retriever:"),
-      el("ul", null, data.banner.map((d) => el("li", null, el("b", null, d.what), ": ", quoted("bdi", d.a), " in A, ", quoted("bdi", d.b), " in B")))),
+    data.warnings.length > 0 && el("section.banner", { role: "note", "aria-label": "Warnings" }, el("h2", null, "⚠ A difference in scores may not come from the retriever"),
+      el("p", null, "In these sentences, there is A (the baseline) and here is B (the candidate):"),
+      el("ul", null, data.warnings.map((text) => quoted("li", text)))),
+    data.notes.map((text) => quoted("p.dim", text)),
     el("div.columns", null, side("A", a, served), side("B", b, served)),
     names.length ? table(columns, rows, { label: "paired comparison" }) : el("p.note", null, "The runs have no metric and trace in common."),
     el("p.dim", null, "p: randomisation test; Holm: the same, adjusted for all metrics shown. Detectable: the smallest true difference these traces would show with 80% power. Coloured only where the interval leaves 0 out."),

@@ -4,7 +4,7 @@ import { el, svg, num, signed, count } from "./dom.js";
 export function meaning(sign, scale) {
   if (sign === "!") return { word: "no verdict", kind: "failed", glyph: "!" };
   if (sign === "?") return { word: "hidden until labelled", kind: "hidden", glyph: "?" };
-  const grade = Number(sign);
+  const grade = { "+": 1, ".": 0 }[sign] ?? Number(sign);
   const graded = scale && scale.maximum > 1;
   const relevant = grade >= (scale ? scale.relevant : 1);
   const word = (relevant ? "relevant" : "not relevant") + (graded ? `, grade ${grade}` : "");
@@ -135,10 +135,9 @@ export function pairStrips(told, scales) {
   const [cell, left, top, below] = [24, 26, 4, 58];
   const width = left + cell * Math.max(told.a.strip.length, told.b.strip.length, 1) + 6;
   const middle = (i) => left + i * cell + 10;
-  const lines = told.ties.map(([a, b]) => {
-    const [from, to] = [a - 1, b - 1];
-    const kind = told.a.strip[from].s !== told.b.strip[to].s ? "flip" : from === to ? "stay" : "move";
-    return svg("line", { class: `tie ${kind}`, x1: middle(from), y1: top + 21, x2: middle(to), y2: below - 1 });
+  const lines = told.moves.filter((m) => m.a && m.b).map((m) => {
+    const kind = m.flipped ? "flip" : m.a === m.b ? "stay" : "move";
+    return svg("line", { class: `tie ${kind}`, x1: middle(m.a - 1), y1: top + 21, x2: middle(m.b - 1), y2: below - 1 });
   });
   const row = (signs, y, scale) => signs.map((sign, i) => {
     const what = meaning(sign.s, scale);

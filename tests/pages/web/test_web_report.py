@@ -107,10 +107,10 @@ FILTERS = (
 
 def test_the_box_filters_as_python_does(made: dict[str, Any], open_page: Callable[..., Any]) -> None:
     """The offline page reads a filter as the server does: the same traces, in the same order."""
-    from judge_eval.pages.comparepage import Pairing
+    from judge_eval.pages.comparepage import SideBySide
 
     table = Table(made["new_run"])
-    rows_ = Pairing(Table(made["old_run"]), table).rows
+    rows_ = SideBySide(Table(made["old_run"]), table).rows
     page = open_page(made["new"])
     for text in FILTERS:
         found = parse_filter(text, table.metrics)
@@ -242,7 +242,7 @@ def test_a_strip_tells_by_shape_word_and_colour(made: dict[str, Any], open_page:
     told = strip.get_attribute("aria-label")
     assert "no verdict" in told
     row = next(row for row in Table(made["new_run"]).rows if row.failed)
-    glyphs = {"1": "+", "0": "·", "!": "!"}
+    glyphs = {"+": "+", ".": "·", "!": "!"}
     assert strip.locator(".sq").all_inner_texts() == [glyphs[sign] for sign in row.strip]
     assert told.count("human disagrees") == row.disagreements == strip.locator(".sq.off").count()
 
@@ -308,9 +308,9 @@ def test_compare_draws_lines_between_the_same_chunks(
     made: dict[str, Any], open_page: Callable[..., Any]
 ) -> None:
     """A chunk of both runs has one line from its place in A to that in B; changes are named."""
-    from judge_eval.pages.comparepage import Pairing
+    from judge_eval.pages.comparepage import SideBySide
 
-    pairing = Pairing(Table(made["old_run"]), Table(made["new_run"]))
+    pairing = SideBySide(Table(made["old_run"]), Table(made["new_run"]))
     changed = {row.id: row for row in pairing.rows if row.change}
     page = open_page(made["compare"])
     assert page.locator(".told").inner_text() == f"{len(changed)} changed traces"
@@ -328,7 +328,7 @@ def test_compare_draws_lines_between_the_same_chunks(
         places = [(float(line.get_attribute("x1")), float(line.get_attribute("x2"))) for line in lines.all()]
         crossed = any(a != b for a, b in places)
         assert crossed == (row.change in ("retrieval", "both"))
-    assert "judge" in page.inner_text(".banner")
+    assert "the model differs in model" in page.inner_text(".banner")
     shown = page.get_by_role("region", name="paired comparison").locator("tbody tr").first.inner_text()
     assert f"{pairing.metrics['AP@5']['difference']:.3f}".removeprefix("-") in shown
     page.fill("#filter", "retrieval")

@@ -14,7 +14,7 @@ from judge_eval import EvalRun, FakeBackend
 from judge_eval.alignment.agree import agree
 from judge_eval.comparison.changes import KINDS, kinds_of
 from judge_eval.comparison.compare import compare
-from judge_eval.comparison.pairing import pair_up
+from judge_eval.comparison.pairing import pair_traces
 from judge_eval.errors import RefusedError, RunError
 from judge_eval.pages.report import compare_report, run_report
 from judge_eval.runs.columns import loading as columnar
@@ -244,7 +244,7 @@ def test_changes_are_what_the_lists_say(rows: list[tuple[list[Any], list[Any]]])
 
     first = pack([told(place, old) for place, (old, _) in enumerate(rows)], ["P@2"])
     second = pack([told(place, new) for place, (_, new) in enumerate(rows)][::-1], ["P@2"])
-    kinds = kinds_of(pair_up(first, second))
+    kinds = kinds_of(pair_traces(first, second))
     assert [KINDS[kind] for kind in kinds] == [named(old, new) for old, new in rows]
 
 
@@ -271,7 +271,7 @@ def test_a_large_run_is_reported_by_its_worst_traces(tmp_path: Path) -> None:
     whole, brief = data_of(compare_report(one, two)), data_of(compare_report(one, two, most=6))
     assert whole["shown"] is None
     assert brief["shown"] == {"n": 6, "of": len(whole["changed"])}
-    for part in ("a", "b", "banner", "metrics", "changes", "common", "only_a", "only_b"):
+    for part in ("a", "b", "warnings", "notes", "metrics", "changes", "common", "only_a", "only_b"):
         assert brief[part] == whole[part], part
     assert len(blocks_of(compare_report(one, two, most=6))) == 6
     for name, points in brief["points"].items():
