@@ -48,7 +48,7 @@ def compare(
     from judge_eval.cli.gating import tell, write_report
     from judge_eval.cli.printing.comparison import show_comparison
     from judge_eval.comparison.compare import compare as compare_runs
-    from judge_eval.comparison.gate import check_drops, check_under, limits_of
+    from judge_eval.comparison.gate import check_drops, check_under, read_limits
     from judge_eval.eval_run import EvalRun
     from judge_eval.export import text as export
     from judge_eval.runs.keeping.finding import find_run
@@ -58,7 +58,7 @@ def compare(
         export.check_suffix(output, FORMATS)
     if len(runs) < 2:
         raise typer.BadParameter("name two runs or more; the first is the baseline")
-    limits = limits_of(fail_under or (), max_drop or (), non_inferior or ())
+    limits = read_limits(fail_under or (), max_drop or (), non_inferior or ())
     baseline, *candidates = (EvalRun.load(find_run(name, out)) for name in runs)
     named = values.split_metrics(metrics) or list(baseline.manifest.metrics)
     wanted = tuple(dict.fromkeys([*named, *(limit.metric for limit in limits)]))

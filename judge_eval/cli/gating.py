@@ -55,11 +55,11 @@ class Gate:
         """
         if baseline is None and not (fail_under or max_drop or non_inferior):
             return cls([], strict, None)
-        from judge_eval.comparison.gate import limits_of
+        from judge_eval.comparison.gate import read_limits
         from judge_eval.eval_run import EvalRun
         from judge_eval.runs.keeping.finding import find_run
 
-        limits = limits_of(fail_under or (), max_drop or (), non_inferior or ())
+        limits = read_limits(fail_under or (), max_drop or (), non_inferior or ())
         if baseline is None:
             needy = [limit.kind for limit in limits if limit.kind != "fail-under"]
             if needy:

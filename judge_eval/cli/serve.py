@@ -68,11 +68,11 @@ def serve(
     from judge_eval.evaluator import default_cache
     from judge_eval.runs.keeping.mirroring import is_mirror, shown
     from judge_eval.server.serving import serve as run_server
-    from judge_eval.server.settings import TOKEN, Limits, Settings, read_thresholds
+    from judge_eval.server.settings import TOKEN, ServerLimits, ServerSettings, read_thresholds
 
     if is_mirror(out):
         raise ConfigError(f"{shown(out)}: a server reads a folder; bring the runs with `runs pull` first")
-    settings = Settings(
+    settings = ServerSettings(
         root=out,
         host=host,
         port=port,
@@ -80,7 +80,7 @@ def serve(
         allowed_hosts=tuple(allow_host or ()),
         thresholds=read_thresholds(threshold or ()),
         cache=None if no_cache else cache or default_cache(),
-        limits=Limits(max_body * 2**20, max_traces, max_chunks, max_queued, max_runs),
+        limits=ServerLimits(max_body * 2**20, max_traces, max_chunks, max_queued, max_runs),
     )
     options = make_options(
         base_url=base_url,

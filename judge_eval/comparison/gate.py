@@ -14,7 +14,7 @@ from judge_eval.metrics import parse_metric
 from judge_eval.record import Record
 from judge_eval.runs.folder.run import Run
 
-Kind: TypeAlias = Literal["fail-under", "max-drop", "non-inferior"]
+LimitKind: TypeAlias = Literal["fail-under", "max-drop", "non-inferior"]
 _ROUNDING = 1e-12
 
 
@@ -22,13 +22,13 @@ _ROUNDING = 1e-12
 class Limit:
     """One limit, such as `fail-under AP@5=0.70`."""
 
-    kind: Kind
+    kind: LimitKind
     metric: str
     value: float
     """>= 0; for `non-inferior` > 0."""
 
     @classmethod
-    def parse(cls, kind: Kind, text: str) -> Limit:
+    def parse(cls, kind: LimitKind, text: str) -> Limit:
         """Read `METRIC=VALUE`.
 
         Raises:
@@ -49,7 +49,7 @@ class Limit:
         return cls(kind, str(parse_metric(name.strip())), value)
 
 
-def limits_of(
+def read_limits(
     fail_under: Iterable[str] = (), max_drop: Iterable[str] = (), non_inferior: Iterable[str] = ()
 ) -> list[Limit]:
     """Read limits of every kind.
@@ -57,7 +57,7 @@ def limits_of(
     Raises:
         ConfigError: One cannot be read.
     """
-    given: tuple[tuple[Kind, Iterable[str]], ...] = (
+    given: tuple[tuple[LimitKind, Iterable[str]], ...] = (
         ("fail-under", fail_under),
         ("max-drop", max_drop),
         ("non-inferior", non_inferior),
@@ -70,7 +70,7 @@ class Check(Record):
 
     noun: ClassVar[str] = "check"
 
-    kind: Kind
+    kind: LimitKind
     metric: str
     run: str
     """The name of the run that was checked."""

@@ -69,7 +69,7 @@ def run_page(table: Table, baseline: Manifest | None = None, pairs: Mapping[str,
         "histograms": {name: histogram(table, name) for name in table.metrics},
         "by_tag": {name: by_tag(table, name) for name in table.metrics},
         "agreement": agreement(table),
-        "failures": failures(table),
+        "failures": failed_verdicts(table),
         "provenance": provenance(manifest),
         "shown": None if table.whole else {"n": len(table.rows), "of": len(table.columns)},
     }
@@ -156,7 +156,7 @@ def agreement(table: Table) -> JSON | None:
     }
 
 
-def failures(table: Table) -> JSON:
+def failed_verdicts(table: Table) -> JSON:
     """Return how many verdicts failed, why, and the first of them."""
     grades = table.columns.grades
     counts = Counter({why: int((grades == -1 - code).sum()) for code, why in enumerate(WHYS)})

@@ -20,7 +20,7 @@ from judge_eval.server.guard import Guard
 from judge_eval.server.library import Library, MissingRunError
 from judge_eval.server.pages import make_pages
 from judge_eval.server.routes import TooLargeError, make_router
-from judge_eval.server.settings import Settings
+from judge_eval.server.settings import ServerSettings
 from judge_eval.server.submissions import QueueFullError, Submissions
 from judge_eval.server.views import MissingTraceError, Views
 
@@ -37,7 +37,7 @@ _CODES: dict[type[JudgeEvalError], int] = {
 }
 
 
-def create_app(settings: Settings, evaluator: Evaluator | None = None) -> FastAPI:
+def create_app(settings: ServerSettings, evaluator: Evaluator | None = None) -> FastAPI:
     """Make the application.
 
     Args:

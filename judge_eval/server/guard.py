@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from judge_eval.server.settings import Settings, is_loopback
+from judge_eval.server.settings import ServerSettings, is_loopback
 
 OPEN = ("/api/v1/health",)
 """Paths of the API that need no token."""
@@ -42,7 +42,7 @@ class Guard:
         settings: Of the server.
     """
 
-    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+    def __init__(self, app: ASGIApp, settings: ServerSettings) -> None:
         self.app, self._limit = app, settings.limits.body
         self._token = settings.token.encode() if settings.token else None
         self._hosts = {settings.host.lower(), *(name.lower() for name in settings.allowed_hosts)}

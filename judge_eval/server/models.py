@@ -13,13 +13,13 @@ from judge_eval.runs.folder.records import Aggregate, Manifest, Status, TraceRes
 from judge_eval.schema import Trace
 
 
-class Message(Record):
+class ApiRecord(Record):
     """The base of these: compiled at once, since the framework wants to see into them."""
 
     model_config = ConfigDict(defer_build=False)
 
 
-class Submission(Message):
+class Submission(ApiRecord):
     """Traces to be judged by the server's own judge."""
 
     noun: ClassVar[str] = "submission"
@@ -34,7 +34,7 @@ class Submission(Message):
     """What to call the dataset."""
 
 
-class Upload(Message):
+class Upload(ApiRecord):
     """A run judged elsewhere."""
 
     noun: ClassVar[str] = "upload"
@@ -43,7 +43,7 @@ class Upload(Message):
     results: tuple[TraceResult, ...]
 
 
-class GivenLabel(Message):
+class GivenLabel(ApiRecord):
     """A human's grade of one chunk."""
 
     noun: ClassVar[str] = "label"
@@ -57,7 +57,7 @@ class GivenLabel(Message):
     """Whether the judge's verdict was hidden when it was given."""
 
 
-class Progress(Message):
+class RunProgress(ApiRecord):
     """How far a run is that this server is judging."""
 
     noun: ClassVar[str] = "progress"
@@ -70,7 +70,7 @@ class Progress(Message):
     hits: int
 
 
-class RunSummary(Message):
+class RunSummary(ApiRecord):
     """A run in a list."""
 
     noun: ClassVar[str] = "run"
@@ -98,7 +98,7 @@ class RunSummary(Message):
     """The run it was submitted to be compared with."""
     error: str | None = None
     """Why a submitted run failed."""
-    progress: Progress | None = None
+    progress: RunProgress | None = None
 
     @property
     def uuid(self) -> str:
@@ -111,7 +111,7 @@ class RunSummary(Message):
         return self.status in ("done", "incomplete", "failed")
 
 
-class RunList(Message):
+class RunList(ApiRecord):
     """A page of the list of runs, newest first."""
 
     noun: ClassVar[str] = "list"
@@ -122,7 +122,7 @@ class RunList(Message):
     thresholds: dict[str, float]
 
 
-class ResultPage(Message):
+class ResultPage(ApiRecord):
     """A page of a run's results, in the dataset's order."""
 
     noun: ClassVar[str] = "page"
@@ -132,7 +132,7 @@ class ResultPage(Message):
     results: tuple[TraceResult, ...]
 
 
-class Health(Message):
+class Health(ApiRecord):
     """Whether the server is there, and whether it judges."""
 
     noun: ClassVar[str] = "health"

@@ -23,19 +23,19 @@ from judge_eval.server.library import Library, MissingRunError
 from judge_eval.server.models import (
     GivenLabel,
     Health,
-    Progress,
     ResultPage,
     RunList,
+    RunProgress,
     RunSummary,
     Submission,
     Upload,
 )
-from judge_eval.server.settings import Settings
+from judge_eval.server.settings import ServerSettings
 from judge_eval.server.submissions import Submissions, place, told_of
 from judge_eval.server.views import MissingTraceError, Views
 
 Offset = Annotated[int, Query(ge=0, le=10**9)]
-Limit = Annotated[int, Query(ge=1, le=1000)]
+PageSize = Annotated[int, Query(ge=1, le=1000)]
 Text = Annotated[str, Query(max_length=10_000)]
 Sort = Literal["order", "score", "-score", "change", "-change", "failed", "disagree"]
 
@@ -59,7 +59,7 @@ class TooLargeError(DataError):
 
 
 def make_router(
-    settings: Settings, library: Library, views: Views, submissions: Submissions | None
+    settings: ServerSettings, library: Library, views: Views, submissions: Submissions | None
 ) -> APIRouter:
     """Make the routes over a library."""
     api = APIRouter(prefix="/api/v1", responses=ERRORS)
@@ -79,7 +79,7 @@ def make_router(
         status: Status | None = None,
         dataset: Text = "",
         offset: Offset = 0,
-        limit: Limit = 100,
+        limit: PageSize = 100,
     ) -> RunList:
         """List runs, newest first; `label` and `dataset` are parts of the names, all tags must be there."""
         found = [
@@ -140,7 +140,7 @@ def make_router(
         return summary(*library.find(str(run_id)))
 
     @api.get("/runs/{run_id}/results", tags=["runs"])
-    def get_results(run_id: UUID, offset: Offset = 0, limit: Limit = 100) -> ResultPage:
+    def get_results(run_id: UUID, offset: Offset = 0, limit: PageSize = 100) -> ResultPage:
         """Return a page of a run's results, with its later labels, in the dataset's order."""
         results = library.table(str(run_id)).run.results
         page = tuple(results[offset : offset + limit])
@@ -158,7 +158,7 @@ def make_router(
         sort: Sort = "order",
         metric: Annotated[str | None, Query(max_length=200)] = None,
         offset: Offset = 0,
-        limit: Limit = 100,
+        limit: PageSize = 100,
         locate: Annotated[str | None, Query(max_length=10_000)] = None,
         baseline: UUID | None = None,
         blind: bool = False,
@@ -226,7 +226,7 @@ def make_router(
 
 
 def summarise(
-    folder: Path, manifest: Manifest, settings: Settings, submissions: Submissions | None
+    folder: Path, manifest: Manifest, settings: ServerSettings, submissions: Submissions | None
 ) -> RunSummary:
     """Make what the list says of a run."""
     top, told = head(manifest), told_of(folder)
@@ -240,7 +240,7 @@ def summarise(
     progress = None
     if going is not None:
         fields = ("traces", "total", "verdicts", "failed", "calls", "hits")
-        progress = Progress(**{name: getattr(going, name) for name in fields})
+        progress = RunProgress(**{name: getattr(going, name) for name in fields})
     return RunSummary(
         id=manifest.id,
         label=manifest.label,
@@ -264,7 +264,7 @@ def summarise(
     )
 
 
-def check_size(given: Submission, settings: Settings) -> None:
+def check_size(given: Submission, settings: ServerSettings) -> None:
     """See that a submission is within the limits.
 
     Raises:
@@ -281,7 +281,7 @@ def check_size(given: Submission, settings: Settings) -> None:
             )
 
 
-def checked_upload(given: Upload, settings: Settings) -> tuple[Manifest, Sequence[Any]]:
+def checked_upload(given: Upload, settings: ServerSettings) -> tuple[Manifest, Sequence[Any]]:
     """See that an uploaded run holds together, and compute its scores from its verdicts.
 
     Raises:

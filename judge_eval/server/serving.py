@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 from judge_eval.errors import ConfigError
 from judge_eval.evaluator import Evaluator
-from judge_eval.server.settings import Settings
+from judge_eval.server.settings import ServerSettings
 
 
 def serve(
-    settings: Settings,
+    settings: ServerSettings,
     evaluator: Evaluator | None = None,
     *,
     ready: Callable[[str], None] | None = None,

@@ -17,7 +17,7 @@ PORT = 8642
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ServerLimits:
     """What one request, and all runs together, may take; all are >= 1."""
 
     body: int = 64 * 2**20
@@ -33,7 +33,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ServerSettings:
     """How a server is set up.
 
     Raises:
@@ -52,7 +52,7 @@ class Settings:
     """By metric: the least mean that passes."""
     cache: str | Path | None = None
     """Where raw replies are looked up."""
-    limits: Limits = Limits()
+    limits: ServerLimits = ServerLimits()
 
     def __post_init__(self) -> None:
         if not self.token and not is_loopback(self.host):

@@ -23,7 +23,7 @@ from judge_eval.runs.judging.sitting import Progress
 from judge_eval.runs.judging.sources import replayable
 from judge_eval.server.library import Library, is_being_written
 from judge_eval.server.models import Submission
-from judge_eval.server.settings import Limits
+from judge_eval.server.settings import ServerLimits
 
 TRACES, TOLD = "submission.jsonl", "submission.json"
 OPEN: frozenset[Status] = frozenset({"submitted", "running", "interrupted"})
@@ -50,7 +50,7 @@ class Submissions:
         limits: How many runs wait and are judged at once.
     """
 
-    def __init__(self, library: Library, evaluator: Evaluator, limits: Limits) -> None:
+    def __init__(self, library: Library, evaluator: Evaluator, limits: ServerLimits) -> None:
         self.library, self.evaluator, self.limits = library, evaluator, limits
         self.progress: dict[str, Progress] = {}
         self._waiting: asyncio.Queue[str] = asyncio.Queue()

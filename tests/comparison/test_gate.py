@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from judge_eval.comparison.compare import compare
-from judge_eval.comparison.gate import Limit, check_drops, check_under, limits_of
+from judge_eval.comparison.gate import Limit, check_drops, check_under, read_limits
 from judge_eval.errors import ConfigError, UnknownNameError
 from judge_eval.export.junit import junit
 from judge_eval.export.pull_request import MARKER, MOST, report
@@ -26,10 +26,10 @@ def worse(count: int) -> tuple[object, ...]:
 def test_a_mean_under_the_limit_fails_by_how_much() -> None:
     """`fail-under` compares the mean; the sentence names metric, mean and distance."""
     _, run = worse(10)
-    (check,) = check_under(run, limits_of(["AP@3=0.7"]))  # type: ignore[arg-type]
+    (check,) = check_under(run, read_limits(["AP@3=0.7"]))  # type: ignore[arg-type]
     assert not check.passed
     assert check.sentence == "AP@3 is 0.5000, 0.2000 under 0.7"
-    assert check_under(run, limits_of(["AP@3=0.5"]))[0].passed  # type: ignore[arg-type]
+    assert check_under(run, read_limits(["AP@3=0.5"]))[0].passed  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_max_drop_fails_only_without_doubt_unless_strict(
 ) -> None:
     """`max-drop` fails where the interval of the paired drop excludes less than it; `strict` takes means."""
     found = compare(*worse(lost))  # type: ignore[arg-type]
-    (check,) = check_drops(found, limits_of(max_drop=[f"AP@3={limit}"]), strict=strict)
+    (check,) = check_drops(found, read_limits(max_drop=[f"AP@3={limit}"]), strict=strict)
     assert check.passed is passed
     assert (len(check.movers) > 0) is not passed
 
@@ -56,7 +56,7 @@ def test_max_drop_fails_only_without_doubt_unless_strict(
 def test_a_failed_check_names_the_traces_that_lost_most() -> None:
     """The movers are the traces that lost, the greatest loss first, at most five."""
     found = compare(*worse(10))  # type: ignore[arg-type]
-    (check,) = check_drops(found, limits_of(max_drop=["AP@3=0.1"]))
+    (check,) = check_drops(found, read_limits(max_drop=["AP@3=0.1"]))
     assert len(check.movers) == 5
     assert all(m.differences["AP@3"] == -1 for m in check.movers)
     assert {m.trace_id for m in check.movers} <= set(NAMES[:10])
@@ -65,8 +65,8 @@ def test_a_failed_check_names_the_traces_that_lost_most() -> None:
 def test_non_inferiority_needs_evidence() -> None:
     """A small sample cannot show non-inferiority; equal runs of any size do."""
     small, large = compare(*worse(1)), compare(*worse(0))  # type: ignore[arg-type]
-    assert not check_drops(small, limits_of(non_inferior=["AP@3=0.05"]))[0].passed
-    assert check_drops(large, limits_of(non_inferior=["AP@3=0.05"]))[0].passed
+    assert not check_drops(small, read_limits(non_inferior=["AP@3=0.05"]))[0].passed
+    assert check_drops(large, read_limits(non_inferior=["AP@3=0.05"]))[0].passed
 
 
 @pytest.mark.parametrize("text", ["AP@5", "=0.5", "AP@5=", "AP@5=nan", "AP@5=-1", "AP@5=inf"])
@@ -93,7 +93,7 @@ def test_the_report_starts_with_its_marker_and_stays_short() -> None:
     first = judged(traces_of(dict.fromkeys(texts, ""), **wide), {}, label="a|b`c")
     second = judged(traces_of(dict.fromkeys(texts, ""), **wide), {"c1": 1})
     found = compare(first, second)
-    text = report(second, found, check_drops(found, limits_of(max_drop=["P@3=0.1"])))
+    text = report(second, found, check_drops(found, read_limits(max_drop=["P@3=0.1"])))
     assert text.startswith(MARKER)
     assert len(text) < MOST
     assert "more" in text
@@ -105,7 +105,7 @@ def test_junit_is_xml_whatever_the_text() -> None:
     more = {n: {"query": 'a\x00<b>&"q ' + n} for n in NAMES}
     first = judged(traces_of(TEXTS, **more), {"a": 1})
     found = compare(first, judged(traces_of(TEXTS, **more), {}))
-    checks = check_drops(found, limits_of(max_drop=["AP@3=0.1", "P@3=1"]))
+    checks = check_drops(found, read_limits(max_drop=["AP@3=0.1", "P@3=1"]))
     root = ET.fromstring(junit(checks).encode("utf-8"))
     assert root.attrib == {"tests": "2", "failures": "1"}
     (failure,) = root.iter("failure")

@@ -13,7 +13,7 @@ from judge_eval import EvalRun, Evaluator
 from judge_eval.errors import DataError, JudgeEvalError, RunError
 from judge_eval.runs.folder.records import Manifest
 from judge_eval.server.client import Client
-from judge_eval.server.settings import Limits, Settings, read_thresholds
+from judge_eval.server.settings import ServerLimits, ServerSettings, read_thresholds
 from tests.support.application import app
 from tests.support.serving import ask, judge, rows, serving
 
@@ -35,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def url(folder: Path):
     """Serve the folder."""
-    with serving(Settings(folder, thresholds={"AP@5": 0.55}, cache=folder / ".cache")) as address:
+    with serving(ServerSettings(folder, thresholds={"AP@5": 0.55}, cache=folder / ".cache")) as address:
         yield f"{address}/api/v1"
 
 
@@ -133,7 +133,7 @@ def test_no_path_of_a_request_leaves_the_folder(tmp_path: Path) -> None:
     root.mkdir()
     (root / "link").symlink_to(elsewhere)
     run_id = EvalRun.load(elsewhere).id
-    with serving(Settings(root)) as url:
+    with serving(ServerSettings(root)) as url:
         assert ask(f"{url}/api/v1/runs")[1]["total"] == 0
         assert ask(f"{url}/api/v1/runs/{run_id}")[0] == 404
         assert ask(f"{url}/api/v1/runs/{run_id}", method="DELETE")[0] == 404
@@ -145,7 +145,7 @@ def test_no_path_of_a_request_leaves_the_folder(tmp_path: Path) -> None:
 def test_deleting_removes_the_folder(tmp_path: Path) -> None:
     """A deleted run is gone from the list and the disk; a second delete finds nothing."""
     run = judge(rows()[:1], tmp_path)
-    with serving(Settings(tmp_path)) as url:
+    with serving(ServerSettings(tmp_path)) as url:
         assert ask(f"{url}/api/v1/runs/{run.id}", method="DELETE")[0] == 204
         assert ask(f"{url}/api/v1/runs/{run.id}", method="DELETE")[0] == 404
     assert not list(tmp_path.iterdir())
@@ -157,7 +157,7 @@ def test_a_run_being_judged_cannot_be_deleted(tmp_path: Path) -> None:
 
     run = judge(rows()[:1], tmp_path)
     assert run.folder is not None
-    with (run.folder / ".lock").open("wb") as lock, serving(Settings(tmp_path)) as url:
+    with (run.folder / ".lock").open("wb") as lock, serving(ServerSettings(tmp_path)) as url:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert ask(f"{url}/api/v1/runs/{run.id}", method="DELETE")[0] == 409
     assert run.folder.is_dir()
@@ -169,7 +169,7 @@ def test_labels_given_on_the_pages_correct_the_means(tmp_path: Path) -> None:
     bare = [{**row, "chunks": [{**c, "label": None} for c in row["chunks"]]} for row in data]
     run = judge(bare, tmp_path)
     given = [(row["id"], c["id"], c["label"]) for row in data[::2] for c in row["chunks"]]
-    with serving(Settings(tmp_path)) as url:
+    with serving(ServerSettings(tmp_path)) as url:
         for trace_id, chunk_id, label in given:
             body = {"trace_id": trace_id, "chunk_id": chunk_id, "label": label}
             assert ask(f"{url}/api/v1/runs/{run.id}/labels", method="POST", body=body)[0] == 201
@@ -192,7 +192,7 @@ def test_labels_feed_the_figures_and_blind_hides_verdicts(tmp_path: Path) -> Non
     """A blind trace hides what the judge said until the label is there; then agreement counts it."""
     bare = [{**row, "chunks": [{**c, "label": None} for c in row["chunks"]]} for row in rows()[:3]]
     run = judge(bare, tmp_path)
-    with serving(Settings(tmp_path)) as url:
+    with serving(ServerSettings(tmp_path)) as url:
         base = f"{url}/api/v1/runs/{run.id}"
         assert ask(f"{base}/page")[1]["agreement"] is None
         trace_id = run.results[0].trace_id
@@ -215,7 +215,7 @@ def test_labels_feed_the_figures_and_blind_hides_verdicts(tmp_path: Path) -> Non
 def test_submitting_with_the_client(tmp_path: Path) -> None:
     """A client finds label, href, tags, baseline and uuid; the run comes home with its verdicts."""
     with (
-        serving(Settings(tmp_path), Evaluator("fake/overlap", cache=False)) as url,
+        serving(ServerSettings(tmp_path), Evaluator("fake/overlap", cache=False)) as url,
     ):
         client = Client(url)
         client.add_trace(
@@ -247,10 +247,10 @@ def test_submitting_with_the_client(tmp_path: Path) -> None:
 def test_a_submission_cannot_choose_its_judge(tmp_path: Path) -> None:
     """Model, address, prompt and paths are the server's; a submission that names one is refused."""
     body = {"traces": [{"query": "a", "reference": "b", "chunks": ["c"]}]}
-    with serving(Settings(tmp_path), Evaluator("fake/overlap", cache=False)) as url:
+    with serving(ServerSettings(tmp_path), Evaluator("fake/overlap", cache=False)) as url:
         for field in ("model", "base_url", "prompt", "cache", "out", "options"):
             assert ask(f"{url}/api/v1/runs", method="POST", body={**body, field: "x"})[0] == 422
-    with serving(Settings(tmp_path)) as url:
+    with serving(ServerSettings(tmp_path)) as url:
         code, told, _ = ask(f"{url}/api/v1/runs", method="POST", body=body)
         assert code == 409
         assert "without a model" in told["error"]["message"]
@@ -258,10 +258,10 @@ def test_a_submission_cannot_choose_its_judge(tmp_path: Path) -> None:
 
 def test_limits_are_clear_4xx(tmp_path: Path) -> None:
     """Too many traces, chunks, bytes or waiting runs are told as such."""
-    limits = Limits(body=20_000, traces=2, chunks=3, queued=1)
+    limits = ServerLimits(body=20_000, traces=2, chunks=3, queued=1)
     evaluator = Evaluator("fake/overlap", cache=False)
     one = {"query": "a", "reference": "b", "chunks": ["c"]}
-    with serving(Settings(tmp_path, limits=limits), evaluator) as url:
+    with serving(ServerSettings(tmp_path, limits=limits), evaluator) as url:
         post = f"{url}/api/v1/runs"
         many = {"traces": [{**one, "query": str(i)} for i in range(3)]}
         assert ask(post, method="POST", body=many)[0] == 413
@@ -291,7 +291,7 @@ def test_a_body_without_length_is_cut_off(tmp_path: Path) -> None:
     import http.client
 
     with serving(
-        Settings(tmp_path, limits=Limits(body=10_000)), Evaluator("fake/overlap", cache=False)
+        ServerSettings(tmp_path, limits=ServerLimits(body=10_000)), Evaluator("fake/overlap", cache=False)
     ) as url:
         connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=10)
         pieces = (b'{"traces": "' if i == 0 else b"a" * 1000 for i in range(30))
@@ -305,7 +305,7 @@ def test_an_uploaded_run_is_checked_and_scored_again(tmp_path: Path) -> None:
     """Uploaded verdicts are kept, uploaded scores are not believed, and broken runs are refused."""
     run = judge(rows()[:5])
     lying = [r.model_copy(update={"scores": {"AP@5": 0.123, "MRR": 0.1, "NDCG@5": 0.1}}) for r in run.results]
-    with serving(Settings(tmp_path)) as url:
+    with serving(ServerSettings(tmp_path)) as url:
         client = Client(url)
         told = client.upload(EvalRun(run.manifest, lying))
         assert told.metrics["AP@5"].mean == run["AP@5"]
@@ -331,8 +331,8 @@ def test_an_uploaded_run_is_checked_and_scored_again(tmp_path: Path) -> None:
 def test_two_servers_on_one_folder(tmp_path: Path) -> None:
     """What one server judges, labels or deletes, the other sees; both at once lose nothing."""
     with (
-        serving(Settings(tmp_path), Evaluator("fake/overlap", cache=tmp_path / ".cache")) as one,
-        serving(Settings(tmp_path), Evaluator("fake/overlap", cache=tmp_path / ".cache")) as two,
+        serving(ServerSettings(tmp_path), Evaluator("fake/overlap", cache=tmp_path / ".cache")) as one,
+        serving(ServerSettings(tmp_path), Evaluator("fake/overlap", cache=tmp_path / ".cache")) as two,
     ):
         done: list[str] = []
 
@@ -366,7 +366,7 @@ def test_thresholds_are_read_with_advice() -> None:
 
 def test_a_run_without_results_and_an_empty_folder_have_pages(tmp_path: Path) -> None:
     """A run that nobody has begun to judge, and a folder of no runs, are shown, not errors."""
-    with serving(Settings(tmp_path)) as url:
+    with serving(ServerSettings(tmp_path)) as url:
         assert ask(f"{url}/api/v1/runs")[1]["runs"] == []
         run = judge(rows()[:2], tmp_path)
         assert run.folder is not None
@@ -389,7 +389,7 @@ def test_a_damaged_run_is_told_and_the_others_are_served(tmp_path: Path) -> None
     assert worst.folder is not None
     (bad.folder / "results.jsonl").write_text('{"position": 0, "what": 1}\n')
     (worst.folder / "manifest.json").write_text("{")
-    with serving(Settings(tmp_path)) as url:
+    with serving(ServerSettings(tmp_path)) as url:
         assert {run["id"] for run in ask(f"{url}/api/v1/runs")[1]["runs"]} == {good.id, bad.id}
         code, told, _ = ask(f"{url}/api/v1/runs/{bad.id}/page")
         assert code == 409

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from judge_eval.errors import ConfigError
 from judge_eval.server.client import Client
 from judge_eval.server.guard import Guard
-from judge_eval.server.settings import Settings, is_loopback
+from judge_eval.server.settings import ServerSettings, is_loopback
 from tests.support.application import app
 from tests.support.serving import ask, serving
 
@@ -19,14 +19,14 @@ TOKEN = "a-long-random-text"
 @pytest.fixture(scope="module")
 def open_url(tmp_path_factory: pytest.TempPathFactory):
     """Serve without a token."""
-    with serving(Settings(tmp_path_factory.mktemp("open"))) as url:
+    with serving(ServerSettings(tmp_path_factory.mktemp("open"))) as url:
         yield url
 
 
 @pytest.fixture(scope="module")
 def closed_url(tmp_path_factory: pytest.TempPathFactory):
     """Serve with a token."""
-    with serving(Settings(tmp_path_factory.mktemp("closed"), token=TOKEN)) as url:
+    with serving(ServerSettings(tmp_path_factory.mktemp("closed"), token=TOKEN)) as url:
         yield url
 
 
@@ -88,8 +88,8 @@ def test_another_address_needs_a_token(tmp_path: Path, monkeypatch: pytest.Monke
     """Listening for others without a token is a usage error, before anything is bound."""
     for host in ("0.0.0.0", "::", "192.0.2.1", "example.org"):
         with pytest.raises(ConfigError, match="JUDGE_EVAL_SERVER_TOKEN"):
-            Settings(tmp_path, host=host)
-        assert TOKEN not in repr(Settings(tmp_path, host=host, token=TOKEN))
+            ServerSettings(tmp_path, host=host)
+        assert TOKEN not in repr(ServerSettings(tmp_path, host=host, token=TOKEN))
     monkeypatch.delenv("JUDGE_EVAL_SERVER_TOKEN", raising=False)
     told = CliRunner().invoke(app, ["serve", "--out", str(tmp_path), "--host", "0.0.0.0"])
     assert told.exit_code == 2
@@ -105,7 +105,7 @@ def test_loopback_is_told_from_other_addresses() -> None:
 def test_a_wildcard_address_answers_addresses_and_named_hosts(tmp_path: Path) -> None:
     """Bound to all addresses, the server answers under any address and the names it was told."""
     guard = Guard(
-        lambda *_: None, Settings(tmp_path, host="0.0.0.0", token=TOKEN, allowed_hosts=("box.lan",))
+        lambda *_: None, ServerSettings(tmp_path, host="0.0.0.0", token=TOKEN, allowed_hosts=("box.lan",))
     )  # type: ignore[arg-type,return-value]
     for host, known in (
         ("10.0.0.5:80", True),

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from judge_eval import Evaluator
-from judge_eval.server.settings import Limits, Settings
+from judge_eval.server.settings import ServerLimits, ServerSettings
 from tests.support.serving import ask, judge, rows, serving
 
 
 def test_the_document_describes_every_route(tmp_path: Path) -> None:
     """The OpenAPI document names the routes, their records and their errors."""
-    with serving(Settings(tmp_path)) as url:
+    with serving(ServerSettings(tmp_path)) as url:
         code, told, _ = ask(f"{url}/api/v1/openapi.json")
     assert code == 200
     assert {"/api/v1/runs", "/api/v1/runs/{run_id}", "/api/v1/compare", "/api/v1/runs/upload"} <= set(
@@ -36,7 +36,7 @@ def test_no_generated_request_makes_the_server_fail(tmp_path: Path) -> None:
     """Whatever schemathesis makes of the document, no answer is a 5xx."""
     pytest.importorskip("schemathesis")
     run = judge(rows()[:3], tmp_path)
-    settings = Settings(tmp_path, limits=Limits(queued=1000))
+    settings = ServerSettings(tmp_path, limits=ServerLimits(queued=1000))
     with serving(settings, Evaluator("fake/overlap", cache=False)) as url:
         document = ask(f"{url}/api/v1/openapi.json")[1]
         for methods in document["paths"].values():  # half of the calls are to hit a run that is there
@@ -78,7 +78,7 @@ def test_an_upload_taken_apart_is_never_a_server_error(tmp_path: Path) -> None:
     )
     whole = {"manifest": run.manifest.model_dump(mode="json"), "results": results}
     taken = 0
-    with serving(Settings(tmp_path)) as url:
+    with serving(ServerSettings(tmp_path)) as url:
         for path in places(whole):
             for junk in (None, -1, 10**30, "\x00", "\ud800", [], {}, [[]], {"a": 1}):
                 body = copy.deepcopy(whole)

@@ -16,14 +16,14 @@ import uvicorn
 
 from judge_eval import EvalRun, Evaluator, FakeBackend
 from judge_eval.server.app import create_app
-from judge_eval.server.settings import Settings
+from judge_eval.server.settings import ServerSettings
 from judge_eval.wire import Request
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 
 
 @contextmanager
-def serving(settings: Settings, evaluator: Evaluator | None = None) -> Iterator[str]:
+def serving(settings: ServerSettings, evaluator: Evaluator | None = None) -> Iterator[str]:
     """Serve in a thread; yields the address."""
     config = uvicorn.Config(
         create_app(settings, evaluator), host="127.0.0.1", port=0, log_level="error", lifespan="on"

@@ -9,7 +9,7 @@ import pytest
 
 from judge_eval import EvalRun, Evaluator
 from judge_eval.runs.folder.labels import read_labels
-from judge_eval.server.settings import Settings
+from judge_eval.server.settings import ServerSettings
 from tests.pages.web.conftest import shoot
 from tests.pages.web.test_web_report import filtered, violations
 from tests.support.serving import judge, rows, scripted, serving
@@ -33,7 +33,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]
             name="docs",
         ),
     }
-    with serving(Settings(root, thresholds={"AP@5": 0.54}), Evaluator("fake/overlap", cache=False)) as url:
+    with serving(
+        ServerSettings(root, thresholds={"AP@5": 0.54}), Evaluator("fake/overlap", cache=False)
+    ) as url:
         yield {"url": url, "root": root, **runs}
 
 
@@ -86,7 +88,7 @@ def test_blind_labelling(served: dict[str, Any], open_page: Callable[..., Any], 
     bare = [{**row, "chunks": [{**c, "label": None} for c in row["chunks"]]} for row in rows()[:3]]
     run = judge(bare, tmp_path)
     assert run.folder is not None
-    with serving(Settings(tmp_path)) as url:
+    with serving(ServerSettings(tmp_path)) as url:
         page = open_page(f"{url}/runs/{run.id}")
         page.locator("#blind").check()
         page.locator("#rank-1", has_text="hidden until you label it").wait_for()
@@ -108,7 +110,7 @@ def test_a_run_under_way_tells_how_far_it_is(open_page: Callable[..., Any], tmp_
     path = run.folder / "manifest.json"
     ended = path.read_text()
     path.write_text(ended.replace('"status": "done"', '"status": "submitted"'))
-    with serving(Settings(tmp_path)) as url:
+    with serving(ServerSettings(tmp_path)) as url:
         page = open_page(f"{url}/runs/{run.id}")
         page.locator("#going", has_text="Waiting").wait_for()
         path.write_text(ended)
@@ -142,7 +144,7 @@ def test_a_run_that_is_not_there_is_told(served: dict[str, Any], chromium: Any) 
 def test_a_page_asks_for_the_token(chromium: Any, tmp_path: Path) -> None:
     """With a token set the page asks for it, and shows the runs once it is right."""
     judge(rows()[:2], tmp_path, label="secret run")
-    with serving(Settings(tmp_path, token="right")) as url:
+    with serving(ServerSettings(tmp_path, token="right")) as url:
         page = chromium.new_page()
         page.goto(url)
         for word in ("wrong", "right"):
@@ -162,7 +164,7 @@ def test_five_thousand_traces_page_by_page(
         for i in range(5000)
     ]
     run: EvalRun = scripted(data, tmp_path, lambda text: {"verdict": "It" in text, "evidence": text})
-    with serving(Settings(tmp_path)) as url:
+    with serving(ServerSettings(tmp_path)) as url:
         page = open_page(f"{url}/runs/{run.id}")
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url))
