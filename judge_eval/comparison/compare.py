@@ -23,8 +23,6 @@ from judge_eval.stats.distributions import t_ppf
 
 KEEP = 1000
 """How many changed traces of each candidate a comparison names."""
-
-
 WORK = 1_000_000_000
 """How many values the permutations of one test may touch in all."""
 
@@ -153,28 +151,24 @@ def _draws_for(values: int) -> int:
     return max(999, min(9999, WORK // max(1, values)))
 
 
+_SAME = (
+    "n", "clusters", "baseline_mean", "candidate_mean", "difference", "p_t", "exact", "dz", "wins", "ties",
+    "losses", "detectable",
+)  # fmt: skip
+
+
 def _record(metric: str, place: int, test: PairedComparison, excluded: int, adjusted: float) -> Difference:
     units, error = test.clusters or test.n, test.standard_error
+    same = {name: getattr(test, name) for name in _SAME}
     return Difference(
         metric=metric,
         candidate=place,
-        n=test.n,
         n_excluded=excluded,
-        clusters=test.clusters,
-        baseline_mean=test.baseline_mean,
-        candidate_mean=test.candidate_mean,
-        difference=test.difference,
         interval=(test.interval.low, test.interval.high) if test.interval else None,
         lower=test.difference - t_ppf(0.95, units - 1) * error if error is not None else None,
-        p_t=test.p_t,
         p=test.p_randomisation,
-        exact=test.exact,
         p_holm=adjusted,
-        dz=test.dz,
-        wins=test.wins,
-        ties=test.ties,
-        losses=test.losses,
-        detectable=test.detectable,
+        **same,
     )
 
 
@@ -212,16 +206,10 @@ def _doubts(
                 f"{who}the dataset differs: {_some(baseline, pairing.other_question)} ask something else "
                 "under the same id, and are not compared"
             )
-        if pairing.only_first.size or pairing.only_second.size:
-            parts = [
-                f"{_some(where, rows)} only in the {what}"
-                for where, rows, what in (
-                    (baseline, pairing.only_first, "baseline"),
-                    (run, pairing.only_second, "candidate"),
-                )
-                if rows.size
-            ]
-            warnings.append(f"{who}the dataset differs: {', '.join(parts)}")
+        sides = ((baseline, pairing.only_first, "baseline"), (run, pairing.only_second, "candidate"))
+        alone = [f"{_some(where, rows)} only in the {what}" for where, rows, what in sides if rows.size]
+        if alone:
+            warnings.append(f"{who}the dataset differs: {', '.join(alone)}")
         old, new = baseline.manifest.dataset, run.manifest.dataset
         if old.digest != new.digest:
             digests = f"{short(old.digest)} there, {short(new.digest)} here"
@@ -242,11 +230,6 @@ def _some(run: Run, rows: Places) -> str:
 
 
 def _ref(run: Run) -> RunRef:
-    m = run.manifest
-    return RunRef(
-        id=m.id,
-        label=m.label,
-        href=m.href,
-        traces=m.tally.traces,
-        failed_verdicts=m.tally.failed_verdicts,
-    )
+    m, tally = run.manifest, run.manifest.tally
+    counts = {"traces": tally.traces, "failed_verdicts": tally.failed_verdicts}
+    return RunRef(id=m.id, label=m.label, href=m.href, **counts)

@@ -93,35 +93,25 @@ def check_under(run: Run, limits: Sequence[Limit]) -> list[Check]:
     Raises:
         UnknownNameError: The run was not scored by the metric.
     """
-    out = []
-    for limit in limits:
-        if limit.kind != "fail-under":
-            continue
-        a = run.aggregate(limit.metric)
-        name = run.name
-        passed = a.mean is not None and a.mean >= limit.value - _ROUNDING
-        if a.mean is None:
-            told = f"{limit.metric} has no value; at least {limit.value:g} is wanted"
-        elif passed:
-            told = f"{limit.metric} is {a.mean:.4f}, at least {limit.value:g}"
-        else:
-            told = f"{limit.metric} is {a.mean:.4f}, {limit.value - a.mean:.4f} under {limit.value:g}"
-        out.append(
-            Check(
-                kind=limit.kind,
-                metric=limit.metric,
-                run=name,
-                limit=limit.value,
-                value=a.mean,
-                interval=a.interval,
-                passed=passed,
-                sentence=told,
-            )
-        )
-    return out
+    return [_check_mean(run, limit) for limit in limits if limit.kind == "fail-under"]
 
 
-def check_drops(found: Comparison, limits: Sequence[Limit], *, strict: bool = False) -> list[Check]:
+def _check_mean(run: Run, limit: Limit) -> Check:
+    a = run.aggregate(limit.metric)
+    passed = a.mean is not None and a.mean >= limit.value - _ROUNDING
+    if a.mean is None:
+        sentence = f"{limit.metric} has no value; at least {limit.value:g} is wanted"
+    elif passed:
+        sentence = f"{limit.metric} is {a.mean:.4f}, at least {limit.value:g}"
+    else:
+        sentence = f"{limit.metric} is {a.mean:.4f}, {limit.value - a.mean:.4f} under {limit.value:g}"
+    return Check(
+        kind=limit.kind, metric=limit.metric, run=run.name, limit=limit.value, value=a.mean,
+        interval=a.interval, passed=passed, sentence=sentence,
+    )  # fmt: skip
+
+
+def check_drops(comparison: Comparison, limits: Sequence[Limit], *, strict: bool = False) -> list[Check]:
     """Check the limits on what was lost against the baseline.
 
     `max-drop` fails where the whole 95% interval of the paired drop lies above the limit, that is, where
@@ -133,17 +123,15 @@ def check_drops(found: Comparison, limits: Sequence[Limit], *, strict: bool = Fa
     """
     out = []
     for limit in limits:
-        if limit.kind == "fail-under":
-            continue
-        for place in range(1, len(found.runs)):
-            difference = next((d for d in found.of(place) if d.metric == limit.metric), None)
+        for place in range(1, len(comparison.runs)) if limit.kind != "fail-under" else ():
+            difference = next((d for d in comparison.of(place) if d.metric == limit.metric), None)
             if difference is None:
                 raise RunError(f"--{limit.kind} {limit.metric}: no trace has a value in both runs")
-            out.append(_check_drop(found, difference, limit, strict))
+            out.append(_check_drop(comparison, difference, limit, strict))
     return out
 
 
-def _check_drop(found: Comparison, d: Difference, limit: Limit, strict: bool) -> Check:
+def _check_drop(comparison: Comparison, d: Difference, limit: Limit, strict: bool) -> Check:
     drop = 0.0 - d.difference
     interval = None if d.interval is None else (0.0 - d.interval[1], 0.0 - d.interval[0])
     span = "" if d.interval is None else f" [{d.interval[0]:+.4f}, {d.interval[1]:+.4f}]"
@@ -153,28 +141,24 @@ def _check_drop(found: Comparison, d: Difference, limit: Limit, strict: bool) ->
         surely = drop if strict or interval is None else interval[0]
         passed = surely <= limit.value + _ROUNDING
         if passed and drop > limit.value:
-            told = f"{moved}, but the interval leaves room for a drop within {limit.value:g}"
+            sentence = f"{moved}, but the interval leaves room for a drop within {limit.value:g}"
         elif passed:
-            told = f"{moved}, within {limit.value:g}"
+            sentence = f"{moved}, within {limit.value:g}"
         else:
-            told = f"{moved}, {drop - limit.value:.4f} more than {limit.value:g}"
+            sentence = f"{moved}, {drop - limit.value:.4f} more than {limit.value:g}"
     else:
         worst = None if d.lower is None else -d.lower
         passed = worst is not None and worst < limit.value
         if worst is None:
-            told = f"{moved}: one trace cannot show non-inferiority"
+            sentence = f"{moved}: one trace cannot show non-inferiority"
         else:
             shown = "shows" if passed else "does not show"
-            told = f"{moved}, at worst by {max(worst, 0):.4f}: {shown} a loss of less than {limit.value:g}"
-    lost = [m for m in found.movers(d.metric, d.candidate) if m.differences[d.metric] < 0]
+            sentence = (
+                f"{moved}, at worst by {max(worst, 0):.4f}: {shown} a loss of less than {limit.value:g}"
+            )
+    lost = [m for m in comparison.movers(d.metric, d.candidate) if m.differences[d.metric] < 0]
     return Check(
-        kind=limit.kind,
-        metric=d.metric,
-        run=found.runs[d.candidate].name,
-        limit=limit.value,
-        value=drop,
-        interval=interval,
-        passed=passed,
-        sentence=f"{told} (against {found.baseline.name})",
-        movers=() if passed else tuple(lost),
-    )
+        kind=limit.kind, metric=d.metric, run=comparison.runs[d.candidate].name, limit=limit.value,
+        value=drop, interval=interval, passed=passed, movers=() if passed else tuple(lost),
+        sentence=f"{sentence} (against {comparison.baseline.name})",
+    )  # fmt: skip

@@ -18,11 +18,12 @@ from judge_eval.evaluator import Evaluator
 from judge_eval.pages.report import store_at
 from judge_eval.server.guard import Guard
 from judge_eval.server.library import Library, MissingRunError
+from judge_eval.server.pagedata import MissingTraceError
 from judge_eval.server.pages import make_pages
-from judge_eval.server.routes import TooLargeError, make_router
+from judge_eval.server.routes import make_router
 from judge_eval.server.settings import ServerSettings
 from judge_eval.server.submissions import QueueFullError, Submissions
-from judge_eval.server.views import MissingTraceError, Views
+from judge_eval.server.uploads import TooLargeError
 
 _CODES: dict[type[JudgeEvalError], int] = {
     MissingRunError: 404,
@@ -45,7 +46,6 @@ def create_app(settings: ServerSettings, evaluator: Evaluator | None = None) -> 
         evaluator: The one judge for submitted traces; None takes no submissions. It is closed at the end.
     """
     library = Library(settings.root)
-    views = Views(library, store_at(settings.cache))
     submissions = None if evaluator is None else Submissions(library, evaluator, settings.limits)
 
     @asynccontextmanager
@@ -68,7 +68,7 @@ def create_app(settings: ServerSettings, evaluator: Evaluator | None = None) -> 
         openapi_url="/api/v1/openapi.json",
         lifespan=lifespan,
     )
-    app.include_router(make_router(settings, library, views, submissions))
+    app.include_router(make_router(settings, library, store_at(settings.cache), submissions))
     app.include_router(make_pages())
     app.add_exception_handler(JudgeEvalError, partial(_told, root=str(settings.root)))
     app.add_exception_handler(RequestValidationError, _invalid)

@@ -12,6 +12,7 @@ from uuid import uuid4
 
 from judge_eval.errors import RunError
 from judge_eval.eval_run import EvalRun
+from judge_eval.files import hold
 from judge_eval.pages.comparepage import SideBySide
 from judge_eval.pages.overview import Table
 from judge_eval.runs.folder.files import MANIFEST, RESULTS
@@ -50,7 +51,7 @@ class Library:
 
     def runs(self) -> list[tuple[Path, Manifest]]:
         """List the runs, newest first; what is no run, or lies elsewhere by a link, is passed over."""
-        found = []
+        runs = []
         with self._lock:
             seen = set()
             for folder in self._folders():
@@ -63,11 +64,10 @@ class Library:
                 except (OSError, RunError):
                     continue
                 seen.add(folder)
-                found.append((folder, known[1]))
+                runs.append((folder, known[1]))
             for gone in self._manifests.keys() - seen:
                 del self._manifests[gone]
-        found.sort(key=lambda pair: (pair[1].created, pair[1].id), reverse=True)
-        return found
+        return sorted(runs, key=lambda pair: (pair[1].created, pair[1].id), reverse=True)
 
     def _folders(self) -> Iterator[Path]:
         if not self.root.is_dir():
@@ -153,8 +153,8 @@ def _open(folder: Path, manifest: Manifest) -> EvalRun:
 
 
 def _stamp(path: Path) -> tuple[int, int]:
-    told = path.stat()
-    return told.st_mtime_ns, told.st_size
+    status = path.stat()
+    return status.st_mtime_ns, status.st_size
 
 
 def _stamps(folder: Path) -> tuple[tuple[int, int] | None, ...]:
@@ -165,13 +165,8 @@ def _stamps(folder: Path) -> tuple[tuple[int, int] | None, ...]:
 def is_being_written(folder: Path) -> bool:
     """Tell whether a process holds the lock of a run's folder."""
     try:
-        import fcntl
-    except ImportError:  # no such locks on this system
-        return False
-    try:
         with (folder / ".lock").open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return False
+            return not hold(file, wait=False)
     except FileNotFoundError:
         return False
     except OSError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 from uuid import UUID
 
 from pydantic import ConfigDict, Field
@@ -11,6 +11,10 @@ from pydantic import ConfigDict, Field
 from judge_eval.record import Record
 from judge_eval.runs.folder.records import Aggregate, Manifest, Status, TraceResult
 from judge_eval.schema import Trace
+
+Offset = Annotated[int, Field(ge=0, le=10**9)]
+PageSize = Annotated[int, Field(ge=1, le=1000)]
+Text = Annotated[str, Field(max_length=10_000)]
 
 
 class ApiRecord(Record):

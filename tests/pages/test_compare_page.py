@@ -10,10 +10,9 @@ from judge_eval import EvalRun
 from judge_eval.comparison.compare import compare
 from judge_eval.comparison.record import Comparison
 from judge_eval.pages.report import compare_report, run_report
-from judge_eval.server.library import Library
-from judge_eval.server.views import Views
+from judge_eval.server.settings import ServerSettings
 from tests.pages.test_report_file import blocks_of, data_of
-from tests.support.serving import judge, rows, scripted
+from tests.support.serving import ask, judge, rows, scripted, serving
 
 JSON = dict[str, Any]
 Data = list[JSON]
@@ -121,14 +120,13 @@ def test_a_page_says_what_the_comparison_says(
     record = compare(old, new)
     assert numbers(data_of(compare_report(old, new))) == expected(record)
     assert numbers(data_of(compare_report(old, new, most=3))) == expected(record)
-    views = Views(Library(tmp_path), None)
-    assert numbers(views.compare(old.id, new.id)) == expected(record)
-    rows_ = views.rows(
-        new.id, filter="changed", sort="order", metric=None, offset=0, limit=1000, locate=None,
-        baseline=old.id, blind=False,
-    )  # fmt: skip
-    assert rows_["total"] == sum(record.changed[0].values())
-    for pages in (data_of(run_report(new, old)), views.page(new.id, old.id)):
+    with serving(ServerSettings(tmp_path)) as url:
+        api = f"{url}/api/v1"
+        assert numbers(ask(f"{api}/compare?baseline={old.id}&candidate={new.id}")[1]) == expected(record)
+        changed = ask(f"{api}/runs/{new.id}/rows?filter=changed&baseline={old.id}")[1]
+        assert changed["total"] == sum(record.changed[0].values())
+        served = ask(f"{api}/runs/{new.id}/page?baseline={old.id}")[1]
+    for pages in (data_of(run_report(new, old)), served):
         pairs = [metric["pair"] for metric in pages["metrics"]]
         assert [p["p_holm"] for p in pairs] == [record[p["name"]].p_holm for p in pairs]
         assert [p["difference"] for p in pairs] == [record[p["name"]].difference for p in pairs]
