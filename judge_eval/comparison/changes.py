@@ -83,7 +83,7 @@ def kinds_of(pairing: Pairing) -> Kinds:
         for column in range(first.scores.shape[1]):
             before, after = pairing.values(column)
             kinds[~((before == after) | (np.isnan(before) & np.isnan(after)))] = 1
-    unlike = ~_same_size(pairing)
+    unlike = first.sizes[pairing.a] != second.sizes[pairing.b]
     for start in range(0, len(pairing), _BLOCK):
         span = slice(start, start + _BLOCK)
         unlike[span] |= _chunks_differ(first, second, pairing.a[span], pairing.b[span])
@@ -92,11 +92,6 @@ def kinds_of(pairing: Pairing) -> Kinds:
         if code:
             kinds[place] = code
     return kinds
-
-
-def _same_size(pairing: Pairing) -> NDArray[np.bool_]:
-    same: NDArray[np.bool_] = pairing.first.sizes[pairing.a] == pairing.second.sizes[pairing.b]
-    return same
 
 
 def _chunks_differ(

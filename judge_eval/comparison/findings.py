@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 from pydantic import Field
 
@@ -11,6 +11,12 @@ from judge_eval.runs.folder.records import name_of
 
 Change = Literal["retrieval", "verdicts", "both", "scores"]
 """What changed in a trace: what was retrieved, the verdict on the same chunk, both, or only its scores."""
+CHANGE_WORDS: Final[dict[Change, str]] = {
+    "retrieval": "retrieval changed",
+    "verdicts": "verdict flipped",
+    "both": "retrieval changed, verdict flipped",
+    "scores": "scored otherwise",
+}
 
 
 class RunRef(Record):

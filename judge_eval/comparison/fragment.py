@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from judge_eval.comparison.findings import Difference, RunRef, TraceChange
+from judge_eval.comparison.findings import CHANGE_WORDS, Difference, RunRef, TraceChange
 
 SHOWN = 20
 """How many changed traces the fragment lists."""
@@ -13,12 +13,6 @@ SHOWN = 20
 _SQUARE = (
     "display:inline-block;width:1.1em;text-align:center;border:1px solid #888;margin-right:1px;color:#111;"
 )
-_KINDS = {
-    "retrieval": "retrieval changed",
-    "verdicts": "verdict flipped",
-    "both": "retrieval changed, verdict flipped",
-    "scores": "scored otherwise",
-}
 
 
 def comparison_html(
@@ -70,7 +64,7 @@ def _changed(traces: Sequence[TraceChange], total: int, metrics: Sequence[str], 
         rows.append(
             f"<tr><td>{names[change.candidate]}</td><td>{escape(change.trace_id)}</td>"
             f"<td>{_strip(change.before)}</td><td>{_strip(change.after, change)}</td>"
-            f"<td>{_KINDS[change.kind]}</td>{scores}"
+            f"<td>{CHANGE_WORDS[change.kind]}</td>{scores}"
             f"<td style='text-align:left'>{escape(change.query)}</td></tr>"
         )
     more = f"<p>... and {total - len(rows)} more changed traces</p>" if total > len(rows) else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from judge_eval.comparison.findings import TraceChange
+from judge_eval.comparison.findings import CHANGE_WORDS, TraceChange
 from judge_eval.comparison.gate import Check
 from judge_eval.comparison.record import Comparison
 from judge_eval.export.text import as_markdown, cell
@@ -16,12 +16,7 @@ MARKER = "<!-- judge-eval report -->"
 MOST = 65_000
 """A comment may hold 65,536 characters; this leaves room for what a bot adds."""
 _TRACES = 50
-KINDS = {
-    "retrieval": "retrieval changed",
-    "verdicts": "verdict flipped",
-    "both": "retrieval changed, verdict flipped",
-    "scores": "scored otherwise",
-}
+KINDS = CHANGE_WORDS
 
 
 def report(run: Run | None, found: Comparison | None, checks: Sequence[Check]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, NoReturn
+from typing import Any, NoReturn
 
 from judge_eval.backends.base import Identity
 from judge_eval.backends.storing.cached import Cached
@@ -64,7 +64,7 @@ class Memory:
         """
         if self._judge is None:
             return {}
-        found: dict[str, Recalled] = {}
+        recalled: dict[str, Recalled] = {}
         inquiry = self._judge.inquire(result.trace)
         try:
             wave = next(inquiry)
@@ -72,18 +72,14 @@ class Memory:
                 replies = self._look_up(list(wave))
                 for request, reply in zip(wave, replies, strict=True):
                     key = (request.origin or request).digest.hex()
-                    found.setdefault(key, Recalled(request.messages, reply.text if reply else None))
+                    recalled.setdefault(key, Recalled(request.messages, reply.text if reply else None))
                 if any(reply is None for reply in replies):
-                    return found
+                    return recalled
                 wave = inquiry.send([reply for reply in replies if reply is not None])
         except StopIteration:
-            return found
-        except (
-            JudgeEvalError,
-            TypeError,
-            ValueError,
-        ):  # a run from elsewhere may say odd things of its judge
-            return found
+            return recalled
+        except (JudgeEvalError, TypeError, ValueError):  # a run from elsewhere may say odd things
+            return recalled
 
     def _look_up(self, wave: list[Request]) -> list[Completion | None]:
         if self._cached is None:
@@ -110,12 +106,14 @@ class _Nobody:
 
 
 def _identity_of(manifest: Manifest) -> Identity | None:
-    told = manifest.backend
-    params = told.get("params")
-    if told.get("provider") in (None, "custom") or not isinstance(params, dict):
+    backend = manifest.backend
+    params = backend.get("params")
+    if backend.get("provider") in (None, "custom") or not isinstance(params, dict):
         return None
     pairs = tuple(sorted((name, str(value)) for name, value in params.items()))
-    return Identity(str(told["provider"]), str(told.get("model", "")), str(told.get("base_url", "")), pairs)
+    return Identity(
+        str(backend["provider"]), str(backend.get("model", "")), str(backend.get("base_url", "")), pairs
+    )
 
 
 def _judge_of(manifest: Manifest) -> Judge:
@@ -124,23 +122,19 @@ def _judge_of(manifest: Manifest) -> Judge:
     Raises:
         JudgeEvalError: It cannot be made from what the manifest says, or its prompt has changed since.
     """
-    told: dict[str, Any] = dict(manifest.judge)
-    prompt, mode = told.get("prompt"), told.get("mode")
+    how: dict[str, Any] = dict(manifest.judge)
+    prompt, mode = how.get("prompt"), how.get("mode")
     if not isinstance(prompt, dict) or mode not in ("pointwise", "listwise"):
         raise JudgeEvalError("this judge's prompts are not ones that can be rendered again")
-    numbers = [told.get(name) for name in ("max_tokens", "sample", "window")]
+    numbers = [how.get(name) for name in ("max_tokens", "sample", "window")]
     if not all(number is None or type(number) is int for number in numbers):
         raise JudgeEvalError("the run does not say in full how it was judged")
     form = _form_of(prompt)
-    relevant = int(told["scale"]["relevant"])
-    common: dict[str, Any] = {"max_tokens": told.get("max_tokens"), "sample": told.get("sample", 0)}
-    kind: Literal["pointwise", "listwise"] = mode
-    judge: Judge
-    if kind == "pointwise":
-        judge = Pointwise(form, relevant=relevant, **common)
-    else:
-        judge = Listwise(form, relevant=relevant, window=told.get("window", 20), **common)
-    return judge
+    relevant = int(how["scale"]["relevant"])
+    common: dict[str, Any] = {"max_tokens": how.get("max_tokens"), "sample": how.get("sample", 0)}
+    if mode == "pointwise":
+        return Pointwise(form, relevant=relevant, **common)
+    return Listwise(form, relevant=relevant, window=how.get("window", 20), **common)
 
 
 def _form_of(prompt: dict[str, Any]) -> PromptForm:

@@ -9,6 +9,7 @@ import re
 import zlib
 from collections.abc import Iterable, Iterator
 from functools import cache
+from html import escape
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -147,9 +148,7 @@ def _hash(text: str) -> str:
 
 
 def _escape(text: str) -> str:
-    for sign, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
-        text = text.replace(sign, entity)
-    return text.encode("utf-8", "replace").decode()
+    return escape(text, quote=False).encode("utf-8", "replace").decode()
 
 
 def save_page(text: str, path: Path) -> None:

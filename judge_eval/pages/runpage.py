@@ -112,18 +112,17 @@ def by_tag(table: Table, metric: str) -> list[JSON]:
     """Return the mean of the traces of each tag with its interval and n, the most frequent tag first."""
     known = table.run.manifest.aggregates.get(metric)
     if known is not None and known.tags:
-        told = sorted(known.tags.items(), key=lambda pair: -pair[1].n)
-        return [{"tag": tag, "value": t.mean, "interval": t.interval, "n": t.n} for tag, t in told]
+        counted = sorted(known.tags.items(), key=lambda pair: -pair[1].n)
+        return [{"tag": tag, "value": t.mean, "interval": t.interval, "n": t.n} for tag, t in counted]
     if not table.whole:  # runs of this size tell of their tags
         return []
     rows = [(row, value) for row in table.rows if (value := row.scores.get(metric)) is not None]
-    found = breakdown([value for _, value in rows], [row.tags for row, _ in rows])
-    often = sorted(found.items(), key=lambda pair: -pair[1].n)
-    rows_of: list[JSON] = []
-    for tag, estimate in often:
-        estimate = replace(estimate, interval=inside(estimate.interval, limits_of(metric)))
-        rows_of.append({"tag": tag, **estimate_data(estimate)})
-    return rows_of
+    estimates = breakdown([value for _, value in rows], [row.tags for row, _ in rows])
+    limits = limits_of(metric)
+    return [
+        {"tag": tag, **estimate_data(replace(each, interval=inside(each.interval, limits)))}
+        for tag, each in sorted(estimates.items(), key=lambda pair: -pair[1].n)
+    ]
 
 
 def agreement(table: Table) -> JSON | None:

@@ -123,11 +123,14 @@ def make_router(
     return api
 
 
+_TOP = ("id", "label", "href", "tags", "status", "model", "prompt", "traces", "failed")
+
+
 def summarise(
     folder: Path, manifest: Manifest, settings: ServerSettings, submissions: Submissions | None
 ) -> RunSummary:
     """Make what the list says of a run."""
-    top, told = head(manifest), told_of(folder)
+    top, more = head(manifest), told_of(folder)
     means = {name: a.mean for name, a in manifest.aggregates.items()}
     passed = {
         name: mean >= least
@@ -140,23 +143,15 @@ def summarise(
         fields = ("traces", "total", "verdicts", "failed", "calls", "hits")
         progress = RunProgress(**{name: getattr(going, name) for name in fields})
     return RunSummary(
-        id=manifest.id,
-        label=manifest.label,
-        href=manifest.href,
-        tags=manifest.tags,
-        status=manifest.status,
+        **{name: top[name] for name in _TOP},
         created=manifest.created,
         finished=manifest.finished,
         dataset=manifest.dataset.name,
         dataset_digest=manifest.dataset.digest,
         questions=manifest.dataset.traces,
-        model=top["model"],
-        prompt=top["prompt"],
-        traces=manifest.tally.traces,
-        failed=manifest.tally.failed_verdicts,
         metrics=manifest.aggregates,
         passed=passed,
-        baseline=told.get("baseline"),
-        error=told.get("error"),
+        baseline=more.get("baseline"),
+        error=more.get("error"),
         progress=progress,
     )

@@ -89,7 +89,7 @@ export async function comparePage(root, source, served) {
   root.replaceChildren(topBar(served), el("main", null,
     el("header.head", null, el("h1", null, "Comparison"), el("p.sub", null, "Differences are B (candidate) minus A (baseline), over ", count(data.common, "trace"), " in common", missing.length ? `; ${missing.join(", ")}` : "", ".")),
     data.warnings.length > 0 && el("section.banner", { role: "note", "aria-label": "Warnings" }, el("h2", null, "⚠ A difference in scores may not come from the retriever"),
-      el("p", null, "In these sentences, there is A (the baseline) and here is B (the candidate):"),
+      el("p", null, "In brackets, “there” is A (the baseline) and “here” is B (the candidate)."),
       el("ul", null, data.warnings.map((text) => quoted("li", text)))),
     data.notes.map((text) => quoted("p.dim", text)),
     el("div.columns", null, side("A", a, served), side("B", b, served)),

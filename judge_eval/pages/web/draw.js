@@ -140,13 +140,9 @@ export function pairStrips(told, scales) {
     return svg("line", { class: `tie ${kind}`, x1: middle(m.a - 1), y1: top + 21, x2: middle(m.b - 1), y2: below - 1 });
   });
   const row = (signs, y, scale) => signs.map((sign, i) => {
-    const what = meaning(sign.s, scale);
-    return svg("g", { class: `sq ${what.kind} shade${what.shade ?? 0}` },
-      svg("title", null, `${sign.id}: rank ${i + 1}, ${what.word}${sign.o ? " (human label disagrees)" : ""}`),
-      sign.o && svg("rect", { x: left + i * cell - 2.5, y: y - 2.5, width: 25, height: 25, rx: 4, class: "ring" }),
-      svg("rect", { x: left + i * cell, y, width: 20, height: 20, rx: 3, class: "body" }),
-      what.kind === "failed" && [4, 10, 16].map((d) => svg("line", { x1: left + i * cell + d - 3, x2: left + i * cell + d + 3, y1: y + 19, y2: y + 1, class: "hatch" })),
-      svg("text", { x: left + i * cell + 10, y: y + 14.5, "text-anchor": "middle" }, what.glyph));
+    const box = square(sign.s, scale, sign.o);
+    box.title = `${sign.id}: rank ${i + 1}, ${meaning(sign.s, scale).word}${sign.o ? " (human label disagrees)" : ""}`;
+    return svg("foreignObject", { x: left + i * cell, y, width: 20, height: 20 }, box);
   });
   const say = (name, signs, scale) => `${name}: ` + (signs.map((s, i) => `${i + 1} ${meaning(s.s, scale).word}`).join("; ") || "nothing");
   return el("div.scroll", { tabindex: "0", role: "region", "aria-label": "ranks of both runs" }, svg("svg", { viewBox: `0 0 ${width} ${below + 26}`, width, height: below + 26, class: "pairs", role: "img",
