@@ -29,8 +29,8 @@ def comparison_html(
     """
     names = [escape(run.name) for run in runs]
     parts = [f"<p><b>{names[0]}</b> (baseline) against <b>{', '.join(names[1:])}</b></p>"]
-    parts += [f"<p><b>{escape(told)}</b></p>" for told in warnings]
-    parts += [f"<p>{escape(told)}</p>" for told in notes]
+    parts += [f"<p><b>{escape(warning)}</b></p>" for warning in warnings]
+    parts += [f"<p>{escape(note)}</p>" for note in notes]
     rows = []
     for d in differences:
         low, high = d.interval or (None, None)

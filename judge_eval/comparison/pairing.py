@@ -72,8 +72,8 @@ def _by_question(first: Columns, second: Columns, left: Places, free: Places) ->
 
 def _once(questions: Hashes) -> tuple[Hashes, Places]:
     """Return the questions that stand there once, with their places."""
-    found, places, counts = np.unique(questions, return_index=True, return_counts=True)
-    return found[counts == 1], places[counts == 1]
+    unlike, places, counts = np.unique(questions, return_index=True, return_counts=True)
+    return unlike[counts == 1], places[counts == 1]
 
 
 def cluster_codes(clusters: Hashes) -> list[int] | None:
@@ -83,9 +83,9 @@ def cluster_codes(clusters: Hashes) -> list[int] | None:
     """
     if not clusters.any():
         return None
-    found, codes = np.unique(clusters, return_inverse=True)
+    names, codes = np.unique(clusters, return_inverse=True)
     alone = np.flatnonzero(clusters == 0)
     codes = codes.astype(np.int64)
-    codes[alone] = len(found) + np.arange(len(alone))
+    codes[alone] = len(names) + np.arange(len(alone))
     numbered: list[int] = codes.tolist()
     return numbered

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
+from contextlib import suppress
 
 from judge_eval.errors import MetricError
 from judge_eval.metrics import Metric, parse_metric
@@ -39,10 +37,7 @@ def card_page(
     trace = result.trace
     precision, shares = ladder(result, scale, metrics)
     calls = {} if memory is None else memory.calls(result)
-    by_chunk: dict[str, Call] = {}
-    for call in result.calls:
-        for chunk_id in call.chunk_ids:
-            by_chunk[chunk_id] = call
+    by_chunk = {chunk_id: call for call in result.calls for chunk_id in call.chunk_ids}
     first: dict[str, int] = {}
     cards = []
     for rank, (chunk, outcome) in enumerate(zip(trace.chunks, result.outcomes, strict=True), 1):
@@ -99,7 +94,7 @@ def _outcome(outcome: Verdict | NoVerdict) -> JSON:
     }
 
 
-def call_data(call: Call, told: Recalled | None, memory: Memory | None, systems: list[str]) -> JSON:
+def call_data(call: Call, recalled: Recalled | None, memory: Memory | None, systems: list[str]) -> JSON:
     """Make what a page shows of a call to the judge."""
     data: JSON = {
         "key": call.key,
@@ -114,20 +109,18 @@ def call_data(call: Call, told: Recalled | None, memory: Memory | None, systems:
     }
     if memory is None:
         return data
-    if told is None:
+    if recalled is None:
         data["prompt_note"] = memory.problem or "the question of this call cannot be put together again"
         data["reply_note"] = memory.reply_problem or "not looked up: its question is not known"
         return data
-    messages: list[list[Any]] = []
-    for message in told.messages:
-        if message.role == SYSTEM:
-            if message.content not in systems:
-                systems.append(message.content)
-            messages.append([message.role, systems.index(message.content)])
-        else:
-            messages.append([message.role, message.content])
-    data["prompt"], data["reply"] = messages, told.reply
-    if told.reply is None:
+    system = {message.content: None for message in recalled.messages if message.role == SYSTEM}
+    systems += [content for content in system if content not in systems]
+    data["prompt"] = [
+        [message.role, systems.index(message.content) if message.role == SYSTEM else message.content]
+        for message in recalled.messages
+    ]
+    data["reply"] = recalled.reply
+    if recalled.reply is None:
         data["reply_note"] = memory.reply_problem or "the cache does not hold it"
     return data
 
@@ -153,18 +146,15 @@ def ladder(
         return precision, None
     depth = len(grades) if metric.cutoff is None else min(metric.cutoff, len(grades))
     relevant = [grade is not None and grade >= scale.relevant for grade in grades[:depth]]
-    terms = np.array([(p or 0.0) * v for p, v in zip(precision, relevant, strict=False)])
-    total = sum(relevant)
-    shares = [0.0] * len(grades)
-    if total:
-        shares[:depth] = (terms / total).tolist()
+    total = max(1, sum(relevant))
+    shares = [(p or 0.0) * v / total for p, v in zip(precision, relevant, strict=False)]
+    shares += [0.0] * (len(grades) - depth)
     # A variant that divides or counts in another way has no such shares; then none are shown.
     return precision, shares if abs(sum(shares) - score) < 1e-9 else None
 
 
 def _average_precision(metrics: Sequence[str]) -> Metric | None:
-    name = next((name for name in metrics if name.startswith("AP")), None)
-    try:
-        return None if name is None else parse_metric(name)
-    except MetricError:
-        return None
+    name = main_metric(metrics)
+    with suppress(MetricError):
+        return parse_metric(name) if name is not None and name.startswith("AP") else None
+    return None

@@ -86,7 +86,7 @@ class Table:
         self.places = sorted(places)
         self.rows = [row_of(self.run.results[place], self.scale) for place in self.places]
 
-    def told(self, chunks: NDArray[np.bool_]) -> Iterator[tuple[JSON, Chunk, Outcome]]:
+    def listed(self, chunks: NDArray[np.bool_]) -> Iterator[tuple[JSON, Chunk, Outcome]]:
         """Yield where some chunks stand, what they are and what came of them; the first `LISTED` of them."""
         result: TraceResult | None = None
         last = -1

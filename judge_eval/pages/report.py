@@ -24,7 +24,6 @@ from judge_eval.pages.recall import Memory
 from judge_eval.pages.rows import JSON
 from judge_eval.pages.runpage import run_page
 from judge_eval.runs.folder.labels import with_labels
-from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import blocks as cut
 
@@ -74,19 +73,12 @@ def run_report(
     sides = None if baseline is None else SideBySide(Table(baseline, most), table)
     rows = sides.rows if sides else table.rows
     memory, systems = Memory(run.manifest, store), list[str]()
-    details = (card_page(result, table.scale, table.metrics, memory, systems) for result in _results(table))
+    results = table.run.results if table.whole else (table.run.results[place] for place in table.places)
+    details = (card_page(result, table.scale, table.metrics, memory, systems) for result in results)
     blocks = list(pack_blocks(details))
     page = run_page(table, baseline.manifest if baseline else None, sides.metrics if sides else {})
     data = {"page": "run", **page, "rows": [row.data() for row in rows], "systems": systems}
     return document(run.name, data, blocks)
-
-
-def _results(table: Table) -> Iterator[TraceResult]:
-    if table.whole:
-        yield from table.run.results
-    else:
-        for place in table.places:
-            yield table.run.results[place]
 
 
 def compare_report(baseline: Run, candidate: Run, *, most: int | None = MOST) -> str:

@@ -97,10 +97,10 @@ def _negated(test: Test) -> Test:
 
 
 def _comparison(word: str, metrics: Sequence[str]) -> Test | None:
-    found = _NUMBER.match(word)
-    if not found:
+    parts = _NUMBER.match(word)
+    if not parts:
         return None
-    name, sign, number = found.group(1).lower(), _COMPARE[found.group(2)], float(found.group(3))
+    name, sign, number = parts.group(1).lower(), _COMPARE[parts.group(2)], float(parts.group(3))
     if name == "delta" and metrics:
         return lambda row: (value := row.deltas.get(metrics[0])) is not None and sign(value, number)
     metric = find_metric(name, metrics)

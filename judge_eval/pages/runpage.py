@@ -75,37 +75,27 @@ def run_page(table: Table, baseline: Manifest | None = None, pairs: Mapping[str,
     }
 
 
-def metric_data(name: str, found: Aggregate | None, pair: JSON | None) -> JSON:
+def metric_data(name: str, aggregate: Aggregate | None, pair: JSON | None) -> JSON:
     """Return a metric's mean, interval and counts, with its difference from the baseline where given."""
-    if found is None:
+    if aggregate is None:
         return {"name": name, "mean": None, "n": 0, "n_failed": 0, "interval": None, "definition": ""}
-    told: JSON = found.model_dump(mode="json")
-    return {"name": name, **told, **({"pair": pair} if pair else {})}
+    return {"name": name, **aggregate.model_dump(mode="json"), **({"pair": pair} if pair else {})}
 
 
 def estimate_data(estimate: Estimate) -> JSON:
     """Return an estimate as JSON."""
-    interval = estimate.interval
-    return {
-        "value": estimate.value,
-        "interval": None if interval is None else [interval.low, interval.high],
-        "n": estimate.n,
-    }
+    interval = estimate.interval and [estimate.interval.low, estimate.interval.high]
+    return {"value": estimate.value, "interval": interval, "n": estimate.n}
 
 
 def histogram(table: Table, metric: str) -> JSON:
     """Count the traces by score, in 20 bins over [0, 1] (over the scores' range where they go beyond)."""
     scores = table.columns.column(metric)
     values = scores[~np.isnan(scores)]
-    low, high = (0.0, 1.0)
-    if values.size:
-        low, high = min(low, float(values.min())), max(high, float(values.max()))
-    counts, edges = np.histogram(values, bins=BINS, range=(low, high))
-    return {
-        "counts": counts.tolist(),
-        "edges": edges.tolist(),
-        "missing": len(table.columns) - int(values.size),
-    }
+    span = float(values.min(initial=0.0)), float(values.max(initial=1.0))
+    counts, edges = np.histogram(values, bins=BINS, range=span)
+    missing = len(table.columns) - int(values.size)
+    return {"counts": counts.tolist(), "edges": edges.tolist(), "missing": missing}
 
 
 def by_tag(table: Table, metric: str) -> list[JSON]:
@@ -134,7 +124,7 @@ def agreement(table: Table) -> JSON | None:
     top = max(table.scale.maximum, int(human.max()))
     categories = list(range(top + 1))
     tables, _ = tables_of(judged, human, columns.rows[both], top + 1)
-    found = agreement_of(tables, np.array(categories, dtype=np.float64), replicates=1000)
+    figures = agreement_of(tables, np.array(categories, dtype=np.float64), replicates=1000)
     graded = top > 1
     names = [name for name in _FIGURES if graded or not name.startswith("kappa_")]
     names += [f"{name}_ge{table.scale.relevant}" for name in ("kappa", "precision", "recall") if graded]
@@ -142,13 +132,13 @@ def agreement(table: Table) -> JSON | None:
     off = table.off
     listed = [
         {**place, "grade": o.grade, "relevant": o.relevant, "label": chunk.label, "reason": o.reason}
-        for place, chunk, o in table.told(off)
+        for place, chunk, o in table.listed(off)
         if o.kind == "verdict"
     ]
     return {
         "categories": categories,
         "matrix": tables.sum(axis=0).astype(int).tolist(),
-        "figures": [{"name": name, **estimate_data(found[name])} for name in names if name in found],
+        "figures": [{"name": name, **estimate_data(figures[name])} for name in names if name in figures],
         "pairs": len(human),
         "count": int(off.sum()),
         "list": listed,
@@ -161,7 +151,7 @@ def failed_verdicts(table: Table) -> JSON:
     counts = Counter({why: int((grades == -1 - code).sum()) for code, why in enumerate(WHYS)})
     listed = [
         {**place, "why": outcome.why, "detail": outcome.detail}
-        for place, _, outcome in table.told(grades < 0)
+        for place, _, outcome in table.listed(grades < 0)
         if outcome.kind == "no_verdict"
     ]
     whys = {why: count for why, count in counts.most_common() if count}
@@ -170,17 +160,17 @@ def failed_verdicts(table: Table) -> JSON:
 
 def provenance(manifest: Manifest) -> list[JSON]:
     """Return everything that could change a number, as groups of names with values."""
-    told = manifest.model_dump(mode="json", exclude={"aggregates", "metrics"})
-    plain = {name: value for name, value in told.items() if not isinstance(value, dict)}
+    record = manifest.model_dump(mode="json", exclude={"aggregates", "metrics"})
+    plain = {name: value for name, value in record.items() if not isinstance(value, dict)}
     groups: list[JSON] = [{"name": "run", "rows": list(_flat(plain))}]
     parts = ("dataset", "judge", "backend", "environment", "tally")
-    groups += [{"name": name, "rows": list(_flat(told[name]))} for name in parts]
+    groups += [{"name": name, "rows": list(_flat(record[name]))} for name in parts]
     definitions = [[name, a.definition] for name, a in manifest.aggregates.items()]
     return [*groups, {"name": "metrics", "rows": definitions}]
 
 
-def _flat(told: Mapping[str, Any], prefix: str = "") -> Iterator[list[str]]:
-    for name, value in told.items():
+def _flat(fields: Mapping[str, Any], prefix: str = "") -> Iterator[list[str]]:
+    for name, value in fields.items():
         if isinstance(value, dict) and value:
             yield from _flat(value, f"{prefix}{name}.")
         elif value not in (None, "", [], {}):

@@ -38,7 +38,7 @@ def make_page_routes(library: Library, store: Store | None) -> APIRouter:
     """
     api = APIRouter()
 
-    def found(run_id: UUID, trace_id: str) -> tuple[Table, TraceResult]:
+    def result_of(run_id: UUID, trace_id: str) -> tuple[Table, TraceResult]:
         table = library.table(str(run_id))
         places = library.derived(
             table, "places", lambda: {row.id: place for place, row in enumerate(table.rows)}
@@ -95,7 +95,7 @@ def make_page_routes(library: Library, store: Store | None) -> APIRouter:
     @api.get("/runs/{run_id}/trace", tags=["pages"])
     def get_trace(run_id: UUID, trace_id: Text, blind: bool = False) -> dict[str, Any]:
         """Return one trace in full; `blind` hides the verdicts of chunks without a human label."""
-        table, result = found(run_id, trace_id)
+        table, result = result_of(run_id, trace_id)
         systems: list[str] = []
         memory = Memory(table.run.manifest, store)
         page = card_page(result, table.scale, table.metrics, memory, systems)
@@ -109,7 +109,7 @@ def make_page_routes(library: Library, store: Store | None) -> APIRouter:
     @api.post("/runs/{run_id}/labels", status_code=201, tags=["labels"])
     def give_label(run_id: UUID, given: GivenLabel) -> Label:
         """Give a chunk a human label, or take one back."""
-        table, result = found(run_id, given.trace_id)
+        table, result = result_of(run_id, given.trace_id)
         if all(chunk.id != given.chunk_id for chunk in result.trace.chunks):
             raise MissingTraceError("this trace has no chunk of that id")
         if given.label is not None and given.label > table.scale.maximum:

@@ -72,7 +72,7 @@ def make_router(
         limit: PageSize = 100,
     ) -> RunList:
         """List runs, newest first; `label` and `dataset` are parts of the names, all tags must be there."""
-        found = [
+        fitting = [
             (folder, m)
             for folder, m in library.runs()
             if label.lower() in (m.label or "").lower()
@@ -80,8 +80,8 @@ def make_router(
             and set(tag or ()) <= set(m.tags)
             and status in (None, m.status)
         ]
-        runs = tuple(summarise(*run, settings, submissions) for run in found[offset : offset + limit])
-        return RunList(total=len(found), offset=offset, runs=runs, thresholds=dict(settings.thresholds))
+        runs = tuple(summarise(*run, settings, submissions) for run in fitting[offset : offset + limit])
+        return RunList(total=len(fitting), offset=offset, runs=runs, thresholds=dict(settings.thresholds))
 
     @api.post("/runs/upload", status_code=201, tags=["runs"])
     def upload(given: Upload) -> RunSummary:

@@ -78,10 +78,10 @@ def read_thresholds(given: Sequence[str]) -> dict[str, float]:
     Raises:
         ConfigError: It does not read so, or names no metric.
     """
-    found: dict[str, float] = {}
+    thresholds: dict[str, float] = {}
     for text in given:
         parts = re.fullmatch(r"(.+?)\s*(?:>=|=)\s*(\d*\.?\d+)", text.strip())
         if parts is None:
             raise ConfigError(f"threshold {text!r}: write METRIC>=NUMBER, such as AP@5>=0.8")
-        found[str(parse_metric(parts.group(1)))] = float(parts.group(2))
-    return found
+        thresholds[str(parse_metric(parts.group(1)))] = float(parts.group(2))
+    return thresholds
