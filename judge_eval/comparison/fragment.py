@@ -33,8 +33,7 @@ def comparison_html(
     parts += [f"<p>{escape(note)}</p>" for note in notes]
     rows = []
     for d in differences:
-        low, high = d.interval or (None, None)
-        span = "" if low is None or high is None else f"[{low:+.4f}, {high:+.4f}]"
+        span = f"[{d.interval[0]:+.4f}, {d.interval[1]:+.4f}]" if d.interval else ""
         rows.append(
             f"<tr><td>{names[d.candidate]}</td><td>{escape(d.metric)}</td><td>{d.baseline_mean:.4f}</td>"
             f"<td>{d.candidate_mean:.4f}</td><td>{d.difference:+.4f}</td><td>{span}</td>"
@@ -60,7 +59,8 @@ def _changed(traces: Sequence[TraceChange], total: int, metrics: Sequence[str], 
     head = "".join(f"<th>{escape(name)}</th>" for name in metrics)
     rows = []
     for change in traces[:SHOWN]:
-        scores = "".join(f"<td>{_signed(change.differences.get(name))}</td>" for name in metrics)
+        moved = (change.differences.get(name) for name in metrics)
+        scores = "".join(f"<td>{'' if value is None else format(value, '+.4f')}</td>" for value in moved)
         rows.append(
             f"<tr><td>{names[change.candidate]}</td><td>{escape(change.trace_id)}</td>"
             f"<td>{_strip(change.before)}</td><td>{_strip(change.after, change)}</td>"
@@ -83,7 +83,3 @@ def _strip(signs: str, change: TraceChange | None = None) -> str:
             colour += ";border-style:" + ("solid" if was == str(rank) else "dashed")
         squares.append(f"<span style='{_SQUARE}background:{colour}' title='{title}'>{escape(sign)}</span>")
     return "".join(squares) or "(nothing retrieved)"
-
-
-def _signed(value: float | None) -> str:
-    return "" if value is None else f"{value:+.4f}"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias, get_args
 
 from judge_eval.comparison.findings import Difference, TraceChange
 from judge_eval.comparison.record import Comparison
@@ -36,10 +37,9 @@ class Limit:
             UnknownNameError: There is no such metric.
         """
         name, equals, number = text.rpartition("=")
-        try:
+        value = math.nan
+        with suppress(ValueError):
             value = float(number)
-        except ValueError:
-            value = math.nan
         if not equals or not name or not math.isfinite(value):
             raise ConfigError(f"--{kind} {text!r}: write METRIC=VALUE, such as AP@5=0.7")
         if value < 0 or (kind == "non-inferior" and value == 0):
@@ -57,11 +57,7 @@ def read_limits(
     Raises:
         ConfigError: One cannot be read.
     """
-    given: tuple[tuple[LimitKind, Iterable[str]], ...] = (
-        ("fail-under", fail_under),
-        ("max-drop", max_drop),
-        ("non-inferior", non_inferior),
-    )
+    given = zip(get_args(LimitKind), (fail_under, max_drop, non_inferior), strict=True)
     return [Limit.parse(kind, text) for kind, texts in given for text in texts]
 
 

@@ -85,7 +85,5 @@ def cluster_codes(clusters: Hashes) -> list[int] | None:
         return None
     names, codes = np.unique(clusters, return_inverse=True)
     alone = np.flatnonzero(clusters == 0)
-    codes = codes.astype(np.int64)
     codes[alone] = len(names) + np.arange(len(alone))
-    numbered: list[int] = codes.tolist()
-    return numbered
+    return [int(code) for code in codes]

@@ -48,10 +48,7 @@ class Comparison(Record):
         Raises:
             KeyError: It was not compared.
         """
-        for each in self.of(1):
-            if each.metric == metric:
-                return each
-        raise KeyError(metric)
+        return {each.metric: each for each in self.of(1)}[metric]
 
     def movers(self, metric: str, candidate: int = 1, most: int = 5) -> list[TraceChange]:
         """Return the traces that moved a metric most, the greatest loss first."""

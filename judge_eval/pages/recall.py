@@ -1,4 +1,4 @@
-"""Bringing back what a judge was asked and what it replied, without asking again."""
+"""The calls of a run as they were made, brought back without asking the judge again."""
 
 from __future__ import annotations
 

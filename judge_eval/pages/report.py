@@ -33,7 +33,8 @@ BLOCK = 25
 MOST = 10_000
 """The most traces that a report holds in full."""
 
-SCRIPTS = ("dom.js", "draw.js", "source.js", "traces.js", "card.js", "runpage.js", "comparepage.js", "app.js")
+SCRIPTS = ("dom.js", "draw.js", "source.js", "traces.js", "card.js", "runtabs.js", "runpage.js",
+           "comparepage.js", "app.js")  # fmt: skip
 """The pages' modules in the order in which one file holds them."""
 
 _IMPORT = re.compile(r"^import [^;]*;\n", re.MULTILINE)

@@ -114,8 +114,5 @@ def sort_rows(
             return (value is None, 0.0 if value is None else sign * value)
 
         return sorted(rows, key=place)
-    if by == "failed":
-        return sorted(rows, key=lambda row: -row.failed)
-    if by == "disagree":
-        return sorted(rows, key=lambda row: -row.disagreements)
-    return sorted(rows, key=lambda row: row.position)
+    most = {"failed": lambda row: -row.failed, "disagree": lambda row: -row.disagreements}
+    return sorted(rows, key=most.get(by, lambda row: row.position))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
-import json
-from collections.abc import Iterable
 from urllib.parse import urlsplit
 
 from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from judge_eval.server.settings import ServerSettings, is_loopback
@@ -55,10 +54,16 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+
+        async def safe(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *_HEADERS]
+            await send(message)
+
         headers = {name.lower(): value for name, value in scope["headers"]}
         refusal = self._refusal(scope["path"], headers)
         if refusal is not None:
-            await _answer(send, *refusal)
+            await _refused(*refusal)(scope, receive, safe)
             return
         read = 0
 
@@ -69,11 +74,6 @@ class Guard:
             if read > self._limit:
                 raise HTTPException(413, self._too_large())
             return message
-
-        async def safe(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], *_HEADERS]
-            await send(message)
 
         await self.app(scope, limited, safe)
 
@@ -121,14 +121,6 @@ def _is_address(name: str) -> bool:
     return True
 
 
-async def _answer(send: Send, status: int, message: str) -> None:
-    body = json.dumps({"error": {"type": "refused", "message": message}}).encode()
-    headers: Iterable[tuple[bytes, bytes]] = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(body)).encode()),
-        *([(b"www-authenticate", b"Bearer")] if status == 401 else []),
-        *([(b"connection", b"close")] if status == 413 else []),
-        *_HEADERS,
-    ]
-    await send({"type": "http.response.start", "status": status, "headers": list(headers)})
-    await send({"type": "http.response.body", "body": body})
+def _refused(status: int, message: str) -> JSONResponse:
+    more = {401: {"www-authenticate": "Bearer"}, 413: {"connection": "close"}}
+    return JSONResponse({"error": {"type": "refused", "message": message}}, status, more.get(status))

@@ -147,14 +147,11 @@ class Library:
 
 
 def _open(folder: Path, manifest: Manifest) -> EvalRun:
-    if not (folder / RESULTS).is_file():
-        return EvalRun(manifest, [], folder)
-    return EvalRun.load(folder)
+    return EvalRun.load(folder) if (folder / RESULTS).is_file() else EvalRun(manifest, [], folder)
 
 
 def _stamp(path: Path) -> tuple[int, int]:
-    status = path.stat()
-    return status.st_mtime_ns, status.st_size
+    return (status := path.stat()).st_mtime_ns, status.st_size
 
 
 def _stamps(folder: Path) -> tuple[tuple[int, int] | None, ...]:

@@ -40,9 +40,7 @@ def make_page_routes(library: Library, store: Store | None) -> APIRouter:
 
     def result_of(run_id: UUID, trace_id: str) -> tuple[Table, TraceResult]:
         table = library.table(str(run_id))
-        places = library.derived(
-            table, "places", lambda: {row.id: place for place, row in enumerate(table.rows)}
-        )
+        places = library.derived(table, "places", lambda: {row.id: k for k, row in enumerate(table.rows)})
         if trace_id not in places:
             raise MissingTraceError("this run has no trace of that id")
         return table, table.run.results[places[trace_id]]
@@ -70,7 +68,6 @@ def make_page_routes(library: Library, store: Store | None) -> APIRouter:
         blind: bool = False,
     ) -> dict[str, Any]:
         """Return a page of a run's traces as rows, filtered and sorted."""
-        # `at` is the place of the row to locate, -1 where it is not there
         table = library.table(str(run_id))
         rows = table.rows if baseline is None else library.side_by_side(str(baseline), str(run_id)).rows
         if blind:
@@ -90,6 +87,7 @@ def make_page_routes(library: Library, store: Store | None) -> APIRouter:
         if locate is not None:
             at = next((place for place, row in enumerate(rows) if row.id == locate), -1)
         page = [row.data() for row in rows[offset : offset + limit]]
+        # `at` is the place of the row to locate, -1 where it is not there
         return {"total": len(rows), "offset": offset, "rows": page, "at": at}
 
     @api.get("/runs/{run_id}/trace", tags=["pages"])
