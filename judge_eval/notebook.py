@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from judge_eval.errors import ConfigError
 
 if TYPE_CHECKING:
-    from judge_eval.runs.judging.sitting import Progress
+    from judge_eval.runs.judging.counting import Progress
 
 
 class NotebookProgress:

@@ -12,7 +12,7 @@ from judge_eval.backends.stack import Options, Stack
 from judge_eval.backends.storing.cached import Cached
 from judge_eval.backends.storing.postgres import PostgresStore, is_postgres
 from judge_eval.batch.answers import Answers, Remembered
-from judge_eval.batch.state import Folder, Settings, State
+from judge_eval.batch.state import BatchSettings, BatchState, Folder
 from judge_eval.data.remote import is_url, public
 from judge_eval.errors import ConfigError, RunError
 from judge_eval.evaluator import DEFAULT_METRICS, Evaluator, default_cache
@@ -39,7 +39,7 @@ class Session:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: BatchSettings,
         options: Options | None = None,
         *,
         files: Sequence[Path] = (),
@@ -88,16 +88,13 @@ class Session:
     @property
     def source(self) -> Replayable:
         """The traces to judge."""
-        s = self.settings
-        source = self.evaluator.source(
-            s.data, on_invalid=s.on_invalid, limit=s.limit, seed=s.seed, shard=s.shard, reader=s.reader
-        )
+        source = self.evaluator.source(self.settings.data, self.settings.selection)
         assert source is not None  # a path can be read twice
         return source
 
-    def new_state(self) -> State:
+    def new_state(self) -> BatchState:
         """Survey the data, and write down what is asked of whom."""
-        return State(
+        return BatchState(
             settings=self.settings,
             dataset=self.source.survey(),
             judge=self.evaluator.judge.describe(),
@@ -109,7 +106,7 @@ class Session:
         self.evaluator.close()
 
 
-def check_same(folder: Folder, new: State) -> None:
+def check_same(folder: Folder, new: BatchState) -> None:
     """See that a folder's batch is the one asked for now.
 
     Raises:

@@ -14,6 +14,7 @@ from judge_eval.files import write_atomically
 from judge_eval.record import Record
 from judge_eval.runs.folder.files import lock_folder
 from judge_eval.runs.folder.records import Dataset
+from judge_eval.runs.judging.selection import Selection
 
 STATE = "batch.json"
 
@@ -21,7 +22,7 @@ Phase = Literal["exported", "submitting", "submitted", "ended", "fetched"]
 """`submitting`: the server may have it; `ended`: it brings nothing more; `fetched`: its replies are here."""
 
 
-class Settings(Record):
+class BatchSettings(Record):
     """What judging by batch was asked for; nothing secret."""
 
     noun: ClassVar[str] = "settings"
@@ -53,6 +54,11 @@ class Settings(Record):
         """How the data are read; see `ReadOptions`."""
         corpus = None if self.corpus is None else Path(self.corpus)
         return ReadOptions(self.format, self.map, corpus, self.list_sep, self.depth, self.relevant)
+
+    @property
+    def selection(self) -> Selection:
+        """Which of the data's traces are judged."""
+        return Selection(self.limit, self.seed, self.shard, self.on_invalid, reader=self.reader)
 
 
 class Part(Record):
@@ -89,13 +95,13 @@ class Round(Record):
     """Files of replies that were brought by hand."""
 
 
-class State(Record):
+class BatchState(Record):
     """Everything about a batch but its requests and replies: `batch.json`."""
 
     noun: ClassVar[str] = "batch"
 
     v: int = 1
-    settings: Settings
+    settings: BatchSettings
     dataset: Dataset
     judge: dict[str, JsonValue]
     backend: dict[str, JsonValue]
@@ -127,7 +133,7 @@ class Folder:
                 raise RunError(f"{path}: another process is working on this batch; wait for it") from None
         except OSError as error:
             raise self._unusable(error) from None
-        self.state: State | None = None
+        self.state: BatchState | None = None
         if (path / STATE).is_file():
             self.state = self._read()
 
@@ -139,7 +145,7 @@ class Folder:
             self._lock.close()
 
     @property
-    def known(self) -> State:
+    def known(self) -> BatchState:
         """The state, where there is one.
 
         Raises:
@@ -164,7 +170,7 @@ class Folder:
         """Return the folder of a round."""
         return self.path / f"round-{number}"
 
-    def save(self, state: State) -> None:
+    def save(self, state: BatchState) -> None:
         """Replace the state in one step."""
         try:
             write_atomically(self.path / STATE, state.model_dump_json(indent=2).encode() + b"\n")
@@ -196,10 +202,10 @@ class Folder:
             found += [place / name for name in one.given]
         return [path for path in found if path.is_file()]
 
-    def _read(self) -> State:
+    def _read(self) -> BatchState:
         path = self.path / STATE
         try:
-            return State.model_validate_json(path.read_bytes())
+            return BatchState.model_validate_json(path.read_bytes())
         except OSError as error:
             raise self._unusable(error) from None
         except ValueError as error:

@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import islice
 from types import TracebackType
 from typing import Any, Self
@@ -24,6 +24,11 @@ class ClusterStack(Stack):
     """The stack of the driver, with the counts of its workers."""
 
     workers: dict[str, Counts] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, own: Stack) -> Self:
+        """Return the stack of an evaluator as that of a cluster's driver."""
+        return cls(**{one.name: getattr(own, one.name) for one in fields(own)})
 
     def counts(self) -> Counts:
         """Tell what all workers have done so far, those that died included."""
@@ -67,7 +72,7 @@ class RayDriver:
         own = evaluator.stack
         if not isinstance(own, Stack):
             raise ConfigError("a panel of several models is not judged on a cluster yet; run on one machine")
-        self.stack = ClusterStack(own.backend, own.metered, own.cached, own.retried)
+        self.stack = ClusterStack.of(own)
         self._started = connect(self._ray, address)
         self._count = workers or max(1, int(self._ray.cluster_resources().get("CPU", 1)))
         share_of(evaluator.options, self._count)
@@ -122,8 +127,8 @@ class RayDriver:
                     break
                 number = load.index(min(load))
                 load[number] += 1
-                told = self._workers[number].judge.remote(items)
-                under_way[asyncio.wrap_future(told.future())] = number
+                reply = self._workers[number].judge.remote(items)
+                under_way[asyncio.wrap_future(reply.future())] = number
             if not under_way:
                 break
             done, _ = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)

@@ -14,7 +14,8 @@ from judge_eval.probes.cases import PROBES, build, gold_case
 from judge_eval.probes.findings import ProbeReport, ProbeResult
 from judge_eval.probes.tally import tally
 from judge_eval.runs.folder.records import TraceResult
-from judge_eval.runs.judging.sources import Traces, replayable
+from judge_eval.runs.judging.selection import Selection
+from judge_eval.runs.judging.sources import Traces
 from judge_eval.schema import Chunk, Trace, Verdict
 from judge_eval.stats import Estimate, mean_interval, proportion_interval
 
@@ -56,7 +57,7 @@ class Prober:
         Raises:
             DataError: There are fewer than two traces with chunks, or the data are a stream.
         """
-        source = replayable(data, check=self.evaluator.check, limit=limit, seed=self.seed if limit else None)
+        source = self.evaluator.source(data, Selection(limit=limit, seed=self.seed if limit else None))
         if source is None:
             raise DataError("probes are built from a list or a file, not from a stream")
         source.survey()

@@ -68,11 +68,16 @@ def open_journal(manifest: Manifest, out: Path | None, resume: str | Path | bool
         folder = Path(resume)
     if folder is not None:
         before = load_manifest(folder)
-        if told := differences(before, manifest):
-            raise RunError(f"cannot resume {folder}: {told}")
+        if different := differences(before, manifest):
+            raise RunError(f"cannot resume {folder}: {different}")
         going_on = {"status": "running", "finished": None, "intervals": manifest.intervals}
         return Journal(folder, before.model_copy(update=going_on))
     if out is None:
         return None
-    stamp = manifest.created.strftime("%Y%m%d-%H%M%S")
-    return Journal(out / f"{stamp}-{manifest.id[:8]}", manifest)
+    return Journal(out / folder_name(manifest), manifest)
+
+
+def folder_name(manifest: Manifest) -> str:
+    """Return what the folder of a run is called: when it was made, and the start of its id."""
+    stamp = manifest.created.astimezone(UTC).strftime("%Y%m%d-%H%M%S")
+    return f"{stamp}-{uuid.UUID(manifest.id).hex[:8]}"
