@@ -81,14 +81,14 @@ class AtHand:
 
     def __call__(self, requests: Sequence[Request]) -> list[Reply | None]:
         """Answer what is at hand, in the order of the requests."""
-        found: list[Reply | None] = list(self._cached.peek(requests))
+        replies: list[Reply | None] = list(self._cached.peek(requests))
         rows: dict[bytes, bytes] = {}
         for place, request in enumerate(requests):
-            if found[place] is not None:
+            if replies[place] is not None:
                 continue
             key = self._cached.key(request)
             reply = None if key is None else self._answers.find(key)
-            found[place] = reply
+            replies[place] = reply
             if isinstance(reply, Completion):
                 row = self._row(request, reply)
                 if row is None:
@@ -99,7 +99,7 @@ class AtHand:
             # Before anything further is asked on the strength of it.
             self._cached.store.put_many(list(rows.items()))
             self.imported += len(rows)
-        return found
+        return replies
 
     def _row(self, request: Request, completion: Completion) -> tuple[bytes, bytes] | None:
         """Return what the cache would store for a completion; None where it would refuse to."""

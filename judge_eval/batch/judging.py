@@ -18,7 +18,7 @@ from judge_eval.errors import ConfigError, RunError
 from judge_eval.evaluator import DEFAULT_METRICS, Evaluator, default_cache
 from judge_eval.metrics import Metric
 from judge_eval.registry import find, split_model
-from judge_eval.runs.judging.provenance import backend_record
+from judge_eval.runs.judging.provenance import backends_record
 from judge_eval.runs.judging.sources import Replayable
 
 
@@ -98,7 +98,7 @@ class Session:
             settings=self.settings,
             dataset=self.source.survey(),
             judge=self.evaluator.judge.describe(),
-            backend=backend_record(self.backend.identity),
+            backend=backends_record(self.evaluator.stack.identities()),
         )
 
     def close(self) -> None:
@@ -113,7 +113,7 @@ def check_same(folder: Folder, new: BatchState) -> None:
         RunError: It is another: other data, another judge, another model.
     """
     old = folder.known
-    told = [
+    different = [
         f"the {name} differ{'' if name in ('data', 'settings') else 's'}"
         for name, before, now in (
             ("data", old.dataset.digest, new.dataset.digest),
@@ -123,8 +123,8 @@ def check_same(folder: Folder, new: BatchState) -> None:
         )
         if before != now
     ]
-    if told:
-        raise RunError(f"{folder.path} holds another batch: {'; '.join(told)}; use another folder")
+    if different:
+        raise RunError(f"{folder.path} holds another batch: {'; '.join(different)}; use another folder")
 
 
 def storable_cache(cache: str | None) -> str | None:

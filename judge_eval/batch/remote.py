@@ -90,8 +90,8 @@ class Remote:
             for wait in (0.2, 1.0, 3.0):
                 time.sleep(wait)
                 with suppress(TransientError):
-                    if found := self.find(metadata.__eq__):
-                        return found[0]
+                    if batches := self.find(metadata.__eq__):
+                        return batches[0]
             raise
 
     def retrieve(self, batch_id: str) -> Batch:

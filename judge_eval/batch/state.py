@@ -187,20 +187,20 @@ class Folder:
     def set_part(self, name: str, **changes: Any) -> Part:
         """Change a part of the current round, and return it."""
         current = self.current
-        found = [part.model_copy(update=changes) if part.name == name else part for part in current.parts]
-        self.set_round(current.model_copy(update={"parts": tuple(found)}))
-        return next(part for part in found if part.name == name)
+        parts = [part.model_copy(update=changes) if part.name == name else part for part in current.parts]
+        self.set_round(current.model_copy(update={"parts": tuple(parts)}))
+        return next(part for part in parts if part.name == name)
 
     def replies(self) -> list[Path]:
         """List the files of replies of all rounds, in a fixed order."""
-        found: list[Path] = []
+        files: list[Path] = []
         for one in self.known.rounds:
             place = self.place(one.number)
             for part in one.parts:
                 if part.phase == "fetched":
-                    found += [place / f"{part.name}.output", place / f"{part.name}.errors"]
-            found += [place / name for name in one.given]
-        return [path for path in found if path.is_file()]
+                    files += [place / f"{part.name}.output", place / f"{part.name}.errors"]
+            files += [place / name for name in one.given]
+        return [path for path in files if path.is_file()]
 
     def _read(self) -> BatchState:
         path = self.path / STATE
@@ -209,8 +209,8 @@ class Folder:
         except OSError as error:
             raise self._unusable(error) from None
         except ValueError as error:
-            told = str(error).splitlines()[0]
-            raise RunError(f"{path}: not the state of a batch, or of another version: {told}") from None
+            reason = str(error).splitlines()[0]
+            raise RunError(f"{path}: not the state of a batch, or of another version: {reason}") from None
 
     def _unusable(self, error: OSError) -> RunError:
         with suppress(Exception):

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field, fields
 from itertools import islice
-from types import TracebackType
 from typing import Any, Self
 
 from judge_eval.backends.stack import Counts, Stack
@@ -93,9 +92,7 @@ class RayDriver:
         self._workers = [remote.remote(self._shared, self._count) for _ in range(self._count)]
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         for worker in self._workers:
             self._ray.kill(worker)
         self._workers = []

@@ -84,6 +84,7 @@ def test_scores_of_a_cluster_are_told_as_those_of_one_machine(
     ray: ModuleType, monkeypatch: pytest.MonkeyPatch, otel: Any
 ) -> None:
     """A run on a cluster tells OpenTelemetry its scores, with texts where the option says so."""
+    pytest.importorskip("opentelemetry", reason="opentelemetry is not installed")
     told: list[tuple[str, bool]] = []
 
     def note(results: Any, *, content: bool = False) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Protocol
 
 from judge_eval.backends.stack import Stack, Stacks
 from judge_eval.engine import Engine, Judged, Source
@@ -13,19 +13,13 @@ from judge_eval.judges.base import Judge
 from judge_eval.runs.scoring.scorer import Scorer
 
 
-class Driver(Protocol):
+class Driver(AbstractAsyncContextManager[Any], Protocol):
     """Whoever drives a run's inquiries in place of the engine, such as over many machines."""
 
     @property
     def stack(self) -> Stack | Stacks | None:
         """Who answers, and counts what it took; None where that is the evaluator's own stack."""
         ...
-
-    async def __aenter__(self) -> Self: ...
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
 
     def take(self) -> list[Judged]:
         """Return what has finished and was not handed on yet."""

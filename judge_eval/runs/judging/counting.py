@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -79,20 +81,42 @@ class Counting:
     def tally(self) -> Tally:
         """Tell what the run took in all its sittings, and what failed in it."""
         whys: Counter[str] = sum(self.failures.values(), Counter())
-        before, counts = self._before, self._stack.counts().since(self._start)
-        cost = self._stack.spent(self._start)
-        unknown = before.cost is None and before.calls
-        return Tally(
-            traces=len(self._seen),
-            verdicts=self._chunks - self._failed,
-            failed_verdicts=self._failed,
-            failed_traces=len(self.failures),
-            failures=dict(sorted(whys.items())),
-            calls=before.calls + counts.calls,
-            hits=before.hits + counts.hits,
-            input_tokens=before.input_tokens + counts.usage.input_tokens,
-            output_tokens=before.output_tokens + counts.usage.output_tokens,
-            cost=None if cost is None or unknown else cost + (before.cost or 0.0),
-            retries=dict(Counter(before.retries) + Counter(counts.retries)),
-            dropped=tuple(sorted({*before.dropped, *counts.dropped})),
+        counts = self._stack.counts().since(self._start)
+        taken = Tally(
+            calls=counts.calls,
+            hits=counts.hits,
+            input_tokens=counts.usage.input_tokens,
+            output_tokens=counts.usage.output_tokens,
+            cost=self._stack.spent(self._start),
+            retries=counts.retries,
+            dropped=counts.dropped,
         )
+        outcome = {
+            "traces": len(self._seen),
+            "verdicts": self._chunks - self._failed,
+            "failed_verdicts": self._failed,
+            "failed_traces": len(self.failures),
+            "failures": dict(sorted(whys.items())),
+        }
+        return total([self._before, taken]).model_copy(update=outcome)
+
+
+_SUMMED = (
+    *("traces", "verdicts", "failed_verdicts", "failed_traces"),
+    *("calls", "hits", "input_tokens", "output_tokens"),
+)
+
+
+def total(tallies: Sequence[Tally]) -> Tally:
+    """Add up what several sittings or shards took; the cost is known where that of all calls is."""
+    costs = [0.0 if tally.cost is None and not tally.calls else tally.cost for tally in tallies]
+    known = [cost for cost in costs if cost is not None]
+    failures: Counter[str] = sum((Counter(tally.failures) for tally in tallies), Counter())
+    retries: Counter[str] = sum((Counter(tally.retries) for tally in tallies), Counter())
+    return Tally(
+        **{name: sum(getattr(tally, name) for tally in tallies) for name in _SUMMED},
+        failures=dict(sorted(failures.items())),
+        cost=math.fsum(known) if len(known) == len(costs) else None,
+        retries=dict(retries),
+        dropped=tuple(sorted({name for tally in tallies for name in tally.dropped})),
+    )
