@@ -326,13 +326,13 @@ class Plan:
 
 def plan(judge: Judge, backend: Backend, source: Iterator[Item]) -> Plan:
     """Count what judging the source would take, without a call."""
-    told = Plan()
+    total = Plan()
     peek = backend.peek if isinstance(backend, Peeking) else _nothing_at_hand
     while items := list(islice(source, BLOCK)):
         requests: list[Request] = []
         for item in items:
-            told.traces += 1
-            told.chunks += len(item.trace.chunks)
+            total.traces += 1
+            total.chunks += len(item.trace.chunks)
             try:
                 requests += next(judge.inquire(item.trace, item.known))
             except StopIteration:
@@ -342,10 +342,10 @@ def plan(judge: Judge, backend: Backend, source: Iterator[Item]) -> Plan:
         for request, answer in zip(requests, answers, strict=True):
             asked = (request.route, request.digest)
             if answer is not None or asked in seen:
-                told.hits += 1
+                total.hits += 1
                 continue
             seen.add(asked)
-            told.calls += 1
-            told.input_tokens += sum(len(message.content) for message in request.messages) // 4
-            told.output_tokens += request.max_tokens
-    return told
+            total.calls += 1
+            total.input_tokens += sum(len(message.content) for message in request.messages) // 4
+            total.output_tokens += request.max_tokens
+    return total

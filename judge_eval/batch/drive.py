@@ -21,9 +21,7 @@ class _Open:
 
 
 def open_requests(
-    judge: Judge,
-    traces: Iterable[Trace],
-    answer: Callable[[Sequence[Request]], Sequence[Reply | None]],
+    judge: Judge, traces: Iterable[Trace], answer: Callable[[Sequence[Request]], Sequence[Reply | None]]
 ) -> Iterator[Request]:
     """Yield the requests that nothing at hand answers, wave after wave.
 

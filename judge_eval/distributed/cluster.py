@@ -59,12 +59,7 @@ class RayDriver:
     """
 
     def __init__(
-        self,
-        evaluator: Evaluator,
-        *,
-        address: str | None = None,
-        workers: int | None = None,
-        block: int = 32,
+        self, evaluator: Evaluator, *, address: str | None = None, workers: int | None = None, block: int = 32
     ) -> None:
         self._ray = load_ray()
         self._evaluator, self._block = evaluator, block

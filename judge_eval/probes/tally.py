@@ -17,10 +17,7 @@ EXAMPLES = 3
 
 
 def tally(
-    name: str,
-    cases: Sequence[Case],
-    judged: Mapping[str, TraceResult],
-    base: Mapping[str, TraceResult],
+    name: str, cases: Sequence[Case], judged: Mapping[str, TraceResult], base: Mapping[str, TraceResult]
 ) -> ProbeResult:
     """Count how often the judge was fooled.
 
@@ -87,8 +84,8 @@ def _before(
     """Return the verdicts on the unaltered chunks, in the case's order; None where one failed."""
     count = len(case.trace.chunks)
     if case.probe == "order":
-        found = {o.chunk_id: o for o in base[case.source].outcomes}
-        outcomes = [found[chunk.id] for chunk in case.trace.chunks]
+        by_chunk = {o.chunk_id: o for o in base[case.source].outcomes}
+        outcomes = [by_chunk[chunk.id] for chunk in case.trace.chunks]
     else:
         twin = "random" if case.probe == "injection" else "gold"
         if PROBES[case.probe].expect == "irrelevant" and case.probe != "injection":

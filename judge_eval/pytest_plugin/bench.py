@@ -138,22 +138,22 @@ def settings_of(request: pytest.FixtureRequest) -> dict[str, Any]:
         ConfigError: There is no such setting.
     """
     config = request.config
-    found: dict[str, Any] = {
+    settings: dict[str, Any] = {
         name: value
         for name in ("model", "prompt", "base_url")
         if (value := config.getini(f"judge_eval_{name}"))
     }
     if metrics := config.getini("judge_eval_metrics"):
-        found["metrics"] = metrics
+        settings["metrics"] = metrics
     if params := config.getini("judge_eval_params"):
-        found["params"] = _params(params)
+        settings["params"] = _params(params)
     for marker in reversed(list(request.node.iter_markers("judge_eval"))):
         if marker.args:
             raise ConfigError(
                 "the marker judge_eval takes keyword arguments only, such as prompt='support/graded'"
             )
-        found |= _known(marker.kwargs)
-    return found
+        settings |= _known(marker.kwargs)
+    return settings
 
 
 def _known(settings: Mapping[str, Any]) -> dict[str, Any]:
