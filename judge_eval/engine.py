@@ -333,10 +333,7 @@ def plan(judge: Judge, backend: Backend, source: Iterator[Item]) -> Plan:
         for item in items:
             total.traces += 1
             total.chunks += len(item.trace.chunks)
-            try:
-                requests += next(judge.inquire(item.trace, item.known))
-            except StopIteration:
-                continue
+            requests += next(judge.inquire(item.trace, item.known), ())
         answers = peek(requests)
         seen: set[tuple[str, bytes]] = set()
         for request, answer in zip(requests, answers, strict=True):

@@ -212,7 +212,7 @@ class Evaluator:
 
     def begin(self, dataset: Dataset) -> Manifest:
         """Write the manifest of a run of a dataset that begins now."""
-        return begin(dataset, self.judge, self.stack.identities(), self.scorer.names, self.intervals)
+        return begin(dataset, self.calling(), self.intervals)
 
     def calling(self, driver: Driver | None = None) -> Calling:
         """Tell who judges and how calls are made, in this process or by a driver."""

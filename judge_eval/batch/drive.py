@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from itertools import islice
 
 from judge_eval.backends.storing.cached import Cached
@@ -12,12 +12,6 @@ from judge_eval.engine import BLOCK
 from judge_eval.judges.base import Inquiry, Judge, Wave
 from judge_eval.schema import Trace
 from judge_eval.wire import Completion, Reply, Request
-
-
-@dataclass(slots=True)
-class _Open:
-    inquiry: Inquiry
-    wave: Wave
 
 
 def open_requests(
@@ -34,31 +28,21 @@ def open_requests(
     """
     rest = iter(traces)
     while block := list(islice(rest, BLOCK)):
-        going: list[_Open] = []
+        going: list[tuple[Inquiry, Wave]] = []
         for trace in block:
             inquiry = judge.inquire(trace, {})
-            try:
-                going.append(_Open(inquiry, next(inquiry)))
-            except StopIteration:
-                continue
+            if (wave := next(inquiry, None)) is not None:
+                going.append((inquiry, wave))
         while going:
-            replies = iter(answer([request for state in going for request in state.wave]))
+            replies = iter(answer([request for _, wave in going for request in wave]))
             following = []
-            for state in going:
-                known: list[Reply] = []
-                for request in state.wave:
-                    reply = next(replies)
-                    if reply is None:
-                        yield request
-                    else:
-                        known.append(reply)
-                if len(known) < len(state.wave):
-                    continue
-                try:
-                    state.wave = state.inquiry.send(known)
-                except StopIteration:
-                    continue
-                following.append(state)
+            for inquiry, wave in going:
+                answers = list(islice(replies, len(wave)))
+                yield from (request for request, reply in zip(wave, answers, strict=True) if reply is None)
+                known = [reply for reply in answers if reply is not None]
+                if len(known) == len(wave):
+                    with suppress(StopIteration):
+                        following.append((inquiry, inquiry.send(known)))
             going = following
 
 
@@ -82,17 +66,14 @@ class AtHand:
         replies: list[Reply | None] = list(self._cached.peek(requests))
         rows: dict[bytes, bytes] = {}
         for place, request in enumerate(requests):
-            if replies[place] is not None:
+            if replies[place] is not None or (key := self._cached.key(request)) is None:
                 continue
-            key = self._cached.key(request)
-            reply = None if key is None else self._answers.find(key)
-            replies[place] = reply
+            replies[place] = reply = self._answers.find(key)
             if isinstance(reply, Completion):
-                row = self._row(request, reply)
-                if row is None:
+                if (row := self._row(request, reply)) is None:
                     self.rejected += 1
                 else:
-                    rows[row[0]] = row[1]
+                    rows.update([row])
         if rows:
             # Before anything further is asked on the strength of it.
             self._cached.store.put_many(list(rows.items()))

@@ -181,20 +181,13 @@ def _params(lines: list[str]) -> dict[str, Any]:
 def _evaluator(
     model: str | Backend, chosen: Mapping[str, Any], *, cache: str | bool, options: Options
 ) -> Evaluator:
-    prompt = chosen.get("prompt", "support/binary")
+    judging = {name: chosen[name] for name in ("prompt", "mode", "judge", "relevant") if name in chosen}
+    prompt = judging.get("prompt")
     if isinstance(prompt, str) and prompt.startswith("file:"):
-        prompt = Path(prompt[5:])
+        judging["prompt"] = Path(prompt[5:])
     metrics = chosen.get("metrics") or DEFAULT_METRICS
-    return Evaluator(
-        model,
-        prompt=prompt,
-        metrics=[metrics] if isinstance(metrics, str) else metrics,
-        mode=chosen.get("mode", "pointwise"),
-        judge=chosen.get("judge"),
-        relevant=chosen.get("relevant"),
-        cache=cache,
-        options=options,
-    )
+    metrics = [metrics] if isinstance(metrics, str) else metrics
+    return Evaluator(model, metrics=metrics, cache=cache, options=options, **judging)
 
 
 def cassette_path(request: pytest.FixtureRequest, named: str | Path | None) -> Path:
