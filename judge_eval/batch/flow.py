@@ -141,7 +141,7 @@ def give(folder: Folder, files: Iterable[Path]) -> None:
             raise ConfigError(f"cannot read {path}: {error.strerror or error}") from None
         if name not in names:
             names.append(name)
-    folder.set_round(current.model_copy(update={"given": tuple(names)}))
+    folder.set_current(given=tuple(names))
 
 
 def submit(folder: Folder, remote: Remote, tell: Callable[[str], None] = lambda _: None) -> None:

@@ -133,9 +133,7 @@ class Folder:
                 raise RunError(f"{path}: another process is working on this batch; wait for it") from None
         except OSError as error:
             raise self._unusable(error) from None
-        self.state: BatchState | None = None
-        if (path / STATE).is_file():
-            self.state = self._read()
+        self.state = self._read() if (path / STATE).is_file() else None
 
     def __enter__(self) -> Folder:
         return self
@@ -178,18 +176,15 @@ class Folder:
             raise self._unusable(error) from None
         self.state = state
 
-    def set_round(self, given: Round) -> None:
-        """Replace a round of the same number, or add it."""
-        rest = tuple(one for one in self.known.rounds if one.number != given.number)
-        rounds = tuple(sorted((*rest, given), key=lambda one: one.number))
+    def set_current(self, **changes: Any) -> None:
+        """Change the current round."""
+        rounds = (*self.known.rounds[:-1], self.current.model_copy(update=changes))
         self.save(self.known.model_copy(update={"rounds": rounds}))
 
-    def set_part(self, name: str, **changes: Any) -> Part:
-        """Change a part of the current round, and return it."""
-        current = self.current
-        parts = [part.model_copy(update=changes) if part.name == name else part for part in current.parts]
-        self.set_round(current.model_copy(update={"parts": tuple(parts)}))
-        return next(part for part in parts if part.name == name)
+    def set_part(self, name: str, **changes: Any) -> None:
+        """Change a part of the current round."""
+        parts = (part.model_copy(update=changes if part.name == name else {}) for part in self.current.parts)
+        self.set_current(parts=tuple(parts))
 
     def replies(self) -> list[Path]:
         """List the files of replies of all rounds, in a fixed order."""

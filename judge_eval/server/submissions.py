@@ -137,8 +137,7 @@ class Submissions:
             note(folder, error=text.replace(str(folder), "the run's folder"))
             manifest = load_manifest(folder)
             if manifest.status in OPEN:
-                failed = manifest.model_copy(update={"status": "failed", "finished": datetime.now(UTC)})
-                write_atomically(folder / MANIFEST, failed.model_dump_json(indent=2).encode() + b"\n")
+                _mark(folder, manifest, "failed", datetime.now(UTC))
             raise
         note(folder)
 
@@ -153,9 +152,14 @@ class Submissions:
             raise RunError("this run was not submitted to a server; resume it where it was judged")
         if manifest.status not in ("failed", "incomplete", "interrupted"):
             raise RunError(f"there is nothing to resume: the run is {manifest.status}")
-        again = manifest.model_copy(update={"status": "submitted", "finished": None})
-        write_atomically(folder / MANIFEST, again.model_dump_json(indent=2).encode() + b"\n")
-        return again
+        return _mark(folder, manifest, "submitted", None)
+
+
+def _mark(folder: Path, manifest: Manifest, status: Status, finished: datetime | None) -> Manifest:
+    """Write down how a submitted run stands, and return its manifest."""
+    changed = manifest.model_copy(update={"status": status, "finished": finished})
+    write_atomically(folder / MANIFEST, changed.model_dump_json(indent=2).encode() + b"\n")
+    return changed
 
 
 def make_folder(root: Path, manifest: Manifest, files: dict[str, bytes]) -> Path:
