@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field, fields
 from itertools import islice
@@ -15,7 +14,6 @@ from judge_eval.distributed.worker import Block, Worker, share_of
 from judge_eval.engine import Item, Judged, Source
 from judge_eval.errors import ConfigError
 from judge_eval.evaluator import Evaluator
-from judge_eval.wire import Usage
 
 
 @dataclass
@@ -31,14 +29,7 @@ class ClusterStack(Stack):
 
     def counts(self) -> Counts:
         """Tell what all workers have done so far, those that died included."""
-        retries: Counter[str] = Counter()
-        usage, calls, hits = Usage(), 0, 0
-        dropped: set[str] = set()
-        for one in self.workers.values():
-            calls, hits, usage = calls + one.calls, hits + one.hits, usage + one.usage
-            retries.update(one.retries)
-            dropped.update(one.dropped)
-        return Counts(calls, hits, usage, dict(retries), tuple(sorted(dropped)))
+        return Counts.total(dict(self.workers))
 
 
 class RayDriver:
