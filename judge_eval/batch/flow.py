@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 
 from judge_eval.batch.drive import AtHand, open_requests
 from judge_eval.batch.judging import Session, check_same
-from judge_eval.batch.parts import line_of, write_parts
+from judge_eval.batch.parts import line_of, write_requests
 from judge_eval.batch.state import Folder, Part, Round
 from judge_eval.errors import ConfigError, RefusedError, RunError
 from judge_eval.wire import Request
@@ -95,7 +95,7 @@ def export(
         for key, request in _fresh(session, at_hand, asked)
     )
     number = len(state.rounds) + 1
-    parts = write_parts(folder.place(number), lines, max_requests, max_bytes)
+    parts = write_requests(folder.place(number), lines, max_requests, max_bytes)
     imported = Imported.of(session, at_hand, asked)
     if imported.declined and parts:
         shutil.rmtree(folder.place(number))

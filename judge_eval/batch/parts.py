@@ -14,7 +14,7 @@ from judge_eval.batch.state import Part
 from judge_eval.errors import ConfigError, RunError
 
 
-def write_parts(
+def write_requests(
     place: Path, lines: Iterable[tuple[str, bytes]], max_requests: int, max_bytes: int
 ) -> list[Part]:
     """Write requests into as many files as it takes; no file where there is no request.

@@ -31,7 +31,7 @@ from judge_eval.server.models import (
     Upload,
 )
 from judge_eval.server.settings import Settings
-from judge_eval.server.submissions import Submissions, make_folder, notes_of
+from judge_eval.server.submissions import Submissions, make_run_folder, notes_of
 from judge_eval.server.views import MissingTraceError, Views
 
 Offset = Annotated[int, Query(ge=0, le=10**9)]
@@ -112,7 +112,7 @@ def make_router(
         except MissingRunError:
             data = b"".join(map(encode, results))
             text = manifest.model_dump_json(indent=2).encode() + b"\n"
-            return summary(make_folder(library.root, manifest, {RESULTS: data, MANIFEST: text}), manifest)
+            return summary(make_run_folder(library.root, manifest, {RESULTS: data, MANIFEST: text}), manifest)
         raise RunError(f"there is a run {manifest.id} already")
 
     @api.get("/runs/{run_id}", tags=["runs"])

@@ -89,7 +89,7 @@ class Submissions:
             NOTES: json.dumps(notes).encode(),
             MANIFEST: manifest.model_dump_json(indent=2).encode() + b"\n",
         }
-        make_folder(self.library.root, manifest, files)
+        make_run_folder(self.library.root, manifest, files)
         return manifest
 
     def enqueue(self, run_id: str) -> None:
@@ -162,7 +162,7 @@ def _mark(folder: Path, manifest: Manifest, status: Status, finished: datetime |
     return changed
 
 
-def make_folder(root: Path, manifest: Manifest, files: dict[str, bytes]) -> Path:
+def make_run_folder(root: Path, manifest: Manifest, files: dict[str, bytes]) -> Path:
     """Make a run's folder with its files in one step.
 
     Raises:
