@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from judge_eval.backends.stack import Counts, Stack
 from judge_eval.distributed.worker import Block, Worker, share_of
-from judge_eval.engine import Item, Judged, Source
+from judge_eval.engine import Judged, Source
 from judge_eval.errors import ConfigError
 from judge_eval.evaluator import Evaluator
 
@@ -101,19 +101,15 @@ class RayDriver:
             raise ConfigError("a stream is not judged on a cluster; give a list or a file")
         under_way: dict[asyncio.Future[Block], int] = {}
         load = [0] * len(self._workers)
-        exhausted = False
-        while under_way or not exhausted:
-            while not exhausted and len(under_way) < 3 * len(self._workers):
-                items: list[Item] = list(islice(source, self._block))
-                if not items:
-                    exhausted = True
-                    break
+        while True:
+            room = 3 * len(self._workers)
+            while len(under_way) < room and (items := list(islice(source, self._block))):
                 number = load.index(min(load))
                 load[number] += 1
                 reply = self._workers[number].judge.remote(items)
                 under_way[asyncio.wrap_future(reply.future())] = number
             if not under_way:
-                break
+                return
             done, _ = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
             failure = None
             for future in done:
