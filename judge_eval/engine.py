@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from types import TracebackType
-from typing import Protocol, Self, TypeAlias, cast
+from typing import Self, TypeAlias, cast
 
 from judge_eval.backends.base import Backend, Peeking
 from judge_eval.errors import CallError
@@ -42,26 +41,8 @@ class Judged:
 Source: TypeAlias = Iterator[Item] | AsyncIterator[Item]
 
 
-class Driver(Protocol):
-    """Whoever drives the inquiries of a run: the engine, or something that spreads them over machines."""
-
-    async def __aenter__(self) -> Self: ...
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-    def take(self) -> list[Judged]:
-        """Return what has finished and was not handed on yet."""
-        ...
-
-    def results(self, source: Source) -> AsyncIterator[list[Judged]]:
-        """Judge every trace of the source and yield blocks of them as they finish, in no fixed order."""
-        ...
-
-
 @dataclass(slots=True)
-class _Open:
+class _UnderWay:
     """A trace under judgment: its inquiry, the wave it waits for, and the replies so far."""
 
     item: Item
@@ -108,13 +89,13 @@ class Engine:
         salvage: Callable[[], bool] = lambda: False,
     ) -> None:
         self._judge, self._backend, self._salvage = judge, backend, salvage
-        self._asking: dict[int, _Open] = {}
+        self._asking: dict[int, _UnderWay] = {}
         self._peek = backend.peek if isinstance(backend, Peeking) else _nothing_at_hand
         self._drain, self._linger, self._lead = drain, linger, lead
         # Some workers wait for the cache or for a place; the others keep the connections busy meanwhile.
         self._most = concurrency + max(4, concurrency // 4)
         self._high = 2 * concurrency
-        self._queue: asyncio.Queue[tuple[_Open, int]] = asyncio.Queue()
+        self._queue: asyncio.Queue[tuple[_UnderWay, int]] = asyncio.Queue()
         self._workers: set[asyncio.Task[None]] = set()
         self._calling: set[asyncio.Task[None]] = set()
         self._open = 0
@@ -127,9 +108,7 @@ class Engine:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._stop()
 
     def take(self) -> list[Judged]:
@@ -193,14 +172,14 @@ class Engine:
         if not items:
             self._exhausted = True
             return
-        opened: list[_Open] = []
+        opened: list[_UnderWay] = []
         for item in items:
             inquiry = self._judge.inquire(item.trace, item.known)
             self._open += 1
-            self._step(_Open(item, inquiry, (), []), opened)
+            self._step(_UnderWay(item, inquiry, (), []), opened)
         self._ask(opened)
 
-    def _step(self, state: _Open, opened: list[_Open]) -> None:
+    def _step(self, state: _UnderWay, opened: list[_UnderWay]) -> None:
         """Send an inquiry its replies, and note its next wave or its judgment."""
         state.advanced = bool(state.wave)
         try:
@@ -214,12 +193,12 @@ class Engine:
         state.wave, state.replies, state.left = wave, [None] * len(wave), len(wave)
         opened.append(state)
 
-    def _ask(self, states: list[_Open]) -> None:
+    def _ask(self, states: list[_UnderWay]) -> None:
         """Answer from what is at hand until only calls are left; queue those."""
         while states:
             requests = [request for state in states for request in state.wave]
             hits = iter(self._peek(requests))
-            again: list[_Open] = []
+            again: list[_UnderWay] = []
             for state in states:
                 state.replies = list(islice(hits, len(state.wave)))
                 missing = [index for index, reply in enumerate(state.replies) if reply is None]
@@ -233,7 +212,7 @@ class Engine:
                 self._enqueue(state, missing[:ahead])
             states = again
 
-    def _enqueue(self, state: _Open, indices: Sequence[int]) -> None:
+    def _enqueue(self, state: _UnderWay, indices: Sequence[int]) -> None:
         for index in indices:
             self._queue.put_nowait((state, index))
             if len(self._calling) + self._queue.qsize() > len(self._workers) < self._most:
@@ -267,7 +246,7 @@ class Engine:
                 self._enqueue(state, held)
             if state.left == 0:
                 try:
-                    opened: list[_Open] = []
+                    opened: list[_UnderWay] = []
                     self._step(state, opened)
                     if not self._stopping:
                         self._ask(opened)
@@ -294,7 +273,7 @@ class Engine:
             for state in list(self._asking.values()):
                 self._give_up(state)
 
-    def _give_up(self, state: _Open) -> None:
+    def _give_up(self, state: _UnderWay) -> None:
         """Conclude a trace with the answers it has; one without any is left for another sitting.
 
         A chunk about which an answer is still out has no verdict, even where the plan would do without
@@ -347,26 +326,23 @@ class Plan:
 
 def plan(judge: Judge, backend: Backend, source: Iterator[Item]) -> Plan:
     """Count what judging the source would take, without a call."""
-    told = Plan()
+    total = Plan()
     peek = backend.peek if isinstance(backend, Peeking) else _nothing_at_hand
     while items := list(islice(source, BLOCK)):
         requests: list[Request] = []
         for item in items:
-            told.traces += 1
-            told.chunks += len(item.trace.chunks)
-            try:
-                requests += next(judge.inquire(item.trace, item.known))
-            except StopIteration:
-                continue
+            total.traces += 1
+            total.chunks += len(item.trace.chunks)
+            requests += next(judge.inquire(item.trace, item.known), ())
         answers = peek(requests)
         seen: set[tuple[str, bytes]] = set()
         for request, answer in zip(requests, answers, strict=True):
             asked = (request.route, request.digest)
             if answer is not None or asked in seen:
-                told.hits += 1
+                total.hits += 1
                 continue
             seen.add(asked)
-            told.calls += 1
-            told.input_tokens += sum(len(message.content) for message in request.messages) // 4
-            told.output_tokens += request.max_tokens
-    return told
+            total.calls += 1
+            total.input_tokens += sum(len(message.content) for message in request.messages) // 4
+            total.output_tokens += request.max_tokens
+    return total

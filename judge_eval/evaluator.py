@@ -7,14 +7,13 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, Unpack, cast
 
 from judge_eval.backends.base import Backend
 from judge_eval.backends.stack import Options, Stack, Stacks, build, build_all, open_store
 from judge_eval.backends.storing.postgres import is_postgres
-from judge_eval.data.reading import ReadOptions
 from judge_eval.data.remote import is_url
-from judge_eval.engine import Driver, Item, Plan, plan
+from judge_eval.engine import Item, Plan, plan
 from judge_eval.errors import ConfigError, DataError, JudgeEvalError
 from judge_eval.eval_run import EvalRun
 from judge_eval.judges import Judge, Vote
@@ -23,9 +22,13 @@ from judge_eval.metrics import Metric
 from judge_eval.portal import portal
 from judge_eval.registry import find
 from judge_eval.runs.folder.records import Dataset, Intervals, Manifest, TraceResult
+from judge_eval.runs.judging.calling import Calling, Driver
+from judge_eval.runs.judging.counting import Progress
+from judge_eval.runs.judging.objects import streamed
 from judge_eval.runs.judging.opening import begin, open_journal
-from judge_eval.runs.judging.sitting import Progress, Sitting
-from judge_eval.runs.judging.sources import Replayable, Traces, replayable, streamed
+from judge_eval.runs.judging.selection import EVERY_TRACE, Selecting, Selection, selecting
+from judge_eval.runs.judging.sitting import Sitting
+from judge_eval.runs.judging.sources import Replayable, Traces, replayable
 from judge_eval.runs.keeping.mirroring import place_of_runs, written
 from judge_eval.runs.scoring.scorer import Scorer
 from judge_eval.schema import Trace
@@ -39,9 +42,9 @@ def default_cache() -> str | Path:
     `JUDGE_EVAL_CACHE` where it is set (a folder, or the URL of a database), else `judge_eval` in the
     user's cache folder.
     """
-    told = os.environ.get("JUDGE_EVAL_CACHE")
-    if told:
-        return told if is_postgres(told) else Path(told)
+    place = os.environ.get("JUDGE_EVAL_CACHE")
+    if place:
+        return place if is_postgres(place) else Path(place)
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "judge_eval"
 
@@ -109,7 +112,8 @@ class Evaluator:
                 self._stack = build(self._model, store, self.options)
         return self._stack
 
-    def evaluate(
+    @selecting
+    async def aevaluate(
         self,
         data: Traces,
         *,
@@ -118,14 +122,9 @@ class Evaluator:
         href: str | None = None,
         tags: Sequence[str] = (),
         resume: str | Path | bool = False,
-        on_invalid: Literal["error", "skip"] = "error",
-        limit: int | None = None,
-        seed: int | None = None,
-        shard: tuple[int, int] | None = None,
-        name: str | None = None,
-        reader: ReadOptions | None = None,
         watch: Callable[[Progress], None] | None = None,
         driver: Driver | None = None,
+        **selecting: Unpack[Selecting],
     ) -> EvalRun:
         """Judge traces and return the run.
 
@@ -140,14 +139,14 @@ class Evaluator:
             tags: Words to group and filter by.
             resume: A run's folder to continue; True continues the newest unfinished run of the same data
                 in `out`, or starts one.
-            on_invalid: Whether an invalid record ends the evaluation before it starts, or is skipped.
+            watch: Called with the progress after each block of finished traces.
+            driver: Who drives the inquiries, such as `RayDriver`; None has it done in this process.
             limit: The most traces to judge.
             seed: With `limit`, judges a random sample instead of the first traces.
             shard: `(i, n)` judges part i of n, i from 1; `merge` puts the runs of all parts together.
+            on_invalid: Whether an invalid record ends the evaluation before it starts, or is skipped.
             name: What to call the data in messages and in the run; a file's path by default.
             reader: How a file is to be read, where it does not say so itself: format, field names, corpus.
-            watch: Called with the progress after each block of finished traces.
-            driver: Who drives the inquiries, such as `RayDriver`; None has it done in this process.
 
         Raises:
             DataError: A record is invalid, or the data are not those of the run to resume.
@@ -155,166 +154,83 @@ class Evaluator:
             RunError: The run's folder cannot be written or resumed.
             StoreError: The cache cannot be used.
         """
-        return portal.run(
-            self.aevaluate(
-                data,
-                out=out,
-                label=label,
-                href=href,
-                tags=tags,
-                resume=resume,
-                on_invalid=on_invalid,
-                limit=limit,
-                seed=seed,
-                shard=shard,
-                name=name,
-                reader=reader,
-                watch=watch,
-                driver=driver,
-            )
-        )
-
-    async def aevaluate(
-        self,
-        data: Traces,
-        *,
-        out: str | Path | None = None,
-        label: str | None = None,
-        href: str | None = None,
-        tags: Sequence[str] = (),
-        resume: str | Path | bool = False,
-        on_invalid: Literal["error", "skip"] = "error",
-        limit: int | None = None,
-        seed: int | None = None,
-        shard: tuple[int, int] | None = None,
-        name: str | None = None,
-        reader: ReadOptions | None = None,
-        watch: Callable[[Progress], None] | None = None,
-        driver: Driver | None = None,
-    ) -> EvalRun:
-        """Judge traces and return the run, from async code; see `evaluate`."""
-        source = self.source(
-            data, on_invalid=on_invalid, limit=limit, seed=seed, shard=shard, name=name, reader=reader
-        )
-        if source is None and (limit is not None or resume is True or shard is not None):
+        selection = Selection(**selecting)
+        source = self.source(data, selection)
+        if source is None and (selection.limit is not None or resume is True or selection.shard is not None):
             raise ConfigError(
                 "a stream can be read only once; `limit`, `shard` and `resume=True` need a list or a file"
             )
-        dataset = await asyncio.to_thread(source.survey) if source else Dataset(name="stream")
+        dataset = await _surveyed(source)
         if source and not dataset.traces:
             left = f"; {dataset.skipped} invalid ones were skipped" if dataset.skipped else ""
             raise DataError(f"there is no trace to judge{left}", file=dataset.name)
-        manifest = self._begin(dataset).model_copy(update={"label": label, "href": href, "tags": tuple(tags)})
+        manifest = self.begin(dataset).model_copy(update={"label": label, "href": href, "tags": tuple(tags)})
         root = None if out is None else place_of_runs(out)
         journal = open_journal(manifest, root, resume)
-        sitting = Sitting(
-            journal.manifest if journal else manifest,
-            self.judge,
-            getattr(driver, "stack", None) or self.stack,
-            self.scorer,
-            journal,
-            self.options.concurrency,
-            self.options.lead,
-            watch,
-            driver=driver,
-        )
-        traces = source.numbered() if source else streamed(cast(Any, data), self.check)
+        first = journal.manifest if journal else manifest
+        sitting = Sitting(first, self.calling(driver), journal, watch)
         with written(root) if root is not None and is_url(out) else nullcontext():
-            async for _ in sitting.results(traces):
+            async for _ in sitting.results(self._traces(source, data)):
                 pass
-            if source is not None and driver is None and sitting.worth_another:
-                sitting = sitting.another()
+            if source and driver is None and (another := sitting.another()):
+                sitting = another
                 async for _ in sitting.results(source.numbered()):
                     pass
         return EvalRun.of(sitting.run())
 
-    def stream(self, data: Traces) -> Iterator[TraceResult]:
-        """Judge traces and yield each result as it is there, in no fixed order."""
-        return portal.iterate(self.astream(data))
+    evaluate = portal.blocking(aevaluate)
+    """`aevaluate` for sync code: it waits for the run and returns it, with the same arguments."""
 
     async def astream(self, data: Traces) -> AsyncIterator[TraceResult]:
-        """Judge traces and yield each result as it is there, from async code."""
-        source = replayable(data, check=self.check)
-        dataset = await asyncio.to_thread(source.survey) if source else Dataset(name="stream")
-        manifest = self._begin(dataset)
-        sitting = Sitting(
-            manifest,
-            self.judge,
-            self.stack,
-            self.scorer,
-            None,
-            self.options.concurrency,
-            self.options.lead,
-            keep=False,
-        )
-        async for block in sitting.results(
-            source.numbered() if source else streamed(cast(Any, data), self.check)
-        ):
+        """Judge traces and yield each result as it is there, in no fixed order."""
+        source = self.source(data)
+        sitting = Sitting(self.begin(await _surveyed(source)), self.calling(), keep=False)
+        async for block in sitting.results(self._traces(source, data)):
             for result in block:
                 yield result
 
-    def plan(
-        self,
-        data: Traces,
-        *,
-        on_invalid: Literal["error", "skip"] = "error",
-        limit: int | None = None,
-        seed: int | None = None,
-        shard: tuple[int, int] | None = None,
-        name: str | None = None,
-        reader: ReadOptions | None = None,
-    ) -> tuple[Dataset, Plan]:
-        """Tell what evaluating the data would take, without a call.
+    stream = portal.iterating(astream)
+    """`astream` for sync code: an iterator over each result as it is there, in no fixed order."""
+
+    @selecting
+    def plan(self, data: Traces, **selecting: Unpack[Selecting]) -> tuple[Dataset, Plan]:
+        """Tell what evaluating the data would take, without a call; the keywords are those of `evaluate`.
 
         Raises:
             ConfigError: The data are a stream.
         """
-        source = self.source(
-            data, on_invalid=on_invalid, limit=limit, seed=seed, shard=shard, name=name, reader=reader
-        )
+        source = self.source(data, Selection(**selecting))
         if source is None:
             raise ConfigError("a stream can be read only once; give a list or a file to plan for")
         dataset = source.survey()
         items = (Item(position, trace, {}) for position, trace in source.numbered())
         return dataset, plan(self.judge, self.stack.backend, items)
 
-    def source(
-        self,
-        data: Traces,
-        *,
-        on_invalid: Literal["error", "skip"] = "error",
-        limit: int | None = None,
-        seed: int | None = None,
-        shard: tuple[int, int] | None = None,
-        name: str | None = None,
-        reader: ReadOptions | None = None,
-    ) -> Replayable | None:
+    def source(self, data: Traces, selection: Selection = EVERY_TRACE) -> Replayable | None:
         """Open data so that they can be read twice, traces checked; None for a stream; see `evaluate`."""
-        return replayable(
-            data,
-            check=self.check,
-            on_invalid=on_invalid,
-            limit=limit,
-            seed=seed,
-            shard=shard,
-            name=name,
-            reader=reader,
-        )
+        return replayable(data, self.check, selection)
+
+    def begin(self, dataset: Dataset) -> Manifest:
+        """Write the manifest of a run of a dataset that begins now."""
+        return begin(dataset, self.calling(), self.intervals)
+
+    def calling(self, driver: Driver | None = None) -> Calling:
+        """Tell who judges and how calls are made, in this process or by a driver."""
+        stack = (driver and driver.stack) or self.stack
+        options = self.options
+        return Calling(self.judge, stack, self.scorer, options.concurrency, options.lead, driver)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_stack": None}  # a worker opens connections of its own
 
-    def close(self) -> None:
+    async def aclose(self) -> None:
         """Give back connections and files."""
         if self._stack is not None:
             stack, self._stack = self._stack, None
-            portal.run(stack.backend.aclose())
-
-    async def aclose(self) -> None:
-        """Give back connections and files, from async code."""
-        if self._stack is not None:
-            stack, self._stack = self._stack, None
             await stack.backend.aclose()
+
+    close = portal.blocking(aclose)
+    """`aclose` for sync code."""
 
     def __enter__(self) -> Evaluator:
         return self
@@ -341,8 +257,14 @@ class Evaluator:
                 raise DataError(f"the prompt needs the {need}, and this trace has none", field=need)
         self.scorer.check(trace)
 
-    def _begin(self, dataset: Dataset) -> Manifest:
-        return begin(dataset, self.judge, self.stack.identities(), self.scorer.names, self.intervals)
+    def _traces(
+        self, source: Replayable | None, data: Traces
+    ) -> Iterator[tuple[int, Trace]] | AsyncIterator[Trace]:
+        return source.numbered() if source else streamed(cast(Any, data), self.check)
+
+
+async def _surveyed(source: Replayable | None) -> Dataset:
+    return await asyncio.to_thread(source.survey) if source else Dataset(name="stream")
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from judge_eval.errors import ConfigError
 
 if TYPE_CHECKING:
-    from judge_eval.runs.judging.sitting import Progress
+    from judge_eval.runs.judging.counting import Progress
 
 
 class NotebookProgress:
@@ -60,12 +60,6 @@ class _Shown:
 
 def _line(progress: Progress) -> str:
     of = f" of {progress.total}" if progress.total is not None else ""
-    told = f"{progress.traces}{of} traces, {progress.verdicts} verdicts"
-    for count, word in (
-        (progress.hits, "cached"),
-        (progress.retries, "retries"),
-        (progress.failed, "failed"),
-    ):
-        if count:
-            told += f", {count} {word}"
-    return told
+    counts = ((progress.hits, "cached"), (progress.retries, "retries"), (progress.failed, "failed"))
+    more = "".join(f", {count} {word}" for count, word in counts if count)
+    return f"{progress.traces}{of} traces, {progress.verdicts} verdicts{more}"

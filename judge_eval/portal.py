@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import threading
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError
-from typing import Any, Generic, TypeVar
+from functools import wraps
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 T = TypeVar("T")
+R = TypeVar("R")
+S = TypeVar("S")
+P = ParamSpec("P")
 
 
 class Portal:
@@ -80,6 +85,33 @@ class Portal:
             close = getattr(items, "aclose", None)
             if close is not None:
                 self.run(close())
+
+    def blocking(
+        self, verb: Callable[Concatenate[S, P], Coroutine[Any, Any, T]]
+    ) -> Callable[Concatenate[S, P], T]:
+        """Make the sync method of an async one: `evaluate = portal.blocking(aevaluate)`."""
+        return _sync_of(verb, self.run)
+
+    def iterating(
+        self, verb: Callable[Concatenate[S, P], AsyncIterator[T]]
+    ) -> Callable[Concatenate[S, P], Iterator[T]]:
+        """Make the sync method of an async generator: `stream = portal.iterating(astream)`."""
+        return _sync_of(verb, self.iterate)
+
+
+def _sync_of(verb: Callable[Concatenate[S, P], T], wait: Callable[[T], R]) -> Callable[Concatenate[S, P], R]:
+    name = verb.__name__
+
+    @wraps(verb)
+    def sync(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return wait(getattr(self, name)(*args, **kwargs))  # that of a subclass, where it has its own
+
+    shown = inspect.signature(verb)
+    returned = str(shown.return_annotation).removeprefix("Async")
+    sync.__signature__ = shown.replace(return_annotation=returned)  # type: ignore[attr-defined]
+    sync.__name__ = name.removeprefix("a")
+    sync.__qualname__ = verb.__qualname__.removesuffix(name) + sync.__name__
+    return sync
 
 
 def _running() -> asyncio.AbstractEventLoop | None:

@@ -9,7 +9,7 @@ from judge_eval.backends.base import Identity
 from judge_eval.engine import BLOCK, Engine, Item, Judged, plan
 from judge_eval.errors import CallError, FatalCallError, TransientError
 from judge_eval.judges import Judge, Panel, Pointwise
-from judge_eval.runs.judging.sources import streamed
+from judge_eval.runs.judging.objects import streamed
 from judge_eval.wire import Completion, Request
 from tests.support.replies import one
 from tests.support.runs import traces

@@ -1,4 +1,5 @@
 import asyncio
+import inspect
 import json
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
@@ -128,6 +129,19 @@ def test_every_shape_of_data_is_taken(tmp_path: Path) -> None:
     assert len({run.manifest.dataset.digest for run in runs}) == 1
     assert made.evaluate(TWO[0])["AP@3"] == made.evaluate(TWO[0].model_dump())["AP@3"] == 1.0
     assert made.evaluate(TWO[1])["AP@3"] == evaluate(TWO[1], only("q1-b"), metrics=["AP@3"])["AP@3"]
+
+
+def test_verbs_show_every_keyword_they_take() -> None:
+    """`help()` of a sync verb lists the parameters of its async one, each described, and its own return."""
+    names = list(inspect.signature(Evaluator.aevaluate).parameters)
+    chosen = ["limit", "seed", "shard", "on_invalid", "name", "reader"]
+    assert names[1:] == ["data", "out", "label", "href", "tags", "resume", "watch", "driver", *chosen]
+    assert list(inspect.signature(Evaluator.evaluate).parameters) == names
+    assert list(inspect.signature(Evaluator.plan).parameters)[2:] == chosen
+    assert all(f"    {name}:" in str(Evaluator.evaluate.__doc__) for name in names[1:])
+    assert inspect.signature(Evaluator.stream).return_annotation == "Iterator[TraceResult]"
+    with pytest.raises(TypeError, match="limt"):
+        evaluator(ALL).evaluate(TWO, limt=1)  # type: ignore[call-arg]
 
 
 def test_results_can_be_streamed() -> None:

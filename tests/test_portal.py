@@ -1,4 +1,5 @@
 import asyncio
+import inspect
 import os
 import signal
 import subprocess
@@ -156,3 +157,33 @@ print(raised, began > 0)
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60
     )
     assert (done.stdout, done.returncode) == ("400 True\n", 0), done.stderr
+
+
+def test_a_sync_verb_is_made_of_its_async_one() -> None:
+    """It has the async one's parameters and text, a name and a return type of its own, and waits for it."""
+
+    class Counter:
+        async def acount(self, most: int, *, step: int = 1) -> int:
+            """Count."""
+            return await double(most // step)
+
+        count = portal.blocking(acount)
+
+        async def asteps(self, most: int) -> AsyncIterator[int]:
+            """Step."""
+            for number in range(most):
+                yield await double(number)
+
+        steps = portal.iterating(asteps)
+
+    class Faster(Counter):
+        async def acount(self, most: int, *, step: int = 1) -> int:
+            """Count at once."""
+            return most
+
+    assert (Counter().count(3), Counter().count(4, step=2), list(Counter().steps(3))) == (6, 4, [0, 2, 4])
+    assert Faster().count(3) == 3
+    assert Counter.count.__name__ == "count"
+    assert Counter.count.__qualname__.endswith("Counter.count")
+    assert Counter.count.__doc__ == "Count."
+    assert list(inspect.signature(Counter.count).parameters) == ["self", "most", "step"]

@@ -83,7 +83,20 @@ class Counts:
     dropped: tuple[str, ...] = ()
     """What the server would not take and was left out of requests."""
     parts: Mapping[str, Counts] = field(default_factory=dict)
-    """Of several models: what each has done."""
+    """Of several models or workers: what each has done."""
+
+    @classmethod
+    def total(cls, parts: Mapping[str, Counts]) -> Counts:
+        """Add up what several have done."""
+        each = list(parts.values())
+        return cls(
+            sum(counts.calls for counts in each),
+            sum(counts.hits for counts in each),
+            sum((counts.usage for counts in each), Usage()),
+            sum((Counter(counts.retries) for counts in each), Counter()),
+            tuple(sorted({name for counts in each for name in counts.dropped})),
+            parts,
+        )
 
     def since(self, start: Counts) -> Counts:
         """Return what came after `start`."""
@@ -169,16 +182,7 @@ class Stacks:
 
     def counts(self) -> Counts:
         """Tell what was done so far, by all and by each."""
-        parts = {route: stack.counts() for route, stack in self.parts.items()}
-        each = list(parts.values())
-        return Counts(
-            sum(counts.calls for counts in each),
-            sum(counts.hits for counts in each),
-            sum((counts.usage for counts in each), Usage()),
-            sum((Counter(counts.retries) for counts in each), Counter()),
-            tuple(sorted({name for counts in each for name in counts.dropped})),
-            parts,
-        )
+        return Counts.total({route: stack.counts() for route, stack in self.parts.items()})
 
     def spent(self, start: Counts) -> float | None:
         """Return what was spent since `start` in US dollars; None where a price is not known."""

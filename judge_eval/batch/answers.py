@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic_core import from_json
 
@@ -18,8 +18,8 @@ from judge_eval.backends.storing.cached import cache_key
 from judge_eval.errors import CallError, MissError, TransientError
 from judge_eval.wire import Completion, Reply, Request
 
-Kind = Literal["success", "failure", "nothing"]
-_RANK: dict[Kind, int] = {"success": 2, "failure": 1, "nothing": 0}
+NOTHING, FAILURE, SUCCESS = range(3)
+"""What a line says of its request: the greater goes before the lesser."""
 
 
 class Answers:
@@ -35,7 +35,7 @@ class Answers:
 
     def __init__(self, files: Sequence[Path], reader: OpenAI) -> None:
         self._files, self._reader = list(files), reader
-        self._index: dict[bytes, tuple[int, int, Kind]] = {}
+        self._index: dict[bytes, tuple[int, int, int]] = {}
         self.unreadable = 0
         """Lines that are no reply: torn off or foreign."""
         self.doubled = 0
@@ -77,11 +77,11 @@ class Answers:
                 return declined.error
             self.declined[f"{declined.objection.message} (--lacking {' --lacking '.join(lacking)})"] += 1
             return None
-        except TransientError as told:
-            self.unanswered[told.detail] += 1
+        except TransientError as failed:
+            self.unanswered[failed.detail] += 1
             return None
-        except CallError as told:
-            return told
+        except CallError as failed:
+            return failed
 
     def _note(self, line: bytes, number: int, offset: int) -> None:
         if not line.strip():
@@ -90,19 +90,18 @@ class Answers:
             record: Any = from_json(line)
             key = bytes.fromhex(record["custom_id"])
             response = record.get("response")
+            if len(key) != 32:
+                raise ValueError("not a key of ours")
         except (ValueError, TypeError, KeyError, AttributeError):
             self.unreadable += 1
             return
-        if len(key) != 32:
-            self.unreadable += 1
-            return
-        kind: Kind = "nothing"
+        rank = NOTHING
         if isinstance(response, dict):
-            kind = "success" if response.get("status_code") in (200, None) else "failure"
+            rank = SUCCESS if response.get("status_code") in (200, None) else FAILURE
         before = self._index.get(key)
         self.doubled += before is not None
-        if before is None or _RANK[kind] > _RANK[before[2]]:
-            self._index[key] = (number, offset, kind)
+        if before is None or rank > before[2]:
+            self._index[key] = (number, offset, rank)
 
 
 class Remembered:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from itertools import islice
 
 from judge_eval.backends.storing.cached import Cached
@@ -14,16 +14,8 @@ from judge_eval.schema import Trace
 from judge_eval.wire import Completion, Reply, Request
 
 
-@dataclass(slots=True)
-class _Open:
-    inquiry: Inquiry
-    wave: Wave
-
-
 def open_requests(
-    judge: Judge,
-    traces: Iterable[Trace],
-    answer: Callable[[Sequence[Request]], Sequence[Reply | None]],
+    judge: Judge, traces: Iterable[Trace], answer: Callable[[Sequence[Request]], Sequence[Reply | None]]
 ) -> Iterator[Request]:
     """Yield the requests that nothing at hand answers, wave after wave.
 
@@ -36,31 +28,21 @@ def open_requests(
     """
     rest = iter(traces)
     while block := list(islice(rest, BLOCK)):
-        going: list[_Open] = []
+        going: list[tuple[Inquiry, Wave]] = []
         for trace in block:
             inquiry = judge.inquire(trace, {})
-            try:
-                going.append(_Open(inquiry, next(inquiry)))
-            except StopIteration:
-                continue
+            if (wave := next(inquiry, None)) is not None:
+                going.append((inquiry, wave))
         while going:
-            replies = iter(answer([request for state in going for request in state.wave]))
+            replies = iter(answer([request for _, wave in going for request in wave]))
             following = []
-            for state in going:
-                known: list[Reply] = []
-                for request in state.wave:
-                    reply = next(replies)
-                    if reply is None:
-                        yield request
-                    else:
-                        known.append(reply)
-                if len(known) < len(state.wave):
-                    continue
-                try:
-                    state.wave = state.inquiry.send(known)
-                except StopIteration:
-                    continue
-                following.append(state)
+            for inquiry, wave in going:
+                answers = list(islice(replies, len(wave)))
+                yield from (request for request, reply in zip(wave, answers, strict=True) if reply is None)
+                known = [reply for reply in answers if reply is not None]
+                if len(known) == len(wave):
+                    with suppress(StopIteration):
+                        following.append((inquiry, inquiry.send(known)))
             going = following
 
 
@@ -81,25 +63,22 @@ class AtHand:
 
     def __call__(self, requests: Sequence[Request]) -> list[Reply | None]:
         """Answer what is at hand, in the order of the requests."""
-        found: list[Reply | None] = list(self._cached.peek(requests))
+        replies: list[Reply | None] = list(self._cached.peek(requests))
         rows: dict[bytes, bytes] = {}
         for place, request in enumerate(requests):
-            if found[place] is not None:
+            if replies[place] is not None or (key := self._cached.key(request)) is None:
                 continue
-            key = self._cached.key(request)
-            reply = None if key is None else self._answers.find(key)
-            found[place] = reply
+            replies[place] = reply = self._answers.find(key)
             if isinstance(reply, Completion):
-                row = self._row(request, reply)
-                if row is None:
+                if (row := self._row(request, reply)) is None:
                     self.rejected += 1
                 else:
-                    rows[row[0]] = row[1]
+                    rows.update([row])
         if rows:
             # Before anything further is asked on the strength of it.
             self._cached.store.put_many(list(rows.items()))
             self.imported += len(rows)
-        return found
+        return replies
 
     def _row(self, request: Request, completion: Completion) -> tuple[bytes, bytes] | None:
         """Return what the cache would store for a completion; None where it would refuse to."""

@@ -7,15 +7,14 @@ import os
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
-from itertools import chain
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from judge_eval.batch.drive import AtHand, open_requests
 from judge_eval.batch.judging import Session, check_same
+from judge_eval.batch.parts import line_of, write_requests
 from judge_eval.batch.state import Folder, Part, Round
 from judge_eval.errors import ConfigError, RefusedError, RunError
 from judge_eval.wire import Request
@@ -32,22 +31,29 @@ OVER = frozenset({"completed", "expired", "cancelled"})
 """States in which a batch has brought all it will."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Imported:
     """What an import found."""
 
-    imported: int = 0
+    imported: int
     """Replies that went into the cache."""
-    rejected: int = 0
+    rejected: int
     """Replies from which no verdict could be read; their repairs are open."""
-    open: int = 0
+    open: int
     """Distinct requests that have no answer yet."""
-    unreadable: int = 0
+    unreadable: int
     """Lines that are no reply."""
-    doubled: int = 0
+    doubled: int
     """Lines about a request that another line was about."""
-    declined: Counter[str] = field(default_factory=Counter)
-    unanswered: Counter[str] = field(default_factory=Counter)
+    declined: Counter[str]
+    unanswered: Counter[str]
+
+    @classmethod
+    def of(cls, session: Session, at_hand: AtHand, asked: set[bytes]) -> Self:
+        """Gather what was counted on the way through all open requests."""
+        a, answers = at_hand, session.answers
+        counts = (answers.unreadable, answers.doubled, answers.declined, answers.unanswered)
+        return cls(a.imported, a.rejected, len(asked), *counts)
 
 
 def export(
@@ -74,25 +80,32 @@ def export(
     state = session.new_state()
     if folder.state is not None:
         check_same(folder, state)
-        _check_idle(folder)
+        if waiting := under_way(folder):
+            raise RunError(
+                f"{folder.path}: {len(waiting)} of {len(folder.current.parts)} files are under way; "
+                "`batch fetch` brings their replies"
+            )
         rounds = folder.known.rounds
         if rounds and all(part.phase == "exported" for part in rounds[-1].parts) and not rounds[-1].given:
             rounds = rounds[:-1]
         state = state.model_copy(update={"rounds": rounds})
-    at_hand, found = AtHand(session.cached, session.answers), Imported()
-    fresh = _fresh(session, at_hand, found)
+    at_hand, asked = AtHand(session.cached, session.answers), set[bytes]()
+    lines = (
+        (request.trace_id, line_of(key, session.backend.body(request)))
+        for key, request in _fresh(session, at_hand, asked)
+    )
     number = len(state.rounds) + 1
-    parts = _write_parts(folder.place(number), session, fresh, max_requests, max_bytes)
-    _sum(found, session, at_hand)
-    if found.declined and parts:
+    parts = write_requests(folder.place(number), lines, max_requests, max_bytes)
+    imported = Imported.of(session, at_hand, asked)
+    if imported.declined and parts:
         shutil.rmtree(folder.place(number))
         raise ConfigError(
-            f"the server declined requests: {_first(found.declined)}; "
+            f"the server declined requests: {next(iter(imported.declined))}; "
             "export into another folder with what it does not take as --lacking"
         )
     done = Round(number=number, parts=tuple(parts)) if parts else None
     folder.save(state.model_copy(update={"rounds": (*state.rounds, *([done] if done else []))}))
-    return done, found
+    return done, imported
 
 
 def bring_in(folder: Folder, session: Session) -> Imported:
@@ -102,11 +115,10 @@ def bring_in(folder: Folder, session: Session) -> Imported:
         RunError: The data or the judge are not those that were exported.
     """
     check_same(folder, session.new_state())
-    at_hand, found = AtHand(session.cached, session.answers), Imported()
-    for _ in _fresh(session, at_hand, found):
+    at_hand, asked = AtHand(session.cached, session.answers), set[bytes]()
+    for _ in _fresh(session, at_hand, asked):
         pass
-    _sum(found, session, at_hand)
-    return found
+    return Imported.of(session, at_hand, asked)
 
 
 def give(folder: Folder, files: Iterable[Path]) -> None:
@@ -129,7 +141,7 @@ def give(folder: Folder, files: Iterable[Path]) -> None:
             raise ConfigError(f"cannot read {path}: {error.strerror or error}") from None
         if name not in names:
             names.append(name)
-    folder.set_round(current.model_copy(update={"given": tuple(names)}))
+    folder.set_current(given=tuple(names))
 
 
 def submit(folder: Folder, remote: Remote, tell: Callable[[str], None] = lambda _: None) -> None:
@@ -145,14 +157,17 @@ def submit(folder: Folder, remote: Remote, tell: Callable[[str], None] = lambda 
     waiting = [part for part in current.parts if part.batch_id is None]
     if not waiting:
         return
-    marks = {part.name: _mark(part, current.number) for part in waiting}
-    found: dict[str, Batch] = {}
-    for batch in remote.find(lambda told: dict(told) in marks.values()):
+    marks = {
+        part.name: {"judge_eval_file": part.digest, "judge_eval_round": str(current.number)}
+        for part in waiting
+    }
+    batches: dict[str, Batch] = {}
+    for batch in remote.find(lambda metadata: dict(metadata) in marks.values()):
         name = next(name for name, mark in marks.items() if mark == batch.metadata)
         if batch.status != "failed":  # nothing was done for one that failed
-            found.setdefault(name, batch)
+            batches.setdefault(name, batch)
     for part in waiting:
-        known = found.get(part.name)
+        known = batches.get(part.name)
         if known is not None:
             _note(folder, part.name, known)
             tell(f"{part.name}: found again as {known.id}")
@@ -211,8 +226,8 @@ def fetch(
                 except RefusedError as error:  # gone: what it held is open again
                     message = error.detail
             folder.set_part(part.name, phase="fetched", message=message)
-            told = f"{part.name}: {part.status}, {part.completed} of {part.requests} answered"
-            tell(f"{told}; {message}" if message else told)
+            line = f"{part.name}: {part.status}, {part.completed} of {part.requests} answered"
+            tell(f"{line}; {message}" if message else line)
         current = folder.current
         if wait is None or not any(part.phase == "submitted" for part in current.parts):
             return current
@@ -233,21 +248,16 @@ def unsubmitted(folder: Folder) -> list[Part]:
     return [part for part in folder.current.parts if part.phase == "exported"]
 
 
-def _mark(part: Part, number: int) -> dict[str, str]:
-    return {"judge_eval_file": part.digest, "judge_eval_round": str(number)}
-
-
 def _note(folder: Folder, name: str, batch: Batch) -> None:
     """Write down what the server says of a batch."""
-    told = "; ".join(
-        f"{error.message} ({error.code}, line {error.line})"
-        if error.line
-        else f"{error.message} ({error.code})"
-        for error in ((batch.errors.data if batch.errors else None) or [])[:3]
+    errors = (batch.errors.data if batch.errors else None) or []
+    message = "; ".join(
+        f"{error.message} ({error.code}{f', line {error.line}' if error.line else ''})"
+        for error in errors[:3]
     )
     counts = batch.request_counts
     if batch.status == "failed":
-        folder.set_part(name, phase="exported", file_id=None, batch_id=None, status="failed", message=told)
+        folder.set_part(name, phase="exported", file_id=None, batch_id=None, status="failed", message=message)
         return
     folder.set_part(
         name,
@@ -259,104 +269,15 @@ def _note(folder: Folder, name: str, batch: Batch) -> None:
         error_file_id=batch.error_file_id,
         completed=counts.completed if counts else 0,
         failed=counts.failed if counts else 0,
-        message=told,
+        message=message,
     )
 
 
-def _check_idle(folder: Folder) -> None:
-    if waiting := under_way(folder):
-        raise RunError(
-            f"{folder.path}: {len(waiting)} of {len(folder.current.parts)} files are under way; "
-            "`batch fetch` brings their replies"
-        )
-
-
-def _fresh(session: Session, at_hand: AtHand, found: Imported) -> Iterable[tuple[bytes, Request]]:
-    """Yield each open request once, with its key."""
-    seen: set[bytes] = set()
+def _fresh(session: Session, at_hand: AtHand, asked: set[bytes]) -> Iterable[tuple[bytes, Request]]:
+    """Yield each open request once, with its key, which is noted in `asked`."""
     for request in open_requests(session.evaluator.judge, session.source, at_hand):
         key = session.cached.key(request)
         assert key is not None  # such a backend has an identity
-        if key not in seen:
-            seen.add(key)
-            found.open += 1
+        if key not in asked:
+            asked.add(key)
             yield key, request
-
-
-def _sum(found: Imported, session: Session, at_hand: AtHand) -> None:
-    found.imported, found.rejected = at_hand.imported, at_hand.rejected
-    found.unreadable, found.doubled = session.answers.unreadable, session.answers.doubled
-    found.declined, found.unanswered = session.answers.declined, session.answers.unanswered
-
-
-def _first(counts: Mapping[str, int]) -> str:
-    return next(iter(counts))
-
-
-def _write_parts(
-    place: Path,
-    session: Session,
-    fresh: Iterable[tuple[bytes, Request]],
-    max_requests: int,
-    max_bytes: int,
-) -> list[Part]:
-    """Write requests into as many files as it takes; no file where there is no request."""
-    rest = iter(fresh)
-    first = next(rest, None)
-    if place.exists():  # of an export that was killed or is replaced
-        shutil.rmtree(place)
-    if first is None:
-        return []
-    place.mkdir(parents=True)
-    parts: list[Part] = []
-    writer: _Writer | None = None
-    try:
-        for key, request in chain([first], rest):
-            line = _line(key, session.backend.body(request))
-            if len(line) > max_bytes:
-                raise ConfigError(
-                    f"trace {request.trace_id!r}: one request takes {len(line):,} bytes, more than a file may"
-                )
-            if writer is not None and (
-                writer.requests == max_requests or writer.bytes + len(line) > max_bytes
-            ):
-                parts.append(writer.close())
-                writer = None
-            if writer is None:
-                writer = _Writer(place / f"part-{len(parts) + 1:04d}.jsonl")
-            writer.add(line)
-        assert writer is not None
-        parts.append(writer.close())
-    except OSError as error:
-        with suppress(OSError):
-            shutil.rmtree(place)
-        raise RunError(f"{place}: cannot be written: {error.strerror or error}") from None
-    return parts
-
-
-def _line(key: bytes, body: bytes) -> bytes:
-    head = f'{{"custom_id":"{key.hex()}","method":"POST","url":"/v1/chat/completions","body":'
-    return b"".join((head.encode(), body, b"}\n"))
-
-
-class _Writer:
-    """One file of requests being written."""
-
-    def __init__(self, path: Path) -> None:
-        self.path, self.requests, self.bytes = path, 0, 0
-        self._hash = hashlib.sha256()
-        self._file = path.open("wb")
-
-    def add(self, line: bytes) -> None:
-        self._file.write(line)
-        self._hash.update(line)
-        self.requests += 1
-        self.bytes += len(line)
-
-    def close(self) -> Part:
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._file.close()
-        return Part(
-            name=self.path.name, digest=self._hash.hexdigest(), requests=self.requests, bytes=self.bytes
-        )

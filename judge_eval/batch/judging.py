@@ -12,13 +12,13 @@ from judge_eval.backends.stack import Options, Stack
 from judge_eval.backends.storing.cached import Cached
 from judge_eval.backends.storing.postgres import PostgresStore, is_postgres
 from judge_eval.batch.answers import Answers, Remembered
-from judge_eval.batch.state import Folder, Settings, State
+from judge_eval.batch.state import BatchSettings, BatchState, Folder
 from judge_eval.data.remote import is_url, public
 from judge_eval.errors import ConfigError, RunError
 from judge_eval.evaluator import DEFAULT_METRICS, Evaluator, default_cache
 from judge_eval.metrics import Metric
 from judge_eval.registry import find, split_model
-from judge_eval.runs.judging.provenance import backend_record
+from judge_eval.runs.judging.provenance import backends_record
 from judge_eval.runs.judging.sources import Replayable
 
 
@@ -39,7 +39,7 @@ class Session:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: BatchSettings,
         options: Options | None = None,
         *,
         files: Sequence[Path] = (),
@@ -88,20 +88,17 @@ class Session:
     @property
     def source(self) -> Replayable:
         """The traces to judge."""
-        s = self.settings
-        source = self.evaluator.source(
-            s.data, on_invalid=s.on_invalid, limit=s.limit, seed=s.seed, shard=s.shard, reader=s.reader
-        )
+        source = self.evaluator.source(self.settings.data, self.settings.selection)
         assert source is not None  # a path can be read twice
         return source
 
-    def new_state(self) -> State:
+    def new_state(self) -> BatchState:
         """Survey the data, and write down what is asked of whom."""
-        return State(
+        return BatchState(
             settings=self.settings,
             dataset=self.source.survey(),
             judge=self.evaluator.judge.describe(),
-            backend=backend_record(self.backend.identity),
+            backend=backends_record(self.evaluator.stack.identities()),
         )
 
     def close(self) -> None:
@@ -109,14 +106,14 @@ class Session:
         self.evaluator.close()
 
 
-def check_same(folder: Folder, new: State) -> None:
+def check_same(folder: Folder, new: BatchState) -> None:
     """See that a folder's batch is the one asked for now.
 
     Raises:
         RunError: It is another: other data, another judge, another model.
     """
     old = folder.known
-    told = [
+    different = [
         f"the {name} differ{'' if name in ('data', 'settings') else 's'}"
         for name, before, now in (
             ("data", old.dataset.digest, new.dataset.digest),
@@ -126,8 +123,8 @@ def check_same(folder: Folder, new: State) -> None:
         )
         if before != now
     ]
-    if told:
-        raise RunError(f"{folder.path} holds another batch: {'; '.join(told)}; use another folder")
+    if different:
+        raise RunError(f"{folder.path} holds another batch: {'; '.join(different)}; use another folder")
 
 
 def storable_cache(cache: str | None) -> str | None:

@@ -90,8 +90,8 @@ class Remote:
             for wait in (0.2, 1.0, 3.0):
                 time.sleep(wait)
                 with suppress(TransientError):
-                    if found := self.find(metadata.__eq__):
-                        return found[0]
+                    if batches := self.find(metadata.__eq__):
+                        return batches[0]
             raise
 
     def retrieve(self, batch_id: str) -> Batch:
@@ -103,10 +103,7 @@ class Remote:
         """Write a file of the server to a path, in one step."""
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         try:
-            with (
-                self._errors(),
-                self._client.files.with_streaming_response.content(file_id) as response,
-            ):
+            with self._errors(), self._client.files.with_streaming_response.content(file_id) as response:
                 with temporary.open("wb") as file:
                     for piece in response.iter_bytes(1 << 20):
                         file.write(piece)

@@ -14,6 +14,7 @@ from judge_eval.files import write_atomically
 from judge_eval.record import Record
 from judge_eval.runs.folder.files import lock_folder
 from judge_eval.runs.folder.records import Dataset
+from judge_eval.runs.judging.selection import Selection
 
 STATE = "batch.json"
 
@@ -21,7 +22,7 @@ Phase = Literal["exported", "submitting", "submitted", "ended", "fetched"]
 """`submitting`: the server may have it; `ended`: it brings nothing more; `fetched`: its replies are here."""
 
 
-class Settings(Record):
+class BatchSettings(Record):
     """What judging by batch was asked for; nothing secret."""
 
     noun: ClassVar[str] = "settings"
@@ -53,6 +54,11 @@ class Settings(Record):
         """How the data are read; see `ReadOptions`."""
         corpus = None if self.corpus is None else Path(self.corpus)
         return ReadOptions(self.format, self.map, corpus, self.list_sep, self.depth, self.relevant)
+
+    @property
+    def selection(self) -> Selection:
+        """Which of the data's traces are judged."""
+        return Selection(self.limit, self.seed, self.shard, self.on_invalid, reader=self.reader)
 
 
 class Part(Record):
@@ -89,13 +95,13 @@ class Round(Record):
     """Files of replies that were brought by hand."""
 
 
-class State(Record):
+class BatchState(Record):
     """Everything about a batch but its requests and replies: `batch.json`."""
 
     noun: ClassVar[str] = "batch"
 
     v: int = 1
-    settings: Settings
+    settings: BatchSettings
     dataset: Dataset
     judge: dict[str, JsonValue]
     backend: dict[str, JsonValue]
@@ -127,9 +133,7 @@ class Folder:
                 raise RunError(f"{path}: another process is working on this batch; wait for it") from None
         except OSError as error:
             raise self._unusable(error) from None
-        self.state: State | None = None
-        if (path / STATE).is_file():
-            self.state = self._read()
+        self.state = self._read() if (path / STATE).is_file() else None
 
     def __enter__(self) -> Folder:
         return self
@@ -139,7 +143,7 @@ class Folder:
             self._lock.close()
 
     @property
-    def known(self) -> State:
+    def known(self) -> BatchState:
         """The state, where there is one.
 
         Raises:
@@ -164,7 +168,7 @@ class Folder:
         """Return the folder of a round."""
         return self.path / f"round-{number}"
 
-    def save(self, state: State) -> None:
+    def save(self, state: BatchState) -> None:
         """Replace the state in one step."""
         try:
             write_atomically(self.path / STATE, state.model_dump_json(indent=2).encode() + b"\n")
@@ -172,39 +176,36 @@ class Folder:
             raise self._unusable(error) from None
         self.state = state
 
-    def set_round(self, given: Round) -> None:
-        """Replace a round of the same number, or add it."""
-        rest = tuple(one for one in self.known.rounds if one.number != given.number)
-        rounds = tuple(sorted((*rest, given), key=lambda one: one.number))
+    def set_current(self, **changes: Any) -> None:
+        """Change the current round."""
+        rounds = (*self.known.rounds[:-1], self.current.model_copy(update=changes))
         self.save(self.known.model_copy(update={"rounds": rounds}))
 
-    def set_part(self, name: str, **changes: Any) -> Part:
-        """Change a part of the current round, and return it."""
-        current = self.current
-        found = [part.model_copy(update=changes) if part.name == name else part for part in current.parts]
-        self.set_round(current.model_copy(update={"parts": tuple(found)}))
-        return next(part for part in found if part.name == name)
+    def set_part(self, name: str, **changes: Any) -> None:
+        """Change a part of the current round."""
+        parts = (part.model_copy(update=changes if part.name == name else {}) for part in self.current.parts)
+        self.set_current(parts=tuple(parts))
 
     def replies(self) -> list[Path]:
         """List the files of replies of all rounds, in a fixed order."""
-        found: list[Path] = []
+        files: list[Path] = []
         for one in self.known.rounds:
             place = self.place(one.number)
             for part in one.parts:
                 if part.phase == "fetched":
-                    found += [place / f"{part.name}.output", place / f"{part.name}.errors"]
-            found += [place / name for name in one.given]
-        return [path for path in found if path.is_file()]
+                    files += [place / f"{part.name}.output", place / f"{part.name}.errors"]
+            files += [place / name for name in one.given]
+        return [path for path in files if path.is_file()]
 
-    def _read(self) -> State:
+    def _read(self) -> BatchState:
         path = self.path / STATE
         try:
-            return State.model_validate_json(path.read_bytes())
+            return BatchState.model_validate_json(path.read_bytes())
         except OSError as error:
             raise self._unusable(error) from None
         except ValueError as error:
-            told = str(error).splitlines()[0]
-            raise RunError(f"{path}: not the state of a batch, or of another version: {told}") from None
+            reason = str(error).splitlines()[0]
+            raise RunError(f"{path}: not the state of a batch, or of another version: {reason}") from None
 
     def _unusable(self, error: OSError) -> RunError:
         with suppress(Exception):

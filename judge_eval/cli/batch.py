@@ -61,10 +61,10 @@ def export_(
     """
     from judge_eval.batch import flow
     from judge_eval.batch.judging import Session, storable_cache, storable_data, storable_url
-    from judge_eval.batch.state import Folder, Settings
+    from judge_eval.batch.state import BatchSettings, Folder
 
     reader = values.read_options(format, map, corpus, list_sep, depth)
-    settings = Settings(
+    settings = BatchSettings(
         data=storable_data(data),
         format=reader.format,
         map=dict(reader.map),

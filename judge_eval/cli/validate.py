@@ -29,6 +29,7 @@ def validate(
     from judge_eval.cli.run import readable
     from judge_eval.errors import DataError
     from judge_eval.prompts import load_prompt
+    from judge_eval.runs.judging.selection import Selection
     from judge_eval.runs.judging.sources import replayable
     from judge_eval.schema import Trace
 
@@ -48,7 +49,7 @@ def validate(
 
     reader = values.read_options(format, map, corpus, list_sep)
     with readable(data) as (path, name):
-        source = replayable(path, check=check, on_invalid="skip", name=name, reader=reader)
+        source = replayable(path, check, Selection(on_invalid="skip", name=name, reader=reader))
         assert source is not None
         dataset = source.survey(tell)
     if told > most:

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import islice
-from types import TracebackType
 from typing import Any, Self
 
 from judge_eval.backends.stack import Counts, Stack
 from judge_eval.distributed.worker import Block, Worker, share_of
-from judge_eval.engine import Item, Judged, Source
+from judge_eval.engine import Judged, Source
 from judge_eval.errors import ConfigError
 from judge_eval.evaluator import Evaluator
-from judge_eval.wire import Usage
 
 
 @dataclass
@@ -25,16 +22,14 @@ class ClusterStack(Stack):
 
     workers: dict[str, Counts] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, own: Stack) -> Self:
+        """Return the stack of an evaluator as that of a cluster's driver."""
+        return cls(**{one.name: getattr(own, one.name) for one in fields(own)})
+
     def counts(self) -> Counts:
         """Tell what all workers have done so far, those that died included."""
-        retries: Counter[str] = Counter()
-        usage, calls, hits = Usage(), 0, 0
-        dropped: set[str] = set()
-        for one in self.workers.values():
-            calls, hits, usage = calls + one.calls, hits + one.hits, usage + one.usage
-            retries.update(one.retries)
-            dropped.update(one.dropped)
-        return Counts(calls, hits, usage, dict(retries), tuple(sorted(dropped)))
+        return Counts.total(dict(self.workers))
 
 
 class RayDriver:
@@ -55,19 +50,14 @@ class RayDriver:
     """
 
     def __init__(
-        self,
-        evaluator: Evaluator,
-        *,
-        address: str | None = None,
-        workers: int | None = None,
-        block: int = 32,
+        self, evaluator: Evaluator, *, address: str | None = None, workers: int | None = None, block: int = 32
     ) -> None:
         self._ray = load_ray()
         self._evaluator, self._block = evaluator, block
         own = evaluator.stack
         if not isinstance(own, Stack):
             raise ConfigError("a panel of several models is not judged on a cluster yet; run on one machine")
-        self.stack = ClusterStack(own.backend, own.metered, own.cached, own.retried)
+        self.stack = ClusterStack.of(own)
         self._started = connect(self._ray, address)
         self._count = workers or max(1, int(self._ray.cluster_resources().get("CPU", 1)))
         share_of(evaluator.options, self._count)
@@ -88,9 +78,7 @@ class RayDriver:
         self._workers = [remote.remote(self._shared, self._count) for _ in range(self._count)]
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         for worker in self._workers:
             self._ray.kill(worker)
         self._workers = []
@@ -113,19 +101,15 @@ class RayDriver:
             raise ConfigError("a stream is not judged on a cluster; give a list or a file")
         under_way: dict[asyncio.Future[Block], int] = {}
         load = [0] * len(self._workers)
-        exhausted = False
-        while under_way or not exhausted:
-            while not exhausted and len(under_way) < 3 * len(self._workers):
-                items: list[Item] = list(islice(source, self._block))
-                if not items:
-                    exhausted = True
-                    break
+        while True:
+            room = 3 * len(self._workers)
+            while len(under_way) < room and (items := list(islice(source, self._block))):
                 number = load.index(min(load))
                 load[number] += 1
-                told = self._workers[number].judge.remote(items)
-                under_way[asyncio.wrap_future(told.future())] = number
+                reply = self._workers[number].judge.remote(items)
+                under_way[asyncio.wrap_future(reply.future())] = number
             if not under_way:
-                break
+                return
             done, _ = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
             failure = None
             for future in done:

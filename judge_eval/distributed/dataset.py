@@ -9,7 +9,7 @@ from judge_eval.distributed.cluster import load_ray
 from judge_eval.distributed.worker import Worker, share_of
 from judge_eval.engine import Item
 from judge_eval.evaluator import Evaluator
-from judge_eval.runs.folder.records import TraceResult
+from judge_eval.runs.judging.outcomes import results_of
 from judge_eval.schema import Trace
 
 
@@ -64,35 +64,16 @@ class _Judging:
         if block.error is not None:
             raise block.error
         judged = sorted(block.judged, key=lambda one: one.position)
-        scored = evaluator.scorer.score([(one.trace, one.judgment.outcomes) for one in judged])
-        columns: dict[str, list[Any]] = {"position": [], "trace_id": [], "failed": []}
-        columns |= {name: [] for name in evaluator.scorer.names}
-        columns["result"] = []
-        for one, (scores, bounds) in zip(judged, scored, strict=True):
-            result = TraceResult(
-                position=one.position,
-                trace_id=one.trace.id,
-                digest=one.trace.digest,
-                outcomes=one.judgment.outcomes,
-                scores=scores,
-                bounds=bounds,
-                calls=one.judgment.calls,
-                trace=one.trace,
-            )
-            columns["position"].append(one.position)
-            columns["trace_id"].append(one.trace.id)
-            columns["failed"].append(result.failed)
-            for name, value in scores.items():
-                columns[name].append(value)
-            columns["result"].append(result.model_dump_json())
-        types = {name: pa.float64() for name in evaluator.scorer.names}
-        types |= {
-            "position": pa.int64(),
-            "trace_id": pa.string(),
-            "failed": pa.int64(),
-            "result": pa.string(),
+        results = results_of(judged, evaluator.scorer)
+        columns = {
+            "position": pa.array([one.position for one in results], pa.int64()),
+            "trace_id": pa.array([one.trace_id for one in results], pa.string()),
+            "failed": pa.array([one.failed for one in results], pa.int64()),
         }
-        return pa.table({name: pa.array(values, types[name]) for name, values in columns.items()})
+        for name in evaluator.scorer.names:
+            columns[name] = pa.array([one.scores[name] for one in results], pa.float64())
+        columns["result"] = pa.array([one.model_dump_json() for one in results], pa.string())
+        return pa.table(columns)
 
 
 def _trace(row: dict[str, Any]) -> Trace:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from judge_eval.backends.stack import Counts, Options
-from judge_eval.engine import Engine, Item, Judged
+from judge_eval.engine import Item, Judged
 from judge_eval.errors import ConfigError, JudgeEvalError
 from judge_eval.evaluator import Evaluator
 from judge_eval.portal import portal
@@ -63,10 +63,7 @@ class Worker:
         failure: JudgeEvalError | None = None
 
         async def go() -> None:
-            evaluator = self.evaluator
-            engine = Engine(
-                evaluator.judge, evaluator.stack.backend, concurrency=evaluator.options.concurrency
-            )
+            engine = self.evaluator.calling().engine()
             try:
                 async with engine:
                     async for block in engine.results(iter(items)):

@@ -55,12 +55,8 @@ class Case:
     """What is judged; its id is its own."""
 
 
-def build(
-    traces: Sequence[Trace],
-    gold: dict[str, Chunk],
-    *,
-    names: Sequence[str] = tuple(PROBES),
-    seed: int = 0,
+def build_cases(
+    traces: Sequence[Trace], gold: dict[str, Chunk], *, names: Sequence[str] = tuple(PROBES), seed: int = 0
 ) -> Iterator[Case]:
     """Build the cases, one for each trace and probe that can be built; equal seeds build equal cases.
 
@@ -84,8 +80,8 @@ def build(
             made["random"] = ("", foreign)
             made["injection"] = (variant, texts.INJECTIONS[variant].format(text=foreign))
         made["query-words"] = ("", texts.salad(vocabulary, trace.query, rng))
-        if told := trace.reference or trace.answer:
-            made["reference-words"] = ("", texts.salad(vocabulary, told, rng))
+        if wanted := trace.reference or trace.answer:
+            made["reference-words"] = ("", texts.salad(vocabulary, wanted, rng))
         if own is not None:
             made["shuffled"] = ("", texts.shuffled_sentences(own.text, rng))
             made["truncated"] = ("", texts.truncated(own.text))
@@ -96,40 +92,30 @@ def build(
             if text is not None:
                 # A gold chunk keeps its title: only its text is altered.
                 title = own.title if own is not None and PROBES[name].expect == "unchanged" else None
-                yield Case(
-                    name, trace.id, variant, _single(trace, name, Chunk(id="c1", text=text, title=title))
-                )
+                chunk = Chunk(id="c1", text=text, title=title)
+                yield Case(name, trace.id, variant, _with(trace, name, (chunk,)))
         if "order" in names and len(trace.chunks) > 1:
             for variant, chunks in _orders(trace.chunks, rng):
                 yield Case("order", trace.id, variant, _with(trace, f"order-{variant}", chunks))
 
 
-def _single(trace: Trace, name: str, chunk: Chunk) -> Trace:
-    return _with(trace, name, (chunk,))
-
-
 def gold_case(trace: Trace, chunk: Chunk) -> Trace:
     """Return the trace with its gold chunk alone."""
-    return _single(trace, "gold", chunk.model_copy(update={"id": "c1"}))
+    return _with(trace, "gold", (chunk.model_copy(update={"id": "c1"}),))
 
 
-def _with(trace: Trace, name: str, chunks: Sequence[Chunk]) -> Trace:
-    return Trace(
-        id=f"{trace.id}~{name}",
-        query=trace.query,
-        reference=trace.reference,
-        answer=trace.answer,
-        chunks=tuple(chunks),
-    )
+def _with(trace: Trace, name: str, chunks: tuple[Chunk, ...]) -> Trace:
+    asked = {"query": trace.query, "reference": trace.reference, "answer": trace.answer}
+    return Trace(id=f"{trace.id}~{name}", chunks=chunks, **asked)
 
 
 def _orders(chunks: tuple[Chunk, ...], rng: random.Random) -> list[tuple[str, tuple[Chunk, ...]]]:
-    found = [("reversed", chunks[::-1])]
+    orders = [("reversed", chunks[::-1])]
     mixed = list(chunks)
     rng.shuffle(mixed)
     if tuple(mixed) not in (chunks, chunks[::-1]):
-        found.append(("shuffled", tuple(mixed)))
-    return found
+        orders.append(("shuffled", tuple(mixed)))
+    return orders
 
 
 def _foreign(traces: Sequence[Trace], gold: dict[str, Chunk], place: int, rng: random.Random) -> str | None:

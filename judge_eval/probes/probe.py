@@ -10,11 +10,12 @@ from judge_eval.alignment.agree import Figure
 from judge_eval.errors import DataError, UnknownNameError
 from judge_eval.eval_run import EvalRun
 from judge_eval.evaluator import Evaluator
-from judge_eval.probes.cases import PROBES, build, gold_case
+from judge_eval.probes.cases import PROBES, build_cases, gold_case
 from judge_eval.probes.findings import ProbeReport, ProbeResult
 from judge_eval.probes.tally import tally
 from judge_eval.runs.folder.records import TraceResult
-from judge_eval.runs.judging.sources import Traces, replayable
+from judge_eval.runs.judging.selection import Selection
+from judge_eval.runs.judging.sources import Traces
 from judge_eval.schema import Chunk, Trace, Verdict
 from judge_eval.stats import Estimate, mean_interval, proportion_interval
 
@@ -56,7 +57,7 @@ class Prober:
         Raises:
             DataError: There are fewer than two traces with chunks, or the data are a stream.
         """
-        source = replayable(data, check=self.evaluator.check, limit=limit, seed=self.seed if limit else None)
+        source = self.evaluator.source(data, Selection(limit=limit, seed=self.seed if limit else None))
         if source is None:
             raise DataError("probes are built from a list or a file, not from a stream")
         source.survey()
@@ -68,18 +69,16 @@ class Prober:
         listwise = self.evaluator.judge.describe().get("mode") == "listwise"
         names = [name for name in self.probes or PROBES if name != "order" or listwise]
         gold, labelled = self._gold(traces, base)
-        cases = list(build(traces, gold, names=self._needed(names), seed=self.seed))
+        cases = list(build_cases(traces, gold, names=self._needed(names), seed=self.seed))
         twins = [gold_case(t, gold[t.id]) for t in traces if t.id in gold]
         canaries = [gold_case(t, c) for t in traces if (c := self._canary(t, gold, labelled)) is not None]
         unique = {t.id: t for t in (*twins, *(case.trace for case in cases))}
         judged = {r.trace_id: r for r in self._judge(list(unique.values())).results}
         canary = {r.trace_id: r for r in self._judge(canaries).results} if "polarity" in names else {}
         results = [
-            tally(name, [c for c in cases if c.probe == name], judged, base)
-            for name in names
-            if name != "polarity"
+            tally(n, [c for c in cases if c.probe == n], judged, base) for n in names if n != "polarity"
         ]
-        return self._report(results, traces, len(labelled), canary, judged, names)
+        return self._report(results, traces, len(labelled), canary, judged)
 
     def _needed(self, names: Sequence[str]) -> list[str]:
         """Add the unaltered chunks that others are measured against."""
@@ -114,69 +113,57 @@ class Prober:
     def _canary(self, trace: Trace, gold: Mapping[str, Chunk], labelled: set[str]) -> Chunk | None:
         if trace.id in labelled:
             return gold[trace.id]
-        told = trace.reference or trace.answer
-        return Chunk(id="c1", text=told) if told else None
+        text = trace.reference or trace.answer
+        return Chunk(id="c1", text=text) if text else None
 
     def _report(
         self,
-        results: Sequence[ProbeResult],
+        results: list[ProbeResult],
         traces: Sequence[Trace],
         labelled: int,
         canary: Mapping[str, TraceResult],
         judged: Mapping[str, TraceResult],
-        names: Sequence[str],
     ) -> ProbeReport:
-        top = self.evaluator.judge.scale.maximum
-        gaps: list[float] = []
-        right: list[bool] = []
-        gold_hits: list[bool] = []
-        random_hits: list[bool] = []
+        pairs: list[tuple[Verdict, Verdict]] = []
         failed_pairs = 0
         for trace in traces:
-            ids = (f"{trace.id}~gold" in canary, f"{trace.id}~random" in judged)
-            gold, other = _verdict(canary, trace.id, "gold"), _verdict(judged, trace.id, "random")
+            gold, other = _verdict(canary, f"{trace.id}~gold"), _verdict(judged, f"{trace.id}~random")
             if gold is not None and other is not None:
-                gaps.append((gold.grade - other.grade) / top)
-                right.append(gold.grade > other.grade)
-                gold_hits.append(gold.relevant)
-                random_hits.append(other.relevant)
+                pairs.append((gold, other))
             else:
-                failed_pairs += all(ids)
-        told = list(results)
+                failed_pairs += f"{trace.id}~gold" in canary and f"{trace.id}~random" in judged
         warnings = []
         separates: bool | None = None
         separation: Estimate | None = None
-        if "polarity" in names and gaps:
-            separation = mean_interval(gaps)
+        if pairs:
+            top = self.evaluator.judge.scale.maximum
+            separation = mean_interval([(gold.grade - other.grade) / top for gold, other in pairs])
             lowest = separation.interval.low if separation.interval else separation.value or 0.0
             separates = lowest > 0
-            wrong = right.count(False)
-            rate = Figure.of(proportion_interval(wrong, len(right)))
-            told.insert(
-                0,
-                ProbeResult(
-                    probe="polarity",
-                    text=PROBES["polarity"].text,
-                    n=len(right),
-                    fooled=wrong,
-                    rate=rate,
-                    failed=failed_pairs,
-                ),
+            wrong = sum(gold.grade <= other.grade for gold, other in pairs)
+            polarity = ProbeResult(
+                probe="polarity",
+                text=PROBES["polarity"].text,
+                n=len(pairs),
+                fooled=wrong,
+                rate=Figure.of(proportion_interval(wrong, len(pairs))),
+                failed=failed_pairs,
             )
+            results = [polarity, *results]
             if (separation.value or 0) < 0:
                 warnings.append("random chunks are graded above gold ones: the prompt is the wrong way round")
             elif not separates:
                 warnings.append("gold chunks are not graded above random ones: the judge tells nothing apart")
-        if failed := sum(result.failed for result in told):
+        if failed := sum(result.failed for result in results):
             warnings.append(f"{failed} cases brought no verdict and are in no rate")
         return ProbeReport(
             judge=_who(self.evaluator),
             traces=len(traces),
             labelled=labelled,
             calls=self._calls,
-            results=tuple(told),
-            gold_rate=_share(gold_hits),
-            random_rate=_share(random_hits),
+            results=tuple(results),
+            gold_rate=_share([gold.relevant for gold, _ in pairs]),
+            random_rate=_share([other.relevant for _, other in pairs]),
             separation=Figure.of(separation) if separation else None,
             separates=separates,
             warnings=tuple(warnings),
@@ -200,8 +187,8 @@ def probe(
         return Prober(evaluator, probes, seed).probe(data, limit=limit)
 
 
-def _verdict(judged: Mapping[str, TraceResult], source: str, name: str) -> Verdict | None:
-    result = judged.get(f"{source}~{name}")
+def _verdict(judged: Mapping[str, TraceResult], trace_id: str) -> Verdict | None:
+    result = judged.get(trace_id)
     outcome = result.outcomes[0] if result is not None else None
     return outcome if outcome is not None and outcome.kind == "verdict" else None
 

@@ -9,7 +9,7 @@ from judge_eval.alignment.agree import Figure
 from judge_eval.probes.cases import PROBES, Case
 from judge_eval.probes.findings import Example, ProbeResult
 from judge_eval.runs.folder.records import TraceResult
-from judge_eval.schema import Verdict
+from judge_eval.schema import Outcome, Verdict
 from judge_eval.stats import proportion_interval
 
 EXAMPLES = 3
@@ -17,10 +17,7 @@ EXAMPLES = 3
 
 
 def tally(
-    name: str,
-    cases: Sequence[Case],
-    judged: Mapping[str, TraceResult],
-    base: Mapping[str, TraceResult],
+    name: str, cases: Sequence[Case], judged: Mapping[str, TraceResult], base: Mapping[str, TraceResult]
 ) -> ProbeResult:
     """Count how often the judge was fooled.
 
@@ -85,18 +82,15 @@ def _before(
     case: Case, judged: Mapping[str, TraceResult], base: Mapping[str, TraceResult]
 ) -> list[Verdict | None]:
     """Return the verdicts on the unaltered chunks, in the case's order; None where one failed."""
-    count = len(case.trace.chunks)
+    outcomes: list[Outcome] = []
     if case.probe == "order":
-        found = {o.chunk_id: o for o in base[case.source].outcomes}
-        outcomes = [found[chunk.id] for chunk in case.trace.chunks]
-    else:
+        by_chunk = {o.chunk_id: o for o in base[case.source].outcomes}
+        outcomes = [by_chunk[chunk.id] for chunk in case.trace.chunks]
+    elif case.probe == "injection" or PROBES[case.probe].expect != "irrelevant":
         twin = "random" if case.probe == "injection" else "gold"
-        if PROBES[case.probe].expect == "irrelevant" and case.probe != "injection":
-            return [None] * count
         result = judged.get(f"{case.source}~{twin}")
         outcomes = list(result.outcomes) if result else []
-    out: list[Verdict | None] = [o if o.kind == "verdict" else None for o in outcomes]
-    return out if out else [None] * count
+    return [o if o.kind == "verdict" else None for o in outcomes] or [None] * len(case.trace.chunks)
 
 
 def _example(case: Case, old: Verdict | None, new: Verdict) -> Example:

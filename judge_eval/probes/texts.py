@@ -53,16 +53,16 @@ def padded(text: str, rng: random.Random) -> str:
     return f"{before} {text} {after}"
 
 
-def salad(pool: Sequence[str], told: str, rng: random.Random, size: int = 40) -> str:
+def salad(pool: Sequence[str], text: str, rng: random.Random, size: int = 40) -> str:
     """Mix random words with those of a text, so that every word is there and nothing is said.
 
     Args:
         pool: Words to draw from.
-        told: The text whose words are mixed in.
+        text: The text whose words are mixed in.
         rng: Draws.
         size: How many words are drawn.
     """
     mixed = [rng.choice(pool) for _ in range(size)] if pool else []
-    mixed += words(told)
+    mixed += words(text)
     rng.shuffle(mixed)
     return " ".join(mixed)

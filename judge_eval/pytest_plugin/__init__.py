@@ -37,8 +37,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="replay: answer from cassettes, ask nobody (default); record: ask and write cassettes; "
         "live: ask, write none; fake: an offline stand-in",
     )
-    for name, told in _INI.items():
-        parser.addini(name, told, default="")
+    for name, text in _INI.items():
+        parser.addini(name, text, default="")
     parser.addini("judge_eval_metrics", "metrics computed unless a test names others", "args", default=[])
     parser.addini("judge_eval_params", "NAME=VALUE sent with every request", "linelist", default=[])
 

@@ -28,11 +28,7 @@ class AssertMetrics:
         self._request = request
 
     def __call__(
-        self,
-        data: Traces | EvalRun,
-        wanted: Mapping[str | Metric, float],
-        *,
-        judge: Bench | None = None,
+        self, data: Traces | EvalRun, wanted: Mapping[str | Metric, float], *, judge: Bench | None = None
     ) -> EvalRun:
         """Judge traces and assert that every metric reaches its value.
 
@@ -62,10 +58,10 @@ class AssertMetrics:
         least = dict(zip(run.manifest.metrics, _unique(wanted), strict=True))
         missed = False
         for name, value in least.items():
-            told = run.aggregates[name]
-            ok = told.mean is not None and not told.n_failed and told.mean >= value - TOLERANCE
+            aggregate = run.aggregates[name]
+            ok = aggregate.mean is not None and not aggregate.n_failed and aggregate.mean >= value - TOLERANCE
             missed = missed or not ok
-            row = {"metric": name, "score": told.mean, "wanted": value, "ok": ok}
+            row = {"metric": name, "score": aggregate.mean, "wanted": value, "ok": ok}
             row |= {"verdicts": run.manifest.tally.verdicts, "failed": run.manifest.tally.failed_verdicts}
             self._request.node.user_properties.append((PROPERTY, json.dumps(row)))
         if missed:

@@ -138,22 +138,22 @@ def settings_of(request: pytest.FixtureRequest) -> dict[str, Any]:
         ConfigError: There is no such setting.
     """
     config = request.config
-    found: dict[str, Any] = {
+    settings: dict[str, Any] = {
         name: value
         for name in ("model", "prompt", "base_url")
         if (value := config.getini(f"judge_eval_{name}"))
     }
     if metrics := config.getini("judge_eval_metrics"):
-        found["metrics"] = metrics
+        settings["metrics"] = metrics
     if params := config.getini("judge_eval_params"):
-        found["params"] = _params(params)
+        settings["params"] = _params(params)
     for marker in reversed(list(request.node.iter_markers("judge_eval"))):
         if marker.args:
             raise ConfigError(
                 "the marker judge_eval takes keyword arguments only, such as prompt='support/graded'"
             )
-        found |= _known(marker.kwargs)
-    return found
+        settings |= _known(marker.kwargs)
+    return settings
 
 
 def _known(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -181,20 +181,13 @@ def _params(lines: list[str]) -> dict[str, Any]:
 def _evaluator(
     model: str | Backend, chosen: Mapping[str, Any], *, cache: str | bool, options: Options
 ) -> Evaluator:
-    prompt = chosen.get("prompt", "support/binary")
+    judging = {name: chosen[name] for name in ("prompt", "mode", "judge", "relevant") if name in chosen}
+    prompt = judging.get("prompt")
     if isinstance(prompt, str) and prompt.startswith("file:"):
-        prompt = Path(prompt[5:])
+        judging["prompt"] = Path(prompt[5:])
     metrics = chosen.get("metrics") or DEFAULT_METRICS
-    return Evaluator(
-        model,
-        prompt=prompt,
-        metrics=[metrics] if isinstance(metrics, str) else metrics,
-        mode=chosen.get("mode", "pointwise"),
-        judge=chosen.get("judge"),
-        relevant=chosen.get("relevant"),
-        cache=cache,
-        options=options,
-    )
+    metrics = [metrics] if isinstance(metrics, str) else metrics
+    return Evaluator(model, metrics=metrics, cache=cache, options=options, **judging)
 
 
 def cassette_path(request: pytest.FixtureRequest, named: str | Path | None) -> Path:

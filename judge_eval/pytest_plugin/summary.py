@@ -28,9 +28,9 @@ def failure_message(run: Run, wanted: Mapping[str, float], bench: Bench | None) 
     """
     lines = []
     for name, least in wanted.items():
-        told = run.aggregates[name]
-        verb = "fails" if told.n_failed or told.mean is None or told.mean < least else "holds"
-        lines.append(f"{name} is {number(told.mean)}, wanted at least {number(least)}: {verb}")
+        aggregate = run.aggregates[name]
+        verb = "fails" if aggregate.n_failed or aggregate.mean is None or aggregate.mean < least else "holds"
+        lines.append(f"{name} is {number(aggregate.mean)}, wanted at least {number(least)}: {verb}")
     if run.manifest.tally.failed_verdicts:
         lines.append(f"{failures(run.manifest.tally)}; a metric over what was not judged does not pass")
     results = sorted(run.results, key=lambda result: _rank(result, wanted))
@@ -59,8 +59,8 @@ def _card(result: TraceResult) -> Iterator[str]:
         yield f"  reference: {_brief(result.trace.reference)}"
     for rank, (chunk, outcome) in enumerate(zip(result.trace.chunks, result.outcomes, strict=True), 1):
         reason = outcome.reason if outcome.kind == "verdict" else outcome.detail
-        told = f"{word(outcome)}: {_brief(reason)}" if reason else word(outcome)
-        yield f"  {rank:>3} {strip([outcome])} {printable(chunk.id)}  {told}"
+        verdict = f"{word(outcome)}: {_brief(reason)}" if reason else word(outcome)
+        yield f"  {rank:>3} {strip([outcome])} {printable(chunk.id)}  {verdict}"
         yield f"        {_brief(chunk.text)}"
 
 

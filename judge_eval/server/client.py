@@ -116,10 +116,10 @@ class Client:
             "baseline": baseline,
             "name": name,
         }
-        found = RunSummary.parse(self._ask("POST", "/runs", body))
+        submitted = RunSummary.parse(self._ask("POST", "/runs", body))
         if traces is None:
             self.traces = []
-        return found
+        return submitted
 
     def get_eval_run(self, uuid: str, *, wait: float | None = 600.0) -> EvalRun:
         """Bring a run home, with all its results.
@@ -134,13 +134,13 @@ class Client:
         path = f"/runs/{quote(uuid, safe='')}"
         until = time.monotonic() + (wait or 0.0)
         while wait is not None:
-            told = RunSummary.parse(self._ask("GET", f"{path}/summary"))
-            if told.status == "failed":
-                raise RunError(f"run {uuid} failed: {told.error or 'see the server'}")
-            if told.ended:
+            summary = RunSummary.parse(self._ask("GET", f"{path}/summary"))
+            if summary.status == "failed":
+                raise RunError(f"run {uuid} failed: {summary.error or 'see the server'}")
+            if summary.ended:
                 break
             if time.monotonic() > until:
-                raise RunError(f"run {uuid} is still {told.status} after {wait:g} seconds")
+                raise RunError(f"run {uuid} is still {summary.status} after {wait:g} seconds")
             time.sleep(0.25)
         manifest = Manifest.parse(self._ask("GET", path))
         results: list[TraceResult] = []

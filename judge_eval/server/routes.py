@@ -30,7 +30,7 @@ from judge_eval.server.models import (
 )  # fmt: skip
 from judge_eval.server.pagedata import make_page_routes
 from judge_eval.server.settings import ServerSettings
-from judge_eval.server.submissions import Submissions, place, told_of
+from judge_eval.server.submissions import Submissions, make_run_folder, notes_of
 from judge_eval.server.uploads import checked_upload
 
 ERRORS: dict[int | str, dict[str, Any]] = {
@@ -92,7 +92,7 @@ def make_router(
         except MissingRunError:
             data = b"".join(map(encode, results))
             text = manifest.model_dump_json(indent=2).encode() + b"\n"
-            place(library.root, manifest, {RESULTS: data, MANIFEST: text})
+            make_run_folder(library.root, manifest, {RESULTS: data, MANIFEST: text})
             return summary(manifest.id)
         raise RunError(f"there is a run {manifest.id} already")
 
@@ -130,7 +130,7 @@ def summarise(
     folder: Path, manifest: Manifest, settings: ServerSettings, submissions: Submissions | None
 ) -> RunSummary:
     """Make what the list says of a run."""
-    top, more = head(manifest), told_of(folder)
+    top, more = head(manifest), notes_of(folder)
     means = {name: a.mean for name, a in manifest.aggregates.items()}
     passed = {
         name: mean >= least

@@ -6,7 +6,6 @@ import asyncio
 import json
 import logging
 import uuid
-from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,14 +17,14 @@ from judge_eval.files import write_atomically
 from judge_eval.runs.folder.files import MANIFEST
 from judge_eval.runs.folder.records import Manifest, Status
 from judge_eval.runs.folder.run import load_manifest
-from judge_eval.runs.judging.provenance import backend_record, environment
-from judge_eval.runs.judging.sitting import Progress
-from judge_eval.runs.judging.sources import replayable
+from judge_eval.runs.judging.counting import Progress
+from judge_eval.runs.judging.opening import folder_name
+from judge_eval.runs.judging.selection import Selection
 from judge_eval.server.library import Library, is_being_written
 from judge_eval.server.models import Submission
 from judge_eval.server.settings import ServerLimits
 
-TRACES, TOLD = "submission.jsonl", "submission.json"
+TRACES, NOTES = "submission.jsonl", "submission.json"
 OPEN: frozenset[Status] = frozenset({"submitted", "running", "interrupted"})
 """The statuses in which a submitted run is judged without being asked for again."""
 SCAN = 5.0
@@ -80,37 +79,18 @@ class Submissions:
         open_runs = sum(m.status in OPEN and (f / TRACES).is_file() for f, m in self.library.runs())
         if open_runs >= self.limits.queued:
             raise QueueFullError(f"{open_runs} submitted runs are waiting already; try again later")
-        source = replayable(given.traces, check=self._check, name=given.name)
+        source = self.evaluator.source(given.traces, Selection(name=given.name))
         assert source is not None
-        manifest = Manifest(
-            id=str(uuid.uuid4()),
-            label=given.label,
-            href=given.href,
-            tags=given.tags,
-            status="submitted",
-            created=datetime.now(UTC),
-            dataset=source.survey(),
-            judge=self.evaluator.judge.describe(),
-            backend=backend_record(self.evaluator.stack.backend.identity),
-            metrics=self.evaluator.scorer.names,
-            environment=environment(),
-        )
-        told = {"baseline": str(given.baseline) if given.baseline else None}
+        sent = {"label": given.label, "href": given.href, "tags": given.tags, "status": "submitted"}
+        manifest = self.evaluator.begin(source.survey()).model_copy(update=sent)
+        notes = {"baseline": str(given.baseline) if given.baseline else None}
         files = {
             TRACES: b"".join(trace.model_dump_json().encode() + b"\n" for trace in given.traces),
-            TOLD: json.dumps(told).encode(),
+            NOTES: json.dumps(notes).encode(),
             MANIFEST: manifest.model_dump_json(indent=2).encode() + b"\n",
         }
-        place(self.library.root, manifest, files)
+        make_run_folder(self.library.root, manifest, files)
         return manifest
-
-    def _check(self, trace: Any) -> None:
-        from judge_eval.errors import DataError
-
-        for need in self.evaluator.judge.needs:
-            if not (getattr(trace, need) or "").strip():
-                raise DataError(f"the prompt needs the {need}, and this trace has none", field=need)
-        self.evaluator.scorer.check(trace)
 
     def enqueue(self, run_id: str) -> None:
         """Put a run into the queue, once."""
@@ -154,13 +134,12 @@ class Submissions:
             if is_being_written(folder):
                 return
             text = str(error) if isinstance(error, JudgeEvalError) else "an internal error; see the log"
-            tell(folder, lambda told: {**told, "error": text.replace(str(folder), "the run's folder")})
+            note(folder, error=text.replace(str(folder), "the run's folder"))
             manifest = load_manifest(folder)
             if manifest.status in OPEN:
-                failed = manifest.model_copy(update={"status": "failed", "finished": datetime.now(UTC)})
-                write_atomically(folder / MANIFEST, failed.model_dump_json(indent=2).encode() + b"\n")
+                _mark(folder, manifest, "failed", datetime.now(UTC))
             raise
-        tell(folder, lambda told: {name: value for name, value in told.items() if name != "error"})
+        note(folder)
 
     def resume(self, run_id: str) -> Manifest:
         """Put a submitted run that ended without all its verdicts into the queue again.
@@ -173,20 +152,23 @@ class Submissions:
             raise RunError("this run was not submitted to a server; resume it where it was judged")
         if manifest.status not in ("failed", "incomplete", "interrupted"):
             raise RunError(f"there is nothing to resume: the run is {manifest.status}")
-        again = manifest.model_copy(update={"status": "submitted", "finished": None})
-        write_atomically(folder / MANIFEST, again.model_dump_json(indent=2).encode() + b"\n")
-        return again
+        return _mark(folder, manifest, "submitted", None)
 
 
-def place(root: Path, manifest: Manifest, files: dict[str, bytes]) -> Path:
+def _mark(folder: Path, manifest: Manifest, status: Status, finished: datetime | None) -> Manifest:
+    """Write down how a submitted run stands, and return its manifest."""
+    changed = manifest.model_copy(update={"status": status, "finished": finished})
+    write_atomically(folder / MANIFEST, changed.model_dump_json(indent=2).encode() + b"\n")
+    return changed
+
+
+def make_run_folder(root: Path, manifest: Manifest, files: dict[str, bytes]) -> Path:
     """Make a run's folder with its files in one step.
 
     Raises:
         RunError: The folder of runs cannot be written.
     """
-    stamp = manifest.created.astimezone(UTC).strftime("%Y%m%d-%H%M%S")
-    folder = root / f"{stamp}-{uuid.UUID(manifest.id).hex[:8]}"
-    fresh = root / f".new-{uuid.uuid4()}"
+    folder, fresh = root / folder_name(manifest), root / f".new-{uuid.uuid4()}"
     try:
         fresh.mkdir(parents=True)
         for name, data in files.items():
@@ -197,16 +179,17 @@ def place(root: Path, manifest: Manifest, files: dict[str, bytes]) -> Path:
     return folder
 
 
-def told_of(folder: Path) -> dict[str, Any]:
-    """Read what a submission's folder says besides its manifest."""
+def notes_of(folder: Path) -> dict[str, Any]:
+    """Read what a submission's folder says besides its manifest: `baseline`, and `error` where it failed."""
     try:
-        told = json.loads((folder / TOLD).read_bytes())
+        notes = json.loads((folder / NOTES).read_bytes())
     except (OSError, ValueError):
         return {}
-    return told if isinstance(told, dict) else {}
+    return notes if isinstance(notes, dict) else {}
 
 
-def tell(folder: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    """Change what a submission's folder says besides its manifest."""
+def note(folder: Path, **outcome: str) -> None:
+    """Write down how judging a submission went, in place of what was said of that before."""
+    kept = {name: value for name, value in notes_of(folder).items() if name != "error"}
     with suppress(OSError):
-        write_atomically(folder / TOLD, json.dumps(change(told_of(folder))).encode())
+        write_atomically(folder / NOTES, json.dumps({**kept, **outcome}).encode())

@@ -9,7 +9,7 @@ import pytest
 from judge_eval import Evaluator, FakeBackend, Trace
 from judge_eval.backends.fake import rules
 from judge_eval.errors import DataError, RefusedError, UnknownNameError
-from judge_eval.probes import PROBES, Prober, ProbeReport, build, probe
+from judge_eval.probes import PROBES, Prober, ProbeReport, build_cases, probe
 from judge_eval.probes.texts import shuffled_sentences
 from judge_eval.stats import proportion_interval
 
@@ -100,7 +100,7 @@ def test_cases_are_seeded_and_leave_gold_meaning_alone() -> None:
         run = evaluator.evaluate(DATA)
     traces = [r.trace for r in run.results if r.trace.chunks]
     gold = {t.id: t.chunks[0] for t in traces}
-    one, same, other = (list(build(traces, gold, seed=s)) for s in (1, 1, 2))
+    one, same, other = (list(build_cases(traces, gold, seed=s)) for s in (1, 1, 2))
     assert one == same
     assert one != other
     assert {case.probe for case in one} == set(PROBES) - {"polarity"}

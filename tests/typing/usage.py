@@ -50,6 +50,15 @@ def shapes() -> None:
     metric.compute(table, missing="bounds")[0].mean()
 
 
+def selections() -> None:
+    evaluator = Evaluator("fake/overlap")
+    run = evaluator.evaluate("x.csv", out="runs", limit=3, seed=1, shard=(1, 2), on_invalid="skip", name="x")
+    assert_type(run, EvalRun)
+    assert_type(evaluator.stream("x.csv"), Iterator[TraceResult])
+    evaluator.evaluate("x.csv", limt=3)  # type: ignore[call-arg]
+    evaluator.plan("x.csv", limit="3")  # type: ignore[arg-type]
+
+
 def files() -> None:
     assert_type(open_dataset("ragas.csv", map={"query": "q"}, depth=10), Iterator[Trace])
     options = ReadOptions(format="qa", list_sep="|")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from judge_eval.runs.judging.sitting import Progress
+    from judge_eval.runs.judging.counting import Progress
 
 
 class Watch(Protocol):

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import heapq
-import math
 import os
 import shutil
 import uuid
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from operator import itemgetter
@@ -22,9 +20,11 @@ from judge_eval.metrics import parse_metric
 from judge_eval.runs.folder.differing import differences
 from judge_eval.runs.folder.files import MANIFEST, RESULTS
 from judge_eval.runs.folder.index import Index, cluster_in
-from judge_eval.runs.folder.records import Manifest, Tally
+from judge_eval.runs.folder.records import Manifest
 from judge_eval.runs.folder.results import ResultsFile
 from judge_eval.runs.folder.run import Run, load_manifest
+from judge_eval.runs.judging.counting import total
+from judge_eval.runs.judging.opening import folder_name
 from judge_eval.runs.scoring.aggregate import aggregate_all
 
 
@@ -56,31 +56,27 @@ def merge(
     runs = [(Path(folder), load_manifest(Path(folder))) for folder in folders]
     runs = _fitting(runs)
     first = runs[0][1]
-    created = min(manifest.created for _, manifest in runs)
-    ident = str(uuid.uuid4())
-    folder = Path(out) / f"{created.strftime('%Y%m%d-%H%M%S')}-{ident[:8]}"
+    manifest = first.model_copy(
+        update={
+            "id": str(uuid.uuid4()),
+            "label": label if label is not None else _agreed([m.label for _, m in runs]),
+            "href": href if href is not None else _agreed([m.href for _, m in runs]),
+            "tags": tuple(dict.fromkeys(tag for _, m in runs for tag in m.tags) if tags is None else tags),
+            "status": "incomplete" if any(m.tally.failed_verdicts for _, m in runs) else "done",
+            "created": min(m.created for _, m in runs),
+            "finished": max(m.finished for _, m in runs if m.finished is not None),
+            "dataset": first.dataset.model_copy(update={"shard": None}),
+            "tally": total([m.tally for _, m in runs]),
+        }
+    )
+    folder = Path(out) / folder_name(manifest)
     try:
         folder.mkdir(parents=True)
         try:
             index = _write(runs, folder / RESULTS)
             metrics = {name: parse_metric(name) for name in first.metrics}
             aggregates = aggregate_all(index, metrics, first.intervals)
-            manifest = first.model_copy(
-                update={
-                    "id": ident,
-                    "label": label if label is not None else _agreed([m.label for _, m in runs]),
-                    "href": href if href is not None else _agreed([m.href for _, m in runs]),
-                    "tags": tuple(dict.fromkeys(tag for _, m in runs for tag in m.tags))
-                    if tags is None
-                    else tuple(tags),
-                    "status": "incomplete" if any(m.tally.failed_verdicts for _, m in runs) else "done",
-                    "created": created,
-                    "finished": max(m.finished for _, m in runs if m.finished is not None),
-                    "dataset": first.dataset.model_copy(update={"shard": None}),
-                    "aggregates": aggregates,
-                    "tally": _sum([m.tally for _, m in runs]),
-                }
-            )
+            manifest = manifest.model_copy(update={"aggregates": aggregates})
             # The manifest comes last: a folder without one is no run, however a merge was cut short.
             write_atomically(folder / MANIFEST, manifest.model_dump_json(indent=2).encode() + b"\n")
         except BaseException:
@@ -100,7 +96,7 @@ def _fitting(runs: Sequence[tuple[Path, Manifest]]) -> list[tuple[Path, Manifest
     if whole:
         raise RunError(f"{_names(whole)}: judged the whole dataset, not a shard of it (`run --shard I/N`)")
     first_folder, first = runs[0]
-    told = []
+    faults = []
     for folder, manifest in runs[1:]:
         plain = manifest.model_copy(
             update={"dataset": manifest.dataset.model_copy(update={"shard": first.dataset.shard})}
@@ -109,25 +105,25 @@ def _fitting(runs: Sequence[tuple[Path, Manifest]]) -> list[tuple[Path, Manifest
         if manifest.intervals != first.intervals:
             difference = f"{difference}; the intervals differ" if difference else "the intervals differ"
         if difference:
-            told.append(f"{folder} is not of the same run as {first_folder}: {difference}")
+            faults.append(f"{folder} is not of the same run as {first_folder}: {difference}")
     counts = {manifest.dataset.shard.count for _, manifest in runs if manifest.dataset.shard}
     if len(counts) > 1:
-        told.append(f"the runs are shards of {' and of '.join(map(str, sorted(counts)))}")
+        faults.append(f"the runs are shards of {' and of '.join(map(str, sorted(counts)))}")
     by_index: dict[int, list[tuple[Path, Manifest]]] = {}
     for folder, manifest in runs:
         assert manifest.dataset.shard is not None
         by_index.setdefault(manifest.dataset.shard.index, []).append((folder, manifest))
         if manifest.status not in ("done", "incomplete"):
-            told.append(f"{folder} did not finish (it is {manifest.status}): run it again with --resume")
+            faults.append(f"{folder} did not finish (it is {manifest.status}): run it again with --resume")
     count = max(counts)
     for index, same in sorted(by_index.items()):
         if len(same) > 1:
-            told.append(f"shard {index}/{count} is given twice: {_names([folder for folder, _ in same])}")
+            faults.append(f"shard {index}/{count} is given twice: {_names([folder for folder, _ in same])}")
     if missing := [f"{index}/{count}" for index in range(1, count + 1) if index not in by_index]:
         more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
-        told.append(f"missing: shard {', '.join(missing[:5])}{more}")
-    if told:
-        raise RunError(f"cannot merge: {'; '.join(told)}")
+        faults.append(f"missing: shard {', '.join(missing[:5])}{more}")
+    if faults:
+        raise RunError(f"cannot merge: {'; '.join(faults)}")
     return [by_index[index][0] for index in range(1, count + 1)]
 
 
@@ -151,12 +147,10 @@ def _write(runs: Sequence[tuple[Path, Manifest]], path: Path) -> Index:
                 raise RunError(
                     f"cannot merge: trace {min(position, expected)} of the dataset {what} in the shards"
                 )
-            told: dict[str, Any] = from_json(line)
-            trace = told["trace"]
+            result: dict[str, Any] = from_json(line)
+            scores, bounds, trace = result["scores"], result["bounds"], result["trace"]
             cluster = cluster_in(trace["metadata"], key)
-            index.note(
-                position, told["scores"], told["bounds"], tuple(trace["tags"]), cluster, offset, len(line)
-            )
+            index.note(position, scores, bounds, tuple(trace["tags"]), cluster, offset, len(line))
             file.write(line)
             offset += len(line)
         file.flush()
@@ -170,24 +164,3 @@ def _write(runs: Sequence[tuple[Path, Manifest]], path: Path) -> Index:
 
 def _lines(runs: Sequence[tuple[Path, Manifest]]) -> Iterator[tuple[int, bytes]]:
     return heapq.merge(*(ResultsFile(folder / RESULTS).lines() for folder, _ in runs), key=itemgetter(0))
-
-
-def _sum(tallies: Sequence[Tally]) -> Tally:
-    costs = [tally.cost for tally in tallies]
-    known = [cost for cost in costs if cost is not None]
-    failures: Counter[str] = sum((Counter(t.failures) for t in tallies), Counter())
-    retries: Counter[str] = sum((Counter(t.retries) for t in tallies), Counter())
-    return Tally(
-        traces=sum(t.traces for t in tallies),
-        verdicts=sum(t.verdicts for t in tallies),
-        failed_verdicts=sum(t.failed_verdicts for t in tallies),
-        failed_traces=sum(t.failed_traces for t in tallies),
-        failures=dict(sorted(failures.items())),
-        calls=sum(t.calls for t in tallies),
-        hits=sum(t.hits for t in tallies),
-        input_tokens=sum(t.input_tokens for t in tallies),
-        output_tokens=sum(t.output_tokens for t in tallies),
-        cost=math.fsum(known) if len(known) == len(costs) else None,
-        retries=dict(retries),
-        dropped=tuple(sorted({name for t in tallies for name in t.dropped})),
-    )

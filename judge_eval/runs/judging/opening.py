@@ -3,44 +3,28 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from judge_eval.backends.base import Identity
 from judge_eval.errors import ConfigError, RunError
-from judge_eval.judges.base import Judge
 from judge_eval.runs.folder.differing import differences
 from judge_eval.runs.folder.journal import Journal
 from judge_eval.runs.folder.records import Dataset, Intervals, Manifest
 from judge_eval.runs.folder.run import load_manifest
+from judge_eval.runs.judging.calling import Calling
 from judge_eval.runs.judging.provenance import backends_record, environment
 from judge_eval.runs.keeping.finding import newest_unfinished
 
 
-def begin(
-    dataset: Dataset,
-    judge: Judge,
-    identities: Mapping[str, Identity | None],
-    metrics: tuple[str, ...],
-    intervals: Intervals,
-) -> Manifest:
-    """Write the manifest of a new run.
-
-    Args:
-        dataset: What is judged.
-        judge: The plan.
-        identities: Who answers, by route.
-        metrics: Their names.
-        intervals: How the intervals of means are made.
-    """
+def begin(dataset: Dataset, calling: Calling, intervals: Intervals) -> Manifest:
+    """Write the manifest of a new run of a dataset."""
     return Manifest(
         id=str(uuid.uuid4()),
         created=datetime.now(UTC),
         dataset=dataset,
-        judge=judge.describe(),
-        backend=backends_record(identities),
-        metrics=metrics,
+        judge=calling.judge.describe(),
+        backend=backends_record(calling.stack.identities()),
+        metrics=calling.scorer.names,
         intervals=intervals,
         environment=environment(),
     )
@@ -68,11 +52,16 @@ def open_journal(manifest: Manifest, out: Path | None, resume: str | Path | bool
         folder = Path(resume)
     if folder is not None:
         before = load_manifest(folder)
-        if told := differences(before, manifest):
-            raise RunError(f"cannot resume {folder}: {told}")
+        if different := differences(before, manifest):
+            raise RunError(f"cannot resume {folder}: {different}")
         going_on = {"status": "running", "finished": None, "intervals": manifest.intervals}
         return Journal(folder, before.model_copy(update=going_on))
     if out is None:
         return None
-    stamp = manifest.created.strftime("%Y%m%d-%H%M%S")
-    return Journal(out / f"{stamp}-{manifest.id[:8]}", manifest)
+    return Journal(out / folder_name(manifest), manifest)
+
+
+def folder_name(manifest: Manifest) -> str:
+    """Return what the folder of a run is called: when it was made, and the start of its id."""
+    stamp = manifest.created.astimezone(UTC).strftime("%Y%m%d-%H%M%S")
+    return f"{stamp}-{uuid.UUID(manifest.id).hex[:8]}"

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib.metadata import version
 
 from pydantic import JsonValue
@@ -14,21 +15,17 @@ from pydantic import JsonValue
 from judge_eval.backends.base import Identity
 
 
-def backend_record(identity: Identity | None) -> dict[str, JsonValue]:
-    """Write down who answers; a scripted backend has no identity."""
-    if identity is None:
-        return {"provider": "custom", "model": "", "base_url": "", "params": {}}
-    return {
-        "provider": identity.provider,
-        "model": identity.model,
-        "base_url": identity.base_url,
-        "params": dict(identity.params),
-    }
-
-
 def backends_record(identities: Mapping[str, Identity | None]) -> dict[str, JsonValue]:
-    """Write down who answers, by route; a single model stands for itself."""
-    records = {route: backend_record(identity) for route, identity in identities.items()}
+    """Write down who answers, by route; a single model stands for itself, and a scripted one has no name."""
+    records: dict[str, dict[str, JsonValue]] = {}
+    for route, identity in identities.items():
+        who = identity or Identity("custom", "")
+        records[route] = {
+            "provider": who.provider,
+            "model": who.model,
+            "base_url": who.base_url,
+            "params": dict(who.params),
+        }
     if list(records) == [""]:
         return records[""]
     models = ", ".join(f"{r['provider']}/{r['model']}" for r in records.values())
@@ -73,18 +70,14 @@ def place_in_ci(variables: Mapping[str, str]) -> tuple[str | None, str | None]:
 
 def environment() -> dict[str, JsonValue]:
     """Write down the versions of this package and of Python, and the git revision of the working folder."""
-    found: dict[str, JsonValue] = {
+    versions: dict[str, JsonValue] = {
         "judge_eval": version("judge-eval"),
         "python": platform.python_version(),
     }
-    git = shutil.which("git")
-    if git:
-        try:
-            told = subprocess.run(  # noqa: S603  a fixed command
-                [git, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5, check=False
+    if git := shutil.which("git"):
+        with suppress(OSError, subprocess.SubprocessError):
+            head = subprocess.run(  # noqa: S603  a fixed command
+                [git, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5, check=True
             )
-        except (OSError, subprocess.SubprocessError):
-            return found
-        if told.returncode == 0:
-            found["git"] = told.stdout.strip()
-    return found
+            versions["git"] = head.stdout.strip()
+    return versions

@@ -17,7 +17,7 @@ _LONGEST = 4096
 """Characters of an explanation that are sent."""
 
 
-def report(results: Sequence[TraceResult], *, content: bool = False) -> None:
+def emit_scores(results: Sequence[TraceResult], *, content: bool = False) -> None:
     """Emit one event a metric and trace to the logger that the process has set up.
 
     An event carries `gen_ai.evaluation.name` and `gen_ai.evaluation.score.value`, with the label

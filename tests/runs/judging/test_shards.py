@@ -10,8 +10,8 @@ from judge_eval.backends.stack import Options
 from judge_eval.errors import ConfigError, RunError
 from judge_eval.eval_run import EvalRun
 from judge_eval.runs.folder.records import Intervals
+from judge_eval.runs.judging.fingerprint import shard_of
 from judge_eval.runs.judging.merge import merge
-from judge_eval.runs.judging.sources import shard_of
 from judge_eval.schema import Trace
 from tests.support.application import app
 

@@ -1,0 +1,57 @@
+"""Which traces of the data a run judges, and how they are read."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, Literal, TypedDict, TypeVar
+
+from judge_eval.data.reading import ReadOptions
+
+OnInvalid = Literal["error", "skip"]
+Verb = TypeVar("Verb", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which traces are judged."""
+
+    limit: int | None = None
+    """The most traces to judge."""
+    seed: int | None = None
+    """With `limit`, takes a random sample, in the dataset's order, instead of the first traces."""
+    shard: tuple[int, int] | None = None
+    """`(i, n)` judges part i of n, i from 1."""
+    on_invalid: OnInvalid = "error"
+    """Whether an invalid record ends the evaluation before it starts, or is skipped."""
+    name: str | None = None
+    """What to call the data in messages and in the run; a file's path by default."""
+    reader: ReadOptions | None = None
+    """How a file is to be read, where it does not say so itself."""
+
+
+EVERY_TRACE = Selection()
+
+
+class Selecting(TypedDict, total=False):
+    """The fields of `Selection` as the keywords that `Evaluator.evaluate` and its siblings take."""
+
+    limit: int | None
+    seed: int | None
+    shard: tuple[int, int] | None
+    on_invalid: OnInvalid
+    name: str | None
+    reader: ReadOptions | None
+
+
+def selecting(verb: Verb) -> Verb:
+    """Have `help()` and editors show the keywords of `Selecting` one by one in a function's signature."""
+    shown = inspect.signature(verb)
+    named = [one for one in shown.parameters.values() if one.kind is not one.VAR_KEYWORD]
+    each = [
+        inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=one.type)
+        for one in fields(Selection)
+    ]
+    verb.__signature__ = shown.replace(parameters=[*named, *each])  # type: ignore[attr-defined]
+    return verb

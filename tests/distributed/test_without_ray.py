@@ -1,0 +1,97 @@
+"""What the cluster's parts do, over a stand-in for Ray in this process."""
+
+import json
+import sys
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from judge_eval import Evaluator
+from judge_eval.backends.stack import Options
+from judge_eval.distributed import dataset as distributed
+from judge_eval.distributed.cluster import RayDriver
+from judge_eval.runs.judging import telemetry
+from judge_eval.schema import Trace
+
+
+def dataset(count: int) -> list[Trace]:
+    """Make traces of three chunks."""
+    return [
+        Trace.parse(
+            {
+                "id": f"q{n}",
+                "query": f"What is thing {n}?",
+                "reference": f"Thing {n} is blue.",
+                "chunks": [f"Passage {k} says thing {n} is {k}." for k in range(3)],
+            }
+        )
+        for n in range(count)
+    ]
+
+
+@pytest.fixture
+def ray(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A Ray whose actors live in this process, one thread each."""
+
+    class Actor:
+        def __init__(self, kind: Any, *given: Any) -> None:
+            self._made, self._thread = kind(*given), ThreadPoolExecutor(1)
+            self.judge = SimpleNamespace(remote=self._judge)
+
+        def _judge(self, items: Any) -> Any:
+            done: Future[Any] = self._thread.submit(self._made.judge, items)
+            return SimpleNamespace(future=lambda: done)
+
+    def remote(kind: Any) -> Any:
+        made = SimpleNamespace(remote=lambda *given: Actor(kind, *given))
+        return SimpleNamespace(options=lambda **_: made)
+
+    module = ModuleType("ray")
+    stand_in = {
+        "is_initialized": lambda: True,
+        "cluster_resources": lambda: {"CPU": 2.0},
+        "remote": remote,
+        "put": lambda value: value,
+        "kill": lambda actor: None,
+    }
+    for name, value in stand_in.items():
+        setattr(module, name, value)
+    monkeypatch.setitem(sys.modules, "ray", module)
+    return module
+
+
+def test_a_row_of_a_dataset_is_the_line_of_a_run(tmp_path: Path) -> None:
+    """A Ray dataset's `result` is what `results.jsonl` holds, a repeated judge's votes included."""
+    data = dataset(4)
+    rows = [{"position": n, **json.loads(trace.model_dump_json())} for n, trace in enumerate(data)]
+    for row in rows:
+        del row["metadata"]
+    with Evaluator("fake/hash", metrics=["AP@3"], repeat=3, cache=False) as evaluator:
+        run = evaluator.evaluate(data, out=tmp_path)
+        assert run.folder is not None
+        table = distributed._Judging(evaluator, 1)(pa.Table.from_pylist(rows))
+    lines = (run.folder / "results.jsonl").read_text(encoding="utf-8").splitlines()
+    assert json.loads(lines[0])["votes"]
+    assert [json.loads(line) for line in table["result"].to_pylist()] == [json.loads(line) for line in lines]
+
+
+@pytest.mark.parametrize("otel", ["on", "content"])
+def test_scores_of_a_cluster_are_told_as_those_of_one_machine(
+    ray: ModuleType, monkeypatch: pytest.MonkeyPatch, otel: Any
+) -> None:
+    """A run on a cluster tells OpenTelemetry its scores, with texts where the option says so."""
+    pytest.importorskip("opentelemetry", reason="opentelemetry is not installed")
+    told: list[tuple[str, bool]] = []
+
+    def note(results: Any, *, content: bool = False) -> None:
+        told.extend((result.trace_id, content) for result in results)
+
+    monkeypatch.setattr(telemetry, "emit_scores", note)
+    data = dataset(5)
+    with Evaluator("fake/hash", cache=False, options=Options(otel=otel)) as evaluator:
+        evaluator.evaluate(data, driver=RayDriver(evaluator, workers=1, block=2))
+    assert sorted(told) == [(trace.id, otel == "content") for trace in data]
