@@ -9,7 +9,7 @@ from judge_eval.runs.folder.records import Intervals
 from judge_eval.schema import Trace
 from judge_eval.server.library import Library
 from judge_eval.server.models import Submission
-from judge_eval.server.settings import Limits
+from judge_eval.server.settings import ServerLimits
 from judge_eval.server.submissions import Submissions
 
 
@@ -30,7 +30,7 @@ def trace(reference: str | None = "It is blue.") -> Trace:
 def test_a_submitted_run_begins_as_any_other_run(tmp_path: Path) -> None:
     """A panel's run is written down as `evaluate` would, intervals included, and is judged to its end."""
     evaluator = panel()
-    submissions = Submissions(Library(tmp_path), evaluator, Limits())
+    submissions = Submissions(Library(tmp_path), evaluator, ServerLimits())
 
     async def serve() -> None:
         manifest = submissions.submit(Submission(traces=(trace(),), label="PR #1", tags=("pr",)))
@@ -55,7 +55,7 @@ def test_a_submitted_run_begins_as_any_other_run(tmp_path: Path) -> None:
 def test_a_submitted_trace_is_checked_as_any_other(tmp_path: Path) -> None:
     """A trace without what the prompt needs is refused in the words of `Evaluator.check`."""
     evaluator = panel()
-    submissions = Submissions(Library(tmp_path), evaluator, Limits())
+    submissions = Submissions(Library(tmp_path), evaluator, ServerLimits())
     with pytest.raises(DataError) as usual:
         evaluator.check(trace(None))
     with pytest.raises(DataError) as caught:
