@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from judge_eval.cli.flags import options as o
+from judge_eval.cli.flags.calling import Caching
+from judge_eval.cli.flags.groups import only
 from judge_eval.cli.printing.errors import verb
 
 if TYPE_CHECKING:
     from judge_eval.backends.storing.disk import DiskStore
     from judge_eval.backends.storing.postgres import PostgresStore
 
+Cache: TypeAlias = Annotated[Caching, only("cache")]
 app = typer.Typer(help="The replies that were paid for.", no_args_is_help=True)
 
 
-def _open(cache: str | None) -> DiskStore | PostgresStore | None:
+def _open(caching: Caching) -> DiskStore | PostgresStore | None:
     """Open the cache; None (and said so) where its folder was not made yet."""
     from judge_eval.backends.storing.disk import DiskStore
     from judge_eval.backends.storing.postgres import PostgresStore, is_postgres
-    from judge_eval.evaluator import default_cache
 
-    place = cache or default_cache()
+    place = caching.location
     if isinstance(place, str) and is_postgres(place):
         return PostgresStore(place)
     if not Path(place).expanduser().exists():
@@ -34,27 +35,25 @@ def _open(cache: str | None) -> DiskStore | PostgresStore | None:
 
 @app.command("path")
 @verb
-def path(cache: o.Cache = None) -> None:
+def path(caching: Cache) -> None:
     """Print where the cache is."""
     from judge_eval.backends.storing.postgres import PostgresStore, is_postgres
-    from judge_eval.evaluator import default_cache
 
-    place = cache or default_cache()
+    place = caching.location
     print(PostgresStore(place).location if isinstance(place, str) and is_postgres(place) else place)
 
 
 @app.command("init")
 @verb
-def init(cache: o.Cache = None) -> None:
+def init(caching: Cache) -> None:
     """Make the table of a cache in a database; a folder is made by its first use.
 
     Example:
     judge-eval cache init --cache postgresql://user:password@host:5432/name
     """
     from judge_eval.backends.storing.postgres import PostgresStore, is_postgres
-    from judge_eval.evaluator import default_cache
 
-    place = cache or default_cache()
+    place = caching.location
     if not (isinstance(place, str) and is_postgres(place)):
         print(f"{place}: nothing to do, a folder is made by its first use")
         return
@@ -68,27 +67,27 @@ def init(cache: o.Cache = None) -> None:
 
 @app.command("info")
 @verb
-def info(cache: o.Cache = None) -> None:
-    """Tell what the cache holds."""
-    store = _open(cache)
+def info(caching: Cache) -> None:
+    """Show what the cache holds."""
+    store = _open(caching)
     if store is None:
         return
     try:
-        found = store.info()
+        contents = store.info()
     finally:
         store.close()
-    note = ", read-only" if found.read_only else ""
-    print(f"{found.path}: {found.entries:,} replies, {found.bytes:,} bytes{note}")
+    note = ", read-only" if contents.read_only else ""
+    print(f"{contents.path}: {contents.entries:,} replies, {contents.bytes:,} bytes{note}")
 
 
 @app.command("clear")
 @verb
 def clear(
-    cache: o.Cache = None,
+    caching: Cache,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Remove every reply from the cache; they would have to be paid for again."""
-    store = _open(cache)
+    store = _open(caching)
     if store is None:
         return
     place = getattr(store, "location", None) or getattr(store, "folder", "")

@@ -95,15 +95,13 @@ def settings(
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
     try:
-        _, found = find_config()
+        _, values = find_config()
     except ConfigError as error:
         complain(str(error))
         raise typer.Exit(USAGE) from None
-    defaults: dict[str, Any] = dict.fromkeys(VERBS, found)
+    defaults: dict[str, Any] = dict.fromkeys(VERBS, values)
     called = context.invoked_subcommand
     if called in GROUPS:
         commands = _load(GROUPS[called]).registered_commands
-        defaults[called] = {command.name: found for command in commands}
-    if isinstance(found.get("base_url"), str):  # the one verb that takes several
-        defaults["run"] = {**found, "base_url": [found["base_url"]]}
+        defaults[called] = {command.name: values for command in commands}
     context.default_map = defaults

@@ -14,23 +14,23 @@ if TYPE_CHECKING:
     from judge_eval.comparison.record import Comparison
 
 
-def show_comparison(found: Comparison, most: int = 10) -> None:
+def show_comparison(comparison: Comparison, most: int = 10) -> None:
     """Print the differences, what makes them doubtful, and the traces that moved most.
 
     Args:
-        found: The comparison.
+        comparison: The comparison.
         most: How many changed traces to list of each candidate.
     """
     out = console()
-    names = [run.name for run in found.runs]
+    names = [run.name for run in comparison.runs]
     out.print(Text(printable(f"{', '.join(names[1:])} against {names[0]} (baseline)"), style="bold"))
-    for told in found.warnings:
-        out.print(Text(printable(f"warning: {told}"), style="yellow"))
-    for told in found.notes:
-        out.print(Text(printable(f"note: {told}")))
+    for warning in comparison.warnings:
+        out.print(Text(printable(f"warning: {warning}"), style="yellow"))
+    for note in comparison.notes:
+        out.print(Text(printable(f"note: {note}")))
     several = len(names) > 2
     rows = []
-    for d in found.differences:
+    for d in comparison.differences:
         span = "" if d.interval is None else f"[{d.interval[0]:+.4f}, {d.interval[1]:+.4f}]"
         effect = "" if d.dz is None else f"{d.dz:+.2f}"
         row = [d.metric, f"{d.baseline_mean:.4f}", f"{d.candidate_mean:.4f}", f"{d.difference:+.4f}", span]
@@ -44,31 +44,31 @@ def show_comparison(found: Comparison, most: int = 10) -> None:
     out.print()
     out.print(table(columns, rows, right=[k + shift for k in (1, 2, 3, 5, 6, 7, 8)]))
     out.print()
-    for d in found.differences:
+    for d in comparison.differences:
         who = f"{names[d.candidate]}: " if several else ""
         out.print(Text(printable(who + d.sentence)))
-    if found.pairs:
+    if comparison.pairs:
         pairs = [
             [p.metric, f"{names[p.second]} - {names[p.first]}", f"{p.difference:+.4f}", f"{p.p:.3g}"]
-            for p in found.pairs
+            for p in comparison.pairs
         ]
         out.print()
         out.print(table(["metric", "all pairs", "difference", "p (Tukey)"], pairs, right=(2, 3)))
-    _changes(found, names, most)
+    _changes(comparison, names, most)
 
 
-def _changes(found: Comparison, names: list[str], most: int) -> None:
+def _changes(comparison: Comparison, names: list[str], most: int) -> None:
     out = console()
-    metrics = list(dict.fromkeys(d.metric for d in found.differences))[:3]
+    metrics = list(dict.fromkeys(d.metric for d in comparison.differences))[:3]
     for place in range(1, len(names)):
-        counts = found.changed[place - 1]
+        counts = comparison.changed[place - 1]
         out.print()
         if not counts:
             out.print(Text(printable(f"{names[place]}: no trace changed")))
             continue
         total = sum(counts.values())
-        told = ", ".join(f"{KINDS[kind]}: {n}" for kind, n in sorted(counts.items()))
-        out.print(Text(printable(f"{names[place]}: {total} traces changed ({told})")))
+        kinds = ", ".join(f"{KINDS[kind]}: {n}" for kind, n in sorted(counts.items()))
+        out.print(Text(printable(f"{names[place]}: {total} traces changed ({kinds})")))
         rows = [
             [
                 change.trace_id,
@@ -78,7 +78,7 @@ def _changes(found: Comparison, names: list[str], most: int) -> None:
                 *(_signed(change.differences.get(name)) for name in metrics),
                 change.query if len(change.query) <= 50 else change.query[:47] + "...",
             ]
-            for change in [t for t in found.traces if t.candidate == place][:most]
+            for change in [t for t in comparison.traces if t.candidate == place][:most]
         ]
         columns = ["trace", "what", "before", "after", *metrics, "query"]
         out.print(table(columns, rows, right=range(4, 4 + len(metrics))))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from judge_eval.runs.folder.run import Run
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from judge_eval.runs.folder.run import Run
 
 
 def show_members(run: Run) -> None:
@@ -14,8 +17,8 @@ def show_members(run: Run) -> None:
     from judge_eval.cli.printing.output import console, table
     from judge_eval.runs.folder.wording import printable
 
-    told = member_agreement(run)
-    if told is None:
+    panel = member_agreement(run)
+    if panel is None:
         return
     out = console()
     rows = [
@@ -26,19 +29,13 @@ def show_members(run: Run) -> None:
             "" if m.relevant is None else f"{m.relevant:.4f}",
             str(m.dissents),
         ]
-        for m in told.members
+        for m in panel.members
     ]
     out.print()
     out.print(table(["member", "verdicts", "failed", "relevant", "outvoted"], rows, right=(1, 2, 3, 4)))
     kappas = ", ".join(
         f"{pair} {'undefined' if k is None else format(k, '.3f')}"
-        for pair, k in list(told.kappas.items())[:6]
+        for pair, k in list(panel.kappas.items())[:6]
     )
-    out.print(
-        Text(
-            printable(
-                f"flips: {figure(told.flips)} of {told.chunks} chunks; ordinal alpha {figure(told.alpha)}; "
-                f"kappa {kappas}"
-            )
-        )
-    )
+    flips = f"flips: {figure(panel.flips)} of {panel.chunks} chunks"
+    out.print(Text(printable(f"{flips}; ordinal alpha {figure(panel.alpha)}; kappa {kappas}")))

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Watch(Protocol):
-    """Whoever is told how far a run is."""
+    """Whoever is line how far a run is."""
 
     def __call__(self, progress: Progress) -> None:
         """Take in the progress."""
@@ -33,21 +33,21 @@ def watching(quiet: bool) -> Iterator[Watch | None]:
         TextColumn("judging"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("traces  {task.fields[told]}"),
+        TextColumn("traces  {task.fields[line]}"),
         TimeRemainingColumn(),
         console=Console(stderr=True),
         transient=True,
     )
     with bar:
-        task = bar.add_task("", total=None, told="")
+        task = bar.add_task("", total=None, line="")
 
         def watch(progress: Progress) -> None:
             rate = (progress.verdicts + progress.failed) / max(progress.seconds, 1e-9)
-            told = f"{rate:,.0f} verdicts/s  {progress.hits} cached"
+            line = f"{rate:,.0f} verdicts/s  {progress.hits} cached"
             if progress.retries:
-                told += f"  {progress.retries} retries"
+                line += f"  {progress.retries} retries"
             if progress.failed:
-                told += f"  [red]{progress.failed} failed[/red]"
-            bar.update(task, completed=progress.traces, total=progress.total, told=told)
+                line += f"  [red]{progress.failed} failed[/red]"
+            bar.update(task, completed=progress.traces, total=progress.total, line=line)
 
         yield watch
