@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from judge_eval.cli.flags import completion
-from judge_eval.cli.flags.common import Json, Seed
+from judge_eval.cli.flags.common import Json, Seed, output_flag
 from judge_eval.cli.flags.gating import Gating
 from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.keeping import Runs
@@ -36,8 +36,7 @@ def compare(
     ] = None,
     seed: Seed = 0,
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Write the comparison here: .json, .md (pull request), .xml."),
+        Path | None, output_flag("Write the comparison here: .json, .md (pull request), .xml.")
     ] = None,
     json_: Json = False,
 ) -> None:

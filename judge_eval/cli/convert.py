@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from judge_eval.cli.flags.common import Quiet
+from judge_eval.cli.flags.common import Quiet, output_flag
 from judge_eval.cli.flags.reading import Reading
 from judge_eval.cli.printing.errors import USAGE, remark, verb
 
@@ -18,8 +18,7 @@ def convert(
     data: Annotated[Path, typer.Argument(help="Traces: a file or folder of any known format.")],
     reading: Reading,
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="The JSON Lines file to write; standard output if not given."),
+        Path | None, output_flag("The JSON Lines file to write; standard output if not given.")
     ] = None,
     on_invalid: Annotated[
         Literal["error", "skip"], typer.Option(help="What an invalid record does.")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from judge_eval.cli.flags.common import Quiet
+from judge_eval.cli.flags.common import Quiet, output_flag
 from judge_eval.cli.flags.keeping import OneRun
 from judge_eval.cli.printing.errors import verb
 
@@ -15,10 +15,7 @@ from judge_eval.cli.printing.errors import verb
 @verb
 def export(
     chosen: OneRun,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="The file to write; none for mlflow."),
-    ] = None,
+    output: Annotated[Path | None, output_flag("The file to write; none for mlflow.")] = None,
     format: Annotated[
         str | None,
         typer.Option(
@@ -28,12 +25,10 @@ def export(
         ),
     ] = None,
     tracking_uri: Annotated[
-        str | None,
-        typer.Option(help="mlflow: where MLflow keeps its runs; by default MLFLOW_TRACKING_URI."),
+        str | None, typer.Option(help="mlflow: where MLflow keeps its runs; by default MLFLOW_TRACKING_URI.")
     ] = None,
     experiment: Annotated[
-        str | None,
-        typer.Option(help="mlflow: the experiment's name; by default MLFLOW_EXPERIMENT_NAME."),
+        str | None, typer.Option(help="mlflow: the experiment's name; by default MLFLOW_EXPERIMENT_NAME.")
     ] = None,
     quiet: Quiet = False,
 ) -> None:

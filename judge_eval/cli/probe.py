@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from judge_eval.cli.flags.calling import Calling
-from judge_eval.cli.flags.common import Json, Seed
+from judge_eval.cli.flags.common import Json, Seed, output_flag
 from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.judging import OneJudge
 from judge_eval.cli.flags.numbers import Numbers
@@ -38,9 +38,7 @@ def probe(
             metavar="PROBE=RATE", help="Fail where the judge is fooled more often than this; repeatable."
         ),
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the report here too: .json.")
-    ] = None,
+    output: Annotated[Path | None, output_flag("Write the report here too: .json.")] = None,
     json_: Json = False,
 ) -> None:
     """Probe a judge: is it fooled by words, by instructions in chunks, by order, by padding?

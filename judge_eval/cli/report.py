@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from judge_eval.cli.flags.calling import Caching
+from judge_eval.cli.flags.common import output_flag
 from judge_eval.cli.flags.keeping import OneRun
 from judge_eval.cli.printing.errors import verb
 
@@ -19,13 +20,12 @@ def report(
     other: Annotated[
         str | None, typer.Argument(help="A second run: the file compares it (B) with the first (A).")
     ] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = Path("report.html"),
+    output: Annotated[Path, output_flag("The file to write.")] = Path("report.html"),
     baseline: Annotated[
         str | None, typer.Option(help="A run whose differences the report of RUN shows.")
     ] = None,
     most: Annotated[
-        int,
-        typer.Option(min=1, help="The most traces to hold in full, those first that need a look."),
+        int, typer.Option(min=1, help="The most traces to hold in full, those first that need a look.")
     ] = 10_000,
 ) -> None:
     """Write a report for people: one HTML file that works offline and calls nobody.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from judge_eval.cli.flags.calling import Calling
-from judge_eval.cli.flags.common import Json, Quiet
+from judge_eval.cli.flags.common import Json, Quiet, output_flag
 from judge_eval.cli.flags.gating import Gating
 from judge_eval.cli.flags.groups import without
 from judge_eval.cli.flags.judging import Judging
@@ -38,8 +38,7 @@ def run(
     calling: Annotated[Calling, without("base_url")],
     gating: Gating,
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Write the run here too: .json, .csv, .md or .xml (JUnit)."),
+        Path | None, output_flag("Write the run here too: .json, .csv, .md or .xml (JUnit).")
     ] = None,
     json_: Json = False,
     quiet: Quiet = False,

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from judge_eval.cli.flags.common import Seed
+from judge_eval.cli.flags.common import Seed, output_flag
 from judge_eval.cli.flags.keeping import OneRun
 from judge_eval.cli.printing.errors import remark, verb
 
@@ -16,9 +16,9 @@ from judge_eval.cli.printing.errors import remark, verb
 def sample(
     chosen: OneRun,
     n: Annotated[int, typer.Option("--n", "-n", min=1, help="How many traces.")] = 50,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Write them here: .jsonl or .csv, labels to be filled in.")
-    ] = Path("to_label.jsonl"),
+    output: Annotated[Path, output_flag("Write them here: .jsonl or .csv, labels to be filled in.")] = Path(
+        "to_label.jsonl"
+    ),
     by: Annotated[
         Literal["none", "grade"],
         typer.Option(help="grade: as many of each highest judged grade, weighted later."),

@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from judge_eval.cli.flags.common import Json
+from judge_eval.cli.flags.common import Json, output_flag
 from judge_eval.cli.flags.keeping import OneRun
 from judge_eval.cli.flags.numbers import Numbers
 from judge_eval.cli.printing.errors import verb
@@ -17,9 +15,7 @@ from judge_eval.cli.printing.errors import verb
 def score(
     numbers: Numbers,
     chosen: OneRun,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the scored run here: .json, .csv or .md.")
-    ] = None,
+    output: Annotated[Path | None, output_flag("Write the scored run here: .json, .csv or .md.")] = None,
     json_: Json = False,
 ) -> None:
     """Compute metrics over a run's verdicts, without a call; the run itself stays as it is."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from judge_eval.cli.flags.groups import Setting, only
+from judge_eval.cli.flags.groups import SET, Setting, only
 from judge_eval.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Caching:
             metavar="PATH",
             help="The folder of the cache (see `cache path`), or a database as postgresql://...",
         ),
-        Setting(),
+        SET,
     ] = None
     no_cache: Annotated[bool, _flag("--no-cache", help="Neither read nor write the cache.")] = False
 
@@ -61,24 +61,18 @@ class Calling(Caching):
     param: Annotated[
         list[str] | None,
         _flag(
-            "--param",
-            "-p",
-            help="NAME=VALUE sent with every request (value as JSON or text); repeatable.",
+            "--param", "-p", help="NAME=VALUE sent with every request (value as JSON or text); repeatable."
         ),
-        Setting(),
+        SET,
     ] = None
-    concurrency: Annotated[int, _flag(min=1, help="The most calls at the same time."), Setting()] = 256
-    timeout: Annotated[float, _flag(min=0.001, help="Seconds for one call."), Setting()] = 120.0
-    rpm: Annotated[
-        float | None, _flag(help="Requests a minute, if the server states no limit."), Setting()
-    ] = None
-    tpm: Annotated[float | None, _flag(help="Tokens a minute, if the server states no limit."), Setting()] = (
-        None
-    )
-    attempts: Annotated[int, _flag(min=1, help="The most attempts at one call."), Setting()] = 8
-    max_calls: Annotated[int | None, _flag(min=0, help="Budget: calls."), Setting()] = None
-    max_tokens: Annotated[int | None, _flag(min=0, help="Budget: tokens."), Setting()] = None
-    max_cost: Annotated[float | None, _flag(min=0, help="Budget: US dollars."), Setting()] = None
+    concurrency: Annotated[int, _flag(min=1, help="The most calls at the same time."), SET] = 256
+    timeout: Annotated[float, _flag(min=0.001, help="Seconds for one call."), SET] = 120.0
+    rpm: Annotated[float | None, _flag(help="Requests a minute, if the server states no limit."), SET] = None
+    tpm: Annotated[float | None, _flag(help="Tokens a minute, if the server states no limit."), SET] = None
+    attempts: Annotated[int, _flag(min=1, help="The most attempts at one call."), SET] = 8
+    max_calls: Annotated[int | None, _flag(min=0, help="Budget: calls."), SET] = None
+    max_tokens: Annotated[int | None, _flag(min=0, help="Budget: tokens."), SET] = None
+    max_cost: Annotated[float | None, _flag(min=0, help="Budget: US dollars."), SET] = None
     record: Annotated[Path | None, _flag(help="Write every reply to a cassette.")] = None
     replay: Annotated[Path | None, _flag(help="Answer from a cassette instead of calling.")] = None
     lead: Annotated[
@@ -88,14 +82,13 @@ class Calling(Caching):
     hedge: Annotated[
         float | None,
         _flag(
-            metavar="SECONDS",
-            help="Repeat a call that has had no answer for this long; both may be billed.",
+            metavar="SECONDS", help="Repeat a call that has had no answer for this long; both may be billed."
         ),
     ] = None
     otel: Annotated[
         Literal["off", "on", "content"],
         _flag(help="Report calls and scores to OpenTelemetry; `content` adds their texts."),
-        Setting(),
+        SET,
     ] = "off"
 
     @property

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
 Seed: TypeAlias = Annotated[int, typer.Option("--seed", help="The seed of whatever is drawn at random.")]
 Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no remarks.")]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+def output_flag(help: str) -> Any:
+    """Make the flag `--output`, `-o` of a verb.
+
+    Args:
+        help: What is written there.
+    """
+    return typer.Option("--output", "-o", help=help)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from judge_eval.cli.flags.groups import Setting
+from judge_eval.cli.flags.groups import SET
 
 if TYPE_CHECKING:
     from judge_eval.comparison.gate import Limit
@@ -22,15 +22,11 @@ class Gating:
 
     baseline: Annotated[
         str | None,
-        _flag(
-            help="Compare with this run: its folder, its id or the start of it, label:NAME or latest.",
-        ),
-        Setting(),
+        _flag(help="Compare with this run: its folder, its id or the start of it, label:NAME or latest."),
+        SET,
     ] = None
     fail_under: Annotated[
-        list[str] | None,
-        _flag(metavar="METRIC=VALUE", help="Fail where the mean is below; repeatable."),
-        Setting(),
+        list[str] | None, _flag(metavar="METRIC=VALUE", help="Fail where the mean is below; repeatable."), SET
     ] = None
     max_drop: Annotated[
         list[str] | None,
@@ -38,7 +34,7 @@ class Gating:
             metavar="METRIC=VALUE",
             help="Fail where the mean has surely dropped by more than this; repeatable.",
         ),
-        Setting(),
+        SET,
     ] = None
     non_inferior: Annotated[
         list[str] | None,
@@ -46,7 +42,7 @@ class Gating:
             metavar="METRIC=MARGIN",
             help="Fail unless the mean is shown to have dropped by less than this; repeatable.",
         ),
-        Setting(),
+        SET,
     ] = None
     strict: Annotated[bool, _flag("--strict", help="Let --max-drop compare means, not intervals.")] = False
 

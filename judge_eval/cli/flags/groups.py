@@ -28,6 +28,10 @@ class Setting:
     """Further variables that set it."""
 
 
+SET, ENV, FILE = Setting(), Setting(file=False), Setting(env=False)
+"""Set from both, from the environment alone, from a file alone."""
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """The part of a group that a verb takes; the other fields keep their defaults."""

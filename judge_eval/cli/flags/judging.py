@@ -12,7 +12,7 @@ import typer
 
 from judge_eval.cli.flags import completion
 from judge_eval.cli.flags.calling import Calling
-from judge_eval.cli.flags.groups import Setting, only
+from judge_eval.cli.flags.groups import ENV, SET, only
 from judge_eval.cli.flags.numbers import JUDGING, Numbers
 from judge_eval.cli.flags.values import prompt_name
 from judge_eval.errors import ConfigError
@@ -36,7 +36,7 @@ class Judging:
             help="Who judges: provider/model, such as openai/NAME or fake/overlap (offline).",
             autocompletion=completion.models,
         ),
-        Setting(),
+        SET,
     ] = None
     prompt: Annotated[
         str,
@@ -44,23 +44,19 @@ class Judging:
             help="A prompt's id (see `prompts list`), or file:PATH for one of your own.",
             autocompletion=completion.prompts,
         ),
-        Setting(),
+        SET,
     ] = "support/binary"
     mode: Annotated[
-        Literal["pointwise", "listwise"], _flag(help="One chunk a call, or all of a trace."), Setting()
+        Literal["pointwise", "listwise"], _flag(help="One chunk a call, or all of a trace."), SET
     ] = "pointwise"
     member: Annotated[
         list[str] | None,
         _flag(metavar="MODEL[:PROMPT]", help="A member of a panel of judges; repeat for each."),
     ] = None
     panel: Annotated[Path | None, _flag(help="A panel of judges as TOML.")] = None
-    repeat: Annotated[
-        int, _flag(min=1, help="Judge every chunk this many times, and vote."), Setting(file=False)
-    ] = 1
+    repeat: Annotated[int, _flag(min=1, help="Judge every chunk this many times, and vote."), ENV] = 1
     vote: Annotated[
-        Literal["majority", "median", "mean"],
-        _flag(help="How several verdicts become one."),
-        Setting(file=False),
+        Literal["majority", "median", "mean"], _flag(help="How several verdicts become one."), ENV
     ] = "majority"
     confidence: Annotated[
         bool,
@@ -69,7 +65,7 @@ class Judging:
     judge: Annotated[
         str | None,
         _flag(help="A judge of an installed package, in place of --mode.", autocompletion=completion.judges),
-        Setting(),
+        SET,
     ] = None
 
     @property

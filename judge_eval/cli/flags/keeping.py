@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from judge_eval.cli.flags import completion
-from judge_eval.cli.flags.groups import Setting
+from judge_eval.cli.flags.groups import SET, Setting
 
 if TYPE_CHECKING:
     from judge_eval.eval_run import EvalRun
@@ -35,9 +35,7 @@ class Runs:
     """Where runs are kept."""
 
     out: Annotated[
-        Path,
-        _flag(parser=_folder, metavar="PATH", help="The folder of runs, or its URL (s3://...)."),
-        Setting(),
+        Path, _flag(parser=_folder, metavar="PATH", help="The folder of runs, or its URL (s3://...)."), SET
     ] = Path("runs")
 
     def find(self, name: str) -> Path:
@@ -86,8 +84,8 @@ class OneRun(Runs):
 class Keeping(Runs):
     """Where a new run is kept, and what people call it."""
 
-    label: Annotated[str | None, _flag(help="What people call the run."), Setting()] = None
-    href: Annotated[str | None, _flag(help="Where the run belongs: a pull request, a job."), Setting()] = None
+    label: Annotated[str | None, _flag(help="What people call the run."), SET] = None
+    href: Annotated[str | None, _flag(help="Where the run belongs: a pull request, a job."), SET] = None
     tag: Annotated[list[str] | None, _flag(help="A word to filter by; repeatable."), Setting("tags")] = None
     columnar: Annotated[
         bool,
@@ -96,7 +94,7 @@ class Keeping(Runs):
             help="Write Parquet parts beside the results, from which large runs are compared and reported "
             "fast.",
         ),
-        Setting(),
+        SET,
     ] = False
 
     def named(self) -> tuple[str | None, str | None]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from judge_eval.cli.flags import completion
-from judge_eval.cli.flags.groups import Setting
+from judge_eval.cli.flags.groups import SET
 
 if TYPE_CHECKING:
     from judge_eval.runs.folder.records import Intervals
@@ -32,21 +32,21 @@ class Numbers:
             autocompletion=completion.metrics,
             rich_help_panel=JUDGING,
         ),
-        Setting(),
+        SET,
     ] = None
     relevant: Annotated[
         int | None,
         typer.Option(
             help="The least grade that counts as relevant, in place of the prompt's.", rich_help_panel=JUDGING
         ),
-        Setting(),
+        SET,
     ] = None
     interval: Annotated[
         Literal["t", "bca"],
         typer.Option(
             help="The intervals of means: Student's t, or the BCa bootstrap.", rich_help_panel=PANEL
         ),
-        Setting(),
+        SET,
     ] = "t"
     cluster: Annotated[
         str,
@@ -55,7 +55,7 @@ class Numbers:
             help="The key of a trace's metadata that says which traces belong together.",
             rich_help_panel=PANEL,
         ),
-        Setting(),
+        SET,
     ] = "cluster"
 
     @property

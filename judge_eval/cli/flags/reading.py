@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from judge_eval.cli.flags.groups import Setting
+from judge_eval.cli.flags.groups import FILE, SET
 from judge_eval.cli.flags.keeping import PANEL as KEEPING
 from judge_eval.errors import ConfigError
 
@@ -31,24 +31,18 @@ class Reading:
     format: Annotated[
         str | None,
         _flag(help="The data's format, where their keys do not tell it (an unknown name lists them all)."),
-        Setting(),
+        SET,
     ] = None
     map: Annotated[
-        list[str] | None,
-        _flag(help="OURS=THEIRS: what a field is called in the data; repeatable."),
-        Setting(env=False),
+        list[str] | None, _flag(help="OURS=THEIRS: what a field is called in the data; repeatable."), FILE
     ] = None
     corpus: Annotated[
-        Path | None,
-        _flag(help="Where the texts of retrieved ids are: a file or folder."),
-        Setting(env=False),
+        Path | None, _flag(help="Where the texts of retrieved ids are: a file or folder."), FILE
     ] = None
     list_sep: Annotated[
-        str | None, _flag(help="What stands between the items of a list in a cell."), Setting(env=False)
+        str | None, _flag(help="What stands between the items of a list in a cell."), FILE
     ] = None
-    depth: Annotated[
-        int | None, _flag(min=1, help="Take at most this many chunks of a trace."), Setting(env=False)
-    ] = None
+    depth: Annotated[int | None, _flag(min=1, help="Take at most this many chunks of a trace."), FILE] = None
 
     def options(self, relevant: int | None = None) -> ReadOptions:
         """Say how the data are read.
@@ -87,7 +81,7 @@ class Choosing:
         ),
     ] = None
     on_invalid: Annotated[
-        Literal["error", "skip"], typer.Option(help="What an invalid record does."), Setting()
+        Literal["error", "skip"], typer.Option(help="What an invalid record does."), SET
     ] = "error"
 
     @property

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from judge_eval.cli.flags.calling import PANEL as CALLING
-from judge_eval.cli.flags.groups import Setting
+from judge_eval.cli.flags.groups import SET
 from judge_eval.cli.flags.keeping import PANEL as KEEPING
 
 if TYPE_CHECKING:
@@ -35,9 +35,7 @@ class Running:
         ),
     ] = None
     max_failures: Annotated[
-        int,
-        typer.Option(min=0, help="How many failed verdicts are allowed before the exit code is 3."),
-        Setting(),
+        int, typer.Option(min=0, help="How many failed verdicts are allowed before the exit code is 3."), SET
     ] = 0
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show calls, cache hits and tokens; make no call.")

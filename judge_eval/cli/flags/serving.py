@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from judge_eval.cli.flags.groups import Setting
+from judge_eval.cli.flags.groups import ENV, Setting
 
 _limit = partial(typer.Option, min=1)
 
@@ -22,11 +22,9 @@ class Serving:
         typer.Option(
             help="The address to listen on; any but this machine's own needs JUDGE_EVAL_SERVER_TOKEN."
         ),
-        Setting(file=False),
+        ENV,
     ] = "127.0.0.1"
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one."), Setting(file=False)] = (
-        8642
-    )
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one."), ENV] = 8642
     allow_host: Annotated[
         list[str] | None, typer.Option(help="Another name people reach the server under; repeatable.")
     ] = None
