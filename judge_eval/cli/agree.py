@@ -51,8 +51,8 @@ def agree(
     if labels is None and len(names) > 1 and Path(names[-1]).is_file():
         labels = Path(names.pop())
     loaded = [keeping.load(name) for name in names]
+    given = None if labels is None else labels_of(loaded[0], labels)
     if systems:
-        given = labels_of(loaded[0], labels) if labels is not None else None
         tables = [
             agreement.rank_systems(loaded, given, metric, threshold=labelling.label_relevant, seed=seed)
             for metric in numbers.names or loaded[0].manifest.metrics[:1]
@@ -64,7 +64,6 @@ def agree(
                 _show_rankings(table)
         return
     if len(loaded) > 2 or (len(loaded) == 2 and labels is not None):
-        given = labels_of(loaded[0], labels) if labels is not None else None
         figures = agreement.agree_all(loaded, given, seed=seed)
         if json_:
             print(json.dumps({k: f.model_dump(mode="json") for k, f in figures.items()}, indent=2))
@@ -72,7 +71,7 @@ def agree(
             who = f"{len(loaded)} judges" + (" and the labels" if labels is not None else "")
             _show_figures(f"Krippendorff's alpha of {who}", figures)
         return
-    other = loaded[1] if len(loaded) == 2 else None if labels is None else labels_of(loaded[0], labels)
+    other = loaded[1] if len(loaded) == 2 else given
     result = agreement.agree(loaded[0], other, threshold=labelling.label_relevant, seed=seed)
     if json_:
         print(result.model_dump_json(indent=2))
@@ -81,60 +80,49 @@ def agree(
 
 
 def _show_figures(title: str, figures: dict[str, Figure]) -> None:
-    from rich.text import Text
+    from judge_eval.cli.printing.output import say, say_table
 
-    from judge_eval.cli.printing.output import console, table
-    from judge_eval.runs.folder.wording import printable
-
-    out = console()
-    out.print(Text(printable(title)))
-    out.print()
+    say(title)
+    say()
     rows = []
     for name, figure in figures.items():
         span = "" if figure.interval is None else f"[{figure.interval[0]:.4f}, {figure.interval[1]:.4f}]"
         value = "undefined" if figure.value is None else f"{figure.value:.4f}"
         rows.append([name, value, span, str(figure.n), str(figure.traces or "")])
-    out.print(table(["figure", "value", "95% interval", "n", "traces"], rows, right=(1, 3, 4)))
+    say_table(["figure", "value", "95% interval", "n", "traces"], rows, right=(1, 3, 4))
 
 
 def _show_agreement(result: Agreement) -> None:
-    from rich.text import Text
+    from judge_eval.cli.printing.output import say, say_table
 
-    from judge_eval.cli.printing.output import console, table
-    from judge_eval.runs.folder.wording import printable
-
-    out = console()
     _show_figures(
         f"{result.judge} against {result.labels}: {result.n} chunks of {result.traces} traces", result.figures
     )
-    out.print()
+    say()
     columns = ["judge \\ label", *map(str, result.grades)]
     rows = [[str(g), *map(str, row)] for g, row in zip(result.grades, result.confusion, strict=True)]
-    out.print(table(columns, rows, right=range(1, len(columns))))
+    say_table(columns, rows, right=range(1, len(columns)))
     for note in result.notes:
-        out.print(Text(printable(f"note: {note}")))
+        say(f"note: {note}")
     if result.failed:
-        out.print(
-            Text(f"{result.failed} labelled chunks have no verdict and are in no figure", style="yellow")
-        )
+        say(f"{result.failed} labelled chunks have no verdict and are in no figure", "yellow")
     if result.elsewhere:
-        out.print(f"{result.elsewhere} labels are of chunks that this run does not hold")
+        say(f"{result.elsewhere} labels are of chunks that this run does not hold")
     if result.worst:
-        out.print()
-        out.print("The traces that differ most (`show RUN TRACE` shows one):")
+        say()
+        say("The traces that differ most (`show RUN TRACE` shows one):")
         worst = [
             [d.trace_id, f"{d.unequal} of {d.n}", f"{d.distance:.3f}", f"{d.bias:+.3f}"]
             for d in result.worst[:10]
         ]
-        out.print(table(["trace", "differ", "distance", "bias"], worst, right=(2, 3)))
+        say_table(["trace", "differ", "distance", "bias"], worst, right=(2, 3))
 
 
 def _show_rankings(table_: Rankings) -> None:
-    from judge_eval.cli.printing.output import console, table
+    from judge_eval.cli.printing.output import say, say_table
 
-    out = console()
     _show_figures(f"{table_.metric}: {len(table_.systems)} systems on {table_.traces} traces", table_.figures)
-    out.print()
+    say()
     rows = sorted(zip(table_.systems, table_.human, table_.judge, strict=True), key=lambda row: -row[1])
     shown = [[name, f"{human:.4f}", f"{judge:.4f}"] for name, human, judge in rows]
-    out.print(table(["system", "by labels", "by the judge"], shown, right=(1, 2)))
+    say_table(["system", "by labels", "by the judge"], shown, right=(1, 2))

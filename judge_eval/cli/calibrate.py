@@ -27,12 +27,9 @@ def calibrate(
 
     The threshold is used with `score RUN --relevant N` and `run --relevant N`.
     """
-    from rich.text import Text
-
     from judge_eval.alignment.calibrate import calibrate as calibrate_run
     from judge_eval.alignment.matching import labels_of
-    from judge_eval.cli.printing.output import console, table
-    from judge_eval.runs.folder.wording import printable
+    from judge_eval.cli.printing.output import say, say_table
 
     run = chosen.loaded()
     fit = calibrate_run(
@@ -46,19 +43,16 @@ def calibrate(
     if json_:
         print(fit.model_dump_json(indent=2))
         return
-    screen = console()
-    screen.print(Text(printable(f"{fit.run} against {fit.labels}")))
-    screen.print(
+    say(f"{fit.run} against {fit.labels}")
+    say(
         f"relevant from grade {fit.threshold:g} (now {fit.current}), chosen by {fit.objective} on "
         f"{fit.fitted_traces} traces; measured on {fit.held_out_traces} others:"
     )
-    screen.print()
+    say()
     rows = [[name, figure(f)] for name, f in fit.figures.items()]
-    screen.print(table(["figure", "held out"], rows))
-    screen.print()
-    screen.print(
-        table(["grade", "relevance"], [[g, f"{r:.4f}"] for g, r in fit.relevance.items()], right=(1,))
-    )
-    screen.print(f"Brier score {figure(fit.brier)}, of a constant {figure(fit.brier_constant)}")
+    say_table(["figure", "held out"], rows)
+    say()
+    say_table(["grade", "relevance"], [[g, f"{r:.4f}"] for g, r in fit.relevance.items()], right=(1,))
+    say(f"Brier score {figure(fit.brier)}, of a constant {figure(fit.brier_constant)}")
     for note in fit.notes:
-        screen.print(Text(printable(f"note: {note}")))
+        say(f"note: {note}")

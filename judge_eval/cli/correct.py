@@ -19,13 +19,11 @@ def correct(
     json_: Json = False,
 ) -> None:
     """Correct a run's means by human labels on a random part of its traces (PPI++)."""
-    from rich.text import Text
-
     from judge_eval.alignment.correct import correct as correct_run
     from judge_eval.alignment.matching import labels_of
-    from judge_eval.cli.printing.output import console, table
+    from judge_eval.cli.printing.output import say, say_table
     from judge_eval.metrics import parse_metric
-    from judge_eval.runs.folder.wording import interval, number, printable
+    from judge_eval.runs.folder.wording import interval, number
 
     run = chosen.loaded()
     names = [str(parse_metric(name)) for name in numbers.names]
@@ -34,9 +32,8 @@ def correct(
     if json_:
         print(corrected.model_dump_json(indent=2))
         return
-    screen = console()
-    screen.print(Text(printable(f"{corrected.run}, corrected by {corrected.labels}")))
-    screen.print()
+    say(f"{corrected.run}, corrected by {corrected.labels}")
+    say()
     rows = [
         [
             m.metric, number(m.value), interval(m.interval), number(m.judge_only), number(m.labels_only),
@@ -46,11 +43,11 @@ def correct(
     ]  # fmt: skip
     columns = ["metric", "corrected", "95% interval", "judge alone", "labels alone"]
     columns += ["weight of the judge", "labelled", "worth"]
-    screen.print(table(columns, rows, right=(1, 3, 4, 5, 6, 7)))
+    say_table(columns, rows, right=(1, 3, 4, 5, 6, 7))
     if corrected.rate is not None:
         rate = corrected.rate
-        screen.print()
-        screen.print(
+        say()
+        say(
             f"relevant chunks: {number(rate.value)} {interval(rate.interval)} (judge alone "
             f"{rate.judge_only:.4f}, sensitivity {rate.sensitivity:.4f}, specificity {rate.specificity:.4f})"
         )
@@ -58,6 +55,6 @@ def correct(
         corrected.rate.warnings if corrected.rate else ()
     )
     for warning in dict.fromkeys(warnings):
-        screen.print(Text(printable(f"warning: {warning}"), style="yellow"))
+        say(f"warning: {warning}", "yellow")
     for note in corrected.notes:
-        screen.print(Text(printable(f"note: {note}")))
+        say(f"note: {note}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -35,15 +36,10 @@ def doctor(
 
     Makes no call unless --live is given.
     """
-    from judge_eval.cli.printing.output import console, table
+    from judge_eval.cli.printing.output import say_table
 
     path, _ = find_config()
-    sources = {
-        "COMMANDLINE": "flag",
-        "ENVIRONMENT": "environment",
-        "DEFAULT_MAP": str(path),
-        "DEFAULT": "default",
-    }
+    sources = {"COMMANDLINE": "flag", "ENVIRONMENT": "environment", "DEFAULT_MAP": str(path)}
     rows = []
     for name in (p.name for p in context.command.params if p.name in settings()):
         value = calling.location if name == "cache" else context.params[name]
@@ -52,7 +48,7 @@ def doctor(
         rows.append([name, _hide(shown) or "(none)", sources.get(source.name if source else "", "default")])
     key = "set" if os.environ.get("OPENAI_API_KEY") else "not set"
     rows.append(["OPENAI_API_KEY", key, "environment"])
-    console().print(table(["setting", "value", "source"], rows))
+    say_table(["setting", "value", "source"], rows)
     print()
     for package in PACKAGES:
         try:
@@ -80,14 +76,10 @@ def _problems(judging: Judging, numbers: Numbers, out: Path, calling: Calling) -
     from judge_eval.schema import BINARY
 
     def try_store() -> None:
-        store = open_store(calling.location)
-        try:
+        with closing(open_store(calling.location)) as store:
             if store.info().read_only:
-                raise ConfigError(
-                    f"cache {_hide(str(calling.location))} is read-only: only what it holds can be judged"
-                )
-        finally:
-            store.close()
+                place = _hide(str(calling.location))
+                raise ConfigError(f"cache {place} is read-only: only what it holds can be judged")
 
     def try_out() -> None:
         above = next(folder for folder in (out.absolute(), *out.absolute().parents) if folder.exists())

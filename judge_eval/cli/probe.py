@@ -106,23 +106,19 @@ def _gate(report: ProbeReport, limits: dict[str, float]) -> bool:
 
 
 def _show(report: ProbeReport) -> None:
-    from rich.text import Text
-
     from judge_eval.cli.printing.figures import figure
-    from judge_eval.cli.printing.output import console, table
-    from judge_eval.runs.folder.wording import printable
+    from judge_eval.cli.printing.output import say, say_table
 
-    out = console()
-    out.print(Text(printable(f"{report.judge}: probed with {report.traces} traces, {report.calls} calls")))
-    out.print()
+    say(f"{report.judge}: probed with {report.traces} traces, {report.calls} calls")
+    say()
     rows = []
     for r in report.results:
         flips = "" if r.flip_rate is None else figure(r.flip_rate)
         rows.append([r.probe, f"{r.fooled} of {r.n}", figure(r.rate), flips, r.text])
-    out.print(table(["probe", "fooled", "rate [95% interval]", "flips", "what was put to the judge"], rows))
-    out.print()
+    say_table(["probe", "fooled", "rate [95% interval]", "flips", "what was put to the judge"], rows)
+    say()
     if report.separation is not None and report.gold_rate is not None and report.random_rate is not None:
-        out.print(
+        say(
             f"gold chunks relevant: {figure(report.gold_rate)}; random chunks: {figure(report.random_rate)}; "
             f"separation {figure(report.separation)}"
         )
@@ -130,9 +126,9 @@ def _show(report: ProbeReport) -> None:
         if r.variants:
             counts = ", ".join(f"{name} {fooled} of {n}" for name, (fooled, n) in r.variants.items())
             seen = "" if r.noticed is None else f"; noticed in {r.noticed} of {r.n}"
-            out.print(f"{r.probe}: {counts}{seen}")
+            say(f"{r.probe}: {counts}{seen}")
         for example in r.examples:
             head = f"  {r.probe} {example.variant} {example.trace_id}: {example.text[:120]}"
-            out.print(Text(printable(head), style="dim"))
+            say(head, "dim")
     for warning in report.warnings:
-        out.print(Text(printable(f"warning: {warning}"), style="bold red"))
+        say(f"warning: {warning}", "bold red")

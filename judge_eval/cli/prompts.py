@@ -16,7 +16,7 @@ app = typer.Typer(help="The texts the judge is given.", no_args_is_help=True)
 @verb
 def list_() -> None:
     """List the prompts that come with the package."""
-    from judge_eval.cli.printing.output import console, table
+    from judge_eval.cli.printing.output import say_table
     from judge_eval.prompts import load_prompt, prompt_ids
 
     prompts = [load_prompt(name) for name in prompt_ids()]
@@ -24,7 +24,7 @@ def list_() -> None:
         [p.id, str(p.version), p.mode, p.scale, ", ".join(p.needs) or "nothing", p.digest[:12]]
         for p in prompts
     ]
-    console().print(table(["prompt", "version", "mode", "scale", "needs besides the query", "digest"], rows))
+    say_table(["prompt", "version", "mode", "scale", "needs besides the query", "digest"], rows)
 
 
 @app.command("show")

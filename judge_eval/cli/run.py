@@ -96,10 +96,8 @@ def run(
             )
             if keeping.columnar:
                 parts.write_parts(done)
-    if json_:
-        print(done.manifest.model_dump_json(indent=2))
-    else:
-        summary(done)
+    summary(done, json_)
+    if not json_:
         show_members(done)
     passed = gate.check(done, output, quiet=json_)
     if done.manifest.tally.failed_verdicts > running.max_failures:

@@ -23,7 +23,7 @@ def list_(
     json_: Json = False,
 ) -> None:
     """List runs, newest first."""
-    from judge_eval.cli.printing.output import console, table
+    from judge_eval.cli.printing.output import say_table
     from judge_eval.runs.folder.wording import interval, number
     from judge_eval.runs.keeping.finding import list_runs
     from judge_eval.runs.keeping.mirroring import shown
@@ -41,20 +41,10 @@ def list_(
         score = f"{name} {number(first.mean)} {interval(first.interval)}" if first else ""
         failed = str(m.tally.failed_verdicts or "")
         started = m.created.strftime("%Y-%m-%d %H:%M")
-        rows.append(
-            [
-                m.id[:8],
-                started,
-                m.status,
-                str(m.tally.traces),
-                failed,
-                score,
-                m.label or "",
-                ", ".join(m.tags),
-            ]
-        )
+        figures = [m.id[:8], started, m.status, str(m.tally.traces), failed, score]
+        rows.append([*figures, m.label or "", ", ".join(m.tags)])
     columns = ["id", "started (UTC)", "status", "traces", "failed", "first metric", "label", "tags"]
-    console().print(table(columns, rows, right=(3, 4)))
+    say_table(columns, rows, right=(3, 4))
 
 
 @app.command("merge")
@@ -83,10 +73,7 @@ def merge_(
         merged = merge(folders, keeping.out, label=keeping.label, href=keeping.href, tags=keeping.tag)
         if keeping.columnar:
             parts.write_parts(merged)
-    if json_:
-        print(merged.manifest.model_dump_json(indent=2))
-    else:
-        summary(merged)
+    summary(merged, json_)
 
 
 @app.command("columnar")

@@ -28,9 +28,6 @@ def score(
     run = chosen.loaded()
     wanted = numbers.names or run.manifest.metrics
     scored = rescore(run, wanted, numbers.relevant, intervals=numbers.intervals)
-    if json_:
-        print(scored.manifest.model_dump_json(indent=2))
-    else:
-        summary(scored)
+    summary(scored, json_)
     if output is not None:
         export.write(scored, output)

@@ -26,7 +26,7 @@ def show(
 ) -> None:
     """Show a run and its traces, or one trace with its verdicts, reasons and evidence."""
     from judge_eval.cli.printing.members import show_members
-    from judge_eval.cli.printing.output import console, spread, summary, table, trace_card
+    from judge_eval.cli.printing.output import say_table, spread, summary, trace_card
     from judge_eval.errors import RunError, advise
     from judge_eval.runs.folder.signs import strip
     from judge_eval.runs.folder.wording import number
@@ -46,26 +46,18 @@ def show(
         print(run.manifest.model_dump_json(indent=2))
         return
     summary(run)
-    if members:
-        show_members(run)
-        return
-    if tags:
-        spread(run)
+    if members or tags:
+        (show_members if members else spread)(run)
         return
     names = run.manifest.metrics[:4]
-    rows = [
-        [
-            result.trace_id,
-            strip(result.outcomes),
-            *(number(result.scores.get(name)) for name in names),
-            _brief(result.trace.query),
-        ]
-        for result in run.results
-        if result.failed or not failed
-    ]
+    rows = []
+    for result in run.results:
+        if result.failed or not failed:
+            scores = [number(result.scores.get(name)) for name in names]
+            rows.append([result.trace_id, strip(result.outcomes), *scores, _brief(result.trace.query)])
     if rows:
         print()
-        console().print(table(["trace", "ranks", *names, "query"], rows, right=range(2, 2 + len(names))))
+        say_table(["trace", "ranks", *names, "query"], rows, right=range(2, 2 + len(names)))
 
 
 def _brief(text: str) -> str:

@@ -10,32 +10,22 @@ if TYPE_CHECKING:
 
 def show_members(run: Run) -> None:
     """Print how far the members agree, where the run has several."""
-    from rich.text import Text
-
     from judge_eval.alignment.members import member_agreement
     from judge_eval.cli.printing.figures import figure
-    from judge_eval.cli.printing.output import console, table
-    from judge_eval.runs.folder.wording import printable
+    from judge_eval.cli.printing.output import say, say_table
 
     panel = member_agreement(run)
     if panel is None:
         return
-    out = console()
-    rows = [
-        [
-            m.name,
-            str(m.n),
-            str(m.failed or ""),
-            "" if m.relevant is None else f"{m.relevant:.4f}",
-            str(m.dissents),
-        ]
-        for m in panel.members
-    ]
-    out.print()
-    out.print(table(["member", "verdicts", "failed", "relevant", "outvoted"], rows, right=(1, 2, 3, 4)))
+    rows = []
+    for m in panel.members:
+        relevant = "" if m.relevant is None else f"{m.relevant:.4f}"
+        rows.append([m.name, str(m.n), str(m.failed or ""), relevant, str(m.dissents)])
+    say()
+    say_table(["member", "verdicts", "failed", "relevant", "outvoted"], rows, right=(1, 2, 3, 4))
     kappas = ", ".join(
         f"{pair} {'undefined' if k is None else format(k, '.3f')}"
         for pair, k in list(panel.kappas.items())[:6]
     )
     flips = f"flips: {figure(panel.flips)} of {panel.chunks} chunks"
-    out.print(Text(printable(f"{flips}; ordinal alpha {figure(panel.alpha)}; kappa {kappas}")))
+    say(f"{flips}; ordinal alpha {figure(panel.alpha)}; kappa {kappas}")

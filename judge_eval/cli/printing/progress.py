@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from judge_eval.runs.judging.counting import Progress
 
 
-class Watch(Protocol):
-    """Whoever is line how far a run is."""
-
-    def __call__(self, progress: Progress) -> None:
-        """Take in the progress."""
-        ...
-
-
 @contextmanager
-def watching(quiet: bool) -> Iterator[Watch | None]:
+def watching(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
     """Show a bar with rate, cache hits, failures and the time that is left; nothing off a terminal."""
     if quiet or not sys.stderr.isatty():
         yield None
