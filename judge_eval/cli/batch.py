@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -78,13 +79,10 @@ def export_(
         on_invalid=choosing.on_invalid,
     )
     with Folder(folder, make=True) as held:
-        session = Session(settings, files=held.replies() if held.state else ())
-        try:
+        with closing(Session(settings, files=held.replies() if held.state else ())) as session:
             kept = {"base_url": storable_url(calling.base_url), "cache": storable_cache(settings.cache)}
             session.settings = settings.model_copy(update=kept)
             done, imported = flow.export(held, session, max_requests=max_requests, max_bytes=max_bytes)
-        finally:
-            session.close()
         show_imported(imported)
         if done is None:
             print("nothing is open: the cache holds every answer; `batch import` makes the run")
@@ -102,11 +100,8 @@ def submit(folder: Place, server: Server) -> None:
     from judge_eval.batch.state import Folder
 
     with Folder(folder) as held:
-        remote = Remote(server.base_url or held.known.settings.base_url)
-        try:
+        with closing(Remote(server.base_url or held.known.settings.base_url)) as remote:
             flow.submit(held, remote, remark)
-        finally:
-            remote.close()
         show_round(held, held.current)
 
 
@@ -120,11 +115,8 @@ def status(folder: Place, server: Server, json_: Json = False) -> None:
 
     with Folder(folder) as held:
         if held.known.rounds and any(part.phase == "submitted" for part in held.current.parts):
-            remote = Remote(server.base_url or held.known.settings.base_url)
-            try:
+            with closing(Remote(server.base_url or held.known.settings.base_url)) as remote:
                 flow.refresh(held, remote)
-            finally:
-                remote.close()
         if json_:
             print(held.known.model_dump_json(indent=2))
         elif not held.known.rounds:
@@ -147,11 +139,8 @@ def fetch(
     from judge_eval.batch.state import Folder
 
     with Folder(folder) as held:
-        remote = Remote(server.base_url or held.known.settings.base_url)
-        try:
+        with closing(Remote(server.base_url or held.known.settings.base_url)) as remote:
             done = flow.fetch(held, remote, wait=interval if wait else None, tell=remark)
-        finally:
-            remote.close()
         show_round(held, done)
         if flow.under_way(held):
             raise typer.Exit(INCOMPLETE)
@@ -171,7 +160,7 @@ def import_(
         list[Path] | None, typer.Argument(help="Files of replies, from a server of your own.")
     ] = None,
     finish: Annotated[
-        str,
+        Literal["online", "batch", "later"],
         typer.Option(
             help="What becomes of requests without a reply: asked `online`, exported as the next `batch`, or "
             "left for `later`."
@@ -193,8 +182,6 @@ def import_(
     from judge_eval.evaluator import DEFAULT_METRICS
     from judge_eval.runs.keeping.mirroring import written
 
-    how = _finish(finish)
-    options = calling.options()
     with Folder(folder) as held:
         if replies:
             flow.give(held, replies)
@@ -203,27 +190,27 @@ def import_(
             settings = settings.model_copy(update={"cache": calling.cache})
         session = Session(
             settings,
-            options,
+            calling.options(),
             files=held.replies(),
             metrics=numbers.names or DEFAULT_METRICS,
-            online=how == "online",
+            online=finish == "online",
         )
-        try:
+        with closing(session):
             imported = flow.bring_in(held, session)
             show_imported(imported)
             if waiting := flow.under_way(held):
                 remark(f"{len(waiting)} files are under way: `batch fetch` brings their replies")
                 raise typer.Exit(INCOMPLETE)
-            if imported.open and how == "later":
+            if imported.open and finish == "later":
                 raise typer.Exit(INCOMPLETE)
-            if imported.open and how == "batch":
+            if imported.open and finish == "batch":
                 session.settings = held.known.settings
                 done, _ = flow.export(held, session)
                 assert done is not None
                 show_round(held, done)
                 remark(f"next: judge-eval batch submit {folder}")
                 raise typer.Exit(INCOMPLETE)
-            if imported.open and how == "online" and (left := flow.unsubmitted(held)):
+            if imported.open and finish == "online" and (left := flow.unsubmitted(held)):
                 why = f" ({left[0].message})" if left[0].message else ""
                 raise ConfigError(
                     f"{left[0].name} was not submitted{why}; "
@@ -243,21 +230,6 @@ def import_(
                     reader=settings.reader,
                     watch=watch,
                 )
-        finally:
-            session.close()
-    if json_:
-        print(done_run.manifest.model_dump_json(indent=2))
-    else:
-        summary(done_run)
+    summary(done_run, json_)
     if done_run.manifest.tally.failed_verdicts > running.max_failures:
         raise typer.Exit(INCOMPLETE)
-
-
-def _finish(given: str) -> Literal["online", "batch", "later"]:
-    if given == "online":
-        return "online"
-    if given == "batch":
-        return "batch"
-    if given == "later":
-        return "later"
-    raise typer.BadParameter(f"--finish {given!r}: write online, batch or later")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
@@ -19,28 +20,31 @@ Cache: TypeAlias = Annotated[Caching, only("cache")]
 app = typer.Typer(help="The replies that were paid for.", no_args_is_help=True)
 
 
-def _open(caching: Caching) -> DiskStore | PostgresStore | None:
-    """Open the cache; None (and said so) where its folder was not made yet."""
-    from judge_eval.backends.storing.disk import DiskStore
+def _database(caching: Caching) -> PostgresStore | None:
+    """Open the cache in a database; None where it is a folder."""
     from judge_eval.backends.storing.postgres import PostgresStore, is_postgres
 
     place = caching.location
-    if isinstance(place, str) and is_postgres(place):
-        return PostgresStore(place)
-    if not Path(place).expanduser().exists():
-        print(f"{place}: empty (not made yet)")
+    return PostgresStore(place) if isinstance(place, str) and is_postgres(place) else None
+
+
+def _open(caching: Caching) -> DiskStore | PostgresStore | None:
+    """Open the cache; None (and said so) where its folder was not made yet."""
+    from judge_eval.backends.storing.disk import DiskStore
+
+    database = _database(caching)
+    if database is None and not Path(caching.location).expanduser().exists():
+        print(f"{caching.location}: empty (not made yet)")
         return None
-    return DiskStore(place)
+    return database or DiskStore(caching.location)
 
 
 @app.command("path")
 @verb
 def path(caching: Cache) -> None:
     """Print where the cache is."""
-    from judge_eval.backends.storing.postgres import PostgresStore, is_postgres
-
-    place = caching.location
-    print(PostgresStore(place).location if isinstance(place, str) and is_postgres(place) else place)
+    database = _database(caching)
+    print(caching.location if database is None else database.location)
 
 
 @app.command("init")
@@ -51,17 +55,12 @@ def init(caching: Cache) -> None:
     Example:
     judge-eval cache init --cache postgresql://user:password@host:5432/name
     """
-    from judge_eval.backends.storing.postgres import PostgresStore, is_postgres
-
-    place = caching.location
-    if not (isinstance(place, str) and is_postgres(place)):
-        print(f"{place}: nothing to do, a folder is made by its first use")
+    store = _database(caching)
+    if store is None:
+        print(f"{caching.location}: nothing to do, a folder is made by its first use")
         return
-    store = PostgresStore(place)
-    try:
+    with closing(store):
         store.create()
-    finally:
-        store.close()
     print(f"{store.location}: ready")
 
 
@@ -72,10 +71,8 @@ def info(caching: Cache) -> None:
     store = _open(caching)
     if store is None:
         return
-    try:
+    with closing(store):
         contents = store.info()
-    finally:
-        store.close()
     note = ", read-only" if contents.read_only else ""
     print(f"{contents.path}: {contents.entries:,} replies, {contents.bytes:,} bytes{note}")
 
@@ -93,8 +90,6 @@ def clear(
     place = getattr(store, "location", None) or getattr(store, "folder", "")
     if not yes:
         typer.confirm(f"remove every reply from {place}? They would have to be paid for again", abort=True)
-    try:
+    with closing(store):
         store.clear()
-    finally:
-        store.close()
     print(f"{place}: cleared")

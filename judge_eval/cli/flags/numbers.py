@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -63,10 +62,6 @@ class Numbers:
         """The metrics by name: `AP@5,NDCG(gain=exp)@10` split at what stands outside parentheses."""
         parts = (part for text in self.metrics or () for part in re.split(r"[,\s]+(?![^()]*\))", text))
         return [part for part in parts if part]
-
-    def names_or(self, otherwise: Sequence[str]) -> Sequence[str]:
-        """Return the metrics by name, or these where none is asked for."""
-        return self.names or otherwise
 
     @property
     def intervals(self) -> Intervals:
