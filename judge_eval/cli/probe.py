@@ -30,7 +30,7 @@ def probe(
     probes: Annotated[
         list[str] | None, typer.Option("--only", help="Probe by this alone; repeatable, or with commas.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=2, help="Probe with a random choice of so many traces.")] = 50,
+    limit: Annotated[int, typer.Option(min=2, help="Probe with a random choice of this many traces.")] = 50,
     seed: Seed = 0,
     fail_over: Annotated[
         list[str] | None,

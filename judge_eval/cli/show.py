@@ -26,7 +26,7 @@ def show(
 ) -> None:
     """Show a run and its traces, or one trace with its verdicts, reasons and evidence."""
     from judge_eval.cli.printing.members import show_members
-    from judge_eval.cli.printing.output import say_table, spread, summary, trace_card
+    from judge_eval.cli.printing.output import say_table, show_spread, summary, trace_card
     from judge_eval.errors import RunError, advise
     from judge_eval.runs.folder.signs import strip
     from judge_eval.runs.folder.wording import number
@@ -47,7 +47,7 @@ def show(
         return
     summary(run)
     if members or tags:
-        (show_members if members else spread)(run)
+        (show_members if members else show_spread)(run)
         return
     names = run.manifest.metrics[:4]
     rows = []

@@ -43,7 +43,7 @@ def make_app(first: str | None = None) -> typer.Typer:
     for name in GROUPS:
         if not known or name == first:
             app.add_typer(_load(name, "app"), name=name)
-    app.callback()(settings)
+    app.callback()(start)
     return app
 
 
@@ -57,7 +57,7 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-def settings(
+def start(
     context: typer.Context,
     _version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")

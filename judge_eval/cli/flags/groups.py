@@ -33,28 +33,28 @@ SET, ENV, FILE = Setting(), Setting(file=False), Setting(env=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Portion:
     """The part of a group that a verb takes; the other fields keep their defaults."""
 
     names: tuple[str, ...]
     taken: bool
 
 
-def only(*names: str) -> Part:
+def only(*names: str) -> Portion:
     """Take these fields of a group alone; the mark stands in `Annotated` behind the group."""
-    return Part(names, True)
+    return Portion(names, True)
 
 
-def without(*names: str) -> Part:
+def without(*names: str) -> Portion:
     """Take a group but for these fields."""
-    return Part(names, False)
+    return Portion(names, False)
 
 
 @functools.cache
 def flags_of(group: type) -> Mapping[str, Parameter]:
     """Return the flags of a group by field: the parameters typer is given."""
     hints = get_type_hints(group, include_extras=True)
-    found = {}
+    flags = {}
     for field in fields(group):
         hint = hints[field.name]
         setting = setting_of(hint)
@@ -63,8 +63,8 @@ def flags_of(group: type) -> Mapping[str, Parameter]:
             variable = f"JUDGE_EVAL_{(setting.name or field.name).upper()}"
             option.envvar = [variable, *setting.also] if setting.also else variable
         default = Parameter.empty if field.default is MISSING else field.default
-        found[field.name] = Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=hint)
-    return found
+        flags[field.name] = Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+    return flags
 
 
 def setting_of(hint: Any) -> Setting | None:

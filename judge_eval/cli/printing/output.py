@@ -79,7 +79,7 @@ def summary(run: Run, json_: bool = False) -> None:
         say(f"run {m.id[:8]} ({m.status}) in {run.folder}")
 
 
-def spread(run: Run) -> None:
+def show_spread(run: Run) -> None:
     """Print each metric's percentiles over traces, and its mean over the traces of each tag."""
     rows = []
     for name, a in run.aggregates.items():
