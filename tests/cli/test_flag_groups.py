@@ -20,7 +20,7 @@ from typer.main import get_command
 import judge_eval.cli.flags
 from judge_eval.alignment.sample import choose
 from judge_eval.backends.around.trace import Otel
-from judge_eval.batch.state import Settings
+from judge_eval.batch.state import BatchSettings
 from judge_eval.cli.flags.calling import Caching, Calling
 from judge_eval.cli.flags.config import settings
 from judge_eval.cli.flags.groups import flags_of, only, setting_of, spread, without
@@ -199,8 +199,8 @@ def test_choices_are_those_of_the_library() -> None:
 
     assert choices(Calling, "otel") == set(get_args(Otel))
     assert choices(Judging, "vote") == set(get_args(Vote))
-    assert choices(Judging, "mode") == hint(Settings, "mode")
-    assert choices(Choosing, "on_invalid") == hint(Settings, "on_invalid")
+    assert choices(Judging, "mode") == hint(BatchSettings, "mode")
+    assert choices(Choosing, "on_invalid") == hint(BatchSettings, "on_invalid")
     assert choices(Numbers, "interval") == hint(Intervals, "method")
     assert verb_choices("calibrate", "objective") == set(get_args(Objective))
     assert verb_choices("sample", "by") == hint(choose, "strata")

@@ -13,8 +13,8 @@ from judge_eval.cli.flags.groups import SET
 from judge_eval.cli.flags.keeping import PANEL as KEEPING
 
 if TYPE_CHECKING:
-    from judge_eval.runs.judging.calling import Driver
     from judge_eval.evaluator import Evaluator
+    from judge_eval.runs.judging.calling import Driver
 
 _flag = partial(typer.Option, rich_help_panel=CALLING)
 
