@@ -21,7 +21,6 @@ from judge_eval.cli.printing.errors import GATE, INCOMPLETE, advise_resume, rema
 if TYPE_CHECKING:
     from judge_eval.data.reading import ReadOptions
     from judge_eval.evaluator import Evaluator
-    from judge_eval.runs.judging.calling import Driver
 
 
 @verb
