@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from judge_eval import GradeTable, Trace, parse_metric
-from judge_eval.cli.flags.config import KEYS
+from judge_eval.cli.flags.config import settings
 from tests.support.blocks import ROOT, Block, blocks_of, environment, python, shell
 from tests.support.chat_server import ChatServer
 
@@ -103,7 +103,7 @@ def test_settings_shown_exist() -> None:
             tool = data.get("tool", {})
             if page == "testing.md":
                 assert set(tool["pytest"]["ini_options"]) <= known
-            assert set(tool.get("judge_eval", {})) <= KEYS.keys()
+            assert set(tool.get("judge_eval", {})) <= settings().keys()
 
 
 def test_workflows_shown_are_workflows() -> None:

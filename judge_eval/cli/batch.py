@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from judge_eval.cli.flags import options as o
-from judge_eval.cli.flags import values
-from judge_eval.cli.printing.batches import tell_imported, tell_round
+from judge_eval.cli.flags.calling import Calling, Server
+from judge_eval.cli.flags.common import Json, Quiet
+from judge_eval.cli.flags.groups import only, without
+from judge_eval.cli.flags.judging import OneJudge
+from judge_eval.cli.flags.keeping import Keeping
+from judge_eval.cli.flags.numbers import Numbers
+from judge_eval.cli.flags.reading import Choosing, Reading
+from judge_eval.cli.flags.running import Running
+from judge_eval.cli.printing.batches import show_imported, show_round
 from judge_eval.cli.printing.errors import INCOMPLETE, remark, verb
 
 app = typer.Typer(
@@ -25,24 +32,11 @@ Place = Annotated[Path, typer.Argument(help="The batch's folder.")]
 def export_(
     data: Annotated[str, typer.Argument(help="Traces: a file, folder or URL of any known format.")],
     folder: Annotated[Path, typer.Option("--out", help="The batch's folder.")],
-    format: o.Format = None,
-    map: o.Map = None,
-    corpus: o.CorpusOption = None,
-    list_sep: o.ListSep = None,
-    depth: o.Depth = None,
-    model: o.Model = None,
-    prompt: o.Prompt = "support/binary",
-    mode: o.ModeOption = o.Mode.pointwise,
-    relevant: o.Relevant = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Judge at most so many traces.")] = None,
-    seed: Annotated[int | None, typer.Option(help="With --limit: a random sample.")] = None,
-    shard: o.Shard = None,
-    on_invalid: Annotated[
-        o.OnInvalid, typer.Option(envvar="JUDGE_EVAL_ON_INVALID", help="What an invalid record does.")
-    ] = o.OnInvalid.error,
-    cache: o.Cache = None,
-    base_url: o.BaseUrl = None,
-    param: o.Param = None,
+    reading: Reading,
+    judging: OneJudge,
+    numbers: Annotated[Numbers, only("relevant")],
+    choosing: Choosing,
+    calling: Annotated[Calling, only("cache", "base_url", "param")],
     lacking: Annotated[
         list[str] | None,
         typer.Option(
@@ -63,90 +57,81 @@ def export_(
     from judge_eval.batch.judging import Session, storable_cache, storable_data, storable_url
     from judge_eval.batch.state import BatchSettings, Folder
 
-    reader = values.read_options(format, map, corpus, list_sep, depth)
+    reader, prompt = reading.options(), judging.prompt
     settings = BatchSettings(
         data=storable_data(data),
         format=reader.format,
         map=dict(reader.map),
-        corpus=None if corpus is None else str(corpus.absolute()),
-        list_sep=list_sep,
-        depth=depth,
-        model=values.need_model(model),
+        corpus=None if reader.corpus is None else str(reader.corpus.absolute()),
+        list_sep=reader.list_sep,
+        depth=reader.depth,
+        model=judging.needed_model,
         prompt=prompt if not prompt.startswith("file:") else f"file:{Path(prompt[5:]).absolute()}",
-        mode="listwise" if mode is o.Mode.listwise else "pointwise",
-        relevant=relevant,
-        params=values.split_params(param),
-        base_url=base_url,
-        cache=str(cache) if cache else None,
+        mode=judging.mode,
+        relevant=numbers.relevant,
+        params=calling.params,
+        base_url=calling.base_url,
+        cache=calling.cache or None,
         lacking=tuple(lacking or ()),
-        limit=limit,
-        seed=seed,
-        shard=values.split_shard(shard),
-        on_invalid=on_invalid.value,
+        limit=choosing.limit,
+        seed=choosing.seed,
+        shard=choosing.part,
+        on_invalid=choosing.on_invalid,
     )
     with Folder(folder, make=True) as held:
-        session = Session(settings, files=held.replies() if held.state else ())
-        try:
-            kept = {"base_url": storable_url(base_url), "cache": storable_cache(settings.cache)}
+        with closing(Session(settings, files=held.replies() if held.state else ())) as session:
+            kept = {"base_url": storable_url(calling.base_url), "cache": storable_cache(settings.cache)}
             session.settings = settings.model_copy(update=kept)
-            done, found = flow.export(held, session, max_requests=max_requests, max_bytes=max_bytes)
-        finally:
-            session.close()
-        tell_imported(found)
+            done, imported = flow.export(held, session, max_requests=max_requests, max_bytes=max_bytes)
+        show_imported(imported)
         if done is None:
             print("nothing is open: the cache holds every answer; `batch import` makes the run")
             return
-        tell_round(held, done)
+        show_round(held, done)
         remark(f"next: judge-eval batch submit {folder}  (or run the files on a server of your own)")
 
 
 @app.command("submit")
 @verb
-def submit(folder: Place, base_url: o.BaseUrl = None) -> None:
+def submit(folder: Place, server: Server) -> None:
     """Submit the files; one that was submitted before is found again, never submitted twice."""
     from judge_eval.batch import flow
     from judge_eval.batch.remote import Remote
     from judge_eval.batch.state import Folder
 
     with Folder(folder) as held:
-        remote = Remote(base_url or held.known.settings.base_url)
-        try:
+        with closing(Remote(server.base_url or held.known.settings.base_url)) as remote:
             flow.submit(held, remote, remark)
-        finally:
-            remote.close()
-        tell_round(held, held.current)
+        show_round(held, held.current)
 
 
 @app.command("status")
 @verb
-def status(folder: Place, base_url: o.BaseUrl = None, json_: o.Json = False) -> None:
-    """Tell how far the batches are."""
+def status(folder: Place, server: Server, json_: Json = False) -> None:
+    """Show how far the batches are."""
     from judge_eval.batch import flow
     from judge_eval.batch.remote import Remote
     from judge_eval.batch.state import Folder
 
     with Folder(folder) as held:
         if held.known.rounds and any(part.phase == "submitted" for part in held.current.parts):
-            remote = Remote(base_url or held.known.settings.base_url)
-            try:
+            with closing(Remote(server.base_url or held.known.settings.base_url)) as remote:
                 flow.refresh(held, remote)
-            finally:
-                remote.close()
         if json_:
             print(held.known.model_dump_json(indent=2))
         elif not held.known.rounds:
             print("nothing was exported: the cache held every answer")
         else:
-            tell_round(held, held.current)
+            show_round(held, held.current)
 
 
 @app.command("fetch")
 @verb
 def fetch(
     folder: Place,
-    base_url: o.BaseUrl = None,
+    server: Server,
     wait: Annotated[bool, typer.Option("--wait", help="Ask again until every batch has ended.")] = False,
-    interval: Annotated[float, typer.Option(min=0.01, help="With --wait: seconds between questions.")] = 60,
+    interval: Annotated[float, typer.Option(min=0.01, help="With --wait: seconds between checks.")] = 60,
 ) -> None:
     """Bring the replies of the batches that have ended."""
     from judge_eval.batch import flow
@@ -154,12 +139,9 @@ def fetch(
     from judge_eval.batch.state import Folder
 
     with Folder(folder) as held:
-        remote = Remote(base_url or held.known.settings.base_url)
-        try:
+        with closing(Remote(server.base_url or held.known.settings.base_url)) as remote:
             done = flow.fetch(held, remote, wait=interval if wait else None, tell=remark)
-        finally:
-            remote.close()
-        tell_round(held, done)
+        show_round(held, done)
         if flow.under_way(held):
             raise typer.Exit(INCOMPLETE)
 
@@ -168,29 +150,24 @@ def fetch(
 @verb
 def import_(
     folder: Place,
+    numbers: Annotated[Numbers, only("metrics")],
+    keeping: Annotated[Keeping, without("columnar")],
+    calling: Annotated[
+        Calling, only("cache", "base_url", "concurrency", "timeout", "rpm", "tpm", "attempts")
+    ],
+    running: Annotated[Running, only("max_failures")],
     replies: Annotated[
         list[Path] | None, typer.Argument(help="Files of replies, from a server of your own.")
     ] = None,
     finish: Annotated[
-        str, typer.Option(help="What is open then: asked `online`, exported as the next `batch`, or `later`.")
+        Literal["online", "batch", "later"],
+        typer.Option(
+            help="What becomes of requests without a reply: asked `online`, exported as the next `batch`, or "
+            "left for `later`."
+        ),
     ] = "online",
-    metrics: o.Metrics = None,
-    out: o.Out = Path("runs"),
-    label: o.Label = None,
-    href: o.Href = None,
-    tag: o.Tag = None,
-    cache: o.Cache = None,
-    base_url: o.BaseUrl = None,
-    concurrency: o.Concurrency = 256,
-    timeout: o.Timeout = 120.0,
-    rpm: o.Rpm = None,
-    tpm: o.Tpm = None,
-    attempts: o.Attempts = 8,
-    max_failures: Annotated[
-        int, typer.Option(envvar="JUDGE_EVAL_MAX_FAILURES", min=0, help="Failed verdicts that are borne.")
-    ] = 0,
-    json_: o.Json = False,
-    quiet: o.Quiet = False,
+    json_: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Put the replies into the cache, and make the run once every trace is judged.
 
@@ -199,58 +176,53 @@ def import_(
     from judge_eval.batch import flow
     from judge_eval.batch.judging import Session
     from judge_eval.batch.state import Folder
-    from judge_eval.cli.flags.session import make_options
     from judge_eval.cli.printing.output import summary
     from judge_eval.cli.printing.progress import watching
     from judge_eval.errors import ConfigError
     from judge_eval.evaluator import DEFAULT_METRICS
     from judge_eval.runs.keeping.mirroring import written
 
-    how = _finish(finish)
-    options = make_options(
-        base_url=base_url, timeout=timeout, concurrency=concurrency, rpm=rpm, tpm=tpm, attempts=attempts
-    )
     with Folder(folder) as held:
         if replies:
             flow.give(held, replies)
         settings = held.known.settings
-        if cache is not None:
-            settings = settings.model_copy(update={"cache": str(cache)})
+        if calling.cache is not None:
+            settings = settings.model_copy(update={"cache": calling.cache})
         session = Session(
             settings,
-            options,
+            calling.options(),
             files=held.replies(),
-            metrics=values.split_metrics(metrics) or DEFAULT_METRICS,
-            online=how == "online",
+            metrics=numbers.names or DEFAULT_METRICS,
+            online=finish == "online",
         )
-        try:
-            found = flow.bring_in(held, session)
-            tell_imported(found)
+        with closing(session):
+            imported = flow.bring_in(held, session)
+            show_imported(imported)
             if waiting := flow.under_way(held):
                 remark(f"{len(waiting)} files are under way: `batch fetch` brings their replies")
                 raise typer.Exit(INCOMPLETE)
-            if found.open and how == "later":
+            if imported.open and finish == "later":
                 raise typer.Exit(INCOMPLETE)
-            if found.open and how == "batch":
+            if imported.open and finish == "batch":
                 session.settings = held.known.settings
                 done, _ = flow.export(held, session)
                 assert done is not None
-                tell_round(held, done)
+                show_round(held, done)
                 remark(f"next: judge-eval batch submit {folder}")
                 raise typer.Exit(INCOMPLETE)
-            if found.open and how == "online" and (left := flow.unsubmitted(held)):
+            if imported.open and finish == "online" and (left := flow.unsubmitted(held)):
                 why = f" ({left[0].message})" if left[0].message else ""
                 raise ConfigError(
                     f"{left[0].name} was not submitted{why}; "
                     f"`batch submit {folder}` submits it, `run` judges online what is open"
                 )
-            with written(out, remark), watching(quiet) as watch:
+            with written(keeping.out, remark), watching(quiet) as watch:
                 done_run = session.evaluator.evaluate(
                     settings.data,
-                    out=out,
-                    label=label,
-                    href=href,
-                    tags=tag or (),
+                    out=keeping.out,
+                    label=keeping.label,
+                    href=keeping.href,
+                    tags=keeping.tag or (),
                     on_invalid=settings.on_invalid,
                     limit=settings.limit,
                     seed=settings.seed,
@@ -258,21 +230,6 @@ def import_(
                     reader=settings.reader,
                     watch=watch,
                 )
-        finally:
-            session.close()
-    if json_:
-        print(done_run.manifest.model_dump_json(indent=2))
-    else:
-        summary(done_run)
-    if done_run.manifest.tally.failed_verdicts > max_failures:
+    summary(done_run, json_)
+    if done_run.manifest.tally.failed_verdicts > running.max_failures:
         raise typer.Exit(INCOMPLETE)
-
-
-def _finish(given: str) -> Literal["online", "batch", "later"]:
-    if given == "online":
-        return "online"
-    if given == "batch":
-        return "batch"
-    if given == "later":
-        return "later"
-    raise typer.BadParameter(f"--finish {given!r}: write online, batch or later")

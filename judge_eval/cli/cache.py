@@ -2,100 +2,94 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from judge_eval.cli.flags import options as o
+from judge_eval.cli.flags.calling import Caching
+from judge_eval.cli.flags.groups import only
 from judge_eval.cli.printing.errors import verb
 
 if TYPE_CHECKING:
     from judge_eval.backends.storing.disk import DiskStore
     from judge_eval.backends.storing.postgres import PostgresStore
 
+Cache: TypeAlias = Annotated[Caching, only("cache")]
 app = typer.Typer(help="The replies that were paid for.", no_args_is_help=True)
 
 
-def _open(cache: str | None) -> DiskStore | PostgresStore | None:
+def _database(caching: Caching) -> PostgresStore | None:
+    """Open the cache in a database; None where it is a folder."""
+    from judge_eval.backends.storing.postgres import PostgresStore, is_postgres
+
+    place = caching.location
+    return PostgresStore(place) if isinstance(place, str) and is_postgres(place) else None
+
+
+def _open(caching: Caching) -> DiskStore | PostgresStore | None:
     """Open the cache; None (and said so) where its folder was not made yet."""
     from judge_eval.backends.storing.disk import DiskStore
-    from judge_eval.backends.storing.postgres import PostgresStore, is_postgres
-    from judge_eval.evaluator import default_cache
 
-    place = cache or default_cache()
-    if isinstance(place, str) and is_postgres(place):
-        return PostgresStore(place)
-    if not Path(place).expanduser().exists():
-        print(f"{place}: empty (not made yet)")
+    database = _database(caching)
+    if database is None and not Path(caching.location).expanduser().exists():
+        print(f"{caching.location}: empty (not made yet)")
         return None
-    return DiskStore(place)
+    return database or DiskStore(caching.location)
 
 
 @app.command("path")
 @verb
-def path(cache: o.Cache = None) -> None:
+def path(caching: Cache) -> None:
     """Print where the cache is."""
-    from judge_eval.backends.storing.postgres import PostgresStore, is_postgres
-    from judge_eval.evaluator import default_cache
-
-    place = cache or default_cache()
-    print(PostgresStore(place).location if isinstance(place, str) and is_postgres(place) else place)
+    database = _database(caching)
+    print(caching.location if database is None else database.location)
 
 
 @app.command("init")
 @verb
-def init(cache: o.Cache = None) -> None:
+def init(caching: Cache) -> None:
     """Make the table of a cache in a database; a folder is made by its first use.
 
     Example:
     judge-eval cache init --cache postgresql://user:password@host:5432/name
     """
-    from judge_eval.backends.storing.postgres import PostgresStore, is_postgres
-    from judge_eval.evaluator import default_cache
-
-    place = cache or default_cache()
-    if not (isinstance(place, str) and is_postgres(place)):
-        print(f"{place}: nothing to do, a folder is made by its first use")
+    store = _database(caching)
+    if store is None:
+        print(f"{caching.location}: nothing to do, a folder is made by its first use")
         return
-    store = PostgresStore(place)
-    try:
+    with closing(store):
         store.create()
-    finally:
-        store.close()
     print(f"{store.location}: ready")
 
 
 @app.command("info")
 @verb
-def info(cache: o.Cache = None) -> None:
-    """Tell what the cache holds."""
-    store = _open(cache)
+def info(caching: Cache) -> None:
+    """Show what the cache holds."""
+    store = _open(caching)
     if store is None:
         return
-    try:
-        found = store.info()
-    finally:
-        store.close()
-    note = ", read-only" if found.read_only else ""
-    print(f"{found.path}: {found.entries:,} replies, {found.bytes:,} bytes{note}")
+    with closing(store):
+        contents = store.info()
+    note = ", read-only" if contents.read_only else ""
+    print(f"{contents.path}: {contents.entries:,} replies, {contents.bytes:,} bytes{note}")
 
 
 @app.command("clear")
 @verb
 def clear(
-    cache: o.Cache = None,
+    caching: Cache,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Remove every reply from the cache; they would have to be paid for again."""
-    store = _open(cache)
+    store = _open(caching)
     if store is None:
         return
     place = getattr(store, "location", None) or getattr(store, "folder", "")
     if not yes:
         typer.confirm(f"remove every reply from {place}? They would have to be paid for again", abort=True)
-    try:
+    with closing(store):
         store.clear()
-    finally:
-        store.close()
     print(f"{place}: cleared")

@@ -4,29 +4,26 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from judge_eval.cli.flags import options as o
-from judge_eval.cli.flags import values
+from judge_eval.cli.flags.common import Quiet, output_flag
+from judge_eval.cli.flags.reading import Reading
 from judge_eval.cli.printing.errors import USAGE, remark, verb
 
 
 @verb
 def convert(
     data: Annotated[Path, typer.Argument(help="Traces: a file or folder of any known format.")],
+    reading: Reading,
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="The JSON Lines file to write; standard output if not given."),
+        Path | None, output_flag("The JSON Lines file to write; standard output if not given.")
     ] = None,
-    format: o.Format = None,
-    map: o.Map = None,
-    corpus: o.CorpusOption = None,
-    list_sep: o.ListSep = None,
-    depth: o.Depth = None,
-    on_invalid: Annotated[o.OnInvalid, typer.Option(help="What an invalid record does.")] = o.OnInvalid.error,
-    quiet: o.Quiet = False,
+    on_invalid: Annotated[
+        Literal["error", "skip"], typer.Option(help="What an invalid record does.")
+    ] = "error",
+    quiet: Quiet = False,
 ) -> None:
     """Turn a dataset of any known format into ours, record by record.
 
@@ -37,7 +34,7 @@ def convert(
     from judge_eval.data.reading import open_dataset
     from judge_eval.data.writing import trace_line, write_jsonl
 
-    reader = values.read_options(format, map, corpus, list_sep, depth)
+    reader = reading.options()
     skipped = 0
 
     def tell(error: Exception) -> None:
@@ -53,7 +50,7 @@ def convert(
         corpus=reader.corpus,
         list_sep=reader.list_sep,
         depth=reader.depth,
-        on_invalid=on_invalid.value,
+        on_invalid=on_invalid,
         on_skip=tell,
     )
     if output is None:

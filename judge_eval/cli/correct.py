@@ -2,63 +2,59 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Annotated
 
-from judge_eval.cli.flags import options as o
-from judge_eval.cli.flags import values
+from judge_eval.cli.flags.common import Json, Labelling
+from judge_eval.cli.flags.groups import only
+from judge_eval.cli.flags.keeping import OneRun
+from judge_eval.cli.flags.numbers import Numbers
 from judge_eval.cli.printing.errors import verb
 
 
 @verb
 def correct(
-    run: o.RunName,
-    labels: o.LabelFile = None,
-    metrics: o.Metrics = None,
-    label_relevant: o.LabelThreshold = None,
-    out: o.Out = Path("runs"),
-    json_: o.Json = False,
+    numbers: Annotated[Numbers, only("metrics")],
+    chosen: OneRun,
+    labelling: Labelling,
+    json_: Json = False,
 ) -> None:
     """Correct a run's means by human labels on a random part of its traces (PPI++)."""
-    from rich.text import Text
-
     from judge_eval.alignment.correct import correct as correct_run
     from judge_eval.alignment.matching import labels_of
-    from judge_eval.cli.printing.output import console, table
-    from judge_eval.eval_run import EvalRun
+    from judge_eval.cli.printing.output import say, say_table
     from judge_eval.metrics import parse_metric
-    from judge_eval.runs.folder.wording import interval, number, printable
-    from judge_eval.runs.keeping.finding import find_run
+    from judge_eval.runs.folder.wording import interval, number
 
-    found = EvalRun.load(find_run(run, out))
-    names = [str(parse_metric(name)) for name in values.split_metrics(metrics)]
-    told = correct_run(found, labels_of(found, labels), names or None, threshold=label_relevant)
+    run = chosen.loaded()
+    names = [str(parse_metric(name)) for name in numbers.names]
+    labels = labels_of(run, labelling.labels)
+    corrected = correct_run(run, labels, names or None, threshold=labelling.label_relevant)
     if json_:
-        print(told.model_dump_json(indent=2))
+        print(corrected.model_dump_json(indent=2))
         return
-    screen = console()
-    screen.print(Text(printable(f"{told.run}, corrected by {told.labels}")))
-    screen.print()
+    say(f"{corrected.run}, corrected by {corrected.labels}")
+    say()
     rows = [
         [
             m.metric, number(m.value), interval(m.interval), number(m.judge_only), number(m.labels_only),
             f"{m.power:.2f}", str(m.n_labelled), "" if m.effective_n is None else f"{m.effective_n:.0f}",
         ]
-        for m in told.means.values()
+        for m in corrected.means.values()
     ]  # fmt: skip
     columns = ["metric", "corrected", "95% interval", "judge alone", "labels alone"]
     columns += ["weight of the judge", "labelled", "worth"]
-    screen.print(table(columns, rows, right=(1, 3, 4, 5, 6, 7)))
-    if told.rate is not None:
-        rate = told.rate
-        screen.print()
-        screen.print(
+    say_table(columns, rows, right=(1, 3, 4, 5, 6, 7))
+    if corrected.rate is not None:
+        rate = corrected.rate
+        say()
+        say(
             f"relevant chunks: {number(rate.value)} {interval(rate.interval)} (judge alone "
             f"{rate.judge_only:.4f}, sensitivity {rate.sensitivity:.4f}, specificity {rate.specificity:.4f})"
         )
-    warnings = [w for m in told.means.values() for w in m.warnings] + list(
-        told.rate.warnings if told.rate else ()
+    warnings = [w for m in corrected.means.values() for w in m.warnings] + list(
+        corrected.rate.warnings if corrected.rate else ()
     )
     for warning in dict.fromkeys(warnings):
-        screen.print(Text(printable(f"warning: {warning}"), style="yellow"))
-    for note in told.notes:
-        screen.print(Text(printable(f"note: {note}")))
+        say(f"warning: {warning}", "yellow")
+    for note in corrected.notes:
+        say(f"note: {note}")

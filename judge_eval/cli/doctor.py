@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from judge_eval.cli.flags import options as o
-from judge_eval.cli.flags import values
-from judge_eval.cli.flags.config import find_config
+from judge_eval.cli.flags.calling import Calling
+from judge_eval.cli.flags.config import find_config, settings
+from judge_eval.cli.flags.groups import only
+from judge_eval.cli.flags.judging import Judging, OneJudge
+from judge_eval.cli.flags.keeping import Runs
+from judge_eval.cli.flags.numbers import Numbers
+from judge_eval.cli.flags.values import prompt_name
 from judge_eval.cli.printing.errors import USAGE, verb
 
 PACKAGES = ("judge-eval", "openai", "pydantic", "tenacity", "numpy", "diskcache", "typer", "genai-prices")
@@ -20,42 +26,29 @@ PACKAGES = ("judge-eval", "openai", "pydantic", "tenacity", "numpy", "diskcache"
 @verb
 def doctor(
     context: typer.Context,
-    model: o.Model = None,
-    prompt: o.Prompt = "support/binary",
-    mode: o.ModeOption = o.Mode.pointwise,
-    metrics: o.Metrics = None,
-    out: o.Out = Path("runs"),
-    cache: o.Cache = None,
-    base_url: o.BaseUrl = None,
-    timeout: o.Timeout = 120.0,
+    judging: OneJudge,
+    numbers: Annotated[Numbers, only("metrics")],
+    keeping: Runs,
+    calling: Annotated[Calling, only("cache", "base_url", "timeout")],
     live: Annotated[bool, typer.Option("--live", help="Also make one call to the judge.")] = False,
 ) -> None:
     """Show the settings in force with their sources, and what cannot be used and why.
 
     Makes no call unless --live is given.
     """
-    from judge_eval.cli.printing.output import console, table
-    from judge_eval.evaluator import default_cache
+    from judge_eval.cli.printing.output import say_table
 
     path, _ = find_config()
-    names = ("model", "prompt", "mode", "metrics", "out", "cache", "base_url", "timeout")
-    sources = {
-        "COMMANDLINE": "flag",
-        "ENVIRONMENT": "environment",
-        "DEFAULT_MAP": str(path),
-        "DEFAULT": "default",
-    }
+    sources = {"COMMANDLINE": "flag", "ENVIRONMENT": "environment", "DEFAULT_MAP": str(path)}
     rows = []
-    for name in names:
-        value = context.params[name]
-        if name == "cache" and value is None:
-            value = default_cache()
+    for name in (p.name for p in context.command.params if p.name in settings()):
+        value = calling.location if name == "cache" else context.params[name]
         shown = ", ".join(value) if isinstance(value, list | tuple) else "" if value is None else str(value)
         source = context.get_parameter_source(name)
         rows.append([name, _hide(shown) or "(none)", sources.get(source.name if source else "", "default")])
     key = "set" if os.environ.get("OPENAI_API_KEY") else "not set"
     rows.append(["OPENAI_API_KEY", key, "environment"])
-    console().print(table(["setting", "value", "source"], rows))
+    say_table(["setting", "value", "source"], rows)
     print()
     for package in PACKAGES:
         try:
@@ -63,27 +56,19 @@ def doctor(
         except PackageNotFoundError:
             print(f"{package} is not installed")
     print()
-    told = _problems(model, prompt, mode, metrics, out, cache or default_cache(), base_url)
-    if not told and live:
-        told = _call(model, base_url, timeout)
-    for line in told:
-        print(f"cannot be used: {line}")
-    if told:
+    problems = _problems(judging, numbers, keeping.out, calling)
+    if not problems and live:
+        problems = _call(judging, calling)
+    for problem in problems:
+        print(f"cannot be used: {problem}")
+    if problems:
         raise typer.Exit(USAGE)
     print("everything can be used" + ("" if live else " (nobody was called; --live makes one call)"))
 
 
-def _problems(
-    model: str | None,
-    prompt: str,
-    mode: o.Mode,
-    metrics: list[str] | None,
-    out: Path,
-    cache: str | Path,
-    base_url: str | None,
-) -> list[str]:
+def _problems(judging: Judging, numbers: Numbers, out: Path, calling: Calling) -> list[str]:
     """Try each setting by itself and gather what is wrong."""
-    from judge_eval.backends.stack import Options, create, open_store
+    from judge_eval.backends.stack import create, open_store
     from judge_eval.errors import ConfigError, JudgeEvalError
     from judge_eval.evaluator import DEFAULT_METRICS
     from judge_eval.judges.choose import make_judge
@@ -91,48 +76,43 @@ def _problems(
     from judge_eval.schema import BINARY
 
     def try_store() -> None:
-        store = open_store(cache)
-        try:
+        with closing(open_store(calling.location)) as store:
             if store.info().read_only:
-                raise ConfigError(f"cache {_hide(str(cache))} is read-only: only what it holds can be judged")
-        finally:
-            store.close()
+                place = _hide(str(calling.location))
+                raise ConfigError(f"cache {place} is read-only: only what it holds can be judged")
 
     def try_out() -> None:
-        place = next(folder for folder in (out.absolute(), *out.absolute().parents) if folder.exists())
-        if not place.is_dir() or not os.access(place, os.W_OK):
-            raise ConfigError(f"out {out}: {place} cannot be written")
+        above = next(folder for folder in (out.absolute(), *out.absolute().parents) if folder.exists())
+        if not above.is_dir() or not os.access(above, os.W_OK):
+            raise ConfigError(f"out {out}: {above} cannot be written")
 
     checks = (
-        lambda: create(values.need_model(model), Options(base_url=base_url)),
-        lambda: make_judge(
-            values.prompt_name(prompt), "listwise" if mode is o.Mode.listwise else "pointwise"
-        ),
-        lambda: Scorer(values.split_metrics(metrics) or DEFAULT_METRICS, BINARY),
+        lambda: create(judging.needed_model, calling.options()),
+        lambda: make_judge(prompt_name(judging.prompt), judging.mode),
+        lambda: Scorer(numbers.names or DEFAULT_METRICS, BINARY),
         try_store,
         try_out,
     )
-    told = []
+    problems = []
     for check in checks:
         try:
             check()
         except JudgeEvalError as error:
-            told.append(str(error))
-    return told
+            problems.append(str(error))
+    return problems
 
 
-def _call(model: str | None, base_url: str | None, timeout: float) -> list[str]:
+def _call(judging: Judging, calling: Calling) -> list[str]:
     """Ask the judge once, past the cache."""
-    from judge_eval.backends.stack import Options
     from judge_eval.errors import JudgeEvalError
     from judge_eval.evaluator import Evaluator
     from judge_eval.schema import Trace
 
     text = "The office opens at nine."
     trace = Trace.parse({"query": "When does the office open?", "reference": "At nine.", "chunks": [text]})
-    options = Options(base_url=base_url, timeout=timeout, attempts=2)
+    options = replace(calling.options(), attempts=2)
     try:
-        with Evaluator(values.need_model(model), cache=False, options=options) as evaluator:
+        with Evaluator(judging.needed_model, cache=False, options=options) as evaluator:
             (result,) = evaluator.evaluate(trace).results
     except JudgeEvalError as error:
         return [str(error)]

@@ -45,18 +45,18 @@ out = "runs"
 # fail_under = { "AP@5" = 0.7 }         # the exit code is 1 where a mean is below
 # max_drop = { "AP@5" = 0.03 }          # or has surely dropped by more than this
 
-# Limits: how fast, how long, how dear.
+# Limits: how fast, how long, how expensive.
 # concurrency = 256
-# rpm = 500                             # requests a minute, where the server tells no limit
+# rpm = 500                             # requests a minute, where the server states no limit
 # tpm = 200000                          # tokens a minute
 # timeout = 120
 # attempts = 8
 # max_calls = 1000
 # max_tokens = 1000000
 # max_cost = 5.0                        # US dollars
-# max_failures = 0                      # failed verdicts that are borne before the exit code is 3
+# max_failures = 0                      # failed verdicts that are allowed before the exit code is 3
 # on_invalid = "skip"                   # pass over records that cannot be read
-# otel = "on"                           # tell OpenTelemetry of calls and scores
+# otel = "on"                           # report calls and scores to OpenTelemetry
 """
 
 _DATA = """\

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from judge_eval.cli.flags import values
+from judge_eval.cli.flags.values import prompt_name
 from judge_eval.cli.printing.errors import USAGE, verb
 
 app = typer.Typer(help="The texts the judge is given.", no_args_is_help=True)
@@ -16,7 +16,7 @@ app = typer.Typer(help="The texts the judge is given.", no_args_is_help=True)
 @verb
 def list_() -> None:
     """List the prompts that come with the package."""
-    from judge_eval.cli.printing.output import console, table
+    from judge_eval.cli.printing.output import say_table
     from judge_eval.prompts import load_prompt, prompt_ids
 
     prompts = [load_prompt(name) for name in prompt_ids()]
@@ -24,7 +24,7 @@ def list_() -> None:
         [p.id, str(p.version), p.mode, p.scale, ", ".join(p.needs) or "nothing", p.digest[:12]]
         for p in prompts
     ]
-    console().print(table(["prompt", "version", "mode", "scale", "needs besides the query", "digest"], rows))
+    say_table(["prompt", "version", "mode", "scale", "needs besides the query", "digest"], rows)
 
 
 @app.command("show")
@@ -33,7 +33,7 @@ def show(name: Annotated[str, typer.Argument(help="A prompt's id, or file:PATH."
     """Show a prompt as the judge reads it."""
     from judge_eval.prompts import load_prompt
 
-    prompt = load_prompt(values.prompt_name(name))
+    prompt = load_prompt(prompt_name(name))
     print(f"{prompt.ref}, {prompt.mode}, {prompt.scale}, digest {prompt.digest}\n")
     print("--- system ---")
     print(prompt.system.strip() + "\n" + prompt.contract.strip())
@@ -54,12 +54,12 @@ def check(
     from judge_eval.prompts import check_lock, load_prompt, prompt_ids
 
     if name is not None:
-        prompt = load_prompt(values.prompt_name(name))
+        prompt = load_prompt(prompt_name(name))
         print(f"{prompt.ref} is well formed, digest {prompt.digest}")
         return
-    told = check_lock()
-    for line in told:
-        print(line)
-    if told:
+    faults = check_lock()
+    for fault in faults:
+        print(fault)
+    if faults:
         raise typer.Exit(USAGE)
     print(f"{len(prompt_ids())} prompts agree with the LOCK")

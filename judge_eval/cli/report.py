@@ -7,29 +7,26 @@ from typing import Annotated
 
 import typer
 
-from judge_eval.cli.flags import options as o
+from judge_eval.cli.flags.calling import Caching
+from judge_eval.cli.flags.common import output_flag
+from judge_eval.cli.flags.keeping import OneRun
 from judge_eval.cli.printing.errors import verb
-
-_RUN = "A run's folder, its id or the start of it, label:NAME or latest."
 
 
 @verb
 def report(
-    run: Annotated[str, typer.Argument(help=_RUN)],
+    chosen: OneRun,
+    caching: Caching,
     other: Annotated[
         str | None, typer.Argument(help="A second run: the file compares it (B) with the first (A).")
     ] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = Path("report.html"),
+    output: Annotated[Path, output_flag("The file to write.")] = Path("report.html"),
     baseline: Annotated[
         str | None, typer.Option(help="A run whose differences the report of RUN shows.")
     ] = None,
     most: Annotated[
-        int,
-        typer.Option(min=1, help="The most traces to hold in full, those first that need a look."),
+        int, typer.Option(min=1, help="The most traces to hold in full, those first that need a look.")
     ] = 10_000,
-    out: o.Out = Path("runs"),
-    cache: o.Cache = None,
-    no_cache: o.NoCache = False,
 ) -> None:
     """Write a report for people: one HTML file that works offline and calls nobody.
 
@@ -41,19 +38,16 @@ def report(
     judge-eval report label:main latest -o compare.html
     """
     from judge_eval.errors import ConfigError
-    from judge_eval.eval_run import EvalRun
-    from judge_eval.evaluator import default_cache
     from judge_eval.pages.report import compare_report, run_report, save_page, store_at
-    from judge_eval.runs.keeping.finding import find_run
 
     if other is not None and baseline is not None:
         raise ConfigError("`report A B` compares B with A; leave --baseline out, or name one run only")
-    first = EvalRun.load(find_run(run, out))
+    first = chosen.loaded()
     if other is not None:
-        text = compare_report(first, EvalRun.load(find_run(other, out)), most=most)
+        text = compare_report(first, chosen.load(other), most=most)
     else:
-        before = None if baseline is None else EvalRun.load(find_run(baseline, out))
-        store = None if no_cache else store_at(cache or default_cache())
+        before = None if baseline is None else chosen.load(baseline)
+        store = None if caching.no_cache else store_at(caching.location)
         try:
             text = run_report(first, before, store=store, most=most)
         finally:

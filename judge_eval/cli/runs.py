@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from judge_eval.cli.flags import options as o
+from judge_eval.cli.flags.common import Json
+from judge_eval.cli.flags.keeping import Keeping, Runs
 from judge_eval.cli.printing.errors import remark, verb
 
 app = typer.Typer(help="The folder of runs.", no_args_is_help=True)
@@ -17,44 +17,34 @@ app = typer.Typer(help="The folder of runs.", no_args_is_help=True)
 @app.command("list")
 @verb
 def list_(
-    out: o.Out = Path("runs"),
+    keeping: Runs,
     label: Annotated[str | None, typer.Option(help="Only runs of this label.")] = None,
     tag: Annotated[list[str] | None, typer.Option(help="Only runs with this tag; repeatable.")] = None,
-    json_: o.Json = False,
+    json_: Json = False,
 ) -> None:
     """List runs, newest first."""
-    from judge_eval.cli.printing.output import console, table
+    from judge_eval.cli.printing.output import say_table
     from judge_eval.runs.folder.wording import interval, number
     from judge_eval.runs.keeping.finding import list_runs
     from judge_eval.runs.keeping.mirroring import shown
 
-    found = list_runs(out, label=label, tags=tag or ())
+    manifests = list_runs(keeping.out, label=label, tags=tag or ())
     if json_:
-        print(json.dumps([json.loads(manifest.model_dump_json()) for _, manifest in found], indent=2))
+        print(json.dumps([json.loads(manifest.model_dump_json()) for _, manifest in manifests], indent=2))
         return
-    if not found:
-        print(f"no runs in {shown(out)}" + (" that fit" if label or tag else ""))
+    if not manifests:
+        print(f"no runs in {shown(keeping.out)}" + (" that fit" if label or tag else ""))
         return
     rows = []
-    for _, m in found:
+    for _, m in manifests:
         name, first = next(iter(m.aggregates.items()), ("", None))
         score = f"{name} {number(first.mean)} {interval(first.interval)}" if first else ""
         failed = str(m.tally.failed_verdicts or "")
         started = m.created.strftime("%Y-%m-%d %H:%M")
-        rows.append(
-            [
-                m.id[:8],
-                started,
-                m.status,
-                str(m.tally.traces),
-                failed,
-                score,
-                m.label or "",
-                ", ".join(m.tags),
-            ]
-        )
+        figures = [m.id[:8], started, m.status, str(m.tally.traces), failed, score]
+        rows.append([*figures, m.label or "", ", ".join(m.tags)])
     columns = ["id", "started (UTC)", "status", "traces", "failed", "first metric", "label", "tags"]
-    console().print(table(columns, rows, right=(3, 4)))
+    say_table(columns, rows, right=(3, 4))
 
 
 @app.command("merge")
@@ -63,12 +53,8 @@ def merge_(
     run: Annotated[
         list[str], typer.Argument(help="Each shard's run: its folder, its id or the start of it.")
     ],
-    out: o.Out = Path("runs"),
-    label: o.Label = None,
-    href: o.Href = None,
-    tag: o.Tag = None,
-    columnar: o.Columnar = False,
-    json_: o.Json = False,
+    keeping: Keeping,
+    json_: Json = False,
 ) -> None:
     """Put the runs of all shards together into the run that one machine would have given.
 
@@ -78,35 +64,30 @@ def merge_(
     from judge_eval.cli.printing.output import summary
     from judge_eval.runs.columns import parquet as parts
     from judge_eval.runs.judging.merge import merge
-    from judge_eval.runs.keeping.finding import find_run
     from judge_eval.runs.keeping.mirroring import written
 
-    if columnar:
+    if keeping.columnar:
         parts.load_arrow()
-    with written(out, remark):
-        merged = merge([find_run(name, out) for name in run], out, label=label, href=href, tags=tag)
-        if columnar:
+    with written(keeping.out, remark):
+        folders = [keeping.find(name) for name in run]
+        merged = merge(folders, keeping.out, label=keeping.label, href=keeping.href, tags=keeping.tag)
+        if keeping.columnar:
             parts.write_parts(merged)
-    if json_:
-        print(merged.manifest.model_dump_json(indent=2))
-    else:
-        summary(merged)
+    summary(merged, json_)
 
 
 @app.command("columnar")
 @verb
 def columnar_(
     run: Annotated[str, typer.Argument(help="A run's folder, its id or the start of it, or latest.")],
-    out: o.Out = Path("runs"),
+    keeping: Runs,
 ) -> None:
     """Write Parquet parts beside a run's results, as `run --columnar` does."""
-    from judge_eval.eval_run import EvalRun
     from judge_eval.runs.columns.parquet import write_parts
-    from judge_eval.runs.keeping.finding import find_run
     from judge_eval.runs.keeping.mirroring import written
 
-    with written(out, remark):
-        for path in write_parts(EvalRun.load(find_run(run, out))):
+    with written(keeping.out, remark):
+        for path in write_parts(keeping.load(run)):
             print(path)
 
 
@@ -115,25 +96,24 @@ def columnar_(
 def push_(
     run: Annotated[str, typer.Argument(help="A run's folder, its id or the start of it, or latest.")],
     url: Annotated[str, typer.Argument(help="The folder of runs there, such as s3://bucket/runs.")],
-    out: o.Out = Path("runs"),
+    keeping: Runs,
 ) -> None:
     """Copy a run to object storage (any URL that fsspec knows)."""
-    from judge_eval.runs.keeping.finding import find_run
     from judge_eval.runs.keeping.moving import push
 
-    print(push(find_run(run, out), url))
+    print(push(keeping.find(run), url))
 
 
 @app.command("pull")
 @verb
 def pull_(
     url: Annotated[str, typer.Argument(help="The run there, such as s3://bucket/runs/NAME.")],
-    out: o.Out = Path("runs"),
+    keeping: Runs,
 ) -> None:
     """Copy a run from object storage into the folder of runs."""
     from judge_eval.runs.keeping.moving import pull
 
-    print(pull(url, out))
+    print(pull(url, keeping.out))
 
 
 @app.command("schema")

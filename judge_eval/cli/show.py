@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from judge_eval.cli.flags import completion
-from judge_eval.cli.flags import options as o
+from judge_eval.cli.flags.common import Json
+from judge_eval.cli.flags.keeping import OneRun
 from judge_eval.cli.printing.errors import verb
 
 
 @verb
 def show(
-    run: Annotated[
-        str,
-        typer.Argument(
-            help="A run's folder, its id or the start of it, label:NAME or latest.",
-            autocompletion=completion.runs,
-        ),
-    ],
+    chosen: OneRun,
     trace: Annotated[str | None, typer.Argument(help="A trace's id: show its verdicts.")] = None,
-    out: o.Out = Path("runs"),
     failed: Annotated[bool, typer.Option("--failed", help="List only traces with failed verdicts.")] = False,
     tags: Annotated[
         bool, typer.Option("--tags", help="Show each metric by tag, and its percentiles.")
@@ -30,52 +22,42 @@ def show(
     members: Annotated[
         bool, typer.Option("--members", help="Show how far the members of a panel agree.")
     ] = False,
-    json_: o.Json = False,
+    json_: Json = False,
 ) -> None:
     """Show a run and its traces, or one trace with its verdicts, reasons and evidence."""
     from judge_eval.cli.printing.members import show_members
-    from judge_eval.cli.printing.output import console, spread, summary, table, trace_card
+    from judge_eval.cli.printing.output import say_table, show_spread, summary, trace_card
     from judge_eval.errors import RunError, advise
-    from judge_eval.eval_run import EvalRun
     from judge_eval.runs.folder.signs import strip
     from judge_eval.runs.folder.wording import number
-    from judge_eval.runs.keeping.finding import find_run
 
-    found = EvalRun.load(find_run(run, out))
+    run = chosen.loaded()
     if trace is not None:
-        for result in found.results:
+        for result in run.results:
             if result.trace_id == trace:
                 if json_:
                     print(result.model_dump_json(indent=2))
                 else:
                     trace_card(result)
                 return
-        ids = [result.trace_id for result in found.results]
+        ids = [result.trace_id for result in run.results]
         raise RunError(f"no trace {trace!r} in this run; {advise(trace, ids[:1000])}")
     if json_:
-        print(found.manifest.model_dump_json(indent=2))
+        print(run.manifest.model_dump_json(indent=2))
         return
-    summary(found)
-    if members:
-        show_members(found)
+    summary(run)
+    if members or tags:
+        (show_members if members else show_spread)(run)
         return
-    if tags:
-        spread(found)
-        return
-    names = found.manifest.metrics[:4]
-    rows = [
-        [
-            result.trace_id,
-            strip(result.outcomes),
-            *(number(result.scores.get(name)) for name in names),
-            _brief(result.trace.query),
-        ]
-        for result in found.results
-        if result.failed or not failed
-    ]
+    names = run.manifest.metrics[:4]
+    rows = []
+    for result in run.results:
+        if result.failed or not failed:
+            scores = [number(result.scores.get(name)) for name in names]
+            rows.append([result.trace_id, strip(result.outcomes), *scores, _brief(result.trace.query)])
     if rows:
         print()
-        console().print(table(["trace", "ranks", *names, "query"], rows, right=range(2, 2 + len(names))))
+        say_table(["trace", "ranks", *names, "query"], rows, right=range(2, 2 + len(names)))
 
 
 def _brief(text: str) -> str:

@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from judge_eval.cli.flags import options as o
-from judge_eval.cli.flags import values
+from judge_eval.cli.flags.groups import without
+from judge_eval.cli.flags.reading import Reading, readable
+from judge_eval.cli.flags.values import prompt_name
 from judge_eval.cli.printing.errors import USAGE, verb
 
 
@@ -16,25 +17,21 @@ def validate(
     data: Annotated[
         str, typer.Argument(help="Traces: a file, folder or URL of any known format; - reads standard input.")
     ],
+    reading: Annotated[Reading, without("depth")],
     prompt: Annotated[
         str | None, typer.Option(help="Also check that every trace brings what this prompt needs.")
     ] = None,
-    format: o.Format = None,
-    map: o.Map = None,
-    corpus: o.CorpusOption = None,
-    list_sep: o.ListSep = None,
     most: Annotated[int, typer.Option(min=1, help="How many errors to print.")] = 20,
 ) -> None:
     """Read a dataset without judging it; print file, line and field of every error."""
-    from judge_eval.cli.run import readable
     from judge_eval.errors import DataError
     from judge_eval.prompts import load_prompt
     from judge_eval.runs.judging.selection import Selection
     from judge_eval.runs.judging.sources import replayable
     from judge_eval.schema import Trace
 
-    needs = load_prompt(values.prompt_name(prompt)).needs if prompt else ()
-    told = 0
+    needs = load_prompt(prompt_name(prompt)).needs if prompt else ()
+    errors = 0
 
     def check(trace: Trace) -> None:
         for need in needs:
@@ -42,19 +39,19 @@ def validate(
                 raise DataError(f"the prompt {prompt} needs the {need}, and this trace has none", field=need)
 
     def tell(error: DataError) -> None:
-        nonlocal told
-        told += 1
-        if told <= most:
+        nonlocal errors
+        errors += 1
+        if errors <= most:
             print(error)
 
-    reader = values.read_options(format, map, corpus, list_sep)
+    reader = reading.options()
     with readable(data) as (path, name):
         source = replayable(path, check, Selection(on_invalid="skip", name=name, reader=reader))
         assert source is not None
         dataset = source.survey(tell)
-    if told > most:
-        print(f"... and {told - most} more")
+    if errors > most:
+        print(f"... and {errors - most} more")
     labelled = "" if not dataset.traces else f", digest {dataset.digest[:12]}"
-    print(f"{dataset.traces} valid traces, {dataset.chunks} chunks{labelled}; {told} invalid")
-    if told or not dataset.traces:
+    print(f"{dataset.traces} valid traces, {dataset.chunks} chunks{labelled}; {errors} invalid")
+    if errors or not dataset.traces:
         raise typer.Exit(USAGE)

@@ -13,33 +13,13 @@ from judge_eval.cli.flags.config import find_config
 from judge_eval.cli.printing.errors import USAGE, complain
 from judge_eval.errors import ConfigError
 
-VERBS = {
-    "init": "init.init",
-    "run": "run.run",
-    "judge": "judge.judge",
-    "score": "score.score",
-    "show": "show.show",
-    "compare": "compare.compare",
-    "agree": "agree.agree",
-    "sample": "sample.sample",
-    "correct": "correct.correct",
-    "calibrate": "calibrate.calibrate",
-    "probe": "probe.probe",
-    "report": "report.report",
-    "serve": "serve.serve",
-    "export": "export.export",
-    "validate": "validate.validate",
-    "convert": "convert.convert",
-    "doctor": "doctor.doctor",
-}
-"""Module and function of each verb, in the order of the help."""
-GROUPS = {
-    "runs": "runs.app",
-    "batch": "batch.app",
-    "prompts": "prompts.app",
-    "cache": "cache.app",
-}
-"""Module and application of each group of verbs."""
+VERBS = (
+    "init", "run", "judge", "score", "show", "compare", "agree", "sample", "correct", "calibrate", "probe",
+    "report", "serve", "export", "validate", "convert", "doctor",
+)  # fmt: skip
+"""The verbs in the order of the help; each is a function in the module of its name."""
+GROUPS = ("runs", "batch", "prompts", "cache")
+"""The groups of verbs; each is the application in the module of its name."""
 
 
 def make_app(first: str | None = None) -> typer.Typer:
@@ -57,18 +37,17 @@ def make_app(first: str | None = None) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     known = first in VERBS or first in GROUPS
-    for name, place in VERBS.items():
+    for name in VERBS:
         if not known or name == first:
-            app.command(name)(_load(place))
-    for name, place in GROUPS.items():
+            app.command(name)(_load(name, name))
+    for name in GROUPS:
         if not known or name == first:
-            app.add_typer(_load(place), name=name)
-    app.callback()(settings)
+            app.add_typer(_load(name, "app"), name=name)
+    app.callback()(start)
     return app
 
 
-def _load(place: str) -> Any:
-    module, _, name = place.partition(".")
+def _load(module: str, name: str) -> Any:
     return getattr(import_module(f"judge_eval.cli.{module}"), name)
 
 
@@ -78,7 +57,7 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-def settings(
+def start(
     context: typer.Context,
     _version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
@@ -95,15 +74,13 @@ def settings(
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
     try:
-        _, found = find_config()
+        _, values = find_config()
     except ConfigError as error:
         complain(str(error))
         raise typer.Exit(USAGE) from None
-    defaults: dict[str, Any] = dict.fromkeys(VERBS, found)
+    defaults: dict[str, Any] = dict.fromkeys(VERBS, values)
     called = context.invoked_subcommand
     if called in GROUPS:
-        commands = _load(GROUPS[called]).registered_commands
-        defaults[called] = {command.name: found for command in commands}
-    if isinstance(found.get("base_url"), str):  # the one verb that takes several
-        defaults["run"] = {**found, "base_url": [found["base_url"]]}
+        commands = _load(called, "app").registered_commands
+        defaults[called] = {command.name: values for command in commands}
     context.default_map = defaults

@@ -4,56 +4,40 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from judge_eval.errors import ConfigError, advise
 
-KEYS: Mapping[str, str] = {
-    "model": "model",
-    "prompt": "prompt",
-    "mode": "mode",
-    "judge": "judge_name",
-    "metrics": "metrics",
-    "out": "out",
-    "cache": "cache",
-    "base_url": "base_url",
-    "param": "param",
-    "label": "label",
-    "href": "href",
-    "tags": "tag",
-    "relevant": "relevant",
-    "baseline": "baseline",
-    "fail_under": "fail_under",
-    "max_drop": "max_drop",
-    "non_inferior": "non_inferior",
-    "interval": "interval",
-    "cluster": "cluster",
-    "concurrency": "concurrency",
-    "timeout": "timeout",
-    "rpm": "rpm",
-    "tpm": "tpm",
-    "attempts": "attempts",
-    "max_failures": "max_failures",
-    "max_calls": "max_calls",
-    "max_tokens": "max_tokens",
-    "max_cost": "max_cost",
-    "on_invalid": "on_invalid",
-    "thresholds": "threshold",
-    "format": "format",
-    "map": "map",
-    "corpus": "corpus",
-    "list_sep": "list_sep",
-    "depth": "depth",
-    "otel": "otel",
-    "columnar": "columnar",
-}
-"""The keys of `[tool.judge_eval]`, each with the parameter it sets."""
-
-REPEATABLE = frozenset({"metrics", "param", "tags"})
-"""The keys that take a list; a single text stands for a list of one."""
-
 FILES = ("judge_eval.toml", "pyproject.toml")
+
+
+@cache
+def settings() -> Mapping[str, Mapping[str, bool]]:
+    """Return the keys of `[tool.judge_eval]`, each with the parameters it sets.
+
+    They are the fields of the groups that are marked so. Of each parameter it says whether it takes a list.
+    """
+    from judge_eval.cli.flags.calling import Calling
+    from judge_eval.cli.flags.gating import Gating
+    from judge_eval.cli.flags.groups import flags_of, setting_of
+    from judge_eval.cli.flags.judging import Judging
+    from judge_eval.cli.flags.keeping import Keeping
+    from judge_eval.cli.flags.numbers import Numbers
+    from judge_eval.cli.flags.reading import Choosing, Reading
+    from judge_eval.cli.flags.running import Running
+    from judge_eval.cli.flags.serving import Serving
+
+    keys: dict[str, dict[str, bool]] = {}
+    for group in (Judging, Numbers, Keeping, Calling, Gating, Reading, Choosing, Running, Serving):
+        for name, flag in flags_of(group).items():
+            mark = setting_of(flag.annotation)
+            if mark is not None and mark.file:
+                kind = get_args(flag.annotation)[0]
+                repeatable = any(get_origin(each) is list for each in get_args(kind))
+                keys.setdefault(mark.name or name, {})[name] = repeatable
+    return keys
 
 
 def find_config(start: Path | None = None) -> tuple[Path | None, dict[str, Any]]:
@@ -68,13 +52,13 @@ def find_config(start: Path | None = None) -> tuple[Path | None, dict[str, Any]]
         ConfigError: A file cannot be read, or holds a key that does not exist.
     """
     folder = (start or Path.cwd()).resolve()
-    for place in (folder, *folder.parents):
+    for above in (folder, *folder.parents):
         for name in FILES:
-            path = place / name
+            path = above / name
             if path.is_file():
-                settings = _read(path)
-                if settings is not None:
-                    return path, settings
+                values = _read(path)
+                if values is not None:
+                    return path, values
     return None, {}
 
 
@@ -87,24 +71,23 @@ def _read(path: Path) -> dict[str, Any] | None:
         raise ConfigError(f"{path}: not TOML: {error}") from None
     if path.name == "pyproject.toml":
         tool = data.get("tool")
-        ours = tool.get("judge_eval") if isinstance(tool, dict) else None
-        if ours is None:
+        data = tool.get("judge_eval") if isinstance(tool, dict) else None
+        if data is None:
             return None
-        if not isinstance(ours, dict):
+        if not isinstance(data, dict):
             raise ConfigError(f"{path}: tool.judge_eval is not a table; write [tool.judge_eval]")
-        data = ours
-    out: dict[str, Any] = {}
+    values: dict[str, Any] = {}
+    keys = settings()
     for key, value in data.items():
-        if key not in KEYS:
-            raise ConfigError(f"{path}: no setting {key!r}; {advise(key, sorted(KEYS))}")
+        if key not in keys:
+            raise ConfigError(f"{path}: no setting {key!r}; {advise(key, sorted(keys))}")
         if isinstance(value, dict):
             value = [f"{name}={_plain(inner)}" for name, inner in value.items()]
         elif isinstance(value, list):
             value = [str(item) for item in value]
-        elif key in REPEATABLE:
-            value = [str(value)]
-        out[KEYS[key]] = value
-    return out
+        for name, repeatable in keys[key].items():
+            values[name] = value if isinstance(value, list) or not repeatable else [str(value)]
+    return values
 
 
 def _plain(value: Any) -> str:

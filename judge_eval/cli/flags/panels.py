@@ -6,15 +6,14 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast, get_args
 
-from judge_eval.cli.flags.options import Mode
 from judge_eval.cli.flags.values import prompt_name
 from judge_eval.errors import ConfigError, advise
 
 if TYPE_CHECKING:
     from judge_eval.backends.stack import Options
-    from judge_eval.judges import Judge, Vote
+    from judge_eval.judges import Panel, Vote
 
 _FIELDS = ("name", "model", "prompt", "mode", "base_url", "params", "sample")
 
@@ -40,10 +39,10 @@ def read_panel(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     for key in data:
         if key not in ("vote", "quorum"):
             raise ConfigError(f"{path}: no setting {key!r}; {advise(key, ['member', 'quorum', 'vote'])}")
-    for place, member in enumerate(members, 1):
+    for number, member in enumerate(members, 1):
         for key in member:
             if key not in _FIELDS:
-                raise ConfigError(f"{path}: member {place}: no setting {key!r}; {advise(key, _FIELDS)}")
+                raise ConfigError(f"{path}: member {number}: no setting {key!r}; {advise(key, _FIELDS)}")
     return members, data
 
 
@@ -54,8 +53,8 @@ def split_member(text: str, known: Sequence[str]) -> dict[str, Any]:
         text: The flag's value.
         known: The ids of prompts; what stands behind the last colon is a prompt only if it is one of these.
     """
-    model, found, path = text.partition(":file:")
-    if found:
+    model, is_file, path = text.partition(":file:")
+    if is_file:
         return {"model": model, "prompt": f"file:{path}"}
     model, colon, prompt = text.rpartition(":")
     if colon and (prompt.partition("@")[0] in known or "/" in prompt):
@@ -63,56 +62,75 @@ def split_member(text: str, known: Sequence[str]) -> dict[str, Any]:
     return {"model": text}
 
 
-def make_panel(
-    members: Sequence[dict[str, Any]],
+def panel_of(
+    members: Sequence[str],
+    file: Path | None,
     *,
     prompt: str,
-    mode: Mode,
+    mode: str,
+    vote: str,
     relevant: int | None,
-    vote: Vote,
-    quorum: int,
     options: Options,
-) -> tuple[dict[str, str], Judge, Options]:
-    """Make the models by route, the panel, and the options of single members.
+) -> tuple[dict[str, str], Panel, Options]:
+    """Make the panel that flags and a file describe: its models by route, and the options of single members.
 
     Members that ask the same model in the same way share a route, so that their calls share its limits.
 
-    Raises:
-        ConfigError: A member has no model, or the members do not fit together.
-    """
-    from judge_eval.judges import Member, Panel
-    from judge_eval.judges.choose import make_judge
+    Args:
+        members: The values of --member.
+        file: The panel's file, whose members come first.
+        prompt: The prompt of members that name none.
+        mode: How those put chunks to the judge that do not say.
+        vote: How the grades become one, where the file does not say.
+        relevant: The least grade that counts as relevant.
+        options: How the judges are called.
 
+    Raises:
+        ConfigError: The file cannot be read, a member has no model, or the members do not fit together.
+    """
+    from judge_eval.judges import Member, Panel, Vote
+    from judge_eval.judges.choose import make_judge
+    from judge_eval.prompts import prompt_ids
+
+    listed, table = read_panel(file) if file is not None else ([], {})
+    listed += [split_member(text, prompt_ids()) for text in members]
+    vote = table.get("vote", vote)
+    if vote not in get_args(Vote):
+        raise ConfigError(f"{file}: no vote {vote!r}; known: {', '.join(get_args(Vote))}")
+    quorum = table.get("quorum", 1)
+    if not isinstance(quorum, int):
+        raise ConfigError(f"{file}: the quorum is {quorum!r}; it is a whole number")
     models: dict[str, str] = {}
     special: dict[str, Options] = {}
     made: list[Member] = []
-    for place, told in enumerate(members, 1):
-        model = told.get("model")
+    for number, given in enumerate(listed, 1):
+        model = given.get("model")
         if not isinstance(model, str) or not model:
-            raise ConfigError(f"member {place} of the panel names no model; write model = 'openai/NAME'")
+            raise ConfigError(f"member {number} of the panel names no model; write model = 'openai/NAME'")
         own = options
-        if told.get("base_url") is not None:
-            own = replace(own, base_url=str(told["base_url"]))
-        if told.get("params"):
-            own = replace(own, params={**own.params, **told["params"]})
+        if given.get("base_url") is not None:
+            own = replace(own, base_url=str(given["base_url"]))
+        if given.get("params"):
+            own = replace(own, params={**own.params, **given["params"]})
         route = next((r for r, m in models.items() if m == model and special.get(r, options) == own), None)
         if route is None:
-            route = model if model not in models else f"{model} #{place}"
+            route = model if model not in models else f"{model} #{number}"
             models[route] = model
             if own is not options:
                 special[route] = own
-        given = str(told.get("prompt", prompt))
-        how = str(told.get("mode", mode.value))
-        if how not in tuple(Mode):
-            raise ConfigError(f"member {place} of the panel: no mode {how!r}; known: listwise, pointwise")
-        sample = told.get("sample", 0)
+        own_prompt, own_mode = str(given.get("prompt", prompt)), str(given.get("mode", mode))
+        if own_mode not in ("pointwise", "listwise"):
+            raise ConfigError(
+                f"member {number} of the panel: no mode {own_mode!r}; known: listwise, pointwise"
+            )
+        sample = given.get("sample", 0)
         if not isinstance(sample, int) or sample < 0:
-            raise ConfigError(f"member {place} of the panel: sample is {sample!r}; it is a number from 0")
+            raise ConfigError(f"member {number} of the panel: sample is {sample!r}; it is a number from 0")
         judge = make_judge(
-            prompt_name(given), "listwise" if how == "listwise" else "pointwise", relevant, sample
+            prompt_name(own_prompt), "listwise" if own_mode == "listwise" else "pointwise", relevant, sample
         )
-        name = str(told.get("name") or f"{model}:{given}")
+        name = str(given.get("name") or f"{model}:{own_prompt}")
         if any(member.name == name for member in made):
-            name = f"{name} #{place}"
+            name = f"{name} #{number}"
         made.append(Member(name, judge, route))
-    return models, Panel(made, vote=vote, quorum=quorum), replace(options, members=special)
+    return models, Panel(made, vote=cast("Vote", vote), quorum=quorum), replace(options, members=special)

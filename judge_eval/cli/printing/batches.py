@@ -11,24 +11,27 @@ if TYPE_CHECKING:
     from judge_eval.batch.state import Folder, Round
 
 
-def tell_imported(found: Imported) -> None:
-    """Say what an import found."""
+def show_imported(imported: Imported) -> None:
+    """Say what an import imported."""
     print(
-        f"{found.imported:,} replies went into the cache, {found.rejected:,} could not be read, "
-        f"{found.open:,} requests are open"
+        f"{imported.imported:,} replies went into the cache, {imported.rejected:,} could not be read, "
+        f"{imported.open:,} requests are open"
     )
-    if found.doubled or found.unreadable:
-        remark(f"{found.doubled:,} lines were doubled, {found.unreadable:,} are no replies")
-    for counts, words in ((found.declined, "declined by the server"), (found.unanswered, "not answered")):
+    if imported.doubled or imported.unreadable:
+        remark(f"{imported.doubled:,} lines were doubled, {imported.unreadable:,} are no replies")
+    for counts, words in (
+        (imported.declined, "declined by the server"),
+        (imported.unanswered, "not answered"),
+    ):
         for message, count in counts.most_common(3):
             remark(f"{count:,} {words}: {message}")
 
 
-def tell_round(folder: Folder, given: Round) -> None:
+def show_round(folder: Folder, round_: Round) -> None:
     """Say how far the files of a round are."""
-    print(f"round {given.number} in {folder.place(given.number)}")
-    for part in given.parts:
-        told = f"  {part.name}: {part.requests:,} requests, {part.bytes:,} bytes, {part.phase}"
+    print(f"round {round_.number} in {folder.place(round_.number)}")
+    for part in round_.parts:
+        line = f"  {part.name}: {part.requests:,} requests, {part.bytes:,} bytes, {part.phase}"
         if part.batch_id:
-            told += f" as {part.batch_id} ({part.status}, {part.completed:,} done, {part.failed:,} failed)"
-        print(told + (f": {part.message}" if part.message else ""))
+            line += f" as {part.batch_id} ({part.status}, {part.completed:,} done, {part.failed:,} failed)"
+        print(line + (f": {part.message}" if part.message else ""))

@@ -4,33 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.text import Text
-
-from judge_eval.cli.printing.output import console, table
+from judge_eval.cli.printing.output import say, say_table
 from judge_eval.export.pull_request import KINDS
-from judge_eval.runs.folder.wording import printable
 
 if TYPE_CHECKING:
     from judge_eval.comparison.record import Comparison
 
 
-def show_comparison(found: Comparison, most: int = 10) -> None:
+def show_comparison(comparison: Comparison, most: int = 10) -> None:
     """Print the differences, what makes them doubtful, and the traces that moved most.
 
     Args:
-        found: The comparison.
+        comparison: The comparison.
         most: How many changed traces to list of each candidate.
     """
-    out = console()
-    names = [run.name for run in found.runs]
-    out.print(Text(printable(f"{', '.join(names[1:])} against {names[0]} (baseline)"), style="bold"))
-    for told in found.warnings:
-        out.print(Text(printable(f"warning: {told}"), style="yellow"))
-    for told in found.notes:
-        out.print(Text(printable(f"note: {told}")))
+    names = [run.name for run in comparison.runs]
+    say(f"{', '.join(names[1:])} against {names[0]} (baseline)", "bold")
+    for warning in comparison.warnings:
+        say(f"warning: {warning}", "yellow")
+    for note in comparison.notes:
+        say(f"note: {note}")
     several = len(names) > 2
     rows = []
-    for d in found.differences:
+    for d in comparison.differences:
         span = "" if d.interval is None else f"[{d.interval[0]:+.4f}, {d.interval[1]:+.4f}]"
         effect = "" if d.dz is None else f"{d.dz:+.2f}"
         row = [d.metric, f"{d.baseline_mean:.4f}", f"{d.candidate_mean:.4f}", f"{d.difference:+.4f}", span]
@@ -41,49 +37,42 @@ def show_comparison(found: Comparison, most: int = 10) -> None:
     shift = 1 if several else 0
     if several:
         columns.insert(0, "run")
-    out.print()
-    out.print(table(columns, rows, right=[k + shift for k in (1, 2, 3, 5, 6, 7, 8)]))
-    out.print()
-    for d in found.differences:
+    say()
+    say_table(columns, rows, right=[k + shift for k in (1, 2, 3, 5, 6, 7, 8)])
+    say()
+    for d in comparison.differences:
         who = f"{names[d.candidate]}: " if several else ""
-        out.print(Text(printable(who + d.sentence)))
-    if found.pairs:
+        say(who + d.sentence)
+    if comparison.pairs:
         pairs = [
             [p.metric, f"{names[p.second]} - {names[p.first]}", f"{p.difference:+.4f}", f"{p.p:.3g}"]
-            for p in found.pairs
+            for p in comparison.pairs
         ]
-        out.print()
-        out.print(table(["metric", "all pairs", "difference", "p (Tukey)"], pairs, right=(2, 3)))
-    _changes(found, names, most)
+        say()
+        say_table(["metric", "all pairs", "difference", "p (Tukey)"], pairs, right=(2, 3))
+    _changes(comparison, names, most)
 
 
-def _changes(found: Comparison, names: list[str], most: int) -> None:
-    out = console()
-    metrics = list(dict.fromkeys(d.metric for d in found.differences))[:3]
+def _changes(comparison: Comparison, names: list[str], most: int) -> None:
+    metrics = list(dict.fromkeys(d.metric for d in comparison.differences))[:3]
     for place in range(1, len(names)):
-        counts = found.changed[place - 1]
-        out.print()
+        counts = comparison.changed[place - 1]
+        say()
         if not counts:
-            out.print(Text(printable(f"{names[place]}: no trace changed")))
+            say(f"{names[place]}: no trace changed")
             continue
         total = sum(counts.values())
-        told = ", ".join(f"{KINDS[kind]}: {n}" for kind, n in sorted(counts.items()))
-        out.print(Text(printable(f"{names[place]}: {total} traces changed ({told})")))
-        rows = [
-            [
-                change.trace_id,
-                KINDS[change.kind],
-                change.before,
-                change.after,
-                *(_signed(change.differences.get(name)) for name in metrics),
-                change.query if len(change.query) <= 50 else change.query[:47] + "...",
-            ]
-            for change in [t for t in found.traces if t.candidate == place][:most]
-        ]
+        kinds = ", ".join(f"{KINDS[kind]}: {n}" for kind, n in sorted(counts.items()))
+        say(f"{names[place]}: {total} traces changed ({kinds})")
+        rows = []
+        for t in [t for t in comparison.traces if t.candidate == place][:most]:
+            signed = [_signed(t.differences.get(name)) for name in metrics]
+            query = t.query if len(t.query) <= 50 else t.query[:47] + "..."
+            rows.append([t.trace_id, KINDS[t.kind], t.before, t.after, *signed, query])
         columns = ["trace", "what", "before", "after", *metrics, "query"]
-        out.print(table(columns, rows, right=range(4, 4 + len(metrics))))
+        say_table(columns, rows, right=range(4, 4 + len(metrics)))
         if total > most:
-            out.print(f"... and {total - most} more (--json names them)")
+            say(f"... and {total - most} more (--json names them)")
 
 
 def _signed(value: float | None) -> str:

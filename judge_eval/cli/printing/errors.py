@@ -6,26 +6,25 @@ import functools
 import os
 import sys
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import Any
 
 import typer
 
+from judge_eval.cli.flags.groups import spread
 from judge_eval.errors import ConfigError, DataError, FatalCallError, JudgeEvalError
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 OK, GATE, USAGE, INCOMPLETE, INTERRUPTED = 0, 1, 2, 3, 130
 """0 all is well; 1 a gate failed; 2 usage, configuration or data; 3 incomplete; 130 interrupted."""
 
 
-def verb(function: Callable[P, R]) -> Callable[P, R]:
-    """Make a command answer errors with one message and the right exit code."""
+def verb(function: Callable[..., None]) -> Callable[..., None]:
+    """Make a command take its groups' flags, and answer errors with one message and the right exit code."""
+    command = spread(function)
 
-    @functools.wraps(function)
-    def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+    @functools.wraps(command)
+    def guarded(**given: Any) -> None:
         try:
-            return function(*args, **kwargs)
+            command(**given)
         except JudgeEvalError as error:
             complain(str(error))
             if error.run_folder:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from judge_eval.alignment.agree import Figure
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from judge_eval.alignment.agree import Figure
 
 
-def figure(found: Figure) -> str:
+def figure(given: Figure) -> str:
     """Write a figure with its interval."""
-    if found.value is None:
+    if given.value is None:
         return "undefined"
-    span = "" if found.interval is None else f" [{found.interval[0]:.4f}, {found.interval[1]:.4f}]"
-    return f"{found.value:.4f}{span}"
+    span = "" if given.interval is None else f" [{given.interval[0]:.4f}, {given.interval[1]:.4f}]"
+    return f"{given.value:.4f}{span}"

@@ -2,43 +2,30 @@
 
 from __future__ import annotations
 
-from judge_eval.runs.folder.run import Run
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from judge_eval.runs.folder.run import Run
 
 
 def show_members(run: Run) -> None:
     """Print how far the members agree, where the run has several."""
-    from rich.text import Text
-
     from judge_eval.alignment.members import member_agreement
     from judge_eval.cli.printing.figures import figure
-    from judge_eval.cli.printing.output import console, table
-    from judge_eval.runs.folder.wording import printable
+    from judge_eval.cli.printing.output import say, say_table
 
-    told = member_agreement(run)
-    if told is None:
+    panel = member_agreement(run)
+    if panel is None:
         return
-    out = console()
-    rows = [
-        [
-            m.name,
-            str(m.n),
-            str(m.failed or ""),
-            "" if m.relevant is None else f"{m.relevant:.4f}",
-            str(m.dissents),
-        ]
-        for m in told.members
-    ]
-    out.print()
-    out.print(table(["member", "verdicts", "failed", "relevant", "outvoted"], rows, right=(1, 2, 3, 4)))
+    rows = []
+    for m in panel.members:
+        relevant = "" if m.relevant is None else f"{m.relevant:.4f}"
+        rows.append([m.name, str(m.n), str(m.failed or ""), relevant, str(m.dissents)])
+    say()
+    say_table(["member", "verdicts", "failed", "relevant", "outvoted"], rows, right=(1, 2, 3, 4))
     kappas = ", ".join(
         f"{pair} {'undefined' if k is None else format(k, '.3f')}"
-        for pair, k in list(told.kappas.items())[:6]
+        for pair, k in list(panel.kappas.items())[:6]
     )
-    out.print(
-        Text(
-            printable(
-                f"flips: {figure(told.flips)} of {told.chunks} chunks; ordinal alpha {figure(told.alpha)}; "
-                f"kappa {kappas}"
-            )
-        )
-    )
+    flips = f"flips: {figure(panel.flips)} of {panel.chunks} chunks"
+    say(f"{flips}; ordinal alpha {figure(panel.alpha)}; kappa {kappas}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from rich.console import Console
 from rich.table import Table
@@ -27,25 +27,38 @@ def console() -> Console:
     return Console(highlight=False, markup=False, emoji=False, soft_wrap=True, width=width)
 
 
-def table(
+def say(text: str = "", style: str = "") -> None:
+    """Print a line; text is shown as it is, without markup and without what would steer a terminal."""
+    console().print(Text(printable(text), style=style))
+
+
+def say_table(
     columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, right: Sequence[int] = ()
-) -> Table:
-    """Make a plain table; text is shown as it is, without markup."""
-    out = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+) -> None:
+    """Print a plain table; text is shown as it is, without markup.
+
+    Args:
+        columns: The headings.
+        rows: The cells.
+        right: The places of the columns that are set to the right.
+    """
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for place, column in enumerate(columns):
-        out.add_column(
-            column, justify="right" if place in right else "left", no_wrap=place in right, overflow="fold"
-        )
+        justify: Literal["left", "right"] = "right" if place in right else "left"
+        table.add_column(column, justify=justify, no_wrap=place in right, overflow="fold")
     for row in rows:
-        out.add_row(*(cell if isinstance(cell, Text) else Text(printable(cell)) for cell in row))
-    return out
+        table.add_row(*(cell if isinstance(cell, Text) else Text(printable(cell)) for cell in row))
+    console().print(table)
 
 
-def summary(run: Run) -> None:
-    """Print what a run found: the table of metrics, what failed, what it took, where it is."""
-    m, out = run.manifest, console()
-    out.print(Text(printable(describe(m))))
-    out.print()
+def summary(run: Run, json_: bool = False) -> None:
+    """Print what a run found: the table of metrics, what failed, what it took, where it is; or its JSON."""
+    m = run.manifest
+    if json_:
+        print(m.model_dump_json(indent=2))
+        return
+    say(describe(m))
+    say()
     failed = any(a.n_failed for a in m.aggregates.values())
     columns = ["metric", "mean", "95% interval", "n"]
     rows = [[name, number(a.mean), interval(a.interval), str(a.n)] for name, a in m.aggregates.items()]
@@ -53,30 +66,29 @@ def summary(run: Run) -> None:
         columns += ["failed", "bounds"]
         for row, a in zip(rows, m.aggregates.values(), strict=True):
             row += [str(a.n_failed), interval(a.bounds)]
-    out.print(table(columns, rows, right=(1, 3, 4)))
-    out.print()
+    say_table(columns, rows, right=(1, 3, 4))
+    say()
     if m.tally.failed_verdicts:
-        out.print(Text(f"{failures(m.tally)}; `bounds` say where they could lie.", style="bold red"))
+        say(f"{failures(m.tally)}; `bounds` say where they could lie.", "bold red")
     if m.dataset.skipped:
-        out.print(Text(f"{m.dataset.skipped} invalid records were skipped.", style="yellow"))
-    out.print(took(run))
+        say(f"{m.dataset.skipped} invalid records were skipped.", "yellow")
+    say(took(run))
     if m.tally.dropped:
-        out.print(f"the server would not take: {', '.join(m.tally.dropped)}")
+        say(f"the server would not take: {', '.join(m.tally.dropped)}")
     if run.folder is not None:
-        out.print(Text(f"run {m.id[:8]} ({m.status}) in {run.folder}"))
+        say(f"run {m.id[:8]} ({m.status}) in {run.folder}")
 
 
-def spread(run: Run) -> None:
+def show_spread(run: Run) -> None:
     """Print each metric's percentiles over traces, and its mean over the traces of each tag."""
-    out = console()
     rows = []
     for name, a in run.aggregates.items():
         q = a.quantiles
         marks = [number(q.p20), number(q.p50), number(q.p90)] if q else ["none"] * 3
         clusters = "" if a.clusters is None else str(a.clusters)
         rows.append([name, *marks, a.method or "", clusters])
-    out.print()
-    out.print(table(["metric", "p20", "p50", "p90", "interval by", "clusters"], rows, right=(1, 2, 3, 5)))
+    say()
+    say_table(["metric", "p20", "p50", "p90", "interval by", "clusters"], rows, right=(1, 2, 3, 5))
     by_tag = [
         [tag, name, number(mean.mean), interval(mean.interval), str(mean.n), str(mean.n_failed or "")]
         for name, a in run.aggregates.items()
@@ -84,8 +96,8 @@ def spread(run: Run) -> None:
     ]
     if by_tag:
         by_tag.sort(key=lambda row: row[0])
-        out.print()
-        out.print(table(["tag", "metric", "mean", "95% interval", "n", "failed"], by_tag, right=(2, 4, 5)))
+        say()
+        say_table(["tag", "metric", "mean", "95% interval", "n", "failed"], by_tag, right=(2, 4, 5))
 
 
 def took(run: Run) -> str:
@@ -104,27 +116,25 @@ def took(run: Run) -> str:
 def trace_card(result: TraceResult) -> None:
     """Print a trace with every verdict, its reason, and the chunk with the quote marked."""
     out, trace = console(), result.trace
-    out.print(Text(printable(f"trace {result.trace_id}"), style="bold"))
+    say(f"trace {result.trace_id}", "bold")
     for name, text in (("query", trace.query), ("reference", trace.reference), ("answer", trace.answer)):
         if text:
             out.print(Text(f"{name + ':':<11}{printable(text)}"))
     scores = "  ".join(f"{name} {number(value)}" for name, value in result.scores.items())
     out.print(Text(f"{'scores:':<11}{scores}"))
     if not result.outcomes:
-        out.print("nothing was retrieved")
+        say("nothing was retrieved")
     for rank, (chunk, outcome) in enumerate(zip(trace.chunks, result.outcomes, strict=True), 1):
-        out.print()
+        say()
         out.print(_headline(rank, chunk, outcome))
         out.print(_with_evidence(chunk, outcome))
         reason = outcome.reason if outcome.kind == "verdict" else outcome.detail
         if reason:
             out.print(Text(f"   reason: {printable(reason)}"))
         if outcome.kind == "verdict" and outcome.evidence and not outcome.evidence_found:
-            out.print(
-                Text(f"   quote not found in the chunk: {printable(outcome.evidence)!r}", style="yellow")
-            )
+            say(f"   quote not found in the chunk: {printable(outcome.evidence)!r}", "yellow")
         if outcome.kind == "verdict" and outcome.instruction_in_chunk:
-            out.print(Text("   the judge saw an instruction in this chunk", style="yellow"))
+            say("   the judge saw an instruction in this chunk", "yellow")
 
 
 def _headline(rank: int, chunk: Chunk, outcome: Verdict | NoVerdict) -> Text:

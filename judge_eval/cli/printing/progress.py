@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from judge_eval.runs.judging.counting import Progress
 
 
-class Watch(Protocol):
-    """Whoever is told how far a run is."""
-
-    def __call__(self, progress: Progress) -> None:
-        """Take in the progress."""
-        ...
-
-
 @contextmanager
-def watching(quiet: bool) -> Iterator[Watch | None]:
+def watching(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
     """Show a bar with rate, cache hits, failures and the time that is left; nothing off a terminal."""
     if quiet or not sys.stderr.isatty():
         yield None
@@ -33,21 +25,21 @@ def watching(quiet: bool) -> Iterator[Watch | None]:
         TextColumn("judging"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("traces  {task.fields[told]}"),
+        TextColumn("traces  {task.fields[line]}"),
         TimeRemainingColumn(),
         console=Console(stderr=True),
         transient=True,
     )
     with bar:
-        task = bar.add_task("", total=None, told="")
+        task = bar.add_task("", total=None, line="")
 
         def watch(progress: Progress) -> None:
             rate = (progress.verdicts + progress.failed) / max(progress.seconds, 1e-9)
-            told = f"{rate:,.0f} verdicts/s  {progress.hits} cached"
+            line = f"{rate:,.0f} verdicts/s  {progress.hits} cached"
             if progress.retries:
-                told += f"  {progress.retries} retries"
+                line += f"  {progress.retries} retries"
             if progress.failed:
-                told += f"  [red]{progress.failed} failed[/red]"
-            bar.update(task, completed=progress.traces, total=progress.total, told=told)
+                line += f"  [red]{progress.failed} failed[/red]"
+            bar.update(task, completed=progress.traces, total=progress.total, line=line)
 
         yield watch

@@ -1,0 +1,59 @@
+"""The flags of the gate: the limits a run must keep, and the run it is compared with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from judge_eval.cli.flags.groups import SET
+
+if TYPE_CHECKING:
+    from judge_eval.comparison.gate import Limit
+
+_flag = partial(typer.Option, rich_help_panel="Gate")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gating:
+    """When a run is not good enough."""
+
+    baseline: Annotated[
+        str | None,
+        _flag(help="Compare with this run: its folder, its id or the start of it, label:NAME or latest."),
+        SET,
+    ] = None
+    fail_under: Annotated[
+        list[str] | None, _flag(metavar="METRIC=VALUE", help="Fail where the mean is below; repeatable."), SET
+    ] = None
+    max_drop: Annotated[
+        list[str] | None,
+        _flag(
+            metavar="METRIC=VALUE",
+            help="Fail where the mean has surely dropped by more than this; repeatable.",
+        ),
+        SET,
+    ] = None
+    non_inferior: Annotated[
+        list[str] | None,
+        _flag(
+            metavar="METRIC=MARGIN",
+            help="Fail unless the mean is shown to have dropped by less than this; repeatable.",
+        ),
+        SET,
+    ] = None
+    strict: Annotated[bool, _flag("--strict", help="Let --max-drop compare means, not intervals.")] = False
+
+    def limits(self) -> list[Limit]:
+        """Read the limits.
+
+        Raises:
+            ConfigError: One cannot be read.
+        """
+        if not (self.fail_under or self.max_drop or self.non_inferior):
+            return []
+        from judge_eval.comparison.gate import read_limits
+
+        return read_limits(self.fail_under or (), self.max_drop or (), self.non_inferior or ())

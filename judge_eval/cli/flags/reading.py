@@ -1,0 +1,116 @@
+"""The flags on the data: how they are read, and which traces are taken."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from judge_eval.cli.flags.groups import FILE, SET
+from judge_eval.cli.flags.keeping import PANEL as KEEPING
+from judge_eval.errors import ConfigError
+
+if TYPE_CHECKING:
+    from judge_eval.data.reading import ReadOptions
+
+_flag = partial(typer.Option, rich_help_panel="Reading the data")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """How the data are read."""
+
+    format: Annotated[
+        str | None,
+        _flag(help="The data's format, where their keys do not tell it (an unknown name lists them all)."),
+        SET,
+    ] = None
+    map: Annotated[
+        list[str] | None, _flag(help="OURS=THEIRS: what a field is called in the data; repeatable."), FILE
+    ] = None
+    corpus: Annotated[
+        Path | None, _flag(help="Where the texts of retrieved ids are: a file or folder."), FILE
+    ] = None
+    list_sep: Annotated[
+        str | None, _flag(help="What stands between the items of a list in a cell."), FILE
+    ] = None
+    depth: Annotated[int | None, _flag(min=1, help="Take at most this many chunks of a trace."), FILE] = None
+
+    def options(self, relevant: int | None = None) -> ReadOptions:
+        """Say how the data are read.
+
+        Args:
+            relevant: The least grade of a collection's judgments that counts as relevant.
+
+        Raises:
+            ConfigError: A pair has no `=`.
+        """
+        from judge_eval.data.reading import ReadOptions
+
+        pairs = {}
+        for pair in self.map or ():
+            ours, equals, theirs = pair.partition("=")
+            if not equals or not ours or not theirs:
+                raise ConfigError(f"--map {pair!r}: write OURS=THEIRS, such as reference=gold_answer")
+            pairs[ours.strip()] = theirs.strip()
+        return ReadOptions(self.format, pairs, self.corpus, self.list_sep, self.depth, relevant)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choosing:
+    """Which traces of the data are judged."""
+
+    limit: Annotated[int | None, typer.Option(min=1, help="Judge at most this many traces.")] = None
+    seed: Annotated[
+        int | None, typer.Option(help="With --limit: a random sample instead of the first traces.")
+    ] = None
+    shard: Annotated[
+        str | None,
+        typer.Option(
+            metavar="I/N",
+            help="Judge part I of N, by trace id; `runs merge` joins the runs.",
+            rich_help_panel=KEEPING,
+        ),
+    ] = None
+    on_invalid: Annotated[
+        Literal["error", "skip"], typer.Option(help="What an invalid record does."), SET
+    ] = "error"
+
+    @property
+    def part(self) -> tuple[int, int] | None:
+        """The shard `2/8` as the second of eight parts; None where all traces are taken.
+
+        Raises:
+            ConfigError: It is not two whole numbers, the first from 1 to the second.
+        """
+        if self.shard is None:
+            return None
+        index, slash, count = self.shard.partition("/")
+        if not (slash and index.isdecimal() and count.isdecimal() and 1 <= int(index) <= int(count)):
+            raise ConfigError(f"--shard {self.shard!r}: write I/N with I from 1 to N, such as 2/8")
+        return int(index), int(count)
+
+
+@contextmanager
+def readable(data: str) -> Iterator[tuple[Path | str, str]]:
+    """Yield what can be read twice, with its name: standard input is copied to a temporary file."""
+    from judge_eval.data.remote import is_url, public
+
+    if is_url(data):
+        yield data, public(data)
+        return
+    if data != "-":
+        yield Path(data), data
+        return
+    with tempfile.NamedTemporaryFile(prefix="judge_eval-", suffix=".jsonl") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+        file.flush()
+        yield Path(file.name), "standard input"

@@ -1,0 +1,243 @@
+"""Flags in groups: written once, spread over the verbs, and the source of the settings' names."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import pkgutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_type_hints
+
+import pytest
+import typer
+from typer.main import get_command
+
+import judge_eval.cli.flags
+from judge_eval.alignment.sample import choose
+from judge_eval.backends.around.trace import Otel
+from judge_eval.batch.state import BatchSettings
+from judge_eval.cli.flags.calling import Caching, Calling
+from judge_eval.cli.flags.config import settings
+from judge_eval.cli.flags.groups import flags_of, only, setting_of, spread, without
+from judge_eval.cli.flags.judging import Judging
+from judge_eval.cli.flags.keeping import Keeping, OneRun, Runs
+from judge_eval.cli.flags.numbers import Numbers
+from judge_eval.cli.flags.reading import Choosing, Reading
+from judge_eval.cli.verbs import GROUPS, VERBS, make_app
+from judge_eval.judges import Vote
+from judge_eval.runs.folder.records import Intervals
+from judge_eval.stats.calibration import Objective
+
+CLI = Path(judge_eval.cli.flags.__file__).parents[1]
+
+
+def _groups() -> list[type]:
+    found = []
+    for module in pkgutil.iter_modules(judge_eval.cli.flags.__path__, "judge_eval.cli.flags."):
+        for value in vars(importlib.import_module(module.name)).values():
+            if dataclasses.is_dataclass(value) and getattr(value, "__module__", "") == module.name:
+                found.append(value)
+    return [group for group in found if group.__module__ != "judge_eval.cli.flags.groups"]
+
+
+def _own(group: type) -> list[str]:
+    return list(inspect.get_annotations(group))
+
+
+def _commands() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, command in get_command(make_app()).commands.items():  # type: ignore[attr-defined]
+        inner = getattr(command, "commands", None)
+        found |= {f"{name} {sub}": each for sub, each in inner.items()} if inner else {name: command}
+    return found
+
+
+COMMANDS = _commands()
+
+
+def test_every_flag_of_a_group_is_written_once() -> None:
+    """No two groups have a field of one name, but for what a group takes over from another."""
+    counts = Counter(name for group in _groups() for name in _own(group))
+    assert [name for name, count in counts.items() if count > 1] == []
+
+
+def test_settings_are_the_fields_of_groups() -> None:
+    """The settings' names are those of the marked fields of all groups: none is missing, none is added."""
+    marked: dict[str, set[str]] = {}
+    for group in _groups():
+        for name, flag in flags_of(group).items():
+            mark = setting_of(flag.annotation)
+            if mark is not None and mark.file:
+                marked.setdefault(mark.name or name, set()).add(name)
+    assert {key: set(names) for key, names in settings().items()} == marked
+    assert {key for key, names in marked.items() if names != {key}} == {"base_url", "tags", "thresholds"}
+
+
+def test_settings_stay() -> None:
+    """The keys of `[tool.judge_eval]` are a promise to files that are out there."""
+    promised = """model prompt mode judge metrics out cache base_url param label href tags relevant baseline
+        fail_under max_drop non_inferior interval cluster concurrency timeout rpm tpm attempts max_failures
+        max_calls max_tokens max_cost on_invalid thresholds format map corpus list_sep depth otel columnar"""
+    assert set(settings()) == set(promised.split())
+
+
+def test_every_setting_reaches_a_verb() -> None:
+    """Every parameter that a setting sets is one of a verb."""
+    parameters = {parameter.name for command in COMMANDS.values() for parameter in command.params}
+    assert {name for names in settings().values() for name in names} <= parameters
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_lists_each_flag_once(name: str) -> None:
+    """A verb has no two flags of one name, and its help shows each."""
+    command = COMMANDS[name]
+    words = [word for parameter in command.params for word in parameter.opts if word.startswith("-")]
+    assert [word for word, count in Counter(words).items() if count > 1] == []
+    context = command.make_context(name, [], resilient_parsing=True)
+    with context:
+        usage = {parameter.name for parameter in command.get_params(context)}
+    assert {parameter.name for parameter in command.params} <= usage
+
+
+@pytest.mark.parametrize("name", [*VERBS, *GROUPS])
+def test_a_verb_has_the_flags_of_its_groups(name: str) -> None:
+    """What typer is given is, in order, what the verb's signature names, each group as its fields."""
+    module = importlib.import_module(f"judge_eval.cli.{name}")
+    functions = (
+        [getattr(module, name)] if name in VERBS else [c.callback for c in module.app.registered_commands]
+    )
+    for function in functions:
+        original = inspect.unwrap(function)
+        hints = get_type_hints(original, include_extras=True)
+        expected: list[str] = []
+        for parameter in inspect.signature(original).parameters:
+            group, *parts = get_args(hints[parameter]) or (hints[parameter],)
+            if not dataclasses.is_dataclass(group):
+                expected.append(parameter)
+                continue
+            fields = [field.name for field in dataclasses.fields(group)]
+            for part in parts:
+                fields = [field for field in fields if (field in part.names) is part.taken]
+            expected += fields
+        assert list(inspect.signature(function).parameters) == expected
+        assert len(inspect.signature(original).parameters) <= 12
+
+
+def test_groups_are_gathered_again() -> None:
+    """A verb is called with the groups made of the flags, what it leaves out at its default."""
+    seen: list[Any] = []
+
+    def verb(
+        reading: Reading,
+        calling: Annotated[Calling, only("timeout", "cache")],
+        keeping: Annotated[Keeping, without("columnar")],
+        n: Annotated[int, typer.Option()] = 3,
+    ) -> None:
+        seen.extend([reading, calling, keeping, n])
+
+    flat = spread(verb)
+    names = list(inspect.signature(flat).parameters)
+    assert names == [
+        *("format", "map", "corpus", "list_sep", "depth"),
+        *("cache", "timeout"),
+        *("out", "label", "href", "tag"),
+        "n",
+    ]
+    given = {name: parameter.default for name, parameter in inspect.signature(flat).parameters.items()}
+    flat(**given | {"depth": 5, "timeout": 2.5, "label": "main", "n": 4})
+    assert seen == [Reading(depth=5), Calling(timeout=2.5), Keeping(label="main"), 4]
+
+
+def _part_of_unknown(calling: Annotated[Calling, only("timeuot")]) -> None: ...
+
+
+def _left_out_unknown(calling: Annotated[Calling, without("base_ulr")]) -> None: ...
+
+
+def _needed(chosen: Annotated[OneRun, only("out")]) -> None: ...
+
+
+def _twice(caching: Caching, calling: Calling) -> None: ...
+
+
+def _beside(runs: Runs, out: Annotated[str, typer.Option()] = "") -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("verb", "message"),
+    [
+        (_part_of_unknown, r"Calling has no field 'timeuot'.*timeout"),
+        (_left_out_unknown, r"Calling has no field 'base_ulr'.*base_url"),
+        (_needed, "OneRun needs run"),
+        (_twice, "cache, no_cache comes twice"),
+        (_beside, "out comes twice"),
+    ],
+)
+def test_a_wrong_group_fails_at_import(verb: Callable[..., None], message: str) -> None:
+    """A field that a group does not have, one that cannot be left out, a flag given twice: told at once."""
+    with pytest.raises(TypeError, match=message):
+        spread(verb)
+
+
+def test_choices_are_those_of_the_library() -> None:
+    """A flag's choices are the ones that what it stands for takes."""
+
+    def choices(group: type, field: str) -> set[str]:
+        return set(get_args(get_args(flags_of(group)[field].annotation)[0]))
+
+    def verb_choices(verb: str, name: str) -> set[str]:
+        function = getattr(importlib.import_module(f"judge_eval.cli.{verb}"), verb)
+        return set(get_args(get_args(inspect.signature(function).parameters[name].annotation)[0]))
+
+    def hint(of: Any, name: str) -> set[str]:
+        return set(get_args(get_type_hints(of)[name]))
+
+    assert choices(Calling, "otel") == set(get_args(Otel))
+    assert choices(Judging, "vote") == set(get_args(Vote))
+    assert choices(Judging, "mode") == hint(BatchSettings, "mode")
+    assert choices(Choosing, "on_invalid") == hint(BatchSettings, "on_invalid")
+    assert choices(Numbers, "interval") == hint(Intervals, "method")
+    assert verb_choices("calibrate", "objective") == set(get_args(Objective))
+    assert verb_choices("sample", "by") == hint(choose, "strata")
+
+
+def test_no_verb_imports_another() -> None:
+    """A verb's file imports rooms, never another verb."""
+    verbs = {path.stem for path in CLI.glob("*.py")} - {"__init__", "verbs"}
+    assert verbs == {*VERBS, *GROUPS}
+    for name in verbs:
+        text = (CLI / f"{name}.py").read_text(encoding="utf-8")
+        assert [other for other in verbs if f"judge_eval.cli.{other} " in text] == []
+
+
+def test_a_text_stands_for_a_list_of_one(tmp_path: Path) -> None:
+    """A setting of a flag that repeats may be one text; a server's URL reaches `run`, which takes several."""
+    from judge_eval.cli.flags.config import find_config
+
+    path = tmp_path / "judge_eval.toml"
+    path.write_text('base_url = "http://a"\nmetrics = "AP@5"\nfail_under = "AP@5=0.7"\n', encoding="utf-8")
+    _, values = find_config(tmp_path)
+    assert values == {
+        "base_url": "http://a",
+        "base_urls": ["http://a"],
+        "metrics": ["AP@5"],
+        "fail_under": ["AP@5=0.7"],
+    }
+
+
+def test_a_verb_starts_without_numbers_or_clients() -> None:
+    """Showing the version or the help loads neither NumPy nor a client."""
+    program = (
+        "import sys\nfrom judge_eval.cli import main\n"
+        "try:\n    main(sys.argv[1:])\nexcept SystemExit:\n    pass\n"
+        "heavy = {'numpy', 'openai', 'diskcache', 'tenacity', 'judge_eval.schema'} & sys.modules.keys()\n"
+        "assert not heavy, heavy\n"
+    )
+    for arguments in (["--version"], ["run", "--help"]):
+        done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
