@@ -44,6 +44,23 @@ def test_labels_of_the_dataset_are_used_without_a_file() -> None:
     assert told.worst[0].distance >= told.worst[-1].distance > 0
 
 
+def test_the_traces_that_differ_come_worst_first() -> None:
+    """They come by distance, then by how many grades differ; those that agree throughout do not come."""
+    judge = {"a": (3, 0), "b": (3, 1), "c": (2, 2), "d": (0, 1)}
+    human = {"a": (0, 0), "b": (3, 1), "c": (1, 1), "d": (1, 1)}
+    verdicts, labels = (
+        {(t, c): grade for t, row in table.items() for c, grade in zip("xy", row, strict=True)}
+        for table in (judge, human)
+    )
+    run = judged(traces_of(dict.fromkeys(judge, "xy")), verdicts, prompt="support/graded")
+    found = agree(run, Labels(labels))
+    assert [(d.trace_id, d.distance, d.bias, d.unequal, d.n) for d in found.worst] == [
+        ("a", 1.5, 1.5, 1, 2),
+        ("c", 1.0, 1.0, 2, 2),
+        ("d", 0.5, -0.5, 1, 2),
+    ]
+
+
 def test_jsonl_csv_and_qrels_hold_the_same_labels(tmp_path: Path) -> None:
     """Every format reads to the same labels; empty ones and negative grades are none."""
     grades = {("t1", "a"): 1, ("t1", "b"): 0, ("t2", "a"): 1}
