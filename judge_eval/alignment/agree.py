@@ -12,7 +12,7 @@ from judge_eval.alignment.matching import (
     fully_labelled,
     label_scale,
     labels_of,
-    pair_up,
+    match_labels,
     tables_of,
     verdicts_as_labels,
 )
@@ -116,7 +116,7 @@ def agree(
     """
     if isinstance(labels, Run) and threshold is None:
         threshold = scale_of(labels).relevant if scale_of(labels).maximum > 1 else None
-    pairs = pair_up(run, labels, threshold)
+    pairs = match_labels(run, labels, threshold)
     grades = tuple(range(pairs.maximum + 1))
     tables, rows = tables_of(pairs.judge, pairs.human, pairs.rows, pairs.maximum + 1)
     found = agreement_of(tables, np.array(grades, dtype=np.float64), seed=seed)

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from judge_eval.alignment.agree import metric_both_ways
-from judge_eval.alignment.matching import pair_up
+from judge_eval.alignment.matching import match_labels
 from judge_eval.data.labels import Labels
 from judge_eval.errors import DataError
 from judge_eval.record import Record
@@ -157,7 +157,7 @@ def _rate(run: Run, labels: Labels, threshold: int | None) -> Rate | None:
     """Estimate the share of relevant chunks; unequal chances to be labelled would bias it."""
     if len(set(labels.chances.values())) > 1:
         return None
-    pairs, cut = pair_up(run, labels, threshold), scale_of(run).relevant
+    pairs, cut = match_labels(run, labels, threshold), scale_of(run).relevant
     judged, traces = [], []
     for row, result in enumerate(run.results):
         for outcome in result.outcomes:

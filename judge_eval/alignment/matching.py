@@ -119,7 +119,7 @@ def scale_up_to(highest: int, source: str, scale: Scale, threshold: int | None) 
     return highest, 2
 
 
-def pair_up(run: Run, labels: Labels | Run | None, threshold: int | None = None) -> Pairs:
+def match_labels(run: Run, labels: Labels | Run | None, threshold: int | None = None) -> Pairs:
     """Bring verdicts and labels together, chunk by chunk.
 
     Where one of the two is binary and the other graded, the graded one is made binary by its threshold,

@@ -128,7 +128,7 @@ def write_report(output: Path, run: Run | None, found: Comparison | None, checks
     """
     from judge_eval.export import text as export
     from judge_eval.export.junit import junit
-    from judge_eval.export.pull_request import report
+    from judge_eval.export.pull_request import pull_request_comment
 
-    text = junit(checks) if output.suffix.lower() == ".xml" else report(run, found, checks)
+    text = junit(checks) if output.suffix.lower() == ".xml" else pull_request_comment(run, found, checks)
     export.write_text(output, text)

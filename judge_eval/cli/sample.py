@@ -36,7 +36,7 @@ def sample(
     out: o.Out = Path("runs"),
 ) -> None:
     """Choose traces for people to label, shown blind: without verdicts, scores or ranks."""
-    from judge_eval.alignment.sample import blind_csv, blind_jsonl, choose
+    from judge_eval.alignment.sample import blind_csv, blind_jsonl, choose_traces
     from judge_eval.data.labels import read_labels
     from judge_eval.eval_run import EvalRun
     from judge_eval.export import text as export
@@ -45,7 +45,7 @@ def sample(
     export.check_suffix(output, (".jsonl", ".csv"))
     found = EvalRun.load(find_run(run, out))
     done = sorted({trace for trace, _ in read_labels(without).grades}) if without is not None else []
-    chosen = choose(found, n, strata=by.value, seed=seed, without=done)
+    chosen = choose_traces(found, n, strata=by.value, seed=seed, without=done)
     text = blind_csv(chosen, seed) if output.suffix.lower() == ".csv" else blind_jsonl(chosen, found, seed)
     export.write_text(output, text)
     chunks = sum(len(one.result.outcomes) for one in chosen)

@@ -95,7 +95,7 @@ def _score(run: Run, name: str) -> dict[str, Any]:
 
 
 def _sample(result: TraceResult, model: str) -> dict[str, Any]:
-    trace, told = result.trace, explain(result)
+    trace, told = result.trace, verdicts_in_words(result)
     return {
         "id": result.trace_id,
         "epoch": 1,
@@ -123,7 +123,7 @@ def _sample(result: TraceResult, model: str) -> dict[str, Any]:
     }
 
 
-def explain(result: TraceResult) -> str:
+def verdicts_in_words(result: TraceResult) -> str:
     """Write a trace's outcomes as text: a line a chunk with its grade and the reason."""
     lines = []
     for rank, outcome in enumerate(result.outcomes, 1):

@@ -12,7 +12,7 @@ from judge_eval.data.files.jsonl import mend
 from judge_eval.data.shapes.chunks import chunk_data
 from judge_eval.data.shapes.finding import documents_in, question_in, recorded, reference_in
 from judge_eval.errors import ConfigError
-from judge_eval.export.inspect_log import explain
+from judge_eval.export.inspect_log import verdicts_in_words
 from judge_eval.export.mlflow import metric_key
 from judge_eval.runs.folder.run import Run
 from judge_eval.schema import Trace
@@ -63,7 +63,7 @@ def mlflow_scorer(evaluator: Judges, *, name: str = "judge_eval") -> Any:
                     source_type=AssessmentSourceType.LLM_JUDGE,
                     source_id=f"{backend.get('provider')}/{backend.get('model')}",
                 ),
-                "rationale": explain(result),
+                "rationale": verdicts_in_words(result),
                 "span_id": retrieval.metadata.get("span_id"),
             }
             whys = Counter(o.why for o in result.outcomes if o.kind == "no_verdict")

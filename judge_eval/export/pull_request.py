@@ -12,15 +12,15 @@ from judge_eval.export.text import as_markdown, cell
 from judge_eval.runs.folder.run import Run
 
 MARKER = "<!-- judge-eval report -->"
-"""Stands at the head of the report, unseen; a bot finds its own comment by it and updates it."""
+"""Stands at the head of the comment, unseen; a bot finds its own comment by it and updates it."""
 MOST = 65_000
 """A comment may hold 65,536 characters; this leaves room for what a bot adds."""
 _TRACES = 50
 KINDS = CHANGE_WORDS
 
 
-def report(run: Run | None, found: Comparison | None, checks: Sequence[Check]) -> str:
-    """Write the report, at most `MOST` characters, the marker first.
+def pull_request_comment(run: Run | None, found: Comparison | None, checks: Sequence[Check]) -> str:
+    """Write the comment, at most `MOST` characters, the marker first.
 
     Args:
         run: The run, whose means are shown; None shows only the comparison.

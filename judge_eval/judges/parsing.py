@@ -140,18 +140,18 @@ def _item(item: dict[str, Any], scale: Scale) -> Reading:
             f'"grade" must be a whole number from 0 to {scale.maximum}, not {_show(value)}'
         )
     if not (evidence.isascii() and reason.isascii()):
-        evidence, reason = clean(evidence), clean(reason)
+        evidence, reason = without_surrogates(evidence), without_surrogates(reason)
     return Reading(value, evidence, reason, seen)
 
 
-def clean(text: str) -> str:
+def without_surrogates(text: str) -> str:
     """Replace lone surrogates, which no file can hold."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _show(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=True, default=str)
-    text = clean(" ".join(text.split()))
+    text = without_surrogates(" ".join(text.split()))
     return repr(text if len(text) <= 60 else text[:57] + "...")
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from judge_eval.errors import CallError, PromptError, Why
 from judge_eval.judges.base import Inquiry, Wave
 from judge_eval.judges.confidence import Belief, belief_of
-from judge_eval.judges.parsing import Problem, Reading, clean, evidence_found, read_one
+from judge_eval.judges.parsing import Problem, Reading, evidence_found, read_one, without_surrogates
 from judge_eval.prompts import PromptForm, load_form
 from judge_eval.record import trusted
 from judge_eval.schema import Call, Chunk, Judgment, NoVerdict, Scale, Trace, Verdict
@@ -198,7 +198,7 @@ def call_of(request: Request, completion: Completion) -> Call:
         {
             "key": (request.origin or request).digest.hex(),
             "chunk_ids": request.chunk_ids,
-            "model": clean(completion.model),
+            "model": without_surrogates(completion.model),
             "finish": completion.finish,
             "input_tokens": completion.usage.input_tokens,
             "output_tokens": completion.usage.output_tokens,
@@ -255,7 +255,7 @@ def conclude(
         else:
             why: Why = question.problem.why if question.problem else "unreachable"
             detail = question.problem.detail if question.problem else "the judge was not asked"
-            outcomes.append(NoVerdict(chunk_id=chunk.id, why=why, detail=clean(detail)))
+            outcomes.append(NoVerdict(chunk_id=chunk.id, why=why, detail=without_surrogates(detail)))
     # One call may have judged several chunks; it is told once.
     calls = {id(question.call): question.call for question in questions if question.call is not None}
     return trusted(

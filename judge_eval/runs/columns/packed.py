@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from judge_eval.digest import digest_parts
+from judge_eval.metrics.ragged import offsets_of
 from judge_eval.runs.folder.index import cluster_of
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.schema import NoVerdict, Verdict
@@ -160,7 +161,7 @@ class Packer:
             scores=np.frombuffer(self._scores, dtype=np.float64).reshape(
                 len(self._sizes), len(self._metrics)
             ),
-            starts=starts_of(np.frombuffer(self._sizes, dtype=np.dtype("l"))),
+            starts=offsets_of(np.frombuffer(self._sizes, dtype=np.dtype("l"))),
             chunk_ids=_hashes(self._chunk_ids),
             passages=_hashes(self._passages),
             grades=np.frombuffer(self._grades, dtype=np.int8),
@@ -189,13 +190,6 @@ def pack(
     for result in results:
         packer.add(result)
     return packer.done()
-
-
-def starts_of(sizes: NDArray[np.integer]) -> Places:
-    """Return where each trace's chunks start, and where the last one's end."""
-    starts = np.zeros(len(sizes) + 1, dtype=np.int64)
-    np.cumsum(sizes, out=starts[1:])
-    return starts
 
 
 def put_labels(columns: Columns, labels: Mapping[tuple[str, str], int], onto: Small) -> int:

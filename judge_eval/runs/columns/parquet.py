@@ -135,7 +135,7 @@ def _blocks(
             "relevant_total": trace.relevant_total,
             "tags": list(trace.tags),
             "cluster": cluster_of(trace, cluster),
-            "question": number(question),
+            "question": hash_number(question),
             "offset": offset,
             "line": line,
         }
@@ -159,16 +159,16 @@ def _chunk_rows(result: TraceResult) -> Iterator[dict[str, Any]]:
             "relevant": None if judged is None else judged.relevant,
             "why": outcome.why if outcome.kind == "no_verdict" else None,
             "label": None if chunk.label is None else label_code(chunk.label),
-            "passage": number(passage_hash(chunk.title, chunk.text)),
+            "passage": hash_number(passage_hash(chunk.title, chunk.text)),
         }
 
 
-def number(digest: bytes) -> int:
+def hash_number(digest: bytes) -> int:
     """Return the 8 bytes of a hash as the number that the parts hold."""
     return int(np.frombuffer(digest, dtype=np.uint64)[0])
 
 
-def fits(told: Any, path: Path, metrics: Sequence[str], cluster: str) -> bool:
+def parts_fit(told: Any, path: Path, metrics: Sequence[str], cluster: str) -> bool:
     """Tell whether parts hold what is wanted, and were made from the results that are there now."""
     if not isinstance(told, dict) or told.get("v") != 1 or told.get("cluster") != cluster:
         return False

@@ -19,7 +19,7 @@ from judge_eval.runs.folder.run import AnyRun
 
 LABELS = "labels.jsonl"
 
-Labels: TypeAlias = Mapping[tuple[str, str], int]
+GivenLabels: TypeAlias = Mapping[tuple[str, str], int]
 """Human grades by trace id and chunk id."""
 
 
@@ -40,7 +40,7 @@ class Label(Record):
     given: datetime = Field(default_factory=lambda: datetime.now(UTC))
 
 
-def read_labels(folder: Path) -> dict[tuple[str, str], Label]:
+def given_labels(folder: Path) -> dict[tuple[str, str], Label]:
     """Read the labels of a run, the last one of each chunk.
 
     Raises:
@@ -107,7 +107,7 @@ def _cut_torn_line(file: IO[bytes]) -> int:
 
 def with_labels(run: AnyRun) -> AnyRun:
     """Return the run with its later labels in the place of those its dataset brought."""
-    labels = {key: label.label or 0 for key, label in read_labels(run.folder).items()} if run.folder else {}
+    labels = {key: label.label or 0 for key, label in given_labels(run.folder).items()} if run.folder else {}
     return run.but(results=Labelled(run.results, labels)) if labels else run
 
 
@@ -119,7 +119,7 @@ class Labelled(Sequence[TraceResult]):
         labels: The other labels.
     """
 
-    def __init__(self, results: Sequence[TraceResult], labels: Labels) -> None:
+    def __init__(self, results: Sequence[TraceResult], labels: GivenLabels) -> None:
         self.plain, self.labels = results, labels
         self._traces = {trace_id for trace_id, _ in labels}
 

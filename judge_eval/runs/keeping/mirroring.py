@@ -50,7 +50,7 @@ def is_mirror(root: Path) -> bool:
     return root in _urls
 
 
-def refresh(root: Path) -> None:
+def refresh_mirror(root: Path) -> None:
     """Bring the manifests of all runs behind a folder's URL; an ordinary folder stays as it is.
 
     A run that was changed here and is not there yet is left alone.
@@ -75,7 +75,7 @@ def refresh(root: Path) -> None:
                 _bring(system, f"{base.rstrip('/')}/{name}", root / name, (MANIFEST,))
 
 
-def brought(folder: Path) -> Path:
+def bring_run(folder: Path) -> Path:
     """Bring all of a run that a folder behind a URL holds, and return it; others stay as they are.
 
     Raises:
@@ -98,7 +98,7 @@ def run_at(url: str) -> Path:
         RunError: There is no run, or it cannot be read.
     """
     parent, _, name = url.rstrip("/").rpartition("/")
-    folder = brought(place_of_runs(parent) / name)
+    folder = bring_run(place_of_runs(parent) / name)
     if not (folder / MANIFEST).is_file():
         raise RunError(f"no run in {public(url)}: it has no {MANIFEST}; name a run's folder")
     return folder
