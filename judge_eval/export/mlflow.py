@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from judge_eval.data.remote import clean, public
-from judge_eval.errors import ConfigError, JudgeEvalError
+from judge_eval.errors import ConfigError, JudgeEvalError, needs_extra
 from judge_eval.export.tables import TRACE_TYPES, VERDICT_TYPES, trace_rows, verdict_rows
 from judge_eval.export.text import as_json, as_markdown
 from judge_eval.runs.folder.describing import describe
@@ -55,7 +55,7 @@ def log_run(run: Run, *, tracking_uri: str | None = None, experiment: str | None
     try:
         import mlflow
     except ImportError:
-        raise ConfigError("MLflow is not installed; install judge-eval[mlflow]") from None
+        raise needs_extra("MLflow is not installed", "mlflow") from None
     before = mlflow.get_tracking_uri()
     try:
         active = mlflow.active_run()

@@ -11,7 +11,7 @@ from judge_eval.data.catalog import find_shape
 from judge_eval.data.files.jsonl import mend
 from judge_eval.data.shapes.chunks import chunk_data
 from judge_eval.data.shapes.finding import documents_in, question_in, recorded, reference_in
-from judge_eval.errors import ConfigError
+from judge_eval.errors import needs_extra
 from judge_eval.export.inspect_log import verdicts_in_words
 from judge_eval.export.mlflow import metric_key
 from judge_eval.runs.folder.run import Run
@@ -48,7 +48,7 @@ def mlflow_scorer(evaluator: Judges, *, name: str = "judge_eval") -> Any:
         from mlflow.entities import AssessmentError, AssessmentSource, AssessmentSourceType, Feedback
         from mlflow.genai.scorers import scorer
     except ImportError:
-        raise ConfigError("MLflow 3 is not installed; install judge-eval[mlflow] and pandas") from None
+        raise needs_extra("`mlflow_scorer` needs MLflow 3 and pandas", "mlflow,pandas") from None
 
     def judged(
         inputs: Any = None, outputs: Any = None, expectations: Any = None, trace: Any = None

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from judge_eval.errors import ConfigError
+from judge_eval.errors import needs_extra
+from judge_eval.runs.columns.parquet import load_arrow
 from judge_eval.runs.folder.run import Run
 
 
@@ -100,7 +101,7 @@ def to_pandas(run: Run) -> Frames:
     try:
         import pandas
     except ImportError:
-        raise ConfigError("pandas is not installed; install judge-eval[pandas]") from None
+        raise needs_extra("pandas is not installed", "pandas") from None
     metrics = dict.fromkeys(run.manifest.metrics, "double")
 
     def frame(rows: Iterator[dict[str, Any]], types: dict[str, str]) -> Any:
@@ -120,7 +121,7 @@ def to_polars(run: Run) -> Frames:
     try:
         import polars
     except ImportError:
-        raise ConfigError("Polars is not installed; install judge-eval[polars]") from None
+        raise needs_extra("Polars is not installed", "polars") from None
     kinds = {"string": polars.String, "int64": polars.Int64, "bool": polars.Boolean, "double": polars.Float64}
 
     def schema(types: dict[str, str]) -> dict[str, Any]:
@@ -145,11 +146,7 @@ def write_parquet(run: Run, path: Path, table: str = "verdicts") -> None:
     Raises:
         ConfigError: PyArrow is not installed.
     """
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise ConfigError("PyArrow is not installed; install judge-eval[parquet]") from None
+    pyarrow, parquet = load_arrow()
     metrics = dict.fromkeys(run.manifest.metrics, "double")
     types = VERDICT_TYPES if table == "verdicts" else TRACE_TYPES | metrics
     kinds = {
@@ -164,7 +161,7 @@ def write_parquet(run: Run, path: Path, table: str = "verdicts") -> None:
     schema = pyarrow.schema(fields)
     beside = path.with_name(f".{path.name}.part")
     try:
-        with pyarrow.parquet.ParquetWriter(beside, schema) as writer:
+        with parquet.ParquetWriter(beside, schema) as writer:
             for block in _blocks(verdict_rows(run) if table == "verdicts" else trace_rows(run)):
                 writer.write_table(pyarrow.Table.from_pylist(block, schema=schema))
         beside.replace(path)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from judge_eval.errors import ConfigError, RunError
+from judge_eval.errors import RunError, needs_extra
 from judge_eval.runs.columns.packed import label_code, passage_hash, question_hash
 from judge_eval.runs.folder.files import lock_folder
 from judge_eval.runs.folder.index import cluster_of
@@ -73,7 +73,7 @@ def load_arrow() -> tuple[Any, Any]:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise ConfigError("Parquet needs PyArrow: pip install 'judge-eval[parquet]'") from None
+        raise needs_extra("Parquet needs PyArrow", "parquet") from None
     return pyarrow, pyarrow.parquet
 
 
