@@ -10,6 +10,7 @@ from judge_eval.comparison.gate import Check
 from judge_eval.comparison.record import Comparison
 from judge_eval.export.text import as_markdown, cell
 from judge_eval.runs.folder.run import Run
+from judge_eval.runs.folder.wording import interval
 
 MARKER = "<!-- judge-eval report -->"
 """Stands at the head of the comment, unseen; a bot finds its own comment by it and updates it."""
@@ -56,14 +57,14 @@ def _differences(found: Comparison) -> list[str]:
         for name, run in zip(names, found.runs, strict=True)
     ]
     out = [f"### {', '.join(titles[1:])} against {titles[0]}"]
-    out += [f"> **{cell(told)}**" for told in found.warnings]
-    out += [f"> {cell(told)}" for told in found.notes]
+    out += [f"> **{cell(warning)}**" for warning in found.warnings]
+    out += [f"> {cell(note)}" for note in found.notes]
     rows = [
         "| run | metric | baseline | candidate | difference | 95% interval | p (Holm) | wins/ties/losses |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for d in found.differences:
-        span = "" if d.interval is None else f"[{d.interval[0]:+.4f}, {d.interval[1]:+.4f}]"
+        span = interval(d.interval, "+")
         rows.append(
             f"| {names[d.candidate]} | {cell(d.metric)} | {d.baseline_mean:.4f} | {d.candidate_mean:.4f} | "
             f"{d.difference:+.4f} | {span} | {d.p_holm:.3g} | {d.wins}/{d.ties}/{d.losses} |"

@@ -20,7 +20,8 @@ from judge_eval.runs.columns.packed import (
     pack,
     put_labels,
 )
-from judge_eval.runs.columns.parquet import KEY, TRACES, VERDICTS, hash_number, load_arrow, parts_fit
+from judge_eval.runs.columns.parquet import KEY, hash_number, load_arrow, parts_fit
+from judge_eval.runs.folder.files import TRACES, VERDICTS
 from judge_eval.runs.folder.labels import Labelled, given_labels
 from judge_eval.runs.folder.results import ResultsFile
 from judge_eval.runs.folder.run import Run

@@ -12,13 +12,12 @@ import numpy as np
 
 from judge_eval.errors import RunError, needs_extra
 from judge_eval.runs.columns.packed import label_code, passage_hash, question_hash
-from judge_eval.runs.folder.files import lock_folder
+from judge_eval.runs.folder.files import TRACES, VERDICTS, lock_folder
 from judge_eval.runs.folder.index import cluster_of
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.results import ResultsFile
 from judge_eval.runs.folder.run import Run
 
-TRACES, VERDICTS = "traces.parquet", "verdicts.parquet"
 KEY = b"judge_eval"
 _BLOCK = 4096
 

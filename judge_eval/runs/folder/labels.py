@@ -13,11 +13,9 @@ from pydantic import Field
 
 from judge_eval.errors import RunError
 from judge_eval.record import Record
-from judge_eval.runs.folder.files import whole_lines
+from judge_eval.runs.folder.files import LABELS, whole_lines
 from judge_eval.runs.folder.records import FORMAT, TraceResult
 from judge_eval.runs.folder.run import AnyRun
-
-LABELS = "labels.jsonl"
 
 GivenLabels: TypeAlias = Mapping[tuple[str, str], int]
 """Human grades by trace id and chunk id."""
