@@ -13,7 +13,8 @@ from judge_eval.cli.flags import options as o
 from judge_eval.cli.printing.errors import verb
 
 if TYPE_CHECKING:
-    from judge_eval.alignment.agree import Agreement, Figure, Rankings
+    from judge_eval.alignment.agree import Agreement, Figure
+    from judge_eval.alignment.systems import Rankings
 
 
 @verb
@@ -44,6 +45,7 @@ def agree(
     """
     from judge_eval.alignment import agree as agreement
     from judge_eval.alignment.matching import labels_of
+    from judge_eval.alignment.systems import rank_systems
     from judge_eval.eval_run import EvalRun
     from judge_eval.runs.keeping.finding import find_run
 
@@ -54,7 +56,7 @@ def agree(
     if systems:
         given = labels_of(found[0], labels) if labels is not None else None
         tables = [
-            agreement.rank_systems(found, given, metric, threshold=label_relevant, seed=seed)
+            rank_systems(found, given, metric, threshold=label_relevant, seed=seed)
             for metric in values.split_metrics(metrics) or found[0].manifest.metrics[:1]
         ]
         if json_:

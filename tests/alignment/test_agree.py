@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from judge_eval import Evaluator
-from judge_eval.alignment.agree import agree, agree_all, rank_systems
+from judge_eval.alignment.agree import agree, agree_all
 from judge_eval.alignment.calibrate import calibrate
 from judge_eval.alignment.matching import labels_of
+from judge_eval.alignment.systems import rank_systems
 from judge_eval.data.labels import Labels, read_labels
 from judge_eval.errors import DataError, RefusedError
 from judge_eval.stats import agreement_figures, cohen_kappa

@@ -12,6 +12,7 @@ from judge_eval.metrics import Metric, parse_metric
 from judge_eval.runs.folder.index import Index
 from judge_eval.runs.folder.records import Aggregate, Intervals, Quantiles, TagMean
 from judge_eval.stats import Interval, breakdown, mean_interval
+from judge_eval.stats.estimate import ends_of
 
 BY_T = Intervals()
 MOST_TAGS = 500
@@ -92,7 +93,7 @@ def aggregate(
         mean=estimate.value,
         n=int(there.sum()),
         n_failed=int(column.size - there.sum()),
-        interval=None if interval is None else (interval.low, interval.high),
+        interval=ends_of(interval),
         method=None if interval is None else interval.method,
         clusters=estimate.clusters,
         quantiles=_quantiles(present),
@@ -136,17 +137,17 @@ def _by_tag(
             carriers[name] = carriers.get(name, 0) + 1
     if not carriers:
         return {}
-    found = breakdown(present, [tags[row] for row in rows], clusters=clusters)
+    estimates = breakdown(present, [tags[row] for row in rows], clusters=clusters)
     out = {}
     shown = sorted(carriers, key=lambda name: (-carriers[name], name))[:MOST_TAGS]
     for name in sorted(shown):
-        estimate = found.get(name)
+        estimate = estimates.get(name)
         n = estimate.n if estimate else 0
         interval = inside(estimate.interval, limits) if estimate else None
         out[name] = TagMean(
             mean=estimate.value if estimate else None,
             n=n,
             n_failed=carriers[name] - n,
-            interval=(interval.low, interval.high) if interval else None,
+            interval=ends_of(interval),
         )
     return out
