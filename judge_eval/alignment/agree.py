@@ -8,11 +8,7 @@ from typing import ClassVar, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from judge_eval.alignment.matching import (
-    match_labels,
-    tables_of,
-    verdicts_as_labels,
-)
+from judge_eval.alignment.matching import match_labels, tables_of, verdicts_as_labels
 from judge_eval.data.labels import Labels
 from judge_eval.errors import DataError
 from judge_eval.record import Record

@@ -70,16 +70,14 @@ def rank_systems(
         raise DataError("no trace is fully labelled and judged in all of these runs")
     by_judge = np.array([[table[t] for table in judged] for t in common])
     by_human = np.array([[table[t] for table in human] for t in common])
+    figures = ranking_figures(by_judge, by_human, seed=seed)
     return Rankings(
         metric=metric,
         systems=tuple(run.name for run in runs),
         judge=tuple(by_judge.mean(axis=0).tolist()),
         human=tuple(by_human.mean(axis=0).tolist()),
         traces=len(common),
-        figures={
-            name: Figure.of(estimate)
-            for name, estimate in ranking_figures(by_judge, by_human, seed=seed).items()
-        },
+        figures={name: Figure.of(estimate) for name, estimate in figures.items()},
     )
 
 
@@ -122,8 +120,7 @@ def metric_both_ways(
 
 def _fully_labelled(run: Run, labels: Labels) -> Iterator[tuple[TraceResult, list[int] | None]]:
     """Yield every trace with its labels in rank order; None where a chunk has none."""
-    known: Mapping[tuple[str, str], int] = labels.grades
     for result in run.results:
-        row = [known.get((result.trace_id, chunk.id)) for chunk in result.trace.chunks]
+        row = [labels.grades.get((result.trace_id, chunk.id)) for chunk in result.trace.chunks]
         complete = [label for label in row if label is not None]
         yield result, complete if row and len(complete) == len(row) else None
