@@ -67,16 +67,16 @@ def mlflow_scorer(evaluator: Judges, *, name: str = "judge_eval") -> Any:
                 "span_id": retrieval.metadata.get("span_id"),
             }
             whys = Counter(o.why for o in result.outcomes if o.kind == "no_verdict")
-            told = ", ".join(f"{why} {count}" for why, count in whys.items())
-            failure = f"{result.failed} of {len(result.outcomes)} verdicts failed ({told})"
+            reasons = ", ".join(f"{why} {count}" for why, count in whys.items())
+            failure = f"{result.failed} of {len(result.outcomes)} verdicts failed ({reasons})"
             for metric, value in result.scores.items():
-                found: dict[str, Any] = (
+                feedback: dict[str, Any] = (
                     {"error": AssessmentError(error_code="NO_VERDICT", error_message=failure)}
                     if value is None
                     else {"value": value}
                 )
                 definition = {"definition": run.aggregate(metric).definition}
-                out.append(Feedback(name=metric_key(metric), metadata=definition, **found, **common))
+                out.append(Feedback(name=metric_key(metric), metadata=definition, **feedback, **common))
             out.append(Feedback(name=FAILED, value=result.failed, **common))
         return out
 
@@ -90,13 +90,13 @@ def retrievals(inputs: Any, outputs: Any, expectations: Any, trace: Any) -> Iter
         DataError: Nothing says what was retrieved, or what was asked.
     """
     reference = reference_in(expectations)
-    found: list[Mapping[str, Any]] = []
+    rows: list[Mapping[str, Any]] = []
     if trace is not None:
-        found = list(find_shape("mlflow").read(json.loads(trace.to_json())))
-    if not found:
+        rows = list(find_shape("mlflow").read(json.loads(trace.to_json())))
+    if not rows:
         chunks = recorded(documents_in(outputs), "outputs")
-        found = [{"query": question_in(inputs) or "", "chunks": chunks}]
-    for data in found:
+        rows = [{"query": question_in(inputs) or "", "chunks": chunks}]
+    for data in rows:
         chunks = [chunk_data(item, f"chunks[{place}]") for place, item in enumerate(data["chunks"])]
         more = {"reference": reference} if reference else {}
         yield Trace.parse(mend({**data, **more, "chunks": chunks}))

@@ -37,9 +37,9 @@ def write_parts(run: Run) -> tuple[Path, Path]:
         raise RunError("a run in memory has no parts; judge it into a folder")
     lock = lock_folder(run.folder)
     metrics, cluster = run.manifest.metrics, run.manifest.intervals.cluster
-    told = json.dumps(_origin(run.results.path, metrics, cluster)).encode()
-    traces = _traces_schema(arrow, metrics).with_metadata({KEY: told})
-    verdicts = _verdicts_schema(arrow).with_metadata({KEY: told})
+    origin = json.dumps(_origin(run.results.path, metrics, cluster)).encode()
+    traces = _traces_schema(arrow, metrics).with_metadata({KEY: origin})
+    verdicts = _verdicts_schema(arrow).with_metadata({KEY: origin})
     paths = run.folder / TRACES, run.folder / VERDICTS
     beside = [path.with_name(f".{path.name}.tmp") for path in paths]
     try:
@@ -167,10 +167,10 @@ def hash_number(digest: bytes) -> int:
     return int(np.frombuffer(digest, dtype=np.uint64)[0])
 
 
-def parts_fit(told: Any, path: Path, metrics: Sequence[str], cluster: str) -> bool:
+def parts_fit(origin: Any, path: Path, metrics: Sequence[str], cluster: str) -> bool:
     """Tell whether parts hold what is wanted, and were made from the results that are there now."""
-    if not isinstance(told, dict) or told.get("v") != 1 or told.get("cluster") != cluster:
+    if not isinstance(origin, dict) or origin.get("v") != 1 or origin.get("cluster") != cluster:
         return False
-    if not set(metrics) <= set(told.get("metrics", ())) or told.get("bytes") != path.stat().st_size:
+    if not set(metrics) <= set(origin.get("metrics", ())) or origin.get("bytes") != path.stat().st_size:
         return False
-    return _origin(path, told["metrics"], cluster) == told
+    return _origin(path, origin["metrics"], cluster) == origin

@@ -45,16 +45,16 @@ def given_labels(folder: Path) -> dict[tuple[str, str], Label]:
         RunError: A line is not a label.
     """
     path = folder / LABELS
-    found: dict[tuple[str, str], Label] = {}
+    labels: dict[tuple[str, str], Label] = {}
     if not path.exists():
-        return found
+        return labels
     for number, (_, line) in enumerate(whole_lines(path), 1):
         try:
             label = Label.model_validate_json(line)
         except ValueError:
             raise RunError(f"{path}:{number}: not a label; the file was changed or damaged") from None
-        found[label.trace_id, label.chunk_id] = label
-    return {key: label for key, label in found.items() if label.label is not None}
+        labels[label.trace_id, label.chunk_id] = label
+    return {key: label for key, label in labels.items() if label.label is not None}
 
 
 def add_label(folder: Path, label: Label) -> None:

@@ -19,16 +19,16 @@ UNFINISHED = frozenset({"submitted", "running", "incomplete", "failed", "interru
 def run_folders(root: Path) -> Iterator[tuple[Path, Manifest]]:
     """Yield the runs in a folder, newest first; what is no run is passed over."""
     refresh_mirror(root)
-    found = []
+    runs = []
     if root.is_dir():
         for folder in root.iterdir():
             if (folder / MANIFEST).is_file():
                 try:
-                    found.append((folder, load_manifest(folder)))
+                    runs.append((folder, load_manifest(folder)))
                 except RunError:
                     continue
-    found.sort(key=lambda pair: (pair[1].created, pair[1].id), reverse=True)
-    yield from found
+    runs.sort(key=lambda pair: (pair[1].created, pair[1].id), reverse=True)
+    yield from runs
 
 
 def list_runs(
