@@ -151,8 +151,8 @@ def _draws_for(values: int) -> int:
 
 
 _SAME = (
-    "n", "clusters", "baseline_mean", "candidate_mean", "difference", "lower", "p_t", "exact", "dz", "wins", "ties",
-    "losses", "detectable",
+    "n", "clusters", "baseline_mean", "candidate_mean", "difference", "lower", "p_t", "exact", "dz", "wins",
+    "ties", "losses", "detectable",
 )  # fmt: skip
 
 
