@@ -40,6 +40,16 @@ class ConfigError(JudgeEvalError):
     """A flag, an environment variable, a configuration file or an argument cannot be used."""
 
 
+def needs_extra(sentence: str, extra: str) -> ConfigError:
+    """Make the error for a package that is not installed.
+
+    Args:
+        sentence: What needs which package, such as `Parquet needs PyArrow`.
+        extra: The extra of this package that brings it.
+    """
+    return ConfigError(f"{sentence}: pip install 'judge-eval[{extra}]'")
+
+
 class UnknownNameError(ConfigError):
     """A name that does not exist.
 

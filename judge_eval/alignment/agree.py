@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import ClassVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from judge_eval.alignment.matching import (
-    fully_labelled,
-    label_scale,
-    labels_of,
-    pair_up,
-    tables_of,
-    verdicts_as_labels,
-)
+from judge_eval.alignment.matching import match_labels, tables_of, verdicts_as_labels
 from judge_eval.data.labels import Labels
 from judge_eval.errors import DataError
 from judge_eval.record import Record
 from judge_eval.runs.columns.packed import Places
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import scale_of
-from judge_eval.runs.scoring.scorer import Scorer
-from judge_eval.schema import Scale, Verdict
-from judge_eval.stats import Estimate, agreement_of, alpha_interval, ranking_figures
+from judge_eval.stats import Estimate, agreement_of, alpha_interval
+from judge_eval.stats.contingency import Level
+from judge_eval.stats.estimate import ends_of
 
 
 class Figure(Record):
@@ -41,10 +34,9 @@ class Figure(Record):
     @classmethod
     def of(cls, estimate: Estimate) -> Figure:
         """Write an estimate down."""
-        span = estimate.interval
         return cls(
             value=estimate.value,
-            interval=None if span is None else (span.low, span.high),
+            interval=ends_of(estimate.interval),
             n=estimate.n,
             traces=estimate.clusters,
         )
@@ -116,10 +108,10 @@ def agree(
     """
     if isinstance(labels, Run) and threshold is None:
         threshold = scale_of(labels).relevant if scale_of(labels).maximum > 1 else None
-    pairs = pair_up(run, labels, threshold)
+    pairs = match_labels(run, labels, threshold)
     grades = tuple(range(pairs.maximum + 1))
     tables, rows = tables_of(pairs.judge, pairs.human, pairs.rows, pairs.maximum + 1)
-    found = agreement_of(tables, np.array(grades, dtype=np.float64), seed=seed)
+    figures = agreement_of(tables, np.array(grades, dtype=np.float64), seed=seed)
     return Agreement(
         judge=run.name,
         labels=pairs.source,
@@ -129,7 +121,7 @@ def agree(
         unlabelled=pairs.unlabelled,
         elsewhere=pairs.elsewhere,
         relevant=pairs.relevant,
-        figures={name: Figure.of(estimate) for name, estimate in found.items()},
+        figures={name: Figure.of(estimate) for name, estimate in figures.items()},
         grades=grades,
         confusion=tuple(tuple(row) for row in tables.sum(axis=0).astype(int).tolist()),
         worst=_worst(run, tables, rows, most),
@@ -172,106 +164,9 @@ def agree_all(runs: Sequence[Run], labels: Labels | None = None, *, seed: int = 
     if labels is not None and max(labels.grades.values()) > min(top):
         raise DataError("the labels are on another scale than the judges; measure them two by two")
     units = sorted(set().union(*(rater.grades for rater in raters[: len(runs)])))
-    table = [[rater.grades.get(unit) for unit in units] for rater in raters]
-    ratings = np.array([[np.nan if g is None else float(g) for g in row] for row in table])
+    ratings = np.array([[rater.grades.get(unit) for unit in units] for rater in raters], dtype=np.float64)
     traces = [trace for trace, _ in units]
-    levels: tuple[Literal["nominal", "ordinal", "interval"], ...] = ("nominal", "ordinal", "interval")
-    return {f"alpha_{at}": Figure.of(alpha_interval(ratings, traces, at, seed=seed)) for at in levels}
-
-
-class Rankings(Record):
-    """Whether a judge ranks systems as labels do."""
-
-    noun: ClassVar[str] = "comparison of rankings"
-
-    metric: str
-    systems: tuple[str, ...]
-    judge: tuple[float, ...]
-    """Each system's mean under the judge's verdicts."""
-    human: tuple[float, ...]
-    """Each system's mean under the labels."""
-    traces: int
-    """Traces that every system has, fully labelled and without a failed verdict."""
-    figures: dict[str, Figure]
-    """`tau_b`, `tau_ap`, `spearman`, `rbo`."""
-
-
-def rank_systems(
-    runs: Sequence[Run],
-    labels: Labels | None,
-    metric: str,
-    *,
-    threshold: int | None = None,
-    seed: int = 0,
-) -> Rankings:
-    """Compare the ranking of systems (one run each) by a judge with their ranking by labels.
-
-    Args:
-        runs: One run for each system, on the same traces.
-        labels: Labels; None takes those in each run's dataset.
-        metric: The metric to rank by.
-        threshold: The least label that counts as relevant.
-        seed: Of the bootstrap.
-
-    Raises:
-        DataError: No trace is fully labelled in all runs.
-    """
-    if len(runs) < 2:
-        raise DataError("a ranking needs the runs of two systems or more")
-    judged: list[dict[str, float]] = []
-    human: list[dict[str, float]] = []
-    for run in runs:
-        mine, theirs = metric_both_ways(run, labels or labels_of(run), metric, threshold)
-        judged.append({t: v for t, v in mine.items() if v is not None})
-        human.append(theirs)
-    common = sorted(set.intersection(*(set(a) & set(b) for a, b in zip(judged, human, strict=True))))
-    if not common:
-        raise DataError("no trace is fully labelled and judged in all of these runs")
-    by_judge = np.array([[table[t] for table in judged] for t in common])
-    by_human = np.array([[table[t] for table in human] for t in common])
-    found = ranking_figures(by_judge, by_human, seed=seed)
-    return Rankings(
-        metric=metric,
-        systems=tuple(run.name for run in runs),
-        judge=tuple(by_judge.mean(axis=0).tolist()),
-        human=tuple(by_human.mean(axis=0).tolist()),
-        traces=len(common),
-        figures={name: Figure.of(estimate) for name, estimate in found.items()},
-    )
-
-
-def metric_both_ways(
-    run: Run, labels: Labels, metric: str, threshold: int | None = None
-) -> tuple[dict[str, float | None], dict[str, float]]:
-    """Score every trace under the judge's verdicts, and every fully labelled one under its labels.
-
-    Returns:
-        By trace id: the value under the verdicts (None where failed verdicts leave none), and the value
-        under the labels of those traces all of whose chunks are labelled.
-
-    Raises:
-        DataError: The metric needs what a trace does not have.
-    """
-    scale = scale_of(run)
-    highest, least = label_scale(labels, scale, threshold)
-    own = Scorer([metric], scale)
-    other = Scorer(
-        [metric], Scale(name="graded" if highest > 1 else "binary", maximum=highest, relevant=least)
-    )
-    (name,) = own.names
-    judge: dict[str, float | None] = {}
-    human: dict[str, float] = {}
-    for result, grades in fully_labelled(run, labels):
-        own.check(result.trace)
-        ((scores, _),) = own.score([(result.trace, result.outcomes)])
-        judge[result.trace_id] = scores[name]
-        if grades is not None:
-            outcomes = [
-                Verdict(chunk_id=chunk.id, grade=grade, relevant=grade >= least)
-                for chunk, grade in zip(result.trace.chunks, grades, strict=True)
-            ]
-            ((scores, _),) = other.score([(result.trace, outcomes)])
-            value = scores[name]
-            assert value is not None
-            human[result.trace_id] = value
-    return judge, human
+    return {
+        f"alpha_{level}": Figure.of(alpha_interval(ratings, traces, level, seed=seed))
+        for level in get_args(Level)
+    }

@@ -7,14 +7,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from judge_eval.alignment.agree import metric_both_ways
-from judge_eval.alignment.matching import pair_up
+from judge_eval.alignment.matching import match_labels
+from judge_eval.alignment.systems import metric_both_ways
 from judge_eval.data.labels import Labels
 from judge_eval.errors import DataError
 from judge_eval.record import Record
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import scale_of
-from judge_eval.stats import CorrectedMean, CorrectedRate, Sample, ppi_mean, ppi_mean_sampled, rogan_gladen
+from judge_eval.stats import CorrectedMean, Sample, ppi_mean, ppi_mean_sampled, rogan_gladen
+from judge_eval.stats.estimate import ends_of
 
 
 class Corrected(Record):
@@ -92,8 +93,8 @@ def correct(
     notes: list[str] = []
     for metric in metrics or run.manifest.metrics:
         judge, human = metric_both_ways(run, labels, metric, threshold)
-        found, left_out = _mean(judge, human, labels, metric)
-        means[metric] = _record(metric, found)
+        corrected, left_out = _mean(judge, human, labels, metric)
+        means[metric] = _record(metric, corrected)
         if left_out:
             notes.append(f"{metric}: {left_out} traces with failed verdicts are left out")
     partly = {trace for trace, _ in labels.grades} - set(human)
@@ -136,20 +137,20 @@ def _mean(
     return ppi_mean(y, p, rest), len(judge) - len(there)
 
 
-def _record(metric: str, found: CorrectedMean) -> Corrected:
+def _record(metric: str, mean: CorrectedMean) -> Corrected:
     return Corrected(
         metric=metric,
-        value=found.value,
-        interval=(found.interval.low, found.interval.high),
-        standard_error=found.standard_error,
-        power=found.power,
-        n_labelled=found.n_labelled,
-        n_unlabelled=found.n_unlabelled,
-        effective_n=found.effective_n,
-        judge_only=found.judge_only,
-        labels_only=found.labels_only,
-        method=found.interval.method,
-        warnings=found.warnings,
+        value=mean.value,
+        interval=(mean.interval.low, mean.interval.high),
+        standard_error=mean.standard_error,
+        power=mean.power,
+        n_labelled=mean.n_labelled,
+        n_unlabelled=mean.n_unlabelled,
+        effective_n=mean.effective_n,
+        judge_only=mean.judge_only,
+        labels_only=mean.labels_only,
+        method=mean.interval.method,
+        warnings=mean.warnings,
     )
 
 
@@ -157,7 +158,7 @@ def _rate(run: Run, labels: Labels, threshold: int | None) -> Rate | None:
     """Estimate the share of relevant chunks; unequal chances to be labelled would bias it."""
     if len(set(labels.chances.values())) > 1:
         return None
-    pairs, cut = pair_up(run, labels, threshold), scale_of(run).relevant
+    pairs, cut = match_labels(run, labels, threshold), scale_of(run).relevant
     judged, traces = [], []
     for row, result in enumerate(run.results):
         for outcome in result.outcomes:
@@ -170,12 +171,12 @@ def _rate(run: Run, labels: Labels, threshold: int | None) -> Rate | None:
     # The judge's own threshold holds for its grades, whatever the labels' is.
     own = cut if pairs.maximum == scale_of(run).maximum else pairs.relevant
     mine = (pairs.judge >= own).astype(int).tolist()
-    found: CorrectedRate = rogan_gladen(judged, mine, human, traces=(traces, pairs.rows.tolist()))
+    rate = rogan_gladen(judged, mine, human, traces=(traces, pairs.rows.tolist()))
     return Rate(
-        value=found.value,
-        interval=(found.interval.low, found.interval.high) if found.interval else None,
-        judge_only=found.judge_only,
-        sensitivity=found.sensitivity,
-        specificity=found.specificity,
-        warnings=found.warnings,
+        value=rate.value,
+        interval=ends_of(rate.interval),
+        judge_only=rate.judge_only,
+        sensitivity=rate.sensitivity,
+        specificity=rate.specificity,
+        warnings=rate.warnings,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from judge_eval.errors import DataError
 from judge_eval.runs.columns.loading import columns_of
 from judge_eval.runs.columns.packed import NO_LABEL, Columns, Places, Small, find_ids, put_labels
 from judge_eval.runs.folder.labels import with_labels
-from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.schema import Scale
@@ -119,7 +117,7 @@ def scale_up_to(highest: int, source: str, scale: Scale, threshold: int | None) 
     return highest, 2
 
 
-def pair_up(run: Run, labels: Labels | Run | None, threshold: int | None = None) -> Pairs:
+def match_labels(run: Run, labels: Labels | Run | None, threshold: int | None = None) -> Pairs:
     """Bring verdicts and labels together, chunk by chunk.
 
     Where one of the two is binary and the other graded, the graded one is made binary by its threshold,
@@ -215,12 +213,3 @@ def _others_grades(columns: Columns, other: Columns) -> Small:
             grades = dict(pairs)
             out[mine] = [grades.get(chunk, NO_LABEL) for chunk in columns.chunk_ids[mine].tolist()]
     return np.maximum(out, NO_LABEL)
-
-
-def fully_labelled(run: Run, labels: Labels) -> Iterator[tuple[TraceResult, list[int] | None]]:
-    """Yield every trace with its labels in rank order; None where a chunk has none."""
-    known: Mapping[tuple[str, str], int] = labels.grades
-    for result in run.results:
-        row = [known.get((result.trace_id, chunk.id)) for chunk in result.trace.chunks]
-        complete = [label for label in row if label is not None]
-        yield result, complete if row and len(complete) == len(row) else None

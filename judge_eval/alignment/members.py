@@ -73,7 +73,7 @@ def member_agreement(run: Run) -> MemberAgreement | None:
                 column.append(result.votes[name][place])
     if not traces:
         return None
-    grades = np.array([[np.nan if g is None else float(g) for g in column] for column in columns])
+    grades = np.array(columns, dtype=np.float64)
     there = ~np.isnan(grades)
     several = there.sum(axis=0) >= 2
     some = grades[:, several]
@@ -81,11 +81,11 @@ def member_agreement(run: Run) -> MemberAgreement | None:
     where = [trace for trace, kept in zip(traces, several.tolist(), strict=True) if kept]
     flips = (np.nanmax(relevant, axis=0) != np.nanmin(relevant, axis=0)) if where else np.array([])
     unequal = (np.nanmax(some, axis=0) != np.nanmin(some, axis=0)) if where else np.array([])
-    panel = np.array([np.nan if d is None else float(d) for d in decided])
-    told = []
+    panel = np.array(decided, dtype=np.float64)
+    members = []
     for name, row, own in zip(names, grades, there, strict=True):
         both = own & ~np.isnan(panel)
-        told.append(
+        members.append(
             MemberFigures(
                 name=name,
                 n=int(own.sum()),
@@ -100,7 +100,7 @@ def member_agreement(run: Run) -> MemberAgreement | None:
         pair = cohen_kappa(grades[i][both], grades[j][both]) if both.any() else None
         kappas[f"{names[i]} / {names[j]}"] = pair
     return MemberAgreement(
-        members=tuple(told),
+        members=tuple(members),
         chunks=len(where),
         flips=Figure.of(mean_interval(flips.astype(float), clusters=where)),
         unequal=Figure.of(mean_interval(unequal.astype(float), clusters=where)),

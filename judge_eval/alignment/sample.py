@@ -28,7 +28,7 @@ class Chosen:
     probability: float
 
 
-def choose(
+def choose_traces(
     run: Run,
     size: int,
     *,

@@ -16,7 +16,8 @@ from judge_eval.cli.flags.numbers import Numbers
 from judge_eval.cli.printing.errors import verb
 
 if TYPE_CHECKING:
-    from judge_eval.alignment.agree import Agreement, Figure, Rankings
+    from judge_eval.alignment.agree import Agreement, Figure
+    from judge_eval.alignment.systems import Rankings
 
 
 @verb
@@ -46,6 +47,7 @@ def agree(
     """
     from judge_eval.alignment import agree as agreement
     from judge_eval.alignment.matching import labels_of
+    from judge_eval.alignment.systems import rank_systems
 
     names, labels = list(runs), labelling.labels
     if labels is None and len(names) > 1 and Path(names[-1]).is_file():
@@ -54,7 +56,7 @@ def agree(
     given = None if labels is None else labels_of(loaded[0], labels)
     if systems:
         tables = [
-            agreement.rank_systems(loaded, given, metric, threshold=labelling.label_relevant, seed=seed)
+            rank_systems(loaded, given, metric, threshold=labelling.label_relevant, seed=seed)
             for metric in numbers.names or loaded[0].manifest.metrics[:1]
         ]
         if json_:

@@ -29,14 +29,14 @@ def sample(
     seed: Seed = 0,
 ) -> None:
     """Choose traces for people to label, shown blind: without verdicts, scores or ranks."""
-    from judge_eval.alignment.sample import blind_csv, blind_jsonl, choose
+    from judge_eval.alignment.sample import blind_csv, blind_jsonl, choose_traces
     from judge_eval.data.labels import read_labels
     from judge_eval.export import text as export
 
     export.check_suffix(output, (".jsonl", ".csv"))
     run = chosen.loaded()
     done = sorted({trace for trace, _ in read_labels(without).grades}) if without is not None else []
-    picked = choose(run, n, strata=by, seed=seed, without=done)
+    picked = choose_traces(run, n, strata=by, seed=seed, without=done)
     text = blind_csv(picked, seed) if output.suffix.lower() == ".csv" else blind_jsonl(picked, run, seed)
     export.write_text(output, text)
     chunks = sum(len(one.result.outcomes) for one in picked)

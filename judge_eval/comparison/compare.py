@@ -19,7 +19,6 @@ from judge_eval.runs.folder.differing import judge_differences
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.stats import PairedComparison, compare_paired, holm, tukey_hsd
-from judge_eval.stats.distributions import t_ppf
 
 KEEP = 1000
 """How many changed traces of each candidate a comparison names."""
@@ -152,20 +151,18 @@ def _draws_for(values: int) -> int:
 
 
 _SAME = (
-    "n", "clusters", "baseline_mean", "candidate_mean", "difference", "p_t", "exact", "dz", "wins", "ties",
-    "losses", "detectable",
+    "n", "clusters", "baseline_mean", "candidate_mean", "difference", "lower", "p_t", "exact", "dz", "wins",
+    "ties", "losses", "detectable",
 )  # fmt: skip
 
 
 def _record(metric: str, place: int, test: PairedComparison, excluded: int, adjusted: float) -> Difference:
-    units, error = test.clusters or test.n, test.standard_error
     same = {name: getattr(test, name) for name in _SAME}
     return Difference(
         metric=metric,
         candidate=place,
         n_excluded=excluded,
         interval=(test.interval.low, test.interval.high) if test.interval else None,
-        lower=test.difference - t_ppf(0.95, units - 1) * error if error is not None else None,
         p=test.p_randomisation,
         p_holm=adjusted,
         **same,

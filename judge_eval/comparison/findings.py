@@ -8,6 +8,7 @@ from pydantic import Field
 
 from judge_eval.record import Record
 from judge_eval.runs.folder.records import name_of
+from judge_eval.runs.folder.wording import interval
 
 Change = Literal["retrieval", "verdicts", "both", "scores"]
 """What changed in a trace: what was retrieved, the verdict on the same chunk, both, or only its scores."""
@@ -89,7 +90,7 @@ class Difference(Record):
             return f"no difference in {self.metric}: all {self.n} traces score the same"
         size = f"{self.difference:+.4f}"
         if self.interval is not None:
-            size += f" [{self.interval[0]:+.4f}, {self.interval[1]:+.4f}]"
+            size += f" {interval(self.interval, '+')}"
         if self.finding == "unclear":
             least = "" if self.detectable is None else f"; these traces could show {self.detectable:.4f}"
             return f"no difference shown in {self.metric}: {size}, p={self.p_holm:.3g}{least}"

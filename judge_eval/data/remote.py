@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from judge_eval.errors import ConfigError, DataError
+from judge_eval.errors import ConfigError, DataError, needs_extra
 
 _URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+(::|://)")
 
@@ -38,7 +38,7 @@ def file_system(url: str) -> tuple[Any, str]:
     try:
         import fsspec
     except ImportError:
-        raise ConfigError(f"{public(url)} needs fsspec: pip install 'judge-eval[fsspec]'") from None
+        raise needs_extra(f"{public(url)} needs fsspec", "fsspec") from None
     try:
         found: tuple[Any, str] = fsspec.core.url_to_fs(url)
     except (ImportError, ValueError) as error:

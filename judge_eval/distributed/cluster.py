@@ -12,7 +12,7 @@ from typing import Any, Self
 from judge_eval.backends.stack import Counts, Stack
 from judge_eval.distributed.worker import Block, Worker, share_of
 from judge_eval.engine import Judged, Source
-from judge_eval.errors import ConfigError
+from judge_eval.errors import ConfigError, needs_extra
 from judge_eval.evaluator import Evaluator
 
 
@@ -136,7 +136,7 @@ def load_ray() -> Any:
     try:
         import ray
     except ImportError:
-        raise ConfigError("judging on a cluster needs Ray: pip install 'judge-eval[ray]'") from None
+        raise needs_extra("judging on a cluster needs Ray", "ray") from None
     return ray
 
 

@@ -2,68 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
 from judge_eval.errors import ConfigError, UnknownNameError
-from judge_eval.export.text import WRITERS
+from judge_eval.export.inspect_log import inspect_log, log_name
+from judge_eval.export.labelled_traces import labelled_lines
+from judge_eval.export.phoenix import document_annotations
+from judge_eval.export.tables import write_parquet
+from judge_eval.export.text import as_csv, as_json, as_markdown
+from judge_eval.export.trec import qrels_lines, run_lines
 from judge_eval.runs.folder.run import Run
 
 Write: TypeAlias = Callable[[Run, Path], None]
 
 
-def _trec_run(run: Run, path: Path) -> None:
-    from judge_eval.export.trec import run_lines
-
-    _stream(run_lines(run), path)
+def _lines(make: Callable[[Run], Iterator[str]]) -> Write:
+    return lambda run, path: _stream(make(run), path)
 
 
-def _trec_qrels(run: Run, path: Path) -> None:
-    from judge_eval.export.trec import qrels_lines
-
-    _stream(qrels_lines(run), path)
-
-
-def _jsonl(run: Run, path: Path) -> None:
-    from judge_eval.export.labelled_traces import labelled_lines
-
-    _stream(labelled_lines(run), path)
-
-
-def _phoenix(run: Run, path: Path) -> None:
-    from judge_eval.export.phoenix import document_annotations
-
-    _stream(document_annotations(run), path)
+def _text(make: Callable[[Run], str]) -> Write:
+    return lambda run, path: _stream([make(run)], path)
 
 
 def _inspect(run: Run, path: Path) -> None:
-    from judge_eval.export.inspect_log import inspect_log, log_name
-
-    if path.is_dir():
-        path = path / log_name(run)
-    _stream(iter([inspect_log(run)]), path)
-
-
-def _parquet(run: Run, path: Path) -> None:
-    from judge_eval.export.tables import write_parquet
-
-    write_parquet(run, path)
-
-
-def _text(suffix: str) -> Write:
-    return lambda run, path: _stream(iter([WRITERS[suffix](run)]), path)
+    _stream([inspect_log(run)], path / log_name(run) if path.is_dir() else path)
 
 
 FORMATS: Mapping[str, Write] = {
-    "trec-run": _trec_run,
-    "trec-qrels": _trec_qrels,
-    "jsonl": _jsonl,
-    "csv": _text(".csv"),
-    "parquet": _parquet,
-    "json": _text(".json"),
-    "markdown": _text(".md"),
-    "phoenix": _phoenix,
+    "trec-run": _lines(run_lines),
+    "trec-qrels": _lines(qrels_lines),
+    "jsonl": _lines(labelled_lines),
+    "csv": _text(as_csv),
+    "parquet": write_parquet,
+    "json": _text(as_json),
+    "markdown": _text(as_markdown),
+    "phoenix": _lines(document_annotations),
     "inspect": _inspect,
 }
 """What a run can be written as, into a file."""
@@ -113,7 +88,7 @@ def write_as(run: Run, path: Path, format: str | None = None) -> str:
     return chosen
 
 
-def _stream(parts: Iterator[str], path: Path) -> None:
+def _stream(parts: Iterable[str], path: Path) -> None:
     """Write text part by part; the file appears only when all is written."""
     beside = path.with_name(f".{path.name}.part")
     try:

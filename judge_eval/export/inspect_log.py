@@ -9,6 +9,7 @@ from typing import Any
 from judge_eval.runs.folder.describing import describe
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
+from judge_eval.runs.folder.wording import word
 
 VERSION = 2
 """The version of Inspect's log format."""
@@ -95,7 +96,7 @@ def _score(run: Run, name: str) -> dict[str, Any]:
 
 
 def _sample(result: TraceResult, model: str) -> dict[str, Any]:
-    trace, told = result.trace, explain(result)
+    trace, explanation = result.trace, verdicts_in_words(result)
     return {
         "id": result.trace_id,
         "epoch": 1,
@@ -104,10 +105,10 @@ def _sample(result: TraceResult, model: str) -> dict[str, Any]:
         "messages": [{"role": "user", "content": trace.query, "source": "input"}],
         "output": {
             "model": model,
-            "choices": [{"message": {"role": "assistant", "content": told}, "stop_reason": "stop"}],
+            "choices": [{"message": {"role": "assistant", "content": explanation}, "stop_reason": "stop"}],
         },
         "scores": {
-            name: {"value": value, "explanation": told}
+            name: {"value": value, "explanation": explanation}
             for name, value in result.scores.items()
             if value is not None
         },
@@ -123,17 +124,12 @@ def _sample(result: TraceResult, model: str) -> dict[str, Any]:
     }
 
 
-def explain(result: TraceResult) -> str:
+def verdicts_in_words(result: TraceResult) -> str:
     """Write a trace's outcomes as text: a line a chunk with its grade and the reason."""
     lines = []
     for rank, outcome in enumerate(result.outcomes, 1):
-        if outcome.kind == "verdict":
-            word = "relevant" if outcome.relevant else "not relevant"
-            lines.append(
-                f"{rank}. {outcome.chunk_id}: {word} (grade {outcome.grade}) {outcome.reason}".rstrip()
-            )
-        else:
-            lines.append(f"{rank}. {outcome.chunk_id}: no verdict ({outcome.why}) {outcome.detail}".rstrip())
+        why = outcome.reason if outcome.kind == "verdict" else outcome.detail
+        lines.append(f"{rank}. {outcome.chunk_id}: {word(outcome)} {why}".rstrip())
     return "\n".join(lines) or "nothing was retrieved"
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from judge_eval.data.remote import clean, public
-from judge_eval.errors import ConfigError, JudgeEvalError
+from judge_eval.errors import ConfigError, JudgeEvalError, needs_extra
 from judge_eval.export.tables import TRACE_TYPES, VERDICT_TYPES, trace_rows, verdict_rows
 from judge_eval.export.text import as_json, as_markdown
 from judge_eval.runs.folder.describing import describe
@@ -55,7 +55,7 @@ def log_run(run: Run, *, tracking_uri: str | None = None, experiment: str | None
     try:
         import mlflow
     except ImportError:
-        raise ConfigError("MLflow is not installed; install judge-eval[mlflow]") from None
+        raise needs_extra("MLflow is not installed", "mlflow") from None
     before = mlflow.get_tracking_uri()
     try:
         active = mlflow.active_run()
@@ -81,8 +81,8 @@ def _log_alone(mlflow: Any, run: Run, experiment: str | None) -> str:
     """Log into an MLflow run of its own; the user's active experiment stays what it was."""
     home = None
     if experiment is not None:
-        found = mlflow.get_experiment_by_name(experiment)
-        home = found.experiment_id if found is not None else mlflow.create_experiment(experiment)
+        known = mlflow.get_experiment_by_name(experiment)
+        home = known.experiment_id if known is not None else mlflow.create_experiment(experiment)
     started = mlflow.start_run(experiment_id=home, run_name=run.name)
     status = "FAILED"
     try:
@@ -94,9 +94,9 @@ def _log_alone(mlflow: Any, run: Run, experiment: str | None) -> str:
 
 
 def _log(mlflow: Any, run: Run, run_id: str) -> None:
-    metrics, told = metrics_of(run), list(run.manifest.aggregates)
-    if len({metric_key(name) for name in told}) < len(told):
-        raise ConfigError(f"MLflow cannot tell these metrics apart: {', '.join(told)}; score fewer at once")
+    metrics, scored = metrics_of(run), list(run.manifest.aggregates)
+    if len({metric_key(name) for name in scored}) < len(scored):
+        raise ConfigError(f"MLflow cannot tell these metrics apart: {', '.join(scored)}; score fewer at once")
     mlflow.log_params(params_of(run))
     mlflow.log_metrics(metrics)
     mlflow.set_tags(tags_of(run))

@@ -11,8 +11,8 @@ from judge_eval.data.catalog import find_shape
 from judge_eval.data.files.jsonl import mend
 from judge_eval.data.shapes.chunks import chunk_data
 from judge_eval.data.shapes.finding import documents_in, question_in, recorded, reference_in
-from judge_eval.errors import ConfigError
-from judge_eval.export.inspect_log import explain
+from judge_eval.errors import needs_extra
+from judge_eval.export.inspect_log import verdicts_in_words
 from judge_eval.export.mlflow import metric_key
 from judge_eval.runs.folder.run import Run
 from judge_eval.schema import Trace
@@ -48,7 +48,7 @@ def mlflow_scorer(evaluator: Judges, *, name: str = "judge_eval") -> Any:
         from mlflow.entities import AssessmentError, AssessmentSource, AssessmentSourceType, Feedback
         from mlflow.genai.scorers import scorer
     except ImportError:
-        raise ConfigError("MLflow 3 is not installed; install judge-eval[mlflow] and pandas") from None
+        raise needs_extra("`mlflow_scorer` needs MLflow 3 and pandas", "mlflow,pandas") from None
 
     def judged(
         inputs: Any = None, outputs: Any = None, expectations: Any = None, trace: Any = None
@@ -63,20 +63,20 @@ def mlflow_scorer(evaluator: Judges, *, name: str = "judge_eval") -> Any:
                     source_type=AssessmentSourceType.LLM_JUDGE,
                     source_id=f"{backend.get('provider')}/{backend.get('model')}",
                 ),
-                "rationale": explain(result),
+                "rationale": verdicts_in_words(result),
                 "span_id": retrieval.metadata.get("span_id"),
             }
             whys = Counter(o.why for o in result.outcomes if o.kind == "no_verdict")
-            told = ", ".join(f"{why} {count}" for why, count in whys.items())
-            failure = f"{result.failed} of {len(result.outcomes)} verdicts failed ({told})"
+            reasons = ", ".join(f"{why} {count}" for why, count in whys.items())
+            failure = f"{result.failed} of {len(result.outcomes)} verdicts failed ({reasons})"
             for metric, value in result.scores.items():
-                found: dict[str, Any] = (
+                feedback: dict[str, Any] = (
                     {"error": AssessmentError(error_code="NO_VERDICT", error_message=failure)}
                     if value is None
                     else {"value": value}
                 )
                 definition = {"definition": run.aggregate(metric).definition}
-                out.append(Feedback(name=metric_key(metric), metadata=definition, **found, **common))
+                out.append(Feedback(name=metric_key(metric), metadata=definition, **feedback, **common))
             out.append(Feedback(name=FAILED, value=result.failed, **common))
         return out
 
@@ -90,13 +90,13 @@ def retrievals(inputs: Any, outputs: Any, expectations: Any, trace: Any) -> Iter
         DataError: Nothing says what was retrieved, or what was asked.
     """
     reference = reference_in(expectations)
-    found: list[Mapping[str, Any]] = []
+    rows: list[Mapping[str, Any]] = []
     if trace is not None:
-        found = list(find_shape("mlflow").read(json.loads(trace.to_json())))
-    if not found:
+        rows = list(find_shape("mlflow").read(json.loads(trace.to_json())))
+    if not rows:
         chunks = recorded(documents_in(outputs), "outputs")
-        found = [{"query": question_in(inputs) or "", "chunks": chunks}]
-    for data in found:
+        rows = [{"query": question_in(inputs) or "", "chunks": chunks}]
+    for data in rows:
         chunks = [chunk_data(item, f"chunks[{place}]") for place, item in enumerate(data["chunks"])]
         more = {"reference": reference} if reference else {}
         yield Trace.parse(mend({**data, **more, "chunks": chunks}))

@@ -48,20 +48,20 @@ def annotated(result: TraceResult, name: str, run_id: str) -> list[dict[str, Any
     for position, outcome in enumerate(result.outcomes):
         if outcome.kind == "verdict":
             label = "relevant" if outcome.relevant else "not relevant"
-            told: dict[str, Any] = {
+            judged: dict[str, Any] = {
                 "label": label,
                 "score": float(outcome.grade),
                 "explanation": outcome.reason,
             }
         else:
-            told = {"label": f"no verdict: {outcome.why}", "score": None, "explanation": outcome.detail}
+            judged = {"label": f"no verdict: {outcome.why}", "score": None, "explanation": outcome.detail}
         out.append(
             {
                 "span_id": span,
                 "document_position": position,
                 "name": name,
                 "annotator_kind": "LLM",
-                "result": {key: value for key, value in told.items() if value not in (None, "")},
+                "result": {key: value for key, value in judged.items() if value not in (None, "")},
                 "metadata": {"chunk_id": outcome.chunk_id, "run_id": run_id},
             }
         )

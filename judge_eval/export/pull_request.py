@@ -10,34 +10,35 @@ from judge_eval.comparison.gate import Check
 from judge_eval.comparison.record import Comparison
 from judge_eval.export.text import as_markdown, cell
 from judge_eval.runs.folder.run import Run
+from judge_eval.runs.folder.wording import interval
 
 MARKER = "<!-- judge-eval report -->"
-"""Stands at the head of the report, unseen; a bot finds its own comment by it and updates it."""
+"""Stands at the head of the comment, unseen; a bot finds its own comment by it and updates it."""
 MOST = 65_000
 """A comment may hold 65,536 characters; this leaves room for what a bot adds."""
 _TRACES = 50
 KINDS = CHANGE_WORDS
 
 
-def report(run: Run | None, found: Comparison | None, checks: Sequence[Check]) -> str:
-    """Write the report, at most `MOST` characters, the marker first.
+def pull_request_comment(run: Run | None, comparison: Comparison | None, checks: Sequence[Check]) -> str:
+    """Write the comment, at most `MOST` characters, the marker first.
 
     Args:
         run: The run, whose means are shown; None shows only the comparison.
-        found: Its comparison with a baseline, where there is one.
+        comparison: Its comparison with a baseline, where there is one.
         checks: What became of the limits.
     """
     parts = [MARKER]
     if run is not None:
         parts.append(as_markdown(run).rstrip())
     parts += _verdict(checks)
-    if found is not None:
-        parts += _differences(found)
-        parts += _pairs(found)
+    if comparison is not None:
+        parts += _differences(comparison)
+        parts += _pairs(comparison)
     head = "\n\n".join(parts)
     if len(head) > MOST - 1000:  # hundreds of metrics or runs: cut at a line, so that no table row breaks
         head = head[: MOST - 1000].rpartition("\n")[0] + "\n\n... (cut: the report is too long)"
-    return head + _traces(found, MOST - len(head) - 200) + "\n" if found is not None else head + "\n"
+    return head + (_traces(comparison, MOST - len(head) - 200) if comparison is not None else "") + "\n"
 
 
 def _verdict(checks: Sequence[Check]) -> list[str]:
@@ -49,47 +50,47 @@ def _verdict(checks: Sequence[Check]) -> list[str]:
     return [title, "\n".join(lines)]
 
 
-def _differences(found: Comparison) -> list[str]:
-    names = [cell(run.name) for run in found.runs]
+def _differences(comparison: Comparison) -> list[str]:
+    names = [cell(run.name) for run in comparison.runs]
     titles = [
         f"[{name}](<{_address(run.href)}>)" if run.href else name
-        for name, run in zip(names, found.runs, strict=True)
+        for name, run in zip(names, comparison.runs, strict=True)
     ]
     out = [f"### {', '.join(titles[1:])} against {titles[0]}"]
-    out += [f"> **{cell(told)}**" for told in found.warnings]
-    out += [f"> {cell(told)}" for told in found.notes]
+    out += [f"> **{cell(warning)}**" for warning in comparison.warnings]
+    out += [f"> {cell(note)}" for note in comparison.notes]
     rows = [
         "| run | metric | baseline | candidate | difference | 95% interval | p (Holm) | wins/ties/losses |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for d in found.differences:
-        span = "" if d.interval is None else f"[{d.interval[0]:+.4f}, {d.interval[1]:+.4f}]"
+    for d in comparison.differences:
+        span = interval(d.interval, "+")
         rows.append(
             f"| {names[d.candidate]} | {cell(d.metric)} | {d.baseline_mean:.4f} | {d.candidate_mean:.4f} | "
             f"{d.difference:+.4f} | {span} | {d.p_holm:.3g} | {d.wins}/{d.ties}/{d.losses} |"
         )
     out.append("\n".join(rows))
-    out.append("\n".join(f"- {names[d.candidate]}: {cell(d.sentence)}" for d in found.differences))
+    out.append("\n".join(f"- {names[d.candidate]}: {cell(d.sentence)}" for d in comparison.differences))
     return out
 
 
-def _pairs(found: Comparison) -> list[str]:
-    if not found.pairs:
+def _pairs(comparison: Comparison) -> list[str]:
+    if not comparison.pairs:
         return []
-    names = [cell(run.name) for run in found.runs]
+    names = [cell(run.name) for run in comparison.runs]
     rows = ["| metric | pair | difference | p (Tukey) |", "|---|---|---|---|"]
-    for pair in found.pairs:
+    for pair in comparison.pairs:
         who = f"{names[pair.second]} - {names[pair.first]}"
         rows.append(f"| {cell(pair.metric)} | {who} | {pair.difference:+.4f} | {pair.p:.3g} |")
     return ["#### All pairs", "\n".join(rows)]
 
 
-def _traces(found: Comparison, room: int) -> str:
+def _traces(comparison: Comparison, room: int) -> str:
     """List the traces that moved most, as many as there is room for."""
-    total = sum(sum(counts.values()) for counts in found.changed)
+    total = sum(sum(counts.values()) for counts in comparison.changed)
     if not total:
         return "\n\nNo trace changed."
-    metric = found.differences[0].metric if found.differences else ""
+    metric = comparison.differences[0].metric if comparison.differences else ""
     head = (
         f"\n\n<details><summary>{total} changed trace{'s' if total > 1 else ''}</summary>\n\n"
         f"| trace | what | before | after | {cell(metric)} | query |\n|---|---|---|---|---|---|\n"
@@ -97,7 +98,7 @@ def _traces(found: Comparison, room: int) -> str:
     tail = "\n</details>"
     room -= len(head) + len(tail) + 100
     rows = []
-    for change in found.traces[:_TRACES]:
+    for change in comparison.traces[:_TRACES]:
         row = _row(change, metric)
         if len(row) + 1 > room:
             break

@@ -6,8 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from judge_eval.errors import ConfigError
+from judge_eval.errors import needs_extra
+from judge_eval.runs.columns.parquet import load_arrow
+from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
+from judge_eval.runs.scoring.rescore import blocks
+
+_BLOCK = 5000
 
 
 class Frames(NamedTuple):
@@ -39,26 +44,24 @@ def trace_rows(run: Run) -> Iterator[dict[str, Any]]:
 def verdict_rows(run: Run) -> Iterator[dict[str, Any]]:
     """Yield a flat row for every chunk of every trace, failed ones included."""
     for result in run.results:
-        for rank, (chunk, outcome) in enumerate(zip(result.trace.chunks, result.outcomes, strict=True), 1):
-            judged = outcome if outcome.kind == "verdict" else None
-            failed = outcome if outcome.kind == "no_verdict" else None
-            yield {
-                "trace_id": result.trace_id,
-                "rank": rank,
-                "chunk_id": chunk.id,
-                "grade": judged and judged.grade,
-                "relevant": None if judged is None else judged.relevant,
-                "why": failed and failed.why,
-                "reason": judged.reason if judged else failed.detail if failed else None,
-                "evidence": judged and judged.evidence,
-                "evidence_found": None if judged is None else judged.evidence_found,
-                "instruction_in_chunk": None if judged is None else judged.instruction_in_chunk,
-                "confidence": None if judged is None else judged.confidence,
-                "label": chunk.label,
-                "retriever_score": chunk.score,
-                "title": chunk.title,
-                "text": chunk.text,
-            }
+        yield from result_rows(result)
+
+
+def result_rows(result: TraceResult) -> Iterator[dict[str, Any]]:
+    """Yield a flat row for every chunk of one trace; None where a verdict or its absence says nothing."""
+    for rank, (chunk, outcome) in enumerate(zip(result.trace.chunks, result.outcomes, strict=True), 1):
+        row: dict[str, Any] = dict.fromkeys(VERDICT_TYPES)
+        row |= {key: value for key, value in outcome if key in row}
+        if outcome.kind == "no_verdict":
+            row["reason"] = outcome.detail
+        yield row | {
+            "trace_id": result.trace_id,
+            "rank": rank,
+            "label": chunk.label,
+            "retriever_score": chunk.score,
+            "title": chunk.title,
+            "text": chunk.text,
+        }
 
 
 TRACE_TYPES = {
@@ -100,7 +103,7 @@ def to_pandas(run: Run) -> Frames:
     try:
         import pandas
     except ImportError:
-        raise ConfigError("pandas is not installed; install judge-eval[pandas]") from None
+        raise needs_extra("pandas is not installed", "pandas") from None
     metrics = dict.fromkeys(run.manifest.metrics, "double")
 
     def frame(rows: Iterator[dict[str, Any]], types: dict[str, str]) -> Any:
@@ -120,7 +123,7 @@ def to_polars(run: Run) -> Frames:
     try:
         import polars
     except ImportError:
-        raise ConfigError("Polars is not installed; install judge-eval[polars]") from None
+        raise needs_extra("Polars is not installed", "polars") from None
     kinds = {"string": polars.String, "int64": polars.Int64, "bool": polars.Boolean, "double": polars.Float64}
 
     def schema(types: dict[str, str]) -> dict[str, Any]:
@@ -145,11 +148,7 @@ def write_parquet(run: Run, path: Path, table: str = "verdicts") -> None:
     Raises:
         ConfigError: PyArrow is not installed.
     """
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise ConfigError("PyArrow is not installed; install judge-eval[parquet]") from None
+    pyarrow, parquet = load_arrow()
     metrics = dict.fromkeys(run.manifest.metrics, "double")
     types = VERDICT_TYPES if table == "verdicts" else TRACE_TYPES | metrics
     kinds = {
@@ -164,20 +163,9 @@ def write_parquet(run: Run, path: Path, table: str = "verdicts") -> None:
     schema = pyarrow.schema(fields)
     beside = path.with_name(f".{path.name}.part")
     try:
-        with pyarrow.parquet.ParquetWriter(beside, schema) as writer:
-            for block in _blocks(verdict_rows(run) if table == "verdicts" else trace_rows(run)):
+        with parquet.ParquetWriter(beside, schema) as writer:
+            for block in blocks(verdict_rows(run) if table == "verdicts" else trace_rows(run), _BLOCK):
                 writer.write_table(pyarrow.Table.from_pylist(block, schema=schema))
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)
-
-
-def _blocks(rows: Iterator[dict[str, Any]], size: int = 5000) -> Iterator[list[dict[str, Any]]]:
-    block: list[dict[str, Any]] = []
-    for row in rows:
-        block.append(row)
-        if len(block) == size:
-            yield block
-            block = []
-    if block:
-        yield block

@@ -6,11 +6,11 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Any
 
 from judge_eval.errors import ConfigError
+from judge_eval.export.tables import result_rows
 from judge_eval.files import write_atomically
 from judge_eval.runs.folder.describing import describe, failures
 from judge_eval.runs.folder.run import Run
@@ -46,26 +46,12 @@ def as_csv(run: Run) -> str:
     metrics = list(run.manifest.metrics)
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([*VERDICT_COLUMNS, *metrics])
-    for row in verdict_rows(run):
-        writer.writerow(["" if row[name] is None else row[name] for name in (*VERDICT_COLUMNS, *metrics)])
-    return out.getvalue()
-
-
-def verdict_rows(run: Run) -> Iterator[dict[str, Any]]:
-    """Yield a flat row for every chunk of every trace, failed ones included."""
     for result in run.results:
-        for rank, (chunk, outcome) in enumerate(zip(result.trace.chunks, result.outcomes, strict=True), 1):
-            row: dict[str, Any] = dict.fromkeys(VERDICT_COLUMNS)
-            row |= {key: value for key, value in outcome.model_dump().items() if key in row}
-            if outcome.kind == "no_verdict":
-                row["reason"] = outcome.detail
-            row |= {
-                "trace_id": result.trace_id,
-                "rank": rank,
-                "label": chunk.label,
-                "query": result.trace.query,
-            }
-            yield row | result.scores
+        for row in result_rows(result):
+            row |= {"kind": "no_verdict" if row["grade"] is None else "verdict", "query": result.trace.query}
+            row |= result.scores
+            writer.writerow(["" if row[name] is None else row[name] for name in (*VERDICT_COLUMNS, *metrics)])
+    return out.getvalue()
 
 
 def as_markdown(run: Run) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from judge_eval.errors import DataError
 from judge_eval.runs.folder.run import Run
+from judge_eval.runs.scoring.rescore import scale_of
 
 ABSENT = "not-retrieved-"
 """What stands in the judgments for relevant chunks that are known to exist but were not retrieved."""
@@ -41,20 +42,18 @@ def qrels_lines(run: Run) -> Iterator[str]:
     Raises:
         DataError: Two ids are the same once white space is escaped.
     """
-    scale = run.manifest.judge.get("scale")
-    told = scale.get("relevant") if isinstance(scale, dict) else None
-    least = told if isinstance(told, int) else 1
+    least = scale_of(run).relevant
     safe_trace = _escaper("trace ids of the run")
     for result in run.results:
         query, safe = safe_trace(result.trace_id), _escaper(f"chunk ids of trace {result.trace_id!r}")
         if result.failed:
             continue
-        found = 0
+        relevant = 0
         for outcome in result.outcomes:
             if outcome.kind == "verdict":
-                found += outcome.relevant
+                relevant += outcome.relevant
                 yield f"{query} 0 {safe(outcome.chunk_id)} {outcome.grade}\n"
-        missing = (result.trace.relevant_total or 0) - found
+        missing = (result.trace.relevant_total or 0) - relevant
         for number in range(1, missing + 1):
             yield f"{query} 0 {safe(f'{ABSENT}{number}')} {least}\n"
         if not result.outcomes and missing <= 0:

@@ -42,8 +42,8 @@ def belief_of(completion: Completion, scale: Scale, grade: int, number: int | No
     """
     if not completion.logprobs:
         return None
-    for found, token in _decisions(completion.logprobs):
-        if found == number or number is None:
+    for passage, token in _decisions(completion.logprobs):
+        if passage == number or number is None:
             shares = _shares(token, scale)
             own = _value(token.token, scale)
             total = sum(shares.values())
@@ -62,7 +62,7 @@ def _decisions(tokens: tuple[TokenLogprob, ...]) -> Iterator[tuple[int | None, T
         starts.append(len(text))
         text += token.token
     number: int | None = None
-    found: list[tuple[int | None, TokenLogprob]] = []
+    decisions: list[tuple[int | None, TokenLogprob]] = []
     place = 0
     for match in _FIELD.finditer(text):
         if match[1] == "id":
@@ -72,16 +72,16 @@ def _decisions(tokens: tuple[TokenLogprob, ...]) -> Iterator[tuple[int | None, T
         while place + 1 < len(starts) and starts[place + 1] <= match.end():
             place += 1
         if match.end() < len(text):
-            found.append((number, tokens[place]))
+            decisions.append((number, tokens[place]))
     # A judge that thinks aloud may draft a verdict; the one that counts is the last.
-    return iter(found[::-1])
+    return iter(decisions[::-1])
 
 
 def _shares(token: TokenLogprob, scale: Scale) -> dict[int, float]:
     shares: dict[int, float] = {}
-    told = dict(token.top)
-    told.setdefault(token.token, token.logprob)
-    for text, logprob in told.items():
+    logprobs = dict(token.top)
+    logprobs.setdefault(token.token, token.logprob)
+    for text, logprob in logprobs.items():
         value = _value(text, scale)
         if value is not None:
             shares[value] = shares.get(value, 0.0) + math.exp(min(0.0, logprob))

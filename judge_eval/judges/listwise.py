@@ -10,15 +10,17 @@ from judge_eval.errors import CallError, ConfigError
 from judge_eval.judges.base import Inquiry, Wave
 from judge_eval.judges.confidence import belief_of
 from judge_eval.judges.parsing import Problem, read_many
-from judge_eval.judges.pointwise import (
-    Pointwise,
+from judge_eval.judges.pointwise import Pointwise
+from judge_eval.judges.questions import (
     Question,
     call_of,
     conclude,
+    describe_form,
     distinct,
     fit_form,
     fit_scale,
     repair,
+    request_for,
 )
 from judge_eval.prompts import PromptForm
 from judge_eval.schema import Scale, Trace, Verdict
@@ -73,11 +75,8 @@ class Listwise:
 
     def describe(self) -> dict[str, Any]:
         """Everything about the judge that could change a verdict."""
-        prompt = self.form.prompt
         return {
-            "mode": prompt.mode,
-            "prompt": {"id": prompt.id, "version": prompt.version, "digest": self.form.digest.hex()},
-            "scale": self.scale.model_dump(),
+            **describe_form(self.form, self.scale),
             "max_tokens": self.max_tokens,
             "window": self.window,
             "sample": self.sample,
@@ -114,19 +113,8 @@ class Listwise:
         def accepts(completion: Completion) -> bool:
             return not isinstance(read_many(completion, self.form.scale, count), Problem)
 
-        needs = self.form.prompt.needs
-        return Request(
-            form=self.form,
-            query=trace.query,
-            passages=tuple(question.passage for question in window),
-            max_tokens=self.max_tokens * (count + 1),
-            reference=trace.reference if "reference" in needs else None,
-            answer=trace.answer if "answer" in needs else None,
-            sample=self.sample,
-            accepts=accepts,
-            trace_id=trace.id,
-            chunk_ids=tuple(chunk_id for question in window for chunk_id in question.chunk_ids),
-        )
+        cap = self.max_tokens * (count + 1)
+        return request_for(self.form, trace, window, cap, self.sample, accepts=accepts)
 
     def _take(
         self, window: Sequence[Question], request: Request, reply: Reply, tried: set[str]

@@ -51,11 +51,11 @@ class Panel:
             raise ConfigError(f"the members of a panel need names of their own, not {', '.join(names)}")
         scales = {member.judge.scale for member in members}
         if len(scales) > 1:
-            told = ", ".join(
+            named = ", ".join(
                 f"{m.name} 0-{m.judge.scale.maximum} (relevant from {m.judge.scale.relevant})"
                 for m in members
             )
-            raise ConfigError(f"the members of a panel must grade on one scale, not {told}")
+            raise ConfigError(f"the members of a panel must grade on one scale, not {named}")
         self.members, self.vote, self.quorum = tuple(members), vote, quorum
 
     @classmethod

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from pydantic_core import from_json
-
 from judge_eval.errors import Why
 from judge_eval.quotes import stands_in
 from judge_eval.schema import Scale
@@ -34,9 +32,6 @@ class Problem:
 
 
 _WANTED = {d: frozenset({"evidence", "reason", "instruction_in_chunk", d}) for d in ("verdict", "grade")}
-
-
-_QUOTES = 12
 
 
 class _UnreadableError(Exception):
@@ -82,7 +77,7 @@ def read_many(completion: Completion, scale: Scale, count: int) -> dict[int, Rea
         items = top.get("verdicts")
         if set(top) != {"verdicts"} or not isinstance(items, list):
             raise _UnreadableError('the object does not hold "verdicts", a list, and nothing else')
-        found: dict[int, Reading] = {}
+        readings: dict[int, Reading] = {}
         doubled: set[int] = set()
         for item in items:
             if not isinstance(item, dict):
@@ -90,17 +85,17 @@ def read_many(completion: Completion, scale: Scale, count: int) -> dict[int, Rea
             number = item.pop("id", None)
             if type(number) is not int or not 1 <= number <= count:
                 raise _UnreadableError(f"an entry has the id {_show(number)}, which was not asked about")
-            if number in doubled or number in found:
+            if number in doubled or number in readings:
                 doubled.add(number)
-                found.pop(number, None)
+                readings.pop(number, None)
                 continue
             try:
-                found[number] = _item(item, scale)
+                readings[number] = _item(item, scale)
             except _UnreadableError:
                 doubled.add(number)
-        if not found:
+        if not readings:
             raise _UnreadableError("no entry could be read")
-        return found
+        return readings
     except _UnreadableError as error:
         return _problem(completion, str(error))
 
@@ -140,26 +135,26 @@ def _item(item: dict[str, Any], scale: Scale) -> Reading:
             f'"grade" must be a whole number from 0 to {scale.maximum}, not {_show(value)}'
         )
     if not (evidence.isascii() and reason.isascii()):
-        evidence, reason = clean(evidence), clean(reason)
+        evidence, reason = without_surrogates(evidence), without_surrogates(reason)
     return Reading(value, evidence, reason, seen)
 
 
-def clean(text: str) -> str:
+def without_surrogates(text: str) -> str:
     """Replace lone surrogates, which no file can hold."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _show(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=True, default=str)
-    text = clean(" ".join(text.split()))
+    text = without_surrogates(" ".join(text.split()))
     return repr(text if len(text) <= 60 else text[:57] + "...")
 
 
 def _object(text: str) -> dict[str, Any]:
     """Find the one JSON object of a reply, in prose, code fences or after thoughts."""
-    found = _whole(text)
-    if found is not None:
-        return found
+    whole = _whole(text)
+    if whole is not None:
+        return whole
     text = _THOUGHTS.sub("", text)
     if not text.strip():
         raise _UnreadableError("the reply is empty")
@@ -186,15 +181,6 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_no_duplicates, parse_constant=_no
 
 
 def _whole(text: str) -> dict[str, Any] | None:
-    if text.count('"') - text.count('\\"') == _QUOTES and "\\\\" not in text:
-        # Six strings: the four names and two values of a verdict. No name has room to stand twice, so the
-        # fast reader, which would not tell, may read it.
-        try:
-            value = from_json(text, allow_inf_nan=False)
-        except (ValueError, TypeError):  # TypeError: half a character, which UTF-8 cannot hold
-            value = None
-        if isinstance(value, dict):
-            return value
     try:
         value = _DECODER.decode(text)
     except (ValueError, RecursionError):

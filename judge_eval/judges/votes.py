@@ -32,10 +32,10 @@ def combine(chunk_id: str, outcomes: Sequence[Outcome], scale: Scale, vote: Vote
     verdicts = [o for o in outcomes if o.kind == "verdict"]
     if len(verdicts) < quorum:
         first = next(o for o in outcomes if o.kind == "no_verdict")
-        told = (
+        detail = (
             f"{len(verdicts)} of {len(outcomes)} members gave a verdict, {quorum} are needed: {first.detail}"
         )
-        return NoVerdict(chunk_id=chunk_id, why=first.why, detail=told)
+        return NoVerdict(chunk_id=chunk_id, why=first.why, detail=detail)
     grade = _grade([v.grade for v in verdicts], scale, vote)
     relevant = grade >= scale.relevant
     nearest = min(verdicts, key=lambda v: (v.relevant != relevant, abs(v.grade - grade)))

@@ -10,8 +10,8 @@ import numpy as np
 
 from judge_eval.errors import MetricError, MissingVerdictError, UnknownNameError
 from judge_eval.metrics.catalog import SPECS, Spec, Value
-from judge_eval.metrics.plugins import names, spec_of, usable
-from judge_eval.metrics.table import Floats, GradeTable
+from judge_eval.metrics.plugins import plugin_names, spec_of, usable
+from judge_eval.metrics.table import GradeTable, Values
 
 Missing = Literal["error", "exclude", "bounds"]
 MAX_CUTOFF = 10**9
@@ -41,7 +41,7 @@ class Metric:
     def __post_init__(self) -> None:
         spec = spec_of(self.family, self.name)
         if spec is None:
-            raise UnknownNameError("metric", self.name, [*(name for _, name in SPECS), *names()])
+            raise UnknownNameError("metric", self.name, [*(name for _, name in SPECS), *plugin_names()])
         object.__setattr__(self, "spec", spec)
         given = dict(self.params)
         for name, value in given.items():
@@ -54,20 +54,16 @@ class Metric:
         object.__setattr__(self, "params", kept)
         k = self.cutoff
         if k is not None and (isinstance(k, bool) or not 1 <= k <= MAX_CUTOFF):
-            raise explain(str(self), f"a cutoff is a whole number of at least 1, as in {self._example(5)!r}")
+            raise misnamed(str(self), f"a cutoff is a whole number of at least 1, as in {self._spelled(5)!r}")
         if spec.cutoff == "required" and k is None:
-            raise explain(str(self), f"it needs a cutoff, as in {self._example(5)!r}")
+            raise misnamed(str(self), f"it needs a cutoff, as in {self._spelled(5)!r}")
         if spec.cutoff == "none" and k is not None:
-            raise explain(f"{self.name} with a cutoff", f"it has none; write {self._example(None)!r}")
+            raise misnamed(f"{self.name} with a cutoff", f"it has none; write {self._spelled(None)!r}")
         if k is None and given.get("norm") == "k":
-            raise explain(str(self), f"norm=k needs a cutoff, as in {self._example(5)!r}")
+            raise misnamed(str(self), f"norm=k needs a cutoff, as in {self._spelled(5)!r}")
 
     def __str__(self) -> str:
-        inside = ",".join(f"{name}={value}" for name, value in self.params)
-        inside = f"({inside})" if inside else ""
-        if self.family == "trec":
-            return f"{self.name}{'' if self.cutoff is None else f'_{self.cutoff}'}{inside}"
-        return f"{self.name}{inside}{'' if self.cutoff is None else f'@{self.cutoff}'}"
+        return self._spelled(self.cutoff)
 
     @property
     def needs_total(self) -> bool:
@@ -109,12 +105,12 @@ class Metric:
         return "; ".join(parts)
 
     @overload
-    def compute(self, table: GradeTable, missing: Literal["error", "exclude"] = "exclude") -> Floats: ...
+    def compute(self, table: GradeTable, missing: Literal["error", "exclude"] = "exclude") -> Values: ...
 
     @overload
-    def compute(self, table: GradeTable, missing: Literal["bounds"]) -> tuple[Floats, Floats]: ...
+    def compute(self, table: GradeTable, missing: Literal["bounds"]) -> tuple[Values, Values]: ...
 
-    def compute(self, table: GradeTable, missing: Missing = "exclude") -> Floats | tuple[Floats, Floats]:
+    def compute(self, table: GradeTable, missing: Missing = "exclude") -> Values | tuple[Values, Values]:
         """Compute one value a row.
 
         Args:
@@ -154,7 +150,7 @@ class Metric:
         values[failed] = np.nan
         return values
 
-    def _compute(self, table: GradeTable) -> Floats:
+    def _compute(self, table: GradeTable) -> Values:
         try:
             return self.spec.compute(table, self.cutoff, **dict(self.params))
         except MetricError as error:
@@ -164,7 +160,7 @@ class Metric:
         parameter = self.spec.parameter(name)
         return dict(self.params).get(name, parameter.default) if parameter else None
 
-    def _example(self, cutoff: int | None) -> str:
+    def _spelled(self, cutoff: int | None) -> str:
         inside = ",".join(f"{name}={value}" for name, value in self.params)
         inside = f"({inside})" if inside else ""
         if self.family == "trec":
@@ -177,19 +173,19 @@ class Metric:
         if parameter is None:
             known = [parameter.name for parameter in spec.parameters]
             if not known:
-                raise explain(f"{spec.name}({name}={value})", f"{spec.name} takes no parameters")
+                raise misnamed(f"{spec.name}({name}={value})", f"{spec.name} takes no parameters")
             raise UnknownNameError(f"parameter of {spec.name}", name, known)
         if parameter.choices:
             if value not in parameter.choices:
                 raise UnknownNameError(f"{name} of {spec.name}", str(value), parameter.choices)
         elif isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 127:
-            raise explain(
+            raise misnamed(
                 f"{spec.name}({name}={value})",
                 f"{name} is the least relevant grade, a whole number from 1, as in {name}=2",
             )
 
 
-def explain(text: str, why: str) -> UnknownNameError:
+def misnamed(text: str, why: str) -> UnknownNameError:
     """Make the error for a metric that is named nearly right, with a reason in place of near names."""
     error = UnknownNameError("metric", text, ())
     error.args = (f"no metric {text!r}; {why}",)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from judge_eval.metrics import gain, ranking, soft, trec
-from judge_eval.metrics.table import Floats
+from judge_eval.metrics import gain, relevance, soft, trec
+from judge_eval.metrics.table import Values
 
 Value: TypeAlias = int | str
-Compute: TypeAlias = Callable[..., Floats]
+Compute: TypeAlias = Callable[..., Values]
 
 
 @dataclass(frozen=True)
@@ -98,11 +98,11 @@ def _trec(
 
 
 _SPECS = (
-    _rag("AP", (REL, AP_NORM), ranking.average_precision, f"{_AP}; exactly 0 where N = 0"),
+    _rag("AP", (REL, AP_NORM), relevance.average_precision, f"{_AP}; exactly 0 where N = 0"),
     _rag(
         "P",
         (REL, PRECISION_NORM),
-        ranking.precision,
+        relevance.precision,
         f"(1/n) * sum over ranks i <= K of v_i, with {V}; 0 where n = 0",
     ),
     _rag(
@@ -124,25 +124,25 @@ _SPECS = (
     _rag(
         "Recall",
         (REL,),
-        ranking.recall,
+        relevance.recall,
         f"(1/R) * sum over ranks i <= K of v_i, with {V}; {R}; 0 where R = 0",
         needs_total=True,
     ),
     _rag(
         "F1",
         (REL,),
-        ranking.f1,
+        relevance.f1,
         f"2 * h / (min(K, retrieved) + R), the harmonic mean of P@K and Recall@K, h = the relevant chunks "
         f"within the top K; {R}",
         needs_total=True,
     ),
-    _rag("HitRate", (REL,), ranking.hit_rate, "1 where the top K hold a relevant chunk, else 0"),
-    _rag("RR", (REL,), ranking.reciprocal_rank, _RR),
-    _rag("MRR", (REL,), ranking.reciprocal_rank, f"the mean over traces of the reciprocal rank: {_RR}"),
+    _rag("HitRate", (REL,), relevance.hit_rate, "1 where the top K hold a relevant chunk, else 0"),
+    _rag("RR", (REL,), relevance.reciprocal_rank, _RR),
+    _rag("MRR", (REL,), relevance.reciprocal_rank, f"the mean over traces of the reciprocal rank: {_RR}"),
     _rag(
         "MAP",
         (REL, AP_NORM),
-        ranking.average_precision,
+        relevance.average_precision,
         f"the mean over traces of average precision: {_AP}; exactly 0 where N = 0",
     ),
     _rag("DCG", (GAIN,), gain.dcg, "sum over ranks i <= K of gain_i / log2(i + 1)"),
@@ -150,7 +150,7 @@ _SPECS = (
     _trec("map", trec.map_cut, f"(1/R) * sum over ranks i of P@i * v_i, with {V}; {TR}"),
     _trec("map_cut", trec.map_cut, f"(1/R) * sum over ranks i <= K of P@i * v_i, with {V}; {TR}", "required"),
     _trec("P", trec.p, "relevant documents within the top K / K, however short the list is", "required"),
-    _trec("recall", trec.recall, f"relevant documents within the top K / R; {TR}", "required"),
+    _trec("recall", trec.recall_cut, f"relevant documents within the top K / R; {TR}", "required"),
     _trec("success", trec.success, "1 where the top K hold a relevant document, else 0", "required"),
     _trec(
         "relative_P", trec.relative_p, f"relevant documents within the top K / min(K, R); {TR}", "required"
@@ -190,7 +190,7 @@ _SPECS = (
         needs_pool=True,
     ),
     _trec("set_P", trec.set_p, "relevant documents retrieved / retrieved; 0 for an empty list"),
-    _trec("set_recall", trec.recall, f"relevant documents retrieved / R; {TR}"),
+    _trec("set_recall", trec.recall_cut, f"relevant documents retrieved / R; {TR}"),
     _trec("set_F", trec.set_f, f"2 * set_P * set_recall / (set_P + set_recall); {TR}"),
     _trec("set_map", trec.set_map, f"set_P * set_recall; {TR}"),
     _trec("set_relative_P", trec.relative_p, f"relevant documents retrieved / min(retrieved, R); {TR}"),

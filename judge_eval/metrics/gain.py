@@ -9,26 +9,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from judge_eval.metrics.blocks import BLOCK_CELLS
-from judge_eval.metrics.ranking import divide
+from judge_eval.metrics.relevance import divide
 from judge_eval.metrics.sums import add_down
-from judge_eval.metrics.table import Floats, Grades, GradeTable
+from judge_eval.metrics.table import Grades, GradeTable, Values
 
 Gain: TypeAlias = Literal["linear", "exp"]
 
 
-def _discounted(gains: Floats) -> Floats:
+def _discounted(gains: NDArray[np.float64]) -> Values:
     """Sum gains of shape (ranks, rows) over log2(rank + 1), rank by rank, so that equal lists sum equally."""
     gains /= _discounts(len(gains))
     return add_down(gains)
 
 
 @lru_cache(maxsize=16)
-def _discounts(width: int) -> Floats:
-    discounts: Floats = np.log2(np.arange(2.0, width + 2))[:, None]
+def _discounts(width: int) -> NDArray[np.float64]:
+    discounts: NDArray[np.float64] = np.log2(np.arange(2.0, width + 2))[:, None]
     return discounts
 
 
-def _dcg_of(grid: Grades, gain: Gain) -> Floats:
+def _dcg_of(grid: Grades, gain: Gain) -> Values:
     gains = np.maximum(grid, 0).astype(np.float64)
     if gain == "exp":
         np.exp2(gains, out=gains)
@@ -36,7 +36,7 @@ def _dcg_of(grid: Grades, gain: Gain) -> Floats:
     return _discounted(gains)
 
 
-def dcg(table: GradeTable, k: int | None = None, *, gain: Gain = "linear") -> Floats:
+def dcg(table: GradeTable, k: int | None = None, *, gain: Gain = "linear") -> Values:
     """Discounted cumulative gain: sum over ranks i <= k of gain_i / log2(i + 1) (Järvelin & Kekäläinen 2002).
 
     Args:
@@ -53,7 +53,7 @@ def dcg(table: GradeTable, k: int | None = None, *, gain: Gain = "linear") -> Fl
     return values
 
 
-def _ideal(reaching: NDArray[Any], k: int | None, gain: Gain) -> Floats:
+def _ideal(reaching: NDArray[Any], k: int | None, gain: Gain) -> Values:
     """DCG of the sorted grades without a sort: rank i holds the highest level that at least i chunks reach.
 
     Args:
@@ -83,7 +83,7 @@ def ndcg(
     *,
     gain: Gain = "linear",
     ideal: Literal["retrieved", "judged"] = "retrieved",
-) -> Floats:
+) -> Values:
     """DCG over the DCG of an ideal list.
 
     Args:

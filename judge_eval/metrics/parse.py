@@ -7,9 +7,9 @@ import re
 from typing import Literal
 
 from judge_eval.errors import UnknownNameError
-from judge_eval.metrics.base import MAX_CUTOFF, Metric, explain
+from judge_eval.metrics.base import MAX_CUTOFF, Metric, misnamed
 from judge_eval.metrics.catalog import ALIASES, SPECS, Value
-from judge_eval.metrics.plugins import names, spec_of
+from judge_eval.metrics.plugins import plugin_names, spec_of
 
 SHAPE = re.compile(r"(?P<name>[A-Za-z][A-Za-z0-9_]*)\s*(?:\((?P<inside>[^()]*)\))?\s*(?:@(?P<k>.*))?")
 TREC_CUT = re.compile(r"(?P<name>[A-Za-z_]+)_(?P<k>[0-9]+)")
@@ -32,7 +32,7 @@ def parse_metric(text: str | Metric) -> Metric:
     stripped = text.strip()
     shape = SHAPE.fullmatch(stripped)
     if shape is None:
-        raise explain(
+        raise misnamed(
             text, "write a name, its parameters and its cutoff, as in 'AP@5' or 'NDCG(gain=exp)@10'"
         )
     name, inside, k = shape["name"], shape["inside"], shape["k"]
@@ -53,7 +53,7 @@ def parse_metric(text: str | Metric) -> Metric:
 
 def _cutoff(text: str, digits: str, example: str) -> int:
     if not WHOLE.fullmatch(digits) or len(digits) > len(str(MAX_CUTOFF)) or int(digits) > MAX_CUTOFF:
-        raise explain(text, f"a cutoff is a whole number of at least 1, as in {example!r}")
+        raise misnamed(text, f"a cutoff is a whole number of at least 1, as in {example!r}")
     return int(digits)
 
 
@@ -64,11 +64,11 @@ def _parameters(text: str, inside: str | None) -> tuple[tuple[str, Value], ...]:
     for part in inside.split(","):
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if not (name and equals and value):
-            raise explain(
+            raise misnamed(
                 text, "parameters are written name=value with commas between, as in 'NDCG(gain=exp)@10'"
             )
         if name in given:
-            raise explain(text, f"{name} is given twice")
+            raise misnamed(text, f"{name} is given twice")
         given[name] = int(value) if WHOLE.fullmatch(value) and len(value) < 10 else value
     return tuple(given.items())
 
@@ -90,7 +90,7 @@ def _unknown(text: str, name: str, k: str | None) -> UnknownNameError:
         candidates.setdefault(_fold(known), []).append(spelled)
     for alias, known in ALIASES.items():
         candidates.setdefault(_fold(alias), []).append(known if number is None else f"{known}@{number}")
-    for installed in names():
+    for installed in plugin_names():
         candidates.setdefault(_fold(installed), []).append(
             installed if number is None else f"{installed}@{number}"
         )
@@ -102,7 +102,7 @@ def _unknown(text: str, name: str, k: str | None) -> UnknownNameError:
     meant = list(dict.fromkeys(spelled for key in near for spelled in candidates[key]))
     if not meant:
         return UnknownNameError("metric", text, {name for group in candidates.values() for name in group})
-    error = explain(text, "did you mean " + " or ".join(repr(spelled) for spelled in meant[:3]) + "?")
+    error = misnamed(text, "did you mean " + " or ".join(repr(spelled) for spelled in meant[:3]) + "?")
     error.known = meant
     return error
 

@@ -28,18 +28,18 @@ def spec_of(family: Literal["rag", "trec"], name: str) -> Spec | None:
     return spec if spec is not None or family == "trec" else _load(name)
 
 
-def names() -> list[str]:
+def plugin_names() -> list[str]:
     """List the metrics of installed packages, by name; those that this package has itself are not heard."""
     return sorted(name for name in _points() if ("rag", name) not in SPECS)
 
 
 def usable() -> list[Spec]:
     """Load the metrics of installed packages, without those that cannot be used."""
-    found = []
-    for name in names():
+    specs = []
+    for name in plugin_names():
         with suppress(ConfigError):
-            found += [spec for spec in [spec_of("rag", name)] if spec is not None]
-    return found
+            specs += [spec for spec in [spec_of("rag", name)] if spec is not None]
+    return specs
 
 
 @cache

@@ -3,43 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from judge_eval.errors import MetricError
 
 SLICE = 1 << 18
 
 
-def split(lengths: Sequence[int]) -> NDArray[np.int64]:
-    """Turn the rows' lengths into offsets: int64, starting with 0, one more than there are rows."""
+def offsets_of(lengths: ArrayLike) -> NDArray[np.int64]:
+    """Return where each row begins, and where the last one ends: one more than there are rows."""
+    lengths = np.asarray(lengths, dtype=np.int64)
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
 
 
-def pack(
-    flat: list[Any],
+def flatten(
+    rows: Sequence[Sequence[int | None]],
+    ids: Sequence[str] | None = None,
     *,
-    missing: int | None,
-    lengths: Sequence[int],
-    ids: Sequence[str] | None,
+    missing: int | None = None,
     low: int = 0,
-) -> NDArray[np.int8]:
-    """Store grades as int8.
+) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
+    """Store rows of grades one after the other.
 
     Args:
-        flat: All rows' grades, one after the other.
+        rows: The grades of each row.
+        ids: The rows' names, to say where a wrong grade stands.
         missing: The mark that None becomes; where it is None, None is an error.
-        lengths: The rows' lengths, to say where a wrong grade stands.
-        ids: The rows' names, likewise.
         low: The least value allowed.
+
+    Returns:
+        The grades, and the offsets of the rows.
 
     Raises:
         MetricError: A grade is not a whole number from `low` to 127; the message names trace and rank.
     """
+    lengths = [len(row) for row in rows]
+    return _as_grades(list(chain.from_iterable(rows)), missing, lengths, ids, low), offsets_of(lengths)
+
+
+def _as_grades(
+    flat: list[Any], missing: int | None, lengths: Sequence[int], ids: Sequence[str] | None, low: int
+) -> NDArray[np.int8]:
     try:
         values = np.array(flat, dtype=None if flat else np.int8)
     except ValueError:
@@ -49,9 +59,9 @@ def pack(
             return values.astype(np.int8)
     elif missing is not None and any(grade is None for grade in flat):
         present = [low if grade is None else grade for grade in flat]
-        packed = pack(present, missing=None, lengths=lengths, ids=ids, low=low)
-        packed[[grade is None for grade in flat]] = missing
-        return packed
+        values = _as_grades(present, None, lengths, ids, low)
+        values[[grade is None for grade in flat]] = missing
+        return values
     row, rank = 0, 0
     for grade in flat:
         while rank >= lengths[row]:

@@ -7,13 +7,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from judge_eval.metrics.ranking import divide
-from judge_eval.metrics.table import Floats, GradeTable
+from judge_eval.metrics.relevance import divide
+from judge_eval.metrics.table import GradeTable, Values
 
 
 def soft_precision(
     table: GradeTable, k: int | None = None, *, norm: Literal["retrieved", "k"] = "retrieved"
-) -> Floats:
+) -> Values:
     """Return the expected precision: the mean probability of relevance over the first `k` ranks.
 
     Args:
@@ -33,7 +33,7 @@ def soft_precision(
     return divide(sums, lengths.astype(np.float64))
 
 
-def expected_dcg(table: GradeTable, k: int | None = None) -> Floats:
+def expected_dcg(table: GradeTable, k: int | None = None) -> Values:
     """Return the expected discounted cumulative gain: sum over ranks i <= k of E[grade_i] / log2(i + 1).
 
     By linearity this is the mean of DCG over the judge's distribution of grades.
@@ -49,11 +49,11 @@ def expected_dcg(table: GradeTable, k: int | None = None) -> Floats:
     return _sum_down(table, _or_else(table.expected, decided), k, discount=True)
 
 
-def _or_else(told: Floats | None, decided: Floats) -> Floats:
-    return decided if told is None else np.where(np.isnan(told), decided, told)
+def _or_else(likely: NDArray[np.float64] | None, decided: NDArray[np.float64]) -> NDArray[np.float64]:
+    return decided if likely is None else np.where(np.isnan(likely), decided, likely)
 
 
-def _sum_down(table: GradeTable, values: Floats, k: int | None, *, discount: bool) -> Floats:
+def _sum_down(table: GradeTable, values: NDArray[np.float64], k: int | None, *, discount: bool) -> Values:
     """Add up each row's values down to rank k, from the first rank to the last."""
     rows: NDArray[np.int64] = np.repeat(np.arange(len(table)), table.lengths)
     ranks = np.arange(len(values)) - table.offsets[:-1][rows]

@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 from judge_eval.errors import MetricError
 from judge_eval.metrics.blocks import Rows, cut_blocks
 from judge_eval.metrics.order import trec_order
-from judge_eval.metrics.ragged import check_layout, count_at_least, pack, read_only, split
+from judge_eval.metrics.ragged import check_layout, count_at_least, flatten, read_only
 
 Grades: TypeAlias = NDArray[np.int8]
-Ints: TypeAlias = NDArray[np.int64]
-Floats: TypeAlias = NDArray[np.float64]
+Counts: TypeAlias = NDArray[np.int64]
+"""One whole number a row, such as how many chunks it holds."""
+Values: TypeAlias = NDArray[np.float64]
+"""One number a row, such as a metric's value."""
 
 UNJUDGED = -1
 """In the pool, but nobody graded it (trec_eval's negative grade)."""
@@ -54,15 +56,15 @@ class GradeTable:
     """
 
     grades: Grades
-    offsets: Ints
-    totals: Ints | None = None
+    offsets: NDArray[np.int64]
+    totals: Counts | None = None
     ids: Sequence[str] | None = None
     relevant: int = 1
     maximum: int | None = None
     pool: Grades | None = None
-    pool_offsets: Ints | None = None
-    probable: Floats | None = None
-    expected: Floats | None = None
+    pool_offsets: NDArray[np.int64] | None = None
+    probable: NDArray[np.float64] | None = None
+    expected: NDArray[np.float64] | None = None
     has_missing: bool = field(init=False)
     """Whether any verdict failed."""
     top_grade: int = field(init=False)
@@ -95,8 +97,8 @@ class GradeTable:
                 keep(self, "top_grade", max(self.top_grade, int(pool.max())))
             keep(self, "pool", read_only(pool))
             keep(self, "pool_offsets", read_only(self.pool_offsets))
-        for name, told in (("probable", self.probable), ("expected", self.expected)):
-            if told is not None and (len(told) != len(grades) or np.isinf(told).any()):
+        for name, numbers in (("probable", self.probable), ("expected", self.expected)):
+            if numbers is not None and (len(numbers) != len(grades) or np.isinf(numbers).any()):
                 raise MetricError(f"{name} must hold one number for each of the {len(grades)} grades")
         for name, values in (("totals", self.totals), ("ids", self.ids)):
             if values is not None and len(values) != len(self):
@@ -130,20 +132,13 @@ class GradeTable:
         Raises:
             MetricError: A grade is not a whole number on the scale, or the lengths differ.
         """
-        lengths = [len(row) for row in rows]
-        grades = pack(list(chain.from_iterable(rows)), missing=MISSING, lengths=lengths, ids=ids)
-        flat_pool = pool_offsets = None
-        if pool is not None:
-            pool_lengths = [len(row) for row in pool]
-            flat_pool = pack(list(chain.from_iterable(pool)), missing=None, lengths=pool_lengths, ids=ids)
-            pool_offsets = split(pool_lengths)
+        grades, offsets = flatten(rows, ids, missing=MISSING)
+        flat_pool, pool_offsets = (None, None) if pool is None else flatten(pool, ids)
         known = None
         if totals is not None:
             known = np.array([-1 if total is None else total for total in totals], dtype=np.int64)
         likely, mean = _flat(probable), _flat(expected)
-        return cls(
-            grades, split(lengths), known, ids, relevant, maximum, flat_pool, pool_offsets, likely, mean
-        )
+        return cls(grades, offsets, known, ids, relevant, maximum, flat_pool, pool_offsets, likely, mean)
 
     @classmethod
     def from_trec(
@@ -176,15 +171,9 @@ class GradeTable:
             judged = qrels[query]
             pools.append([grade for grade in judged.values() if grade >= 0])
             rows.append([_mark(judged, document) for document in trec_order(run.get(query, {}), query)])
-        lengths, pool_lengths = [len(row) for row in rows], [len(row) for row in pools]
-        return cls(
-            pack(list(chain.from_iterable(rows)), missing=None, lengths=lengths, ids=ids, low=OUTSIDE),
-            split(lengths),
-            ids=ids,
-            relevant=relevant,
-            pool=pack(list(chain.from_iterable(pools)), missing=None, lengths=pool_lengths, ids=ids),
-            pool_offsets=split(pool_lengths),
-        )
+        grades, offsets = flatten(rows, ids, low=OUTSIDE)
+        pool, pool_offsets = flatten(pools, ids)
+        return cls(grades, offsets, ids=ids, relevant=relevant, pool=pool, pool_offsets=pool_offsets)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -193,7 +182,7 @@ class GradeTable:
         return f"<GradeTable of {len(self)} rows, {len(self.grades)} grades, relevant >= {self.relevant}>"
 
     @cached_property
-    def lengths(self) -> Ints:
+    def lengths(self) -> Counts:
         """How many chunks each row holds."""
         return self.offsets[1:] - self.offsets[:-1]
 
@@ -203,11 +192,11 @@ class GradeTable:
         return int(np.maximum.reduce(self.lengths, initial=0))
 
     @property
-    def missing(self) -> Ints:
+    def missing(self) -> Counts:
         """How many verdicts failed in each row."""
         return self.missing_within(None)
 
-    def missing_within(self, k: int | None) -> Ints:
+    def missing_within(self, k: int | None) -> Counts:
         """Count the failed verdicts in the first `k` ranks of each row; None counts them all."""
         counts = np.zeros(len(self), dtype=np.int64)
         if self.has_missing:
@@ -224,7 +213,7 @@ class GradeTable:
         """Return the row's id, or its number where it has none."""
         return str(row) if self.ids is None else self.ids[row]
 
-    def names(self, rows: Ints) -> str:
+    def names(self, rows: Counts) -> str:
         """Write how many rows these are, with the first few names."""
         shown = ", ".join(self.name(int(row)) for row in rows[:5])
         return f"{len(rows)} of {len(self)} traces ({shown}{', ...' if len(rows) > 5 else ''})"
@@ -251,7 +240,7 @@ class GradeTable:
         self._kept[k] = blocks
         yield from blocks
 
-    def totals_at(self, relevant: int) -> Ints:
+    def totals_at(self, relevant: int) -> Counts:
         """Count the relevant chunks of each row's whole pool.
 
         Args:
@@ -261,7 +250,7 @@ class GradeTable:
             MetricError: They are unknown for some row, or known for another threshold only.
         """
         if self.pool is not None and self.pool_offsets is not None:
-            counts: Ints = count_at_least(self.pool, self.pool_offsets, [relevant])[0].astype(np.int64)
+            counts: Counts = count_at_least(self.pool, self.pool_offsets, [relevant])[0].astype(np.int64)
             return counts
         unknown = np.arange(len(self)) if self.totals is None else np.flatnonzero(self.totals < 0)
         if len(unknown):
@@ -298,7 +287,7 @@ class GradeTable:
             )
         return self.totals_at(1)[None, :]
 
-    def pool_judged(self) -> Ints:
+    def pool_judged(self) -> Counts:
         """Count the judged chunks, of any grade, of each row's pool.
 
         Raises:
@@ -319,7 +308,7 @@ class GradeTable:
         )
 
 
-def _flat(rows: Sequence[Sequence[float | None]] | None) -> Floats | None:
+def _flat(rows: Sequence[Sequence[float | None]] | None) -> NDArray[np.float64] | None:
     if rows is None:
         return None
     return np.array([np.nan if v is None else v for v in chain.from_iterable(rows)], dtype=np.float64)

@@ -5,53 +5,53 @@ from __future__ import annotations
 import numpy as np
 
 from judge_eval.metrics.gain import ndcg
-from judge_eval.metrics.ranking import count_relevant, divide, mean_precision, reciprocal_rank
-from judge_eval.metrics.table import Floats, GradeTable, Ints
+from judge_eval.metrics.relevance import count_relevant, divide, mean_precision, reciprocal_rank
+from judge_eval.metrics.table import Counts, GradeTable, Values
 
 INFAP_EPSILON = 0.00001
 
 
-def _relevant(table: GradeTable, rel: int | None) -> Ints:
+def _relevant(table: GradeTable, rel: int | None) -> Counts:
     """Return how many relevant chunks exist; every trec_eval measure rests on a known pool."""
     return table.totals_at(table.relevant if rel is None else rel)
 
 
-def map_cut(table: GradeTable, k: int | None = None, *, rel: int | None = None) -> Floats:
+def map_cut(table: GradeTable, k: int | None = None, *, rel: int | None = None) -> Values:
     """`map` and `map_cut_k`: the sum of precisions at relevant ranks <= k over all relevant documents."""
     return mean_precision(table, k, _relevant(table, rel), rel)
 
 
-def p(table: GradeTable, k: int | None = None, *, rel: int | None = None) -> Floats:
+def p(table: GradeTable, k: int | None = None, *, rel: int | None = None) -> Values:
     """`P_k`: relevant documents within the top k over k, however short the list is."""
     _relevant(table, rel)
     assert k is not None
     return count_relevant(table, k, rel) / k
 
 
-def recall(table: GradeTable, k: int | None = None, *, rel: int | None = None) -> Floats:
+def recall_cut(table: GradeTable, k: int | None = None, *, rel: int | None = None) -> Values:
     """`recall_k` and `set_recall`: relevant documents within the top k over all relevant documents."""
     return divide(count_relevant(table, k, rel), _relevant(table, rel))
 
 
-def success(table: GradeTable, k: int | None = None, *, rel: int | None = None) -> Floats:
+def success(table: GradeTable, k: int | None = None, *, rel: int | None = None) -> Values:
     """`success_k`: 1 where the top k hold a relevant document, else 0."""
     _relevant(table, rel)
     return (count_relevant(table, k, rel) > 0).astype(np.float64)
 
 
-def recip_rank(table: GradeTable, k: int | None = None, *, rel: int | None = None) -> Floats:
+def recip_rank(table: GradeTable, k: int | None = None, *, rel: int | None = None) -> Values:
     """`recip_rank`: 1 / rank of the first relevant document in the whole list, else 0."""
     _relevant(table, rel)
     return reciprocal_rank(table, k, rel=rel)
 
 
-def relative_p(table: GradeTable, k: int | None = None, *, rel: int | None = None) -> Floats:
+def relative_p(table: GradeTable, k: int | None = None, *, rel: int | None = None) -> Values:
     """`relative_P_k` and `set_relative_P`: relevant documents within the top k over the most there can be."""
     most = np.minimum(_relevant(table, rel), table.lengths if k is None else k)
     return divide(count_relevant(table, k, rel), most)
 
 
-def rprec(table: GradeTable, k: int | None = None, *, rel: int | None = None) -> Floats:
+def rprec(table: GradeTable, k: int | None = None, *, rel: int | None = None) -> Values:
     """`Rprec`: precision at rank R, where R is the number of relevant documents."""
     relevant = _relevant(table, rel)
     least = table.relevant if rel is None else rel
@@ -62,7 +62,7 @@ def rprec(table: GradeTable, k: int | None = None, *, rel: int | None = None) ->
     return divide(hits, relevant)
 
 
-def bpref(table: GradeTable, k: int | None = None, *, rel: int | None = None) -> Floats:
+def bpref(table: GradeTable, k: int | None = None, *, rel: int | None = None) -> Values:
     """`bpref`: how seldom judged non-relevant documents stand above relevant ones (Buckley & Voorhees 2004).
 
     (1 / R) * sum over relevant retrieved of 1 - min(n, R) / min(N, R), with n the judged non-relevant
@@ -83,7 +83,7 @@ def bpref(table: GradeTable, k: int | None = None, *, rel: int | None = None) ->
     return divide(sums, relevant)
 
 
-def infap(table: GradeTable, k: int | None = None, *, rel: int | None = None) -> Floats:
+def infap(table: GradeTable, k: int | None = None, *, rel: int | None = None) -> Values:
     """`infAP`: average precision inferred from a sampled pool (Yilmaz & Aslam 2006).
 
     A relevant document at rank r adds 1/r + (r-1)/r * (pool above / (r-1)) * (relevant above + e) /
@@ -105,23 +105,23 @@ def infap(table: GradeTable, k: int | None = None, *, rel: int | None = None) ->
     return divide(sums, relevant)
 
 
-def ndcg_cut(table: GradeTable, k: int | None = None) -> Floats:
+def ndcg_cut(table: GradeTable, k: int | None = None) -> Values:
     """`ndcg` and `ndcg_cut_k`: linear gain, log2 discount, ideal over all judged documents."""
     return ndcg(table, k, ideal="judged")
 
 
-def set_p(table: GradeTable, k: int | None = None, *, rel: int | None = None) -> Floats:
+def set_p(table: GradeTable, k: int | None = None, *, rel: int | None = None) -> Values:
     """`set_P`: relevant documents in the list over its length."""
     _relevant(table, rel)
     return divide(count_relevant(table, k, rel), table.lengths)
 
 
-def set_map(table: GradeTable, k: int | None = None, *, rel: int | None = None) -> Floats:
+def set_map(table: GradeTable, k: int | None = None, *, rel: int | None = None) -> Values:
     """`set_map`: `set_P` times `set_recall`."""
-    return set_p(table, k, rel=rel) * recall(table, k, rel=rel)
+    return set_p(table, k, rel=rel) * recall_cut(table, k, rel=rel)
 
 
-def set_f(table: GradeTable, k: int | None = None, *, rel: int | None = None) -> Floats:
+def set_f(table: GradeTable, k: int | None = None, *, rel: int | None = None) -> Values:
     """`set_F`: the harmonic mean of `set_P` and `set_recall`."""
-    share, found = set_p(table, k, rel=rel), recall(table, k, rel=rel)
-    return divide(2 * share * found, share + found)
+    precision, recall = set_p(table, k, rel=rel), recall_cut(table, k, rel=rel)
+    return divide(2 * precision * recall, precision + recall)

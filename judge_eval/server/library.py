@@ -15,8 +15,8 @@ from judge_eval.eval_run import EvalRun
 from judge_eval.files import hold
 from judge_eval.pages.comparepage import SideBySide
 from judge_eval.pages.overview import Table
-from judge_eval.runs.folder.files import MANIFEST, RESULTS
-from judge_eval.runs.folder.labels import LABELS, with_labels
+from judge_eval.runs.folder.files import LABELS, MANIFEST, RESULTS
+from judge_eval.runs.folder.labels import with_labels
 from judge_eval.runs.folder.records import Manifest
 from judge_eval.runs.folder.run import load_manifest
 

@@ -17,7 +17,7 @@ from judge_eval.pages.recall import Memory
 from judge_eval.pages.rowfilter import parse_filter
 from judge_eval.pages.rows import sort_rows
 from judge_eval.pages.runpage import run_page
-from judge_eval.runs.folder.labels import Label, add_label, read_labels
+from judge_eval.runs.folder.labels import Label, add_label, given_labels
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.server.library import Library
 from judge_eval.server.models import GivenLabel, Offset, PageSize, Text
@@ -102,7 +102,7 @@ def make_page_routes(library: Library, store: Store | None) -> APIRouter:
     @api.get("/runs/{run_id}/labels", tags=["labels"])
     def get_labels(run_id: UUID) -> list[Label]:
         """List the human labels given after the run."""
-        return list(read_labels(library.find(str(run_id))[0]).values())
+        return list(given_labels(library.find(str(run_id))[0]).values())
 
     @api.post("/runs/{run_id}/labels", status_code=201, tags=["labels"])
     def give_label(run_id: UUID, given: GivenLabel) -> Label:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 
-from judge_eval.errors import ConfigError
+from judge_eval.errors import ConfigError, needs_extra
 from judge_eval.evaluator import Evaluator
 from judge_eval.server.settings import ServerSettings
 
@@ -31,7 +31,7 @@ def serve(
 
         from judge_eval.server.app import create_app
     except ImportError as error:
-        raise ConfigError(f"the server needs the extra `server` ({error.name} is missing)") from None
+        raise needs_extra(f"the server needs {error.name}", "server") from None
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listener = socket.socket(family)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from judge_eval.stats import contingency as tables
 from judge_eval.stats._arrays import Floats, Ints, group_codes, group_sums, pair
+from judge_eval.stats.contingency import (
+    accuracy_of,
+    confusion_by_group,
+    f1_of,
+    kappa_of,
+    precision_of,
+    ratio,
+    recall_of,
+    specificity_of,
+)
 from judge_eval.stats.estimate import Estimate
 from judge_eval.stats.resample import Resampler
 
@@ -102,33 +111,33 @@ def calibrate_threshold(
     """
     x, y, codes, held = _split(grades, labels, traces, held_out, seed)
     scorers: dict[str, Callable[[Floats], Floats]] = {
-        "kappa": tables.kappa_of,
-        "f1": tables.f1_of,
-        "youden": lambda counts: tables.recall_of(counts) + tables.specificity_of(counts) - 1,
+        "kappa": kappa_of,
+        "f1": f1_of,
+        "youden": lambda counts: recall_of(counts) + specificity_of(counts) - 1,
     }
     if objective not in scorers:
         raise ValueError(f"objective: {objective!r} is none of 'kappa', 'f1', 'youden'")
     candidates = np.unique(x[~held])
     scored = []
     for candidate in candidates:
-        found = scorers[objective](_counts(x[~held] >= candidate, y[~held]))[0]
-        scored.append(-np.inf if np.isnan(found) else found)
+        score = scorers[objective](_counts(x[~held] >= candidate, y[~held]))[0]
+        scored.append(-np.inf if np.isnan(score) else score)
     threshold = float(candidates[int(np.argmax(scored))])
     parts = _counts(x[held] >= threshold, y[held], codes[held])
     draws = Resampler(parts, level=level, seed=seed)
     n, groups = int(held.sum()), parts.shape[0]
 
     def figure(statistic: Callable[[Floats], Floats]) -> Estimate:
-        return _with_counts(draws.estimate(statistic), n, groups)
+        return replace(draws.estimate(statistic), n=n, clusters=groups)
 
     return ThresholdCalibration(
         threshold=threshold,
         objective=objective,
         fitted_traces=int(np.unique(codes[~held]).size),
-        kappa=figure(tables.kappa_of),
-        precision=figure(tables.precision_of),
-        recall=figure(tables.recall_of),
-        accuracy=figure(tables.accuracy_of),
+        kappa=figure(kappa_of),
+        precision=figure(precision_of),
+        recall=figure(recall_of),
+        accuracy=figure(accuracy_of),
     )
 
 
@@ -169,7 +178,8 @@ def calibrate_isotonic(
         np.column_stack([group_sums(c, local, groups) for c in columns]), level=level, seed=seed
     )
     brier, constant, bias = (
-        _with_counts(draws.estimate(partial(_mean_of, column=k)), fitted.size, groups) for k in (1, 2, 3)
+        replace(draws.estimate(partial(_mean_of, column=k)), n=fitted.size, clusters=groups)
+        for k in (1, 2, 3)
     )
     return IsotonicCalibration(
         scores=tuple(knots.tolist()),
@@ -222,12 +232,8 @@ def _counts(judged: npt.NDArray[np.bool_], labels: Floats, codes: Ints | None = 
         _, inverse = np.unique(codes, return_inverse=True)
         kept = inverse.astype(np.int64)
     groups = int(kept.max()) + 1
-    return tables.confusion_by_group(judged.astype(np.int64), labels.astype(np.int64), (2, 2), kept, groups)
+    return confusion_by_group(judged.astype(np.int64), labels.astype(np.int64), (2, 2), kept, groups)
 
 
 def _mean_of(sums: Floats, column: int) -> Floats:
-    return tables.ratio(sums[:, column], sums[:, 0])
-
-
-def _with_counts(drawn: Estimate, n: int, groups: int) -> Estimate:
-    return Estimate(drawn.value, drawn.interval, n, groups, drawn.standard_error, drawn.undefined)
+    return ratio(sums[:, column], sums[:, 0])

@@ -37,9 +37,9 @@ def confusion_by_group(rows: Ints, columns: Ints, shape: tuple[int, int], codes:
 def ratio(above: Floats, below: Floats) -> Floats:
     """Divide, with NaN where the divisor is 0."""
     above, below = np.broadcast_arrays(above, below)
-    found = np.full(above.shape, np.nan)
-    np.divide(above, below, out=found, where=below != 0)
-    return found
+    quotient = np.full(above.shape, np.nan)
+    np.divide(above, below, out=quotient, where=below != 0)
+    return quotient
 
 
 def kappa_of(counts: Floats, weights: Weights | None = None) -> Floats:

@@ -66,22 +66,12 @@ def beta_ppf(p: float, a: float, b: float) -> float:
     return _log_bisect(lambda x: excess(x, 1 - x))
 
 
-def t_cdf(t: float, df: float) -> float:
-    """Return P(T <= t) of Student's t distribution.
+def t_sf(t: float, df: float) -> float:
+    """Return P(T > t), of Student's t distribution, accurate far out in the tail.
 
     Args:
         t: Any number.
         df: Degrees of freedom, > 0, not necessarily whole.
-
-    Raises:
-        ValueError: The degrees of freedom are not positive.
-    """
-    upper = t_sf(abs(t), df)
-    return upper if t < 0 else 1 - upper
-
-
-def t_sf(t: float, df: float) -> float:
-    """Return P(T > t), accurate far out in the tail where `1 - t_cdf` is not.
 
     Raises:
         ValueError: The degrees of freedom are not positive.

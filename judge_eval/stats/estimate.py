@@ -29,6 +29,11 @@ class Interval:
         return f"[{self.low:.4g}, {self.high:.4g}]"
 
 
+def ends_of(interval: Interval | None) -> tuple[float, float] | None:
+    """Return both ends of an interval, as records keep them; None where there is none."""
+    return None if interval is None else (interval.low, interval.high)
+
+
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """A figure, its interval and what both rest on."""

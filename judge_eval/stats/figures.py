@@ -1,38 +1,33 @@
-"""Agreement of a judge with people, trace by trace."""
+"""Figures of agreement between judges and people, each with an interval resampled by trace."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
-from judge_eval.stats import contingency as tables
-from judge_eval.stats._arrays import Floats, group_codes, group_sums, pair
+from judge_eval.stats._arrays import Floats, group_codes, group_sums
 from judge_eval.stats.agreement import category_codes, coincidences
-from judge_eval.stats.contingency import Level
+from judge_eval.stats.contingency import (
+    Level,
+    ac1_of,
+    accuracy_of,
+    alpha_of,
+    auc_of,
+    bias_of,
+    binarised,
+    confusion_by_group,
+    kappa_of,
+    precision_of,
+    recall_of,
+    specificity_of,
+)
 from judge_eval.stats.estimate import Estimate
+from judge_eval.stats.rank_correlation import kendall_tau_b, rbo, spearman, tau_ap
 from judge_eval.stats.resample import ResampleMethod, Resampler, Statistic
-
-
-@dataclass(frozen=True, slots=True)
-class TraceDisagreement:
-    """How far judge and human are apart on the chunks of one trace."""
-
-    trace: Hashable
-    distance: float
-    """Mean absolute difference of the grades."""
-    bias: float
-    """Mean grade of the judge minus that of the humans."""
-    unequal: int
-    """Chunks with unequal grades."""
-    n: int
-    """Chunks with both grades."""
-
-    def __str__(self) -> str:
-        return f"{self.trace}: {self.unequal} of {self.n} differ, by {self.distance:.3g} ({self.bias:+.3g})"
 
 
 def agreement_figures(
@@ -74,7 +69,7 @@ def agreement_figures(
     """
     rows, columns, values = category_codes(judge, human, categories)
     codes, groups = group_codes(traces, rows.size, "traces")
-    parts = tables.confusion_by_group(rows, columns, (values.size, values.size), codes, groups)
+    parts = confusion_by_group(rows, columns, (values.size, values.size), codes, groups)
     return agreement_of(parts, values, level=level, method=method, replicates=replicates, seed=seed)
 
 
@@ -100,13 +95,10 @@ def agreement_of(
     """
     draws = Resampler(tables, level=level, method=method, replicates=replicates, seed=seed)
     pairs, groups = int(tables.sum()), tables.shape[0]
-    found: dict[str, Estimate] = {}
-    for name, statistic in _statistics(values).items():
-        drawn = draws.estimate(statistic)
-        found[name] = Estimate(
-            drawn.value, drawn.interval, pairs, groups, drawn.standard_error, drawn.undefined
-        )
-    return found
+    return {
+        name: replace(draws.estimate(statistic), n=pairs, clusters=groups)
+        for name, statistic in _statistics(values).items()
+    }
 
 
 def alpha_interval(
@@ -118,7 +110,7 @@ def alpha_interval(
     replicates: int = 2000,
     seed: int = 0,
 ) -> Estimate:
-    """Return Krippendorff's alpha of any number of raters with a BCa interval resampled by trace.
+    """Return Krippendorff's alpha (2004) of any number of raters with a BCa interval resampled by trace.
 
     Args:
         ratings: Shape (raters, units); None or NaN where a rating is missing.
@@ -128,94 +120,126 @@ def alpha_interval(
         replicates: Bootstrap replicates, >= 100.
         seed: Seed of the bootstrap.
 
+    Returns:
+        A number <= 1; None where it is undefined: no unit has two ratings, or all of them are equal.
+
     Raises:
-        ValueError: As `krippendorff_alpha`, or traces and units differ in number.
+        ValueError: The shape does not fit, a rating is infinite, the level is unknown, or traces and units
+            differ in number.
     """
     by_unit, values = coincidences(ratings)
     if level not in ("nominal", "ordinal", "interval"):
         raise ValueError(f"level: {level!r} is none of 'nominal', 'ordinal', 'interval'")
-    units = by_unit.shape[0]
+    units, q = by_unit.shape[:2]
     codes, groups = group_codes(traces, units, "traces")
-    flat = by_unit.reshape(units, -1)
-    parts = np.stack([group_sums(flat[:, k], codes, groups) for k in range(flat.shape[1])], axis=-1)
-    draws = Resampler(
-        parts.reshape(groups, *by_unit.shape[1:]), level=confidence, replicates=replicates, seed=seed
-    )
-    drawn = draws.estimate(partial(tables.alpha_of, values=values, level=level))
-    return Estimate(drawn.value, drawn.interval, units, groups, drawn.standard_error, drawn.undefined)
+    if not q:
+        return Estimate(None, None, units, groups)
+    sums = [group_sums(column, codes, groups) for column in by_unit.reshape(units, -1).T]
+    parts = np.stack(sums, axis=-1).reshape(groups, q, q)
+    draws = Resampler(parts, level=confidence, replicates=replicates, seed=seed)
+    drawn = draws.estimate(partial(alpha_of, values=values, level=level))
+    return replace(drawn, n=units, clusters=groups)
 
 
-def disagreements(
-    judge: npt.ArrayLike, human: npt.ArrayLike, traces: Iterable[Hashable]
-) -> list[TraceDisagreement]:
-    """Return the traces where judge and human differ, the most different first.
+def ranking_figures(
+    judge: npt.ArrayLike,
+    human: npt.ArrayLike,
+    *,
+    p: float = 0.9,
+    level: float = 0.95,
+    method: ResampleMethod = "percentile",
+    replicates: int = 1000,
+    seed: int = 0,
+) -> dict[str, Estimate]:
+    """Return how well the ranking of systems by a judge matches that by people.
+
+    Systems are ranked by their mean over traces. The names are `tau_b`, `tau_ap` (the human ranking being
+    the reference), `spearman` and `rbo`. Whole traces are resampled, all systems together. The percentile
+    interval is the default, since ranks move in steps that BCa's corrections do not fit.
 
     Args:
-        judge: The judge's grades, shape (n,).
-        human: Human grades of the same chunks.
-        traces: The trace of each chunk.
+        judge: A metric under the judge's verdicts, shape (traces, systems), finite.
+        human: The same metric under human labels.
+        p: The persistence of `rbo`, strictly between 0 and 1.
+        level: Confidence level.
+        method: `percentile` or `bca`.
+        replicates: Bootstrap replicates, >= 100.
+        seed: Seed of the bootstrap.
 
     Returns:
-        One entry for each trace with unequal grades, by mean absolute difference, then by number of unequal
-        grades, then in order of appearance.
+        Estimates by name, n being the number of traces; a value is None where a ranking does not vary, or
+        there are fewer than two systems.
 
     Raises:
-        ValueError: A grade is missing, or lengths differ.
+        ValueError: The shapes differ or do not fit, a value is missing, or an option is out of range.
     """
-    a, b = pair(judge, human, ("judge", "human"))
-    ids = list(traces)
-    codes, groups = group_codes(ids, a.size, "traces")
-    n = np.maximum(group_sums(np.ones(a.size), codes, groups), 1)
-    apart = group_sums(np.abs(a - b), codes, groups) / n
-    bias = group_sums(a - b, codes, groups) / n
-    unequal = group_sums((a != b).astype(np.float64), codes, groups)
-    order = np.lexsort((np.arange(groups), -unequal, -apart))
-    names = list(dict.fromkeys(ids))
-    return [
-        TraceDisagreement(names[k], float(apart[k]), float(bias[k]), int(unequal[k]), int(n[k]))
-        for k in order.tolist()
-        if unequal[k]
-    ]
+    tables = np.asarray(judge, dtype=np.float64), np.asarray(human, dtype=np.float64)
+    if tables[0].ndim != 2 or tables[0].shape != tables[1].shape or tables[0].shape[0] < 1:
+        shapes = f"{tables[0].shape} and {tables[1].shape}"
+        raise ValueError(f"two tables of shape (traces, systems) are needed, got {shapes}")
+    if not 0 < p < 1:
+        raise ValueError(f"p: {p} is not between 0 and 1; 0.9 looks at about 10 ranks")
+    parts = np.stack(tables, axis=1)
+    draws = Resampler(parts, level=level, method=method, replicates=replicates, seed=seed)
+    correlations: dict[str, Callable[[Floats, Floats], float | None]] = {
+        "tau_b": kendall_tau_b,
+        "tau_ap": lambda judged, labelled: tau_ap(labelled, judged),
+        "spearman": spearman,
+        "rbo": lambda judged, labelled: rbo(_scores(judged), _scores(labelled), p),
+    }
+
+    def each_row(correlation: Callable[[Floats, Floats], float | None]) -> Callable[[Floats], Floats]:
+        def statistic(sums: Floats) -> Floats:
+            values = [correlation(row[0], row[1]) for row in sums.round(10)]  # equal scores stay tied
+            return np.array([np.nan if value is None else value for value in values])
+
+        return statistic
+
+    return {name: draws.estimate(each_row(correlation)) for name, correlation in correlations.items()}
 
 
 def _statistics(values: Floats) -> dict[str, Statistic]:
-    found: dict[str, Statistic] = {
-        "kappa": tables.kappa_of,
-        "kappa_linear": partial(tables.kappa_of, weights="linear"),
-        "kappa_quadratic": partial(tables.kappa_of, weights="quadratic"),
+    statistics: dict[str, Statistic] = {
+        "kappa": kappa_of,
+        "kappa_linear": partial(kappa_of, weights="linear"),
+        "kappa_quadratic": partial(kappa_of, weights="quadratic"),
         "alpha_nominal": partial(_alpha, values=values, level="nominal"),
         "alpha_ordinal": partial(_alpha, values=values, level="ordinal"),
         "alpha_interval": partial(_alpha, values=values, level="interval"),
-        "ac1": tables.ac1_of,
-        "accuracy": tables.accuracy_of,
-        "bias": partial(tables.bias_of, values=values),
+        "ac1": ac1_of,
+        "accuracy": accuracy_of,
+        "bias": partial(bias_of, values=values),
     }
     for grade in values[1:].tolist():
         for name, statistic in _BINARY.items():
-            found[f"{name}_ge{grade:g}"] = partial(
+            statistics[f"{name}_ge{grade:g}"] = partial(
                 _binarised, values=values, grade=grade, statistic=statistic
             )
-        found[f"auc_ge{grade:g}"] = partial(_auc, values=values, grade=grade)
-    return found
+        statistics[f"auc_ge{grade:g}"] = partial(_auc, values=values, grade=grade)
+    return statistics
 
 
 def _alpha(counts: Floats, values: Floats, level: Level) -> Floats:
-    return tables.alpha_of(counts + np.swapaxes(counts, -1, -2), values, level)
+    return alpha_of(counts + np.swapaxes(counts, -1, -2), values, level)
 
 
 def _binarised(counts: Floats, values: Floats, grade: float, statistic: Statistic) -> Floats:
-    return statistic(tables.binarised(counts, values, values, grade))
+    return statistic(binarised(counts, values, values, grade))
 
 
 def _auc(counts: Floats, values: Floats, grade: float) -> Floats:
     two = np.stack([values < grade, values >= grade], axis=-1).astype(np.float64)
-    return tables.auc_of(counts @ two)
+    return auc_of(counts @ two)
 
 
 _BINARY: dict[str, Statistic] = {
-    "kappa": tables.kappa_of,
-    "precision": tables.precision_of,
-    "recall": tables.recall_of,
-    "specificity": tables.specificity_of,
-    "bias": partial(tables.bias_of, values=np.array([0.0, 1.0])),
+    "kappa": kappa_of,
+    "precision": precision_of,
+    "recall": recall_of,
+    "specificity": specificity_of,
+    "bias": partial(bias_of, values=np.array([0.0, 1.0])),
 }
+
+
+def _scores(values: Floats) -> dict[int, float]:
+    return dict(enumerate(values.tolist()))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -13,22 +12,9 @@ import numpy.typing as npt
 from judge_eval.stats._arrays import Floats, check_level, group_codes, group_sums, numbers
 from judge_eval.stats.distributions import beta_ppf, normal_ppf, t_ppf
 from judge_eval.stats.estimate import Estimate, Interval
-from judge_eval.stats.resample import resample_interval
+from judge_eval.stats.resample import Resampler
 
 IntervalMethod = Literal["t", "bca", "percentile"]
-
-
-@dataclass(frozen=True, slots=True)
-class Quantiles:
-    """The 20th, 50th and 90th percentile (linear interpolation), of n values."""
-
-    p20: float
-    p50: float
-    p90: float
-    n: int
-
-    def __str__(self) -> str:
-        return f"p20 {self.p20:.4g}, p50 {self.p50:.4g}, p90 {self.p90:.4g} (n={self.n})"
 
 
 def mean_interval(
@@ -79,14 +65,8 @@ def mean_interval(
         interval = Interval(mean - half, mean + half, level, "t" if clusters is None else "CR1 t")
         return Estimate(mean, interval, x.size, named, error)
     parts = np.column_stack([group_sums(x, codes, groups), group_sums(np.ones_like(x), codes, groups)])
-    drawn = resample_interval(
-        parts,
-        lambda sums: sums[:, 0] / sums[:, 1],
-        level=level,
-        method=method,
-        replicates=replicates,
-        seed=seed,
-    )
+    draws = Resampler(parts, level=level, method=method, replicates=replicates, seed=seed)
+    drawn = draws.estimate(lambda sums: sums[:, 0] / sums[:, 1])
     return Estimate(mean, drawn.interval, x.size, named, error)
 
 
@@ -107,19 +87,6 @@ def standard_error(values: Floats, codes: npt.NDArray[np.int64], groups: int) ->
         return None
     sums = group_sums(values - values.mean(), codes, groups)
     return math.sqrt(groups / (groups - 1) * float(sums @ sums)) / values.size
-
-
-def quantiles(values: npt.ArrayLike) -> Quantiles | None:
-    """Return the 20th, 50th and 90th percentile of per-trace values; None where there are none.
-
-    Raises:
-        ValueError: A value is missing.
-    """
-    x = numbers(values, "values")
-    if x.size == 0:
-        return None
-    p20, p50, p90 = (float(q) for q in np.quantile(x, [0.2, 0.5, 0.9]))
-    return Quantiles(p20, p50, p90, x.size)
 
 
 def breakdown(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
@@ -30,6 +29,8 @@ class PairedComparison:
     difference: float
     interval: Interval | None
     """Of the difference: t, or CR1 with t(G-1) under clusters; None for fewer than two units."""
+    lower: float | None
+    """The one-sided lower bound of the difference at the same level; None for fewer than two units."""
     standard_error: float | None
     p_t: float | None
     """Two-sided p of the paired t test (cluster-robust under clusters); None for fewer than two units."""
@@ -54,27 +55,6 @@ class PairedComparison:
         return f"{self.difference:+.4g}{interval}, {p}, {counts} (n={self.n})"
 
 
-@dataclass(frozen=True, slots=True)
-class NonInferiority:
-    """Whether a candidate is worse than a baseline by less than a margin."""
-
-    difference: float
-    """Candidate minus baseline."""
-    margin: float
-    lower: float
-    """The one-sided lower bound of the difference at level 1 - alpha."""
-    p: float
-    """One-sided p of the hypothesis that the candidate is worse by the margin or more."""
-    alpha: float
-    shown: bool
-    """Whether non-inferiority is shown: the lower bound is above -margin."""
-
-    def __str__(self) -> str:
-        verdict = "non-inferior" if self.shown else "not shown to be non-inferior"
-        bounds = f"{self.difference:+.4g}, at worst {self.lower:+.4g}, margin {self.margin:g}"
-        return f"{verdict}: {bounds} (p={self.p:.4g})"
-
-
 def compare_paired(
     baseline: npt.ArrayLike,
     candidate: npt.ArrayLike,
@@ -93,7 +73,7 @@ def compare_paired(
         baseline: One finite number a trace, shape (n,).
         candidate: The same traces in the same order.
         clusters: One id a trace; None: traces are independent.
-        level: Confidence level of the interval.
+        level: Confidence level of the interval and of the lower bound.
         permutations: Draws of the randomisation test where it is not exact.
         seed: Seed of those draws.
 
@@ -109,10 +89,11 @@ def compare_paired(
     d[np.abs(d) <= 1e-12 * np.maximum(np.abs(a), np.abs(b))] = 0.0
     codes, groups = group_codes(clusters, d.size)
     mean, error = float(d.mean()), _error(a, b, d, codes, groups)
-    interval = p_t = None
+    interval = lower = p_t = None
     if error is not None:
         half = t_ppf((1 + level) / 2, groups - 1) * error
         interval = Interval(mean - half, mean + half, level, "t" if clusters is None else "CR1 t")
+        lower = mean - t_ppf(level, groups - 1) * error
         p_t = 2 * t_sf(abs(mean) / error, groups - 1) if error > 0 else 1.0 if mean == 0 else None
     flipped = sign_flip_test(group_sums(d, codes, groups), permutations=permutations, seed=seed)
     spread = float(d.std(ddof=1)) if d.size > 1 else 0.0
@@ -123,6 +104,7 @@ def compare_paired(
         candidate_mean=float(b.mean()),
         difference=mean,
         interval=interval,
+        lower=lower,
         standard_error=error,
         p_t=p_t,
         p_randomisation=flipped.p,
@@ -133,41 +115,6 @@ def compare_paired(
         losses=int((d < 0).sum()),
         detectable=minimal_detectable_difference(error, groups - 1) if error else None,
     )
-
-
-def non_inferiority(
-    baseline: npt.ArrayLike,
-    candidate: npt.ArrayLike,
-    margin: float,
-    *,
-    clusters: Iterable[Hashable] | None = None,
-    alpha: float = 0.05,
-) -> NonInferiority:
-    """Test whether the candidate is worse than the baseline by less than a margin (one-sided paired t).
-
-    Args:
-        baseline: One finite number a trace, shape (n,).
-        candidate: The same traces in the same order.
-        margin: The loss that would still be accepted, > 0, in the units of the values.
-        clusters: One id a trace; None: traces are independent.
-        alpha: The test's level.
-
-    Raises:
-        ValueError: The margin is not positive, there are fewer than two traces (or clusters), a value is
-            missing, or lengths differ.
-    """
-    a, b = pair(baseline, candidate, ("baseline", "candidate"))
-    check_level(alpha)
-    if not (margin > 0 and math.isfinite(margin)):
-        raise ValueError(f"margin: {margin} is not a positive number")
-    codes, groups = group_codes(clusters, a.size)
-    error = _error(a, b, b - a, codes, groups) if a.size else None
-    if error is None:
-        raise ValueError(f"non-inferiority needs two traces or clusters, got {groups}")
-    mean = float((b - a).mean())
-    lower = mean - t_ppf(1 - alpha, groups - 1) * error
-    p = t_sf((mean + margin) / error, groups - 1) if error > 0 else float(mean <= -margin)
-    return NonInferiority(mean, margin, lower, p, alpha, lower > -margin)
 
 
 def _error(a: Floats, b: Floats, d: Floats, codes: Ints, groups: int) -> float | None:

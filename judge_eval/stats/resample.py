@@ -22,50 +22,18 @@ MANY = 100_000
 """With more units than this, equal ones are drawn together."""
 
 
-def resample_interval(
-    parts: npt.ArrayLike,
-    statistic: Statistic,
-    *,
-    level: float = 0.95,
-    method: ResampleMethod = "bca",
-    replicates: int = 2000,
-    seed: int = 0,
-) -> Estimate:
-    """Return a figure with an interval that is resampled by trace (or any other unit).
+class Resampler:
+    """One set of bootstrap draws, resampled by trace (or any other unit), shared by several figures.
 
-    The figure must be a function of sums over traces, such as kappa of the summed confusion matrices: then
+    Each figure must be a function of sums over traces, such as kappa of the summed confusion matrices: then
     a replicate costs one row of a matrix product, whatever the number of pairs in a trace.
-
-    Replicates where the figure is undefined are left out and counted in `undefined`; where they are more
-    than one in twenty there is no interval.
 
     Args:
         parts: What each trace adds to the sums, shape (G, ...).
-        statistic: The figure as a function of the sums, vectorised over the first axis.
         level: Confidence level, between 0 and 1.
         method: `bca` (Efron 1987; acceleration by a jackknife over traces) or `percentile`.
         replicates: How many replicates, >= 100.
-        seed: Seed; equal seeds give equal intervals.
-
-    Returns:
-        The estimate, n being the number of traces G.
-
-    Raises:
-        ValueError: An option is out of range, or parts is no array of finite numbers.
-    """
-    draws = Resampler(parts, level=level, method=method, replicates=replicates, seed=seed)
-    return draws.estimate(statistic)
-
-
-class Resampler:
-    """One set of bootstrap draws shared by several figures.
-
-    Args:
-        parts: What each trace adds to the sums, shape (G, ...).
-        level: Confidence level, between 0 and 1.
-        method: `bca` or `percentile`.
-        replicates: How many replicates, >= 100.
-        seed: Seed of the draws.
+        seed: Seed of the draws; equal seeds give equal intervals.
 
     Raises:
         ValueError: An option is out of range, or parts is no array of finite numbers.
@@ -101,7 +69,17 @@ class Resampler:
         self._sums = np.concatenate(rows).reshape(-1, *array.shape[1:]) if rows else array[:0]
 
     def estimate(self, statistic: Statistic) -> Estimate:
-        """Return one figure with its interval (see `resample_interval`)."""
+        """Return one figure with its interval.
+
+        Replicates where the figure is undefined are left out and counted in `undefined`; where they are more
+        than one in twenty there is no interval.
+
+        Args:
+            statistic: The figure as a function of the sums, vectorised over the first axis.
+
+        Returns:
+            The estimate, n being the number of traces G.
+        """
         if self._groups == 0:
             return Estimate(None, None, 0)
         value = defined(statistic(self._total)[0])
@@ -113,12 +91,12 @@ class Resampler:
         if undefined > 0.05 * replicated.size:
             return Estimate(value, None, self._groups, undefined=undefined)
         left_out = statistic(self._total - self._parts) if self.method == "bca" else None
-        interval = interval_from_replicates(value, kept, left_out, self.level, self._weights)
+        interval = _interval(value, kept, left_out, self.level, self._weights)
         error = float(kept.std(ddof=1))
         return Estimate(value, interval, self._groups, standard_error=error, undefined=undefined)
 
 
-def interval_from_replicates(
+def _interval(
     value: float,
     replicates: Floats,
     left_out: Floats | None,

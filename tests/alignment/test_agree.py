@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from judge_eval import Evaluator
-from judge_eval.alignment.agree import agree, agree_all, rank_systems
+from judge_eval.alignment.agree import agree, agree_all
 from judge_eval.alignment.calibrate import calibrate
 from judge_eval.alignment.matching import labels_of
+from judge_eval.alignment.systems import rank_systems
 from judge_eval.data.labels import Labels, read_labels
 from judge_eval.errors import DataError, RefusedError
 from judge_eval.stats import agreement_figures, cohen_kappa
@@ -42,6 +43,23 @@ def test_labels_of_the_dataset_are_used_without_a_file() -> None:
     assert told.n == len(judge)
     assert sum(map(sum, told.confusion)) == len(judge)
     assert told.worst[0].distance >= told.worst[-1].distance > 0
+
+
+def test_the_traces_that_differ_come_worst_first() -> None:
+    """They come by distance, then by how many grades differ; those that agree throughout do not come."""
+    judge = {"a": (3, 0), "b": (3, 1), "c": (2, 2), "d": (0, 1)}
+    human = {"a": (0, 0), "b": (3, 1), "c": (1, 1), "d": (1, 1)}
+    verdicts, labels = (
+        {(t, c): grade for t, row in table.items() for c, grade in zip("xy", row, strict=True)}
+        for table in (judge, human)
+    )
+    run = judged(traces_of(dict.fromkeys(judge, "xy")), verdicts, prompt="support/graded")
+    found = agree(run, Labels(labels))
+    assert [(d.trace_id, d.distance, d.bias, d.unequal, d.n) for d in found.worst] == [
+        ("a", 1.5, 1.5, 1, 2),
+        ("c", 1.0, 1.0, 2, 2),
+        ("d", 0.5, -0.5, 1, 2),
+    ]
 
 
 def test_jsonl_csv_and_qrels_hold_the_same_labels(tmp_path: Path) -> None:

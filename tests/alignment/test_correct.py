@@ -10,7 +10,7 @@ import pytest
 
 from judge_eval import EvalRun
 from judge_eval.alignment.correct import correct
-from judge_eval.alignment.sample import blind_csv, blind_jsonl, choose
+from judge_eval.alignment.sample import blind_csv, blind_jsonl, choose_traces
 from judge_eval.data.labels import Labels, read_labels
 from judge_eval.errors import DataError, RefusedError
 from judge_eval.stats import ppi_mean
@@ -49,7 +49,7 @@ def filled(rows: str) -> str:
 
 def test_any_metric_is_corrected_by_ppi(run: EvalRun, tmp_path: Path) -> None:
     """The corrected mean is PPI++ on per-trace values, and repairs what the judge alone gets wrong."""
-    chosen = choose(run, 60, seed=3)
+    chosen = choose_traces(run, 60, seed=3)
     (tmp_path / "l.jsonl").write_text(filled(blind_jsonl(chosen, run)))
     told = correct(run, read_labels(tmp_path / "l.jsonl"))
     names = [one.result.trace_id for one in chosen]
@@ -77,7 +77,7 @@ def test_few_labels_are_warned_of(run: EvalRun) -> None:
 def test_a_stratified_sample_is_weighted(run: EvalRun, tmp_path: Path) -> None:
     """Unequal chances stand in the exported file, and the correction weights by them."""
     graded = judged(traces_of(TEXTS), {k: g for k, g in JUDGE.items() if k[0] > "t100"}, metrics=["P@5"])
-    chosen = choose(graded, 60, strata="grade", seed=1)
+    chosen = choose_traces(graded, 60, strata="grade", seed=1)
     assert len({one.probability for one in chosen}) == 2
     (tmp_path / "l.jsonl").write_text(filled(blind_jsonl(chosen, graded)))
     labels = read_labels(tmp_path / "l.jsonl")
@@ -92,7 +92,7 @@ def test_a_stratified_sample_is_weighted(run: EvalRun, tmp_path: Path) -> None:
 @pytest.mark.parametrize("write", ["jsonl", "csv"])
 def test_the_export_is_blind(run: EvalRun, write: str) -> None:
     """No verdict, reason, score or rank is in the file, every chunk is once, and labels are empty."""
-    chosen = choose(run, 10, seed=2)
+    chosen = choose_traces(run, 10, seed=2)
     text = blind_csv(chosen) if write == "csv" else blind_jsonl(chosen, run)
     assert not any(word in text for word in ("verdict", "grade", "reason", "evidence", "score", "From the"))
     if write == "csv":
@@ -109,7 +109,7 @@ def test_the_export_is_blind(run: EvalRun, write: str) -> None:
 
 def test_csv_comes_back_as_it_went(run: EvalRun, tmp_path: Path) -> None:
     """A CSV whose labels were filled in is read with its chances."""
-    chosen = choose(run, 5)
+    chosen = choose_traces(run, 5)
     rows = list(csv.DictReader(io.StringIO(blind_csv(chosen))))
     with (tmp_path / "l.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]))
@@ -123,12 +123,12 @@ def test_csv_comes_back_as_it_went(run: EvalRun, tmp_path: Path) -> None:
 def test_choosing_is_seeded_and_passes_over_what_cannot_be_used() -> None:
     """Equal seeds choose equally; labelled traces and those with failed verdicts are not chosen."""
     made = judged(traces_of(TEXTS), {**JUDGE, ("t000", "a"): RefusedError("no")})
-    ids = [[one.result.trace_id for one in choose(made, 20, seed=s)] for s in (1, 1, 2)]
+    ids = [[one.result.trace_id for one in choose_traces(made, 20, seed=s)] for s in (1, 1, 2)]
     assert ids[0] == ids[1] != ids[2]
-    everyone = choose(made, 118, without=["t001"])
+    everyone = choose_traces(made, 118, without=["t001"])
     assert {"t000", "t001"}.isdisjoint(one.result.trace_id for one in everyone)
     with pytest.raises(DataError, match="118 of this run can be labelled"):
-        choose(made, 119, without=["t001"])
+        choose_traces(made, 119, without=["t001"])
 
 
 def test_too_few_or_too_many_labels_are_refused(run: EvalRun) -> None:

@@ -8,7 +8,7 @@ from judge_eval.comparison.compare import compare
 from judge_eval.comparison.gate import Limit, check_drops, check_under, read_limits
 from judge_eval.errors import ConfigError, UnknownNameError
 from judge_eval.export.junit import junit
-from judge_eval.export.pull_request import MARKER, MOST, report
+from judge_eval.export.pull_request import MARKER, MOST, pull_request_comment
 from judge_eval.runs.judging.provenance import place_in_ci
 from tests.support.verdicts import judged, traces_of
 
@@ -93,7 +93,7 @@ def test_the_report_starts_with_its_marker_and_stays_short() -> None:
     first = judged(traces_of(dict.fromkeys(texts, ""), **wide), {}, label="a|b`c")
     second = judged(traces_of(dict.fromkeys(texts, ""), **wide), {"c1": 1})
     found = compare(first, second)
-    text = report(second, found, check_drops(found, read_limits(max_drop=["P@3=0.1"])))
+    text = pull_request_comment(second, found, check_drops(found, read_limits(max_drop=["P@3=0.1"])))
     assert text.startswith(MARKER)
     assert len(text) < MOST
     assert "more" in text
@@ -139,7 +139,7 @@ def test_a_name_in_a_query_calls_nobody() -> None:
     found = compare(
         judged(traces_of({"x": "ab"}, **more), {"a": 1}), judged(traces_of({"x": "ab"}, **more), {"b": 1})
     )
-    text = report(None, found, [])
+    text = pull_request_comment(None, found, [])
     assert "@someone" not in text
     assert "me@home" in text
     assert "<b>" not in text

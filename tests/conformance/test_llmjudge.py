@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import cohen_kappa_score, roc_auc_score
 
-from judge_eval.stats import agreement_figures, auc, cohen_kappa, krippendorff_alpha
+from judge_eval.stats import agreement_figures, alpha_interval, cohen_kappa
+from judge_eval.stats.contingency import Level
 
 Grades = np.ndarray
 
@@ -55,9 +56,14 @@ def clipped(grades: Grades) -> Grades:
     return np.clip(grades, 0, 3)
 
 
-def alpha(level: str) -> Callable[[Grades, Grades], float | None]:
-    """Alpha of two raters at a level."""
-    return lambda judge, human: krippendorff_alpha([judge, human], level)
+def alpha(level: Level) -> Callable[[Grades, Grades], float | None]:
+    """Alpha of two raters at a level, all pairs being of one trace, which has no interval to draw."""
+    return lambda judge, human: alpha_interval([judge, human], [0] * judge.size, level).value
+
+
+def auc(judge: Grades, human: Grades) -> float | None:
+    """How well the judge's grades separate the chunks that humans grade 2 or more."""
+    return agreement_figures(judge, human, [0] * judge.size)["auc_ge2"].value
 
 
 def oracle_alpha(level: str) -> Callable[[Grades, Grades], float]:
@@ -83,7 +89,7 @@ FIGURES = {
     "alpha_nominal": (alpha("nominal"), oracle_alpha("nominal")),
     "alpha_ordinal": (alpha("ordinal"), oracle_alpha("ordinal")),
     "alpha_interval": (alpha("interval"), oracle_alpha("interval")),
-    "auc_ge2": (lambda j, h: auc(j, h >= 2), lambda j, h: roc_auc_score(h >= 2, j)),
+    "auc_ge2": (auc, lambda j, h: roc_auc_score(h >= 2, j)),
 }
 
 
@@ -113,7 +119,7 @@ def test_published_table(labels: Labels, official: dict[str, tuple[str, str]]) -
     """
     for name, grades in labels.judges.items():
         judge = clipped(grades) if name in CLIPPED_AS_PUBLISHED else grades
-        kappa, ordinal = cohen_kappa(judge, labels.human), krippendorff_alpha([judge, labels.human])
+        kappa, ordinal = cohen_kappa(judge, labels.human), alpha("ordinal")(judge, labels.human)
         assert (f"{kappa:.4f}", f"{ordinal:.4f}") == official[name], name
 
 

@@ -333,4 +333,4 @@ for call in (lambda: EvalRun.load(sys.argv[1]).to_mlflow(), lambda: mlflow_score
 print(json.dumps(told))
 """
     told = real(script, tmp_path, str(failing_run(tmp_path / "runs").folder))
-    assert [("judge-eval[mlflow]" in text) for text in told] == [True, True]
+    assert [("pip install 'judge-eval[mlflow" in text) for text in told] == [True, True]

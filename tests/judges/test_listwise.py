@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from judge_eval.errors import BudgetError, ConfigError, PromptError, TransientError
 from judge_eval.judges import Judge, Listwise
-from judge_eval.judges.pointwise import LARGER_CAP
+from judge_eval.judges.questions import LARGER_CAP
 from judge_eval.schema import Judgment, Verdict
 from judge_eval.wire import Completion, Reply, Request, Usage
 from tests.support.driving import drive, trace_of

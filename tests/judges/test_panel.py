@@ -104,6 +104,18 @@ def test_a_failing_member_does_not_sink_the_rest() -> None:
     assert [(m.name, m.n, m.failed) for m in told.members] == [("good", 2, 0), ("bad", 0, 2)]
 
 
+def test_a_panel_that_fails_throughout_has_counts_and_no_figures() -> None:
+    """Where no member gave any grade their agreement is unknown, not an error."""
+    models = {name: FakeBackend(lambda _: RefusedError("no")) for name in ("a", "b")}
+    panel = Panel([Member(n, Pointwise(), n) for n in models])
+    with Evaluator(models, judge=panel, cache=False, metrics=["P@3"]) as evaluator:
+        run = evaluator.evaluate([TRACE, TRACE.model_copy(update={"id": "again"})])
+    measured = member_agreement(run)
+    assert measured is not None
+    assert [(m.n, m.failed) for m in measured.members] == [(0, 4), (0, 4)]
+    assert (measured.alpha.value, measured.alpha.interval, measured.alpha.n) == (None, None, 4)
+
+
 def test_models_never_answer_for_each_other_from_the_cache(tmp_path: Path) -> None:
     """Equal requests to two models are two calls with two answers, cold and from a shared cache."""
 

@@ -14,7 +14,7 @@ from judge_eval.errors import (
     UnknownNameError,
 )
 from judge_eval.judges import Judge, Pointwise
-from judge_eval.judges.pointwise import BLANK, LARGER_CAP
+from judge_eval.judges.questions import BLANK, LARGER_CAP
 from judge_eval.schema import Judgment, NoVerdict, Verdict
 from judge_eval.wire import Completion, Reply, Request, Usage
 from tests.support.driving import drive, trace_of

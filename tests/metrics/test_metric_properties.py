@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judge_eval.metrics import GradeTable, blocks, gain, parse_metric
-from judge_eval.metrics.ragged import count_at_least, split
+from judge_eval.metrics.ragged import count_at_least, offsets_of
 
 ROW = st.lists(st.integers(0, 3), max_size=45)
 CUT = st.one_of(st.none(), st.integers(1, 45))
@@ -139,7 +139,7 @@ def test_appending_irrelevant_chunks_changes_nothing(name: str, row: list[int], 
 def test_counts_hold_for_empty_rows(rows: list[list[int]], level: int) -> None:
     """Empty rows count 0 wherever they stand, and take nothing from their neighbours."""
     flat = np.array([grade for row in rows for grade in row], dtype=np.int8)
-    counts = count_at_least(flat, split([len(row) for row in rows]), [level])[0]
+    counts = count_at_least(flat, offsets_of([len(row) for row in rows]), [level])[0]
     assert counts.tolist() == [sum(grade >= level for grade in row) for row in rows]
 
 
@@ -150,7 +150,7 @@ def test_counts_hold_across_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(5)
     lengths = rng.integers(0, 300, 50).tolist()
     values = rng.integers(0, 4, sum(lengths)).astype(np.int8)
-    whole = count_at_least(values, split(lengths), [1, 2, 3])
+    whole = count_at_least(values, offsets_of(lengths), [1, 2, 3])
     for size in (1, 64, 1000):
         monkeypatch.setattr(ragged, "SLICE", size)
-        assert (count_at_least(values, split(lengths), [1, 2, 3]) == whole).all()
+        assert (count_at_least(values, offsets_of(lengths), [1, 2, 3]) == whole).all()

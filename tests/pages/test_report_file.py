@@ -15,7 +15,7 @@ from judge_eval.pages.comparepage import SideBySide, compare_page
 from judge_eval.pages.overview import Table
 from judge_eval.pages.recall import Memory
 from judge_eval.pages.report import compare_report, embed, run_report, script, store_at
-from judge_eval.runs.folder.labels import Label, add_label, read_labels, with_labels
+from judge_eval.runs.folder.labels import Label, add_label, given_labels, with_labels
 from tests.support.application import app
 from tests.support.serving import judge, rows, scripted
 
@@ -196,17 +196,17 @@ def test_later_labels_take_the_place_of_the_datasets(tmp_path: Path) -> None:
         add_label(run.folder, Label(trace_id=run.results[0].trace_id, chunk_id=chunk.id, label=value))
     with (run.folder / "labels.jsonl").open("a") as file:
         file.write('{"torn')
-    assert [label.label for label in read_labels(run.folder).values()] == [0]
+    assert [label.label for label in given_labels(run.folder).values()] == [0]
     assert with_labels(run).results[0].trace.chunks[0].label == 0
     assert [r.trace.chunks[0].label for r in with_labels(run).results][1] == run.results[1].trace.chunks[
         0
     ].label
     add_label(run.folder, Label(trace_id="q", chunk_id="c", label=1))
-    assert len(read_labels(run.folder)) == 2
+    assert len(given_labels(run.folder)) == 2
     (run.folder / "labels.jsonl").unlink()
     add_label(run.folder, Label(trace_id="q", chunk_id="c", label=1))
     add_label(run.folder, Label(trace_id="q", chunk_id="c", label=None))
-    assert read_labels(run.folder) == {}
+    assert given_labels(run.folder) == {}
 
 
 def test_labels_given_later_feed_agreement(tmp_path: Path) -> None:

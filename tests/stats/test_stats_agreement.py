@@ -1,4 +1,5 @@
 import warnings
+from collections.abc import Sequence
 
 import krippendorff
 import numpy as np
@@ -7,17 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score, precision_recall_fscore_support, roc_auc_score
 
-from judge_eval.stats import (
-    agreement_figures,
-    alpha_interval,
-    auc,
-    cohen_kappa,
-    confusion_matrix,
-    detection,
-    disagreements,
-    gwet_ac1,
-    krippendorff_alpha,
-)
+from judge_eval.stats import Estimate, agreement_figures, alpha_interval, cohen_kappa
+from judge_eval.stats.contingency import Level, f1_of
 
 PAIRS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=40)
 
@@ -29,6 +21,21 @@ EXAMPLE = [
     [None, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, None],
     [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, None],
 ]
+
+
+def figures_of(
+    judge: Sequence[float] | np.ndarray,
+    human: Sequence[float] | np.ndarray,
+    categories: Sequence[float] | None = None,
+) -> dict[str, float | None]:
+    """The figures of one trace, which has no interval to draw."""
+    found = agreement_figures(judge, human, ["t"] * len(judge), categories=categories)
+    return {name: estimate.value for name, estimate in found.items()}
+
+
+def alpha_of(ratings: Sequence[Sequence[int | None]] | np.ndarray, level: Level = "ordinal") -> float | None:
+    """Alpha of raters whose units all belong to one trace, which has no interval to draw."""
+    return alpha_interval(ratings, [0] * len(ratings[0]), level).value
 
 
 @settings(max_examples=300, deadline=None)
@@ -63,7 +70,7 @@ def test_missing_grades_are_refused() -> None:
     with pytest.raises(ValueError, match="no pair"):
         cohen_kappa([], [])
     with pytest.raises(ValueError, match="must be paired"):
-        gwet_ac1([1], [1, 0])
+        agreement_figures([1], [1, 0], ["t"])
     with pytest.raises(ValueError, match="weights"):
         cohen_kappa([1], [0], "cubic")  # type: ignore[arg-type]
 
@@ -76,7 +83,7 @@ def test_missing_grades_are_refused() -> None:
 def test_alpha_equals_the_krippendorff_package(ratings: list[list[int | None]], level: str) -> None:
     """Alpha of any number of raters with missing ratings is the krippendorff package's to 1e-12."""
     table = np.array(ratings, dtype=float)
-    ours = krippendorff_alpha(ratings, level)  # type: ignore[arg-type]
+    ours = alpha_of(ratings, level)  # type: ignore[arg-type]
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -88,19 +95,19 @@ def test_alpha_equals_the_krippendorff_package(ratings: list[list[int | None]], 
 
 def test_alpha_of_the_published_example() -> None:
     """Krippendorff's worked example gives his figures."""
-    figures = [krippendorff_alpha(EXAMPLE, level) for level in ("nominal", "ordinal", "interval")]
+    figures = [alpha_of(EXAMPLE, level) for level in ("nominal", "ordinal", "interval")]
     assert [round(each, 3) for each in figures if each is not None] == [0.743, 0.815, 0.849]
 
 
 def test_alpha_where_it_is_undefined() -> None:
     """Without variation, without a unit rated twice, without any rating there is no alpha."""
-    assert krippendorff_alpha([[1, 1], [1, 1]]) is None
-    assert krippendorff_alpha([[1, None], [None, 2]]) is None
-    assert krippendorff_alpha([[None, None], [None, None]]) is None
+    assert alpha_of([[1, 1], [1, 1]]) is None
+    assert alpha_of([[1, None], [None, 2]]) is None
+    assert alpha_of([[None, None], [None, None]]) is None
     with pytest.raises(ValueError, match="shape"):
-        krippendorff_alpha([1, 2, 3])
+        alpha_interval([1, 2, 3], [0, 0, 0])
     with pytest.raises(ValueError, match="level"):
-        krippendorff_alpha([[1, 2], [1, 2]], "ratio")  # type: ignore[arg-type]
+        alpha_of([[1, 2], [1, 2]], "ratio")  # type: ignore[arg-type]
 
 
 def test_ac1_of_a_worked_example() -> None:
@@ -108,24 +115,16 @@ def test_ac1_of_a_worked_example() -> None:
     a = [0] * 123 + [1] * 2
     b = [0] * 118 + [1] * 5 + [0] * 2
     chance = 2 * (243 / 250) * (7 / 250)
-    assert gwet_ac1(a, b) == pytest.approx((118 / 125 - chance) / (1 - chance), abs=1e-12)
-    assert round(gwet_ac1(a, b) or 0, 4) == 0.9408
+    assert figures_of(a, b)["ac1"] == pytest.approx((118 / 125 - chance) / (1 - chance), abs=1e-12)
+    assert round(figures_of(a, b)["ac1"] or 0, 4) == 0.9408
     assert (cohen_kappa(a, b) or 0) < 0  # where nearly all grades are equal kappa collapses; AC1 does not
 
 
 def test_ac1_at_its_ends() -> None:
     """Full agreement on one grade of a known scale is 1; with no other grade known it is undefined."""
-    assert gwet_ac1([1, 1], [1, 1], categories=[0, 1]) == 1
-    assert gwet_ac1([1, 1], [1, 1]) is None
-    assert gwet_ac1([0, 1], [1, 0]) == -1
-
-
-def test_confusion_matrix_counts() -> None:
-    """Rows are the first rater's grades, columns the second's; grades that nobody gave stay in the table."""
-    found = confusion_matrix([0, 1, 1, 3], [0, 1, 0, 1], categories=[0, 1, 2, 3])
-    assert found.categories == (0, 1, 2, 3)
-    assert found.counts == ((1, 0, 0, 0), (1, 1, 0, 0), (0, 0, 0, 0), (0, 1, 0, 0))
-    assert str(found).splitlines()[0].split() == ["0", "1", "2", "3"]
+    assert figures_of([1, 1], [1, 1], [0, 1])["ac1"] == 1
+    assert figures_of([1, 1], [1, 1])["ac1"] is None
+    assert figures_of([0, 1], [1, 0])["ac1"] == -1
 
 
 @settings(max_examples=100, deadline=None)
@@ -133,16 +132,16 @@ def test_confusion_matrix_counts() -> None:
 def test_detection_equals_scikit_learn(pairs: list[tuple[int, int]], threshold: int) -> None:
     """Precision, recall and F1 at a threshold are scikit-learn's, None where that has to make one up."""
     judge, human = (np.array(side) for side in zip(*pairs, strict=True))
-    found = detection(judge, human, threshold)
+    found = figures_of(judge, human, [0, 1, 2, 3])
     j, h = judge >= threshold, human >= threshold
     p, r, f, _ = precision_recall_fscore_support(h, j, average="binary", zero_division=np.nan)
-    assert found.precision == (None if not j.any() else pytest.approx(p))
-    assert found.recall == (None if not h.any() else pytest.approx(r))
-    assert found.f1 == (None if not (h | j).any() else pytest.approx(f))
-    assert found.specificity == (None if h.all() else pytest.approx((~j & ~h).sum() / (~h).sum()))
-    assert found.bias == pytest.approx(j.mean() - h.mean())
-    assert found.n == len(pairs)
-    assert f"(n={len(pairs)})" in str(found)
+    assert found[f"precision_ge{threshold}"] == (None if not j.any() else pytest.approx(p))
+    assert found[f"recall_ge{threshold}"] == (None if not h.any() else pytest.approx(r))
+    specificity = None if h.all() else pytest.approx((~j & ~h).sum() / (~h).sum())
+    assert found[f"specificity_ge{threshold}"] == specificity
+    assert found[f"bias_ge{threshold}"] == pytest.approx(j.mean() - h.mean())
+    counts = np.array([[(~j & ~h).sum(), (~j & h).sum()], [(j & ~h).sum(), (j & h).sum()]], float)
+    assert float(f1_of(counts)) == pytest.approx(f, nan_ok=True)
 
 
 @settings(max_examples=100, deadline=None)
@@ -151,13 +150,9 @@ def test_auc_equals_scikit_learn(pairs: list[tuple[int, bool]]) -> None:
     """AUC with ties is scikit-learn's; with one kind of label only it is None."""
     scores, labels = zip(*pairs, strict=True)
     expected = pytest.approx(roc_auc_score(labels, scores), abs=1e-12) if len(set(labels)) == 2 else None
-    assert auc(np.array(scores) / 7, labels) == expected
-
-
-def test_auc_needs_binary_labels() -> None:
-    """Grades are not labels."""
-    with pytest.raises(ValueError, match="only 0 and 1"):
-        auc([0.1, 0.2], [2, 0])
+    judge, human = np.array(scores) / 7, np.array(labels, float)
+    figures = figures_of(judge, human, [*judge.tolist(), 0.0, 1.0])
+    assert figures["auc_ge1"] == expected
 
 
 def graded(seed: int = 0) -> tuple[np.ndarray, np.ndarray, list[str]]:
@@ -168,27 +163,22 @@ def graded(seed: int = 0) -> tuple[np.ndarray, np.ndarray, list[str]]:
     return judge, human, [f"t{k // 6}" for k in range(180)]
 
 
-def test_all_figures_equal_the_single_ones() -> None:
-    """Every figure of the table with intervals is that of its own function, inside its interval."""
+def test_all_figures_of_many_traces() -> None:
+    """Every figure is the same number however pairs fall into traces, and lies inside its interval."""
     judge, human, traces = graded()
     found = agreement_figures(judge, human, traces)
-    expected = {
+    expected = figures_of(judge, human) | {
         "kappa": cohen_kappa(judge, human),
         "kappa_linear": cohen_kappa(judge, human, "linear"),
         "kappa_quadratic": cohen_kappa(judge, human, "quadratic"),
-        "alpha_nominal": krippendorff_alpha([judge, human], "nominal"),
-        "alpha_ordinal": krippendorff_alpha([judge, human], "ordinal"),
-        "alpha_interval": krippendorff_alpha([judge, human], "interval"),
-        "ac1": gwet_ac1(judge, human),
+        "alpha_nominal": alpha_of([judge, human], "nominal"),
+        "alpha_ordinal": alpha_of([judge, human], "ordinal"),
+        "alpha_interval": alpha_of([judge, human], "interval"),
         "accuracy": (judge == human).mean(),
         "bias": judge.mean() - human.mean(),
     }
     for grade in (1, 2, 3):
-        at = detection(judge, human, grade)
         expected[f"kappa_ge{grade}"] = cohen_kappa(judge >= grade, human >= grade)
-        expected[f"precision_ge{grade}"], expected[f"recall_ge{grade}"] = at.precision, at.recall
-        expected[f"specificity_ge{grade}"], expected[f"bias_ge{grade}"] = at.specificity, at.bias
-        expected[f"auc_ge{grade}"] = auc(judge, human >= grade)
     assert found.keys() == expected.keys()
     for name, estimate in found.items():
         assert estimate.value == pytest.approx(expected[name], abs=1e-12), name
@@ -229,22 +219,17 @@ def test_alpha_of_a_panel_with_interval() -> None:
     panel = np.array([np.where(rng.random(90) < 0.7, truth, rng.integers(0, 4, 90)) for _ in range(3)], float)
     panel[rng.random(panel.shape) < 0.1] = np.nan
     found = alpha_interval(panel, np.repeat(np.arange(30), 3).tolist())
-    assert found.value == pytest.approx(krippendorff_alpha(panel), abs=1e-12)
+    assert found.value == pytest.approx(alpha_of(panel), abs=1e-12)
     assert found.interval is not None
     assert found.value in found.interval
     assert (found.n, found.clusters) == (90, 30)
 
 
-def test_disagreements_by_trace() -> None:
-    """Traces come by distance, then by how many grades differ; those that agree throughout do not come."""
-    judge = [3, 0, 1, 1, 2, 2, 0, 1]
-    human = [0, 0, 1, 1, 1, 1, 1, 1]
-    found = disagreements(judge, human, ["a", "a", "b", "b", "c", "c", "d", "d"])
-    assert [each.trace for each in found] == ["a", "c", "d"]
-    assert (found[0].distance, found[0].bias, found[0].unequal, found[0].n) == (1.5, 1.5, 1, 2)
-    assert (found[2].distance, found[2].bias) == (0.5, -0.5)
-    assert str(found[1]) == "c: 2 of 2 differ, by 1 (+1)"
-    assert disagreements([], [], []) == []
+def test_alpha_of_no_rating_at_all() -> None:
+    """Where no rater gave a grade there is no alpha and no interval, whatever the number of traces."""
+    nothing = [[None, None, None], [None, None, None]]
+    assert alpha_interval(nothing, ["a", "b", "b"]) == Estimate(None, None, 3, 2)
+    assert alpha_interval([[], []], []) == Estimate(None, None, 0, 0)
 
 
 def test_many_traces_are_drawn_by_kind(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,6 @@ from judge_eval.stats import (
     breakdown,
     mean_interval,
     proportion_interval,
-    quantiles,
-    resample_interval,
 )
 
 
@@ -79,7 +77,7 @@ def test_bca_of_a_ratio_equals_scipy() -> None:
         n_resamples=20_000,
         random_state=np.random.default_rng(7),
     ).confidence_interval
-    ours = resample_interval(np.column_stack([a, b]), lambda s: s[:, 0] / s[:, 1], replicates=20_000, seed=8)
+    ours = Resampler(np.column_stack([a, b]), replicates=20_000, seed=8).estimate(lambda s: s[:, 0] / s[:, 1])
     assert bounds(ours) == pytest.approx((theirs.low, theirs.high), abs=0.05 * (theirs.high - theirs.low))
 
 
@@ -123,11 +121,11 @@ def test_undefined_replicates_are_counted() -> None:
     def figure(sums: np.ndarray) -> np.ndarray:
         return np.where(sums[:, 1] > 0, sums[:, 0], np.nan)
 
-    some = resample_interval(parts, figure, replicates=1000)
+    some = Resampler(parts, replicates=1000).estimate(figure)
     assert 0 < some.undefined <= 50
     assert some.interval is not None
     parts[1:, 1] = 0
-    many = resample_interval(parts, figure, replicates=1000)
+    many = Resampler(parts, replicates=1000).estimate(figure)
     assert many.value is not None
     assert many.undefined > 50
     assert many.interval is None
@@ -163,16 +161,6 @@ def test_options_are_checked() -> None:
         mean_interval([0.1, 0.2], method="bca", replicates=10)
     with pytest.raises(ValueError, match="clusters: 1 ids for 2 values"):
         mean_interval([0.1, 0.2], clusters=["a"])
-
-
-def test_quantiles_equal_numpy() -> None:
-    """The percentiles are NumPy's, and of nothing there are none."""
-    x = np.random.default_rng(11).random(41)
-    found = quantiles(x)
-    assert found is not None
-    assert (found.p20, found.p50, found.p90) == tuple(np.quantile(x, [0.2, 0.5, 0.9]))
-    assert found.n == 41
-    assert quantiles([]) is None
 
 
 def test_breakdown_by_tag() -> None:
@@ -219,7 +207,6 @@ def test_bca_of_a_biased_figure_equals_scipy() -> None:
         (x,), np.var, n_resamples=20_000, random_state=np.random.default_rng(13)
     ).confidence_interval
     parts = np.column_stack([x**2, x, np.ones(15)])
-    ours = resample_interval(
-        parts, lambda s: s[:, 0] / s[:, 2] - (s[:, 1] / s[:, 2]) ** 2, replicates=20_000, seed=14
-    )
+    draws = Resampler(parts, replicates=20_000, seed=14)
+    ours = draws.estimate(lambda s: s[:, 0] / s[:, 2] - (s[:, 1] / s[:, 2]) ** 2)
     assert bounds(ours) == pytest.approx((theirs.low, theirs.high), abs=0.05 * (theirs.high - theirs.low))

@@ -11,7 +11,6 @@ from judge_eval.stats import (
     holm,
     mean_interval,
     minimal_detectable_difference,
-    non_inferiority,
     sign_flip_test,
     tukey_hsd,
 )
@@ -150,25 +149,19 @@ def test_detectable_difference_checks_its_arguments() -> None:
         minimal_detectable_difference(-0.1, 10)
 
 
-def test_non_inferiority_equals_a_shifted_one_sided_test() -> None:
-    """Its p is that of scipy's one-sided t test against -margin, and it agrees with its own bound."""
+def test_lower_bound_equals_a_one_sided_test() -> None:
+    """The lower bound, by which non-inferiority is shown, is that of scipy's one-sided paired t test."""
     a, b = scores(30, 7)
-    for margin in (0.001, 0.02, 0.1):
-        found = non_inferiority(a, b - 0.05, margin)
-        oracle = scipy.stats.ttest_1samp(b - 0.05 - a, -margin, alternative="greater")
-        assert found.p == pytest.approx(oracle.pvalue, rel=1e-9)
-        assert found.lower == pytest.approx(oracle.confidence_interval(0.95).low, abs=1e-12)
-        assert found.shown == (found.p < 0.05)
+    for level in (0.9, 0.95, 0.99):
+        oracle = scipy.stats.ttest_rel(b - 0.05, a, alternative="greater").confidence_interval(level)
+        assert compare_paired(a, b - 0.05, level=level).lower == pytest.approx(oracle.low, abs=1e-12)
 
 
-def test_degenerate_non_inferiority() -> None:
-    """Equal runs are non-inferior at any margin; no margin, or one trace, is refused."""
-    assert non_inferiority([0.1, 0.2], [0.1, 0.2], 0.01).shown
-    assert not non_inferiority([0.5, 0.5], [0.25, 0.25], 0.1).shown
-    with pytest.raises(ValueError, match="margin"):
-        non_inferiority([0.1, 0.2], [0.1, 0.2], 0)
-    with pytest.raises(ValueError, match="two traces"):
-        non_inferiority([0.1], [0.1], 0.01)
+def test_degenerate_lower_bounds() -> None:
+    """Equal runs lose nothing, a constant loss is its own bound, one trace has no bound."""
+    assert compare_paired([0.1, 0.2], [0.1, 0.2]).lower == 0
+    assert compare_paired([0.5, 0.5], [0.25, 0.25]).lower == -0.25
+    assert compare_paired([0.1], [0.1]).lower is None
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -216,9 +209,8 @@ def test_tukey_checks_its_table() -> None:
 
 
 def test_comparisons_read_well() -> None:
-    """A comparison, a test of non-inferiority, a pair and a randomisation each print in one line."""
+    """A comparison, a pair and a randomisation each print in one line."""
     found = compare_paired([0.1, 0.2, 0.3], [0.2, 0.2, 0.5])
     assert "2 wins, 1 ties, 0 losses (n=3)" in str(found)
-    assert str(non_inferiority([0.1, 0.2], [0.1, 0.2], 0.01)).startswith("non-inferior: +0")
     assert str(tukey_hsd([[0.5, 0.75]], permutations=99)[0]).startswith("1 - 0: +0.25")
     assert "exact" in str(sign_flip_test([0.5]))

@@ -7,7 +7,7 @@ import importlib.util
 from typing import Any
 
 from judge_eval.backends.base import Identity
-from judge_eval.errors import ConfigError
+from judge_eval.errors import ConfigError, needs_extra
 from judge_eval.wire import Usage
 
 
@@ -51,6 +51,6 @@ def require_price(identity: Identity | None) -> None:
     if identity is not None and price_of(identity, Usage(1000, 1000)) is not None:
         return
     if importlib.util.find_spec("genai_prices") is None:
-        raise ConfigError("max_cost needs a price list: pip install 'judge-eval[cost]'")
+        raise needs_extra("max_cost needs a price list", "cost")
     model = identity.model if identity else "this backend"
     raise ConfigError(f"max_cost: the price of {model!r} is not known; use max_tokens or max_calls")

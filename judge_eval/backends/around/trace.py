@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from judge_eval.backends.base import Backend, Identity
-from judge_eval.errors import CallError, ConfigError, TransientError
+from judge_eval.errors import CallError, TransientError, needs_extra
 from judge_eval.wire import Completion, Finish, Request
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ class Traced:
         try:
             from opentelemetry import trace
         except ImportError:
-            raise ConfigError(
-                "OpenTelemetry is not installed; pip install 'judge-eval[otel]', or leave the option out"
+            raise needs_extra(
+                "OpenTelemetry is not installed; leave the option out, or install it", "otel"
             ) from None
         self.inner, self._content = inner, content
         self._tracer = trace.get_tracer("judge_eval")

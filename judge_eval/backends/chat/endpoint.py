@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
-from judge_eval.errors import CallError, ConfigError, TransientError
+from judge_eval.errors import CallError, ConfigError, TransientError, needs_extra
 
 DEFAULT = "https://api.openai.com/v1"
 _PORTS = {"http": 80, "https": 443}
@@ -125,7 +125,7 @@ class Line:
             )
         except RuntimeError:  # its package is not installed
             if transport == "aiohttp":
-                raise ConfigError("the transport 'aiohttp' needs: pip install 'judge-eval[fast]'") from None
+                raise needs_extra("the transport 'aiohttp' needs its package", "fast") from None
             http = openai.DefaultAsyncHttpxClient(**options)
         self._client = openai.AsyncOpenAI(
             api_key=key, base_url=address.url, max_retries=0, timeout=wait, http_client=http

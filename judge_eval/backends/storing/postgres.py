@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from judge_eval.backends.storing.store import KEY_BYTES, StoreInfo, seal, unseal
-from judge_eval.errors import ConfigError, StoreError
+from judge_eval.errors import ConfigError, StoreError, needs_extra
 
 if TYPE_CHECKING:
     import psycopg
@@ -345,9 +345,7 @@ def _driver() -> Any:
     try:
         import psycopg
     except ImportError:
-        raise ConfigError(
-            "a cache in PostgreSQL needs the driver: pip install 'judge-eval[postgres]'"
-        ) from None
+        raise needs_extra("a cache in PostgreSQL needs the driver", "postgres") from None
     return psycopg
 
 

@@ -98,7 +98,7 @@ def write_ci_report(
     """
     from judge_eval.export import text as export
     from judge_eval.export.junit import junit
-    from judge_eval.export.pull_request import report
+    from judge_eval.export.pull_request import pull_request_comment
 
-    text = junit(checks) if output.suffix.lower() == ".xml" else report(run, comparison, checks)
+    text = junit(checks) if output.suffix.lower() == ".xml" else pull_request_comment(run, comparison, checks)
     export.write_text(output, text)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from judge_eval.data.files.jsonfile import records
-from judge_eval.errors import ConfigError, DataError
+from judge_eval.errors import DataError, needs_extra
 
 Kind: TypeAlias = Literal["jsonl", "json", "csv", "tsv", "parquet"]
 
@@ -177,7 +177,7 @@ def _parquet(path: Path, name: str) -> Iterator[Row]:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise ConfigError(f"{name} is a Parquet file; install judge-eval[parquet] to read it") from None
+        raise needs_extra(f"{name} is a Parquet file, which needs PyArrow", "parquet") from None
     number = 0
     try:
         with pyarrow.parquet.ParquetFile(path) as file:

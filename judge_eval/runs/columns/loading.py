@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from judge_eval.errors import ConfigError
+from judge_eval.metrics.ragged import offsets_of
 from judge_eval.runs.columns.packed import (
     NO_LABEL,
     WHYS,
@@ -18,10 +19,10 @@ from judge_eval.runs.columns.packed import (
     id_hash,
     pack,
     put_labels,
-    starts_of,
 )
-from judge_eval.runs.columns.parquet import KEY, TRACES, VERDICTS, fits, load_arrow, number
-from judge_eval.runs.folder.labels import Labelled, read_labels
+from judge_eval.runs.columns.parquet import KEY, hash_number, load_arrow, parts_fit
+from judge_eval.runs.folder.files import TRACES, VERDICTS
+from judge_eval.runs.folder.labels import Labelled, given_labels
 from judge_eval.runs.folder.results import ResultsFile
 from judge_eval.runs.folder.run import Run
 
@@ -45,7 +46,7 @@ def columns_of(
     if isinstance(run.results, Labelled):
         given, run = run.results.labels, Run(run.manifest, run.results.plain, run.folder)
     elif labels and run.folder is not None:
-        there = read_labels(run.folder).items()
+        there = given_labels(run.folder).items()
         given = {key: label.label for key, label in there if label.label is not None}
     names, wanted = tuple(metrics), chunk_ids or bool(given)
     columns = _from_parts(run, names, cluster, wanted)
@@ -72,8 +73,8 @@ def _from_parts(run: Run, metrics: tuple[str, ...], cluster: str, chunk_ids: boo
         return None
     try:
         with parquet.ParquetFile(paths[0]) as traces, parquet.ParquetFile(paths[1]) as verdicts:
-            told = [json.loads((part.schema_arrow.metadata or {})[KEY]) for part in (traces, verdicts)]
-            if told[0] != told[1] or not fits(told[0], results.path, metrics, cluster):
+            origins = [json.loads((part.schema_arrow.metadata or {})[KEY]) for part in (traces, verdicts)]
+            if origins[0] != origins[1] or not parts_fit(origins[0], results.path, metrics, cluster):
                 return None
             return _read(traces, verdicts, metrics, results, chunk_ids)
     except (arrow.ArrowException, OSError, KeyError, ValueError):  # damaged: the results are there
@@ -91,18 +92,19 @@ def _read(
     for batch in traces.iter_batches(_ROWS, columns=[*_COLUMNS, *metrics], use_threads=False):
         here = slice(at, at + len(batch))
         at += len(batch)
-        found = {name: batch.column(name) for name in batch.schema.names}
-        digests = b"".join(map(id_hash, found["trace_id"].to_pylist()))
+        columns = {name: batch.column(name) for name in batch.schema.names}
+        digests = b"".join(map(id_hash, columns["trace_id"].to_pylist()))
         ids[here] = np.frombuffer(digests, np.uint64).reshape(-1, 2)
-        questions[here] = found["question"].to_numpy()
-        sizes[here] = found["chunks"].to_numpy()
-        places[here, 0], places[here, 1] = found["offset"].to_numpy(), found["line"].to_numpy()
-        if found["cluster"].null_count < len(batch):
+        questions[here] = columns["question"].to_numpy()
+        sizes[here] = columns["chunks"].to_numpy()
+        places[here, 0], places[here, 1] = columns["offset"].to_numpy(), columns["line"].to_numpy()
+        if columns["cluster"].null_count < len(batch):
             clusters[here] = [
-                0 if name is None else number(chunk_hash(name)) for name in found["cluster"].to_pylist()
+                0 if name is None else hash_number(chunk_hash(name))
+                for name in columns["cluster"].to_pylist()
             ]
         for column, name in enumerate(metrics):
-            scores[here, column] = found[name].to_numpy(zero_copy_only=False)
+            scores[here, column] = columns[name].to_numpy(zero_copy_only=False)
     names, passages = np.empty(m if chunk_ids else 0, np.uint64), np.empty(m, np.uint64)
     grades, labels = np.empty(m, np.int8), np.empty(m, np.int8)
     at = 0
@@ -110,20 +112,20 @@ def _read(
     for batch in verdicts.iter_batches(_ROWS, columns=wanted, use_threads=False):
         here = slice(at, at + len(batch))
         at += len(batch)
-        found = {name: batch.column(name) for name in batch.schema.names}
+        columns = {name: batch.column(name) for name in batch.schema.names}
         if chunk_ids:
-            names[here] = _by_name(found["chunk_id"], lambda name: number(chunk_hash(name)))
-        passages[here] = found["passage"].to_numpy()
-        grades[here] = found["grade"].fill_null(0).to_numpy(zero_copy_only=False)
-        failed = found["grade"].is_null().to_numpy(zero_copy_only=False)
+            names[here] = _by_name(columns["chunk_id"], lambda name: hash_number(chunk_hash(name)))
+        passages[here] = columns["passage"].to_numpy()
+        grades[here] = columns["grade"].fill_null(0).to_numpy(zero_copy_only=False)
+        failed = columns["grade"].is_null().to_numpy(zero_copy_only=False)
         if failed.any():
-            whys = [WHYS.index(why) for why in found["why"].drop_null().to_pylist()]
+            whys = [WHYS.index(why) for why in columns["why"].drop_null().to_pylist()]
             grades[here][failed] = -1 - np.array(whys)
-        labels[here] = found["label"].fill_null(NO_LABEL).to_numpy(zero_copy_only=False)
+        labels[here] = columns["label"].fill_null(NO_LABEL).to_numpy(zero_copy_only=False)
     if at != m or int(sizes.sum()) != m:
         raise ValueError("the parts do not fit together")
     results.places = places
-    starts = starts_of(sizes)
+    starts = offsets_of(sizes)
     return Columns(metrics, ids, questions, clusters, scores, starts, names, passages, grades, labels)
 
 

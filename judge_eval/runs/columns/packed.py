@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from judge_eval.digest import digest_parts
+from judge_eval.metrics.ragged import offsets_of
 from judge_eval.runs.folder.index import cluster_of
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.schema import NoVerdict, Verdict
@@ -75,8 +76,8 @@ class Columns:
 
     def column(self, metric: str) -> NDArray[np.float64]:
         """Return the scores of a metric, shape (traces,)."""
-        found: NDArray[np.float64] = self.scores[:, self.metrics.index(metric)]
-        return found
+        scores: NDArray[np.float64] = self.scores[:, self.metrics.index(metric)]
+        return scores
 
     def only(self, metrics: Sequence[str]) -> Columns:
         """Return the columns with the scores of these metrics, in this order."""
@@ -130,7 +131,6 @@ class Packer:
         self._scores = array("d")
         self._sizes = array("l")
         self._grades, self._labels = array("b"), array("b")
-        self._known: dict[str, bytes] = {}
 
     def add(self, result: TraceResult) -> None:
         """Pack a result."""
@@ -145,7 +145,7 @@ class Packer:
         self._sizes.append(len(trace.chunks))
         for chunk, outcome in zip(trace.chunks, result.outcomes, strict=True):
             if self._with_ids:
-                self._chunk_ids += self._chunk(chunk.id)
+                self._chunk_ids += chunk_hash(chunk.id)
             self._passages += passage_hash(chunk.title, chunk.text)
             self._grades.append(grade_code(outcome))
             self._labels.append(label_code(chunk.label))
@@ -160,21 +160,12 @@ class Packer:
             scores=np.frombuffer(self._scores, dtype=np.float64).reshape(
                 len(self._sizes), len(self._metrics)
             ),
-            starts=starts_of(np.frombuffer(self._sizes, dtype=np.dtype("l"))),
+            starts=offsets_of(np.frombuffer(self._sizes, dtype=np.dtype("l"))),
             chunk_ids=_hashes(self._chunk_ids),
             passages=_hashes(self._passages),
             grades=np.frombuffer(self._grades, dtype=np.int8),
             labels=np.frombuffer(self._labels, dtype=np.int8),
         )
-
-    def _chunk(self, name: str) -> bytes:
-        """Hash the id of a chunk; many runs name theirs alike in every trace."""
-        found = self._known.get(name)
-        if found is None:
-            found = chunk_hash(name)
-            if len(self._known) < 10_000:
-                self._known[name] = found
-        return found
 
 
 def pack(
@@ -191,13 +182,6 @@ def pack(
     return packer.done()
 
 
-def starts_of(sizes: NDArray[np.integer]) -> Places:
-    """Return where each trace's chunks start, and where the last one's end."""
-    starts = np.zeros(len(sizes) + 1, dtype=np.int64)
-    np.cumsum(sizes, out=starts[1:])
-    return starts
-
-
 def put_labels(columns: Columns, labels: Mapping[tuple[str, str], int], onto: Small) -> int:
     """Write labels onto those of a run's chunks.
 
@@ -209,7 +193,7 @@ def put_labels(columns: Columns, labels: Mapping[tuple[str, str], int], onto: Sm
     Returns:
         How many of the labels are of chunks that the run holds.
     """
-    found = 0
+    held = 0
     names = list(dict.fromkeys(trace for trace, _ in labels))
     ids = _hashes(bytearray(b"".join(map(id_hash, names)))).reshape(-1, 2)
     rows = dict(zip(names, find_ids(ids, columns.ids).tolist(), strict=True))
@@ -220,8 +204,8 @@ def put_labels(columns: Columns, labels: Mapping[tuple[str, str], int], onto: Sm
             wanted = np.frombuffer(chunk_hash(chunk), dtype=np.uint64)[0]
             places = start + np.flatnonzero(columns.chunk_ids[start:end] == wanted)
             onto[places] = label_code(label)
-            found += len(places)
-    return found
+            held += len(places)
+    return held
 
 
 def find_ids(wanted: Hashes, among: Hashes) -> Places:
@@ -231,9 +215,9 @@ def find_ids(wanted: Hashes, among: Hashes) -> Places:
         wanted: Shape (n, 2).
         among: Shape (m, 2), each once.
     """
-    found = np.full(len(wanted), -1, dtype=np.int64)
+    places = np.full(len(wanted), -1, dtype=np.int64)
     if not len(among) or not len(wanted):
-        return found
+        return places
     order = np.lexsort((among[:, 1], among[:, 0]))
     high = among[order, 0]
     at = np.searchsorted(high, wanted[:, 0])
@@ -243,10 +227,10 @@ def find_ids(wanted: Hashes, among: Hashes) -> Places:
         left = left[high[at[left]] == wanted[left, 0]]
         rows = order[at[left]]
         same = among[rows, 1] == wanted[left, 1]
-        found[left[same]] = rows[same]
+        places[left[same]] = rows[same]
         left = left[~same]
         at[left] += 1
-    return found
+    return places
 
 
 def _hashes(data: bytearray) -> Hashes:

@@ -10,15 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from judge_eval.errors import ConfigError, RunError
+from judge_eval.errors import RunError, needs_extra
 from judge_eval.runs.columns.packed import label_code, passage_hash, question_hash
-from judge_eval.runs.folder.files import lock_folder
+from judge_eval.runs.folder.files import TRACES, VERDICTS, lock_folder
 from judge_eval.runs.folder.index import cluster_of
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.results import ResultsFile
 from judge_eval.runs.folder.run import Run
 
-TRACES, VERDICTS = "traces.parquet", "verdicts.parquet"
 KEY = b"judge_eval"
 _BLOCK = 4096
 
@@ -38,9 +37,9 @@ def write_parts(run: Run) -> tuple[Path, Path]:
         raise RunError("a run in memory has no parts; judge it into a folder")
     lock = lock_folder(run.folder)
     metrics, cluster = run.manifest.metrics, run.manifest.intervals.cluster
-    told = json.dumps(_origin(run.results.path, metrics, cluster)).encode()
-    traces = _traces_schema(arrow, metrics).with_metadata({KEY: told})
-    verdicts = _verdicts_schema(arrow).with_metadata({KEY: told})
+    origin = json.dumps(_origin(run.results.path, metrics, cluster)).encode()
+    traces = _traces_schema(arrow, metrics).with_metadata({KEY: origin})
+    verdicts = _verdicts_schema(arrow).with_metadata({KEY: origin})
     paths = run.folder / TRACES, run.folder / VERDICTS
     beside = [path.with_name(f".{path.name}.tmp") for path in paths]
     try:
@@ -73,7 +72,7 @@ def load_arrow() -> tuple[Any, Any]:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise ConfigError("Parquet needs PyArrow: pip install 'judge-eval[parquet]'") from None
+        raise needs_extra("Parquet needs PyArrow", "parquet") from None
     return pyarrow, pyarrow.parquet
 
 
@@ -135,7 +134,7 @@ def _blocks(
             "relevant_total": trace.relevant_total,
             "tags": list(trace.tags),
             "cluster": cluster_of(trace, cluster),
-            "question": number(question),
+            "question": hash_number(question),
             "offset": offset,
             "line": line,
         }
@@ -159,19 +158,19 @@ def _chunk_rows(result: TraceResult) -> Iterator[dict[str, Any]]:
             "relevant": None if judged is None else judged.relevant,
             "why": outcome.why if outcome.kind == "no_verdict" else None,
             "label": None if chunk.label is None else label_code(chunk.label),
-            "passage": number(passage_hash(chunk.title, chunk.text)),
+            "passage": hash_number(passage_hash(chunk.title, chunk.text)),
         }
 
 
-def number(digest: bytes) -> int:
+def hash_number(digest: bytes) -> int:
     """Return the 8 bytes of a hash as the number that the parts hold."""
     return int(np.frombuffer(digest, dtype=np.uint64)[0])
 
 
-def fits(told: Any, path: Path, metrics: Sequence[str], cluster: str) -> bool:
+def parts_fit(origin: Any, path: Path, metrics: Sequence[str], cluster: str) -> bool:
     """Tell whether parts hold what is wanted, and were made from the results that are there now."""
-    if not isinstance(told, dict) or told.get("v") != 1 or told.get("cluster") != cluster:
+    if not isinstance(origin, dict) or origin.get("v") != 1 or origin.get("cluster") != cluster:
         return False
-    if not set(metrics) <= set(told.get("metrics", ())) or told.get("bytes") != path.stat().st_size:
+    if not set(metrics) <= set(origin.get("metrics", ())) or origin.get("bytes") != path.stat().st_size:
         return False
-    return _origin(path, told["metrics"], cluster) == told
+    return _origin(path, origin["metrics"], cluster) == origin

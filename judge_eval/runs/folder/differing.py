@@ -10,20 +10,22 @@ from judge_eval.runs.folder.records import Manifest
 
 def differences(old: Manifest, new: Manifest) -> str:
     """Name what makes two manifests those of different runs; empty where nothing does."""
-    told = []
+    sentences = []
     if old.dataset.digest and new.dataset.digest and old.dataset.digest != new.dataset.digest:
-        told.append(
+        sentences.append(
             f"the data differ (digest {short(old.dataset.digest)}, {old.dataset.traces} traces there; "
             f"{short(new.dataset.digest)}, {new.dataset.traces} traces here)"
         )
     if str(old.dataset.shard) != str(new.dataset.shard):
         there, here = old.dataset.shard or "the whole", new.dataset.shard or "the whole"
-        told.append(f"the shards differ ({there} there; {here} here)")
-    told += judge_differences(old, new)
+        sentences.append(f"the shards differ ({there} there; {here} here)")
+    sentences += judge_differences(old, new)
     if old.metrics != new.metrics:
         there, here = ", ".join(old.metrics), ", ".join(new.metrics)
-        told.append(f"the metrics differ ({there} there; {here} here): finish it as it is, then use `score`")
-    return "; ".join(told)
+        sentences.append(
+            f"the metrics differ ({there} there; {here} here): finish it as it is, then use `score`"
+        )
+    return "; ".join(sentences)
 
 
 def judge_differences(old: Manifest, new: Manifest) -> list[str]:

@@ -9,7 +9,8 @@ from typing import IO
 from judge_eval.errors import RunError
 from judge_eval.files import hold
 
-MANIFEST, RESULTS = "manifest.json", "results.jsonl"
+MANIFEST, RESULTS, LABELS = "manifest.json", "results.jsonl", "labels.jsonl"
+TRACES, VERDICTS = "traces.parquet", "verdicts.parquet"
 
 
 def lock_folder(folder: Path) -> IO[bytes]:

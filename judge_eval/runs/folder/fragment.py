@@ -36,9 +36,9 @@ def trace_html(trace: Trace, outcomes: Sequence[Outcome], scores: Mapping[str, f
     All text is escaped; the fragment runs nothing and loads nothing.
     """
     said = (("query", trace.query), ("reference", trace.reference), ("answer", trace.answer))
-    told = "".join(f"<br>{name}: {escape(text)}" for name, text in said if text)
+    texts = "".join(f"<br>{name}: {escape(text)}" for name, text in said if text)
     values = ", ".join(f"{escape(name)} {number(value)}" for name, value in scores.items())
-    parts = [f"<p><b>trace {escape(trace.id)}</b>{told}<br>{values}</p><p>{strip_html(trace, outcomes)}</p>"]
+    parts = [f"<p><b>trace {escape(trace.id)}</b>{texts}<br>{values}</p><p>{strip_html(trace, outcomes)}</p>"]
     rows = []
     for rank, (chunk, outcome) in enumerate(zip(trace.chunks, outcomes, strict=True), 1):
         reason = outcome.reason if outcome.kind == "verdict" else outcome.detail

@@ -13,13 +13,11 @@ from pydantic import Field
 
 from judge_eval.errors import RunError
 from judge_eval.record import Record
-from judge_eval.runs.folder.files import whole_lines
+from judge_eval.runs.folder.files import LABELS, whole_lines
 from judge_eval.runs.folder.records import FORMAT, TraceResult
 from judge_eval.runs.folder.run import AnyRun
 
-LABELS = "labels.jsonl"
-
-Labels: TypeAlias = Mapping[tuple[str, str], int]
+GivenLabels: TypeAlias = Mapping[tuple[str, str], int]
 """Human grades by trace id and chunk id."""
 
 
@@ -40,23 +38,23 @@ class Label(Record):
     given: datetime = Field(default_factory=lambda: datetime.now(UTC))
 
 
-def read_labels(folder: Path) -> dict[tuple[str, str], Label]:
+def given_labels(folder: Path) -> dict[tuple[str, str], Label]:
     """Read the labels of a run, the last one of each chunk.
 
     Raises:
         RunError: A line is not a label.
     """
     path = folder / LABELS
-    found: dict[tuple[str, str], Label] = {}
+    labels: dict[tuple[str, str], Label] = {}
     if not path.exists():
-        return found
+        return labels
     for number, (_, line) in enumerate(whole_lines(path), 1):
         try:
             label = Label.model_validate_json(line)
         except ValueError:
             raise RunError(f"{path}:{number}: not a label; the file was changed or damaged") from None
-        found[label.trace_id, label.chunk_id] = label
-    return {key: label for key, label in found.items() if label.label is not None}
+        labels[label.trace_id, label.chunk_id] = label
+    return {key: label for key, label in labels.items() if label.label is not None}
 
 
 def add_label(folder: Path, label: Label) -> None:
@@ -107,7 +105,7 @@ def _cut_torn_line(file: IO[bytes]) -> int:
 
 def with_labels(run: AnyRun) -> AnyRun:
     """Return the run with its later labels in the place of those its dataset brought."""
-    labels = {key: label.label or 0 for key, label in read_labels(run.folder).items()} if run.folder else {}
+    labels = {key: label.label or 0 for key, label in given_labels(run.folder).items()} if run.folder else {}
     return run.but(results=Labelled(run.results, labels)) if labels else run
 
 
@@ -119,7 +117,7 @@ class Labelled(Sequence[TraceResult]):
         labels: The other labels.
     """
 
-    def __init__(self, results: Sequence[TraceResult], labels: Labels) -> None:
+    def __init__(self, results: Sequence[TraceResult], labels: GivenLabels) -> None:
         self.plain, self.labels = results, labels
         self._traces = {trace_id for trace_id, _ in labels}
 

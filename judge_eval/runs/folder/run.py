@@ -9,8 +9,8 @@ from typing import Self, TypeVar
 
 from judge_eval.errors import RunError, UnknownNameError
 from judge_eval.runs.folder.files import MANIFEST, RESULTS
-from judge_eval.runs.folder.records import FORMAT, Aggregate, Manifest, Status, TraceResult
-from judge_eval.runs.folder.results import ResultsFile
+from judge_eval.runs.folder.records import Aggregate, Manifest, Status, TraceResult
+from judge_eval.runs.folder.results import ResultsFile, later_format
 from judge_eval.schema import NoVerdict
 
 AnyRun = TypeVar("AnyRun", bound="Run")
@@ -63,14 +63,14 @@ class Run:
         Raises:
             UnknownNameError: The run has no such metric.
         """
-        found = self.manifest.aggregates.get(metric)
-        if found is None:
+        aggregate = self.manifest.aggregates.get(metric)
+        if aggregate is None:
             from judge_eval.metrics import parse_metric
 
-            found = self.manifest.aggregates.get(str(parse_metric(metric)))
-        if found is None:
+            aggregate = self.manifest.aggregates.get(str(parse_metric(metric)))
+        if aggregate is None:
             raise UnknownNameError("metric in this run", metric, self.manifest.aggregates)
-        return found
+        return aggregate
 
     @property
     def id(self) -> str:
@@ -142,8 +142,6 @@ def load_manifest(folder: Path) -> Manifest:
     except OSError as error:
         raise RunError(f"{path}: cannot be read: {error.strerror or error}") from None
     except ValueError as error:
-        if b'"v": ' in (data := path.read_bytes()) and not data.lstrip().startswith(
-            b'{\n  "v": %d,' % FORMAT
-        ):
+        if later_format(path.read_bytes()):
             raise RunError(f"{path}: written by another version of the format; upgrade judge-eval") from None
         raise RunError(f"{path}: not a run's manifest: {str(error).splitlines()[0]}") from None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from judge_eval.schema import Outcome
 
 
@@ -10,9 +12,9 @@ def number(value: float | None) -> str:
     return "none" if value is None else f"{value:.4f}"
 
 
-def interval(value: tuple[float, float] | None) -> str:
-    """Write an interval with four decimals; empty where there is none."""
-    return "" if value is None else f"[{value[0]:.4f}, {value[1]:.4f}]"
+def interval(value: tuple[float, float] | None, sign: Literal["-", "+"] = "-") -> str:
+    """Write an interval with four decimals, under `+` with its signs; empty where there is none."""
+    return "" if value is None else f"[{value[0]:{sign}.4f}, {value[1]:{sign}.4f}]"
 
 
 def word(outcome: Outcome) -> str:

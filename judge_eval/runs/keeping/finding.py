@@ -11,24 +11,24 @@ from judge_eval.errors import RunError, advise
 from judge_eval.runs.folder.files import MANIFEST
 from judge_eval.runs.folder.records import Manifest, Shard
 from judge_eval.runs.folder.run import load_manifest
-from judge_eval.runs.keeping.mirroring import brought, refresh, run_at, shown
+from judge_eval.runs.keeping.mirroring import bring_run, refresh_mirror, run_at, shown
 
 UNFINISHED = frozenset({"submitted", "running", "incomplete", "failed", "interrupted"})
 
 
 def run_folders(root: Path) -> Iterator[tuple[Path, Manifest]]:
     """Yield the runs in a folder, newest first; what is no run is passed over."""
-    refresh(root)
-    found = []
+    refresh_mirror(root)
+    runs = []
     if root.is_dir():
         for folder in root.iterdir():
             if (folder / MANIFEST).is_file():
                 try:
-                    found.append((folder, load_manifest(folder)))
+                    runs.append((folder, load_manifest(folder)))
                 except RunError:
                     continue
-    found.sort(key=lambda pair: (pair[1].created, pair[1].id), reverse=True)
-    yield from found
+    runs.sort(key=lambda pair: (pair[1].created, pair[1].id), reverse=True)
+    yield from runs
 
 
 def list_runs(
@@ -74,14 +74,14 @@ def find_run(name: str, root: Path) -> Path:
         if not runs_of:
             labels = sorted({manifest.label for _, manifest in runs if manifest.label})
             raise RunError(f"no run labelled {name[6:]!r} in {place}; {advise(name[6:], labels)}")
-        return brought(runs_of[0])
+        return bring_run(runs_of[0])
     if name == "latest" and runs:
-        return brought(runs[0][0])
+        return bring_run(runs[0][0])
     hits = [
         f for f, m in runs if m.id == name or (len(name) >= 4 and m.id.startswith(name)) or f.name == name
     ]
     if len(hits) == 1:
-        return brought(hits[0])
+        return bring_run(hits[0])
     if hits:
         raise RunError(f"{name!r} is the start of {len(hits)} run ids in {place}; give more of it")
     known = [manifest.id[:8] for _, manifest in runs]
@@ -94,5 +94,5 @@ def newest_unfinished(root: Path, dataset_digest: str, shard: Shard | None = Non
         there = manifest.dataset
         same = there.digest == dataset_digest and str(there.shard) == str(shard)
         if manifest.status in UNFINISHED and same:
-            return brought(folder)
+            return bring_run(folder)
     return None

@@ -50,7 +50,7 @@ def is_mirror(root: Path) -> bool:
     return root in _urls
 
 
-def refresh(root: Path) -> None:
+def refresh_mirror(root: Path) -> None:
     """Bring the manifests of all runs behind a folder's URL; an ordinary folder stays as it is.
 
     A run that was changed here and is not there yet is left alone.
@@ -63,7 +63,7 @@ def refresh(root: Path) -> None:
     if url is None:
         return
     system, base = file_system(url)
-    with _told(url):
+    with _readable(url):
         system.invalidate_cache()
         try:
             entries = system.ls(base, detail=True)
@@ -75,7 +75,7 @@ def refresh(root: Path) -> None:
                 _bring(system, f"{base.rstrip('/')}/{name}", root / name, (MANIFEST,))
 
 
-def brought(folder: Path) -> Path:
+def bring_run(folder: Path) -> Path:
     """Bring all of a run that a folder behind a URL holds, and return it; others stay as they are.
 
     Raises:
@@ -84,7 +84,7 @@ def brought(folder: Path) -> Path:
     url = _urls.get(folder.parent)
     if url is not None:
         system, base = file_system(url)
-        with _told(url):
+        with _readable(url):
             system.invalidate_cache()
             _bring(system, f"{base.rstrip('/')}/{folder.name}", folder, FILES)
     return folder
@@ -98,7 +98,7 @@ def run_at(url: str) -> Path:
         RunError: There is no run, or it cannot be read.
     """
     parent, _, name = url.rstrip("/").rpartition("/")
-    folder = brought(place_of_runs(parent) / name)
+    folder = bring_run(place_of_runs(parent) / name)
     if not (folder / MANIFEST).is_file():
         raise RunError(f"no run in {public(url)}: it has no {MANIFEST}; name a run's folder")
     return folder
@@ -151,7 +151,7 @@ def push_changed(root: Path, tell: Callable[[str], None]) -> None:
                 f"{error}; the run is kept in {folder}, and the same command, or `runs push`, pushes it"
             ) from None
         system, base = file_system(url)
-        with _told(url):
+        with _readable(url):
             system.invalidate_cache()
             _note(folder, _stamps(system, f"{base.rstrip('/')}/{folder.name}"))
         tell(f"pushed to {there}")
@@ -179,18 +179,18 @@ def _bring(system: Any, source: str, folder: Path, names: tuple[str, ...]) -> No
 
 def _stamps(system: Any, source: str) -> dict[str, str]:
     """Tell a run's files there apart from later ones: by size, and tag or time."""
-    found: dict[str, str] = {}
+    stamps: dict[str, str] = {}
     try:
         entries = system.ls(source, detail=True)
     except FileNotFoundError:
-        return found
+        return stamps
     for entry in entries:
         name = str(entry["name"]).rpartition("/")[2]
         if name in FILES:
             keys = ("ETag", "etag", "mtime", "LastModified", "updated", "created")
             mark = next((entry[key] for key in keys if entry.get(key)), "")
-            found[name] = f"{entry.get('size')} {mark}"
-    return found
+            stamps[name] = f"{entry.get('size')} {mark}"
+    return stamps
 
 
 def _here(folder: Path) -> dict[str, list[int]]:
@@ -211,20 +211,20 @@ def _changed(folder: Path) -> bool:
 
 
 def _note(folder: Path, there: dict[str, str]) -> None:
-    told = {"here": _here(folder), "there": there}
-    write_atomically(folder / _NOTE, json.dumps(told).encode())
+    note = {"here": _here(folder), "there": there}
+    write_atomically(folder / _NOTE, json.dumps(note).encode())
 
 
 def _read_note(folder: Path) -> dict[str, Any]:
     try:
-        told = json.loads((folder / _NOTE).read_bytes())
+        note = json.loads((folder / _NOTE).read_bytes())
     except (OSError, ValueError):
         return {}
-    return told if isinstance(told, dict) else {}
+    return note if isinstance(note, dict) else {}
 
 
 @contextmanager
-def _told(url: str) -> Iterator[None]:
+def _readable(url: str) -> Iterator[None]:
     try:
         yield
     except JudgeEvalError:

@@ -11,9 +11,7 @@ from typing import Any
 
 from judge_eval.data.remote import clean, file_system, public
 from judge_eval.errors import RunError
-from judge_eval.runs.columns.parquet import TRACES, VERDICTS
-from judge_eval.runs.folder.files import MANIFEST, RESULTS, lock_folder
-from judge_eval.runs.folder.labels import LABELS
+from judge_eval.runs.folder.files import LABELS, MANIFEST, RESULTS, TRACES, VERDICTS, lock_folder
 from judge_eval.runs.folder.run import load_manifest
 
 FILES = (RESULTS, LABELS, TRACES, VERDICTS, MANIFEST)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from judge_eval.errors import UnknownNameError
 from judge_eval.metrics import Metric, parse_metric
 from judge_eval.runs.folder.index import Index
 from judge_eval.runs.folder.records import Aggregate, Intervals, Quantiles, TagMean
-from judge_eval.stats import Interval, breakdown, mean_interval, quantiles
+from judge_eval.stats import Interval, breakdown, mean_interval
+from judge_eval.stats.estimate import ends_of
 
 BY_T = Intervals()
 MOST_TAGS = 500
@@ -83,7 +84,7 @@ def aggregate(
     kept = fill_clusters([clusters[row] for row in rows]) if clusters is not None else None
     present = column[there]
     estimate = mean_interval(present, clusters=kept, method=intervals.method, seed=intervals.seed)
-    interval, spread = inside(estimate.interval, limits), quantiles(present)
+    interval = inside(estimate.interval, limits)
     low, high = column.copy(), column.copy()
     for row, (least, most) in bounds.items():
         if not there[row]:
@@ -92,14 +93,21 @@ def aggregate(
         mean=estimate.value,
         n=int(there.sum()),
         n_failed=int(column.size - there.sum()),
-        interval=None if interval is None else (interval.low, interval.high),
+        interval=ends_of(interval),
         method=None if interval is None else interval.method,
         clusters=estimate.clusters,
-        quantiles=None if spread is None else Quantiles(p20=spread.p20, p50=spread.p50, p90=spread.p90),
+        quantiles=_quantiles(present),
         tags=_by_tag(present, rows, tags, kept, limits) if tags is not None else {},
         bounds=(float(low.mean()), float(high.mean())) if column.size else None,
         definition=definition,
     )
+
+
+def _quantiles(values: NDArray[np.float64]) -> Quantiles | None:
+    if not values.size:
+        return None
+    p20, p50, p90 = np.quantile(values, [0.2, 0.5, 0.9]).tolist()
+    return Quantiles(p20=p20, p50=p50, p90=p90)
 
 
 def limits_of(metric: str) -> tuple[float, float | None] | None:
@@ -129,17 +137,17 @@ def _by_tag(
             carriers[name] = carriers.get(name, 0) + 1
     if not carriers:
         return {}
-    found = breakdown(present, [tags[row] for row in rows], clusters=clusters)
+    estimates = breakdown(present, [tags[row] for row in rows], clusters=clusters)
     out = {}
     shown = sorted(carriers, key=lambda name: (-carriers[name], name))[:MOST_TAGS]
     for name in sorted(shown):
-        estimate = found.get(name)
+        estimate = estimates.get(name)
         n = estimate.n if estimate else 0
         interval = inside(estimate.interval, limits) if estimate else None
         out[name] = TagMean(
             mean=estimate.value if estimate else None,
             n=n,
             n_failed=carriers[name] - n,
-            interval=(interval.low, interval.high) if interval else None,
+            interval=ends_of(interval),
         )
     return out

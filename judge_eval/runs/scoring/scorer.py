@@ -57,19 +57,15 @@ class Scorer:
         """Score traces, one after the other as given."""
         rows = [[o.grade if o.kind == "verdict" else None for o in outcomes] for _, outcomes in judged]
         totals = [trace.relevant_total for trace, _ in judged]
-        soft = any(metric.spec.soft for metric in self.metrics.values())
-        told = (
-            [
-                [(None, None) if o.kind != "verdict" else (o.confidence, o.expected_grade) for o in outcomes]
-                for _, outcomes in judged
-            ]
-            if soft
-            else None
-        )
+        probable = expected = None
+        if any(metric.spec.soft for metric in self.metrics.values()):
+            verdicts = [[o if o.kind == "verdict" else None for o in outcomes] for _, outcomes in judged]
+            probable = [[o.confidence if o else None for o in row] for row in verdicts]
+            expected = [[o.expected_grade if o else None for o in row] for row in verdicts]
         table = GradeTable.from_rows(
             rows,
-            probable=[[p for p, _ in row] for row in told] if told is not None else None,
-            expected=[[e for _, e in row] for row in told] if told is not None else None,
+            probable=probable,
+            expected=expected,
             totals=totals,
             ids=[trace.id for trace, _ in judged],
             relevant=self.scale.relevant,

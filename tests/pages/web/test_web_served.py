@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from judge_eval import EvalRun, Evaluator
-from judge_eval.runs.folder.labels import read_labels
+from judge_eval.runs.folder.labels import given_labels
 from judge_eval.server.settings import ServerSettings
 from tests.pages.web.conftest import shoot
 from tests.pages.web.test_web_report import filtered, violations
@@ -99,7 +99,7 @@ def test_blind_labelling(served: dict[str, Any], open_page: Callable[..., Any], 
         page.keyboard.press("Enter")
         page.locator("#rank-1", has_text="human label 0").wait_for()
         assert "hidden" in page.locator("#rank-2").inner_text()
-        (label,) = read_labels(run.folder).values()
+        (label,) = given_labels(run.folder).values()
         assert (label.label, label.blind) == (0, True)
 
 

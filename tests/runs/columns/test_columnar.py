@@ -20,7 +20,8 @@ from judge_eval.pages.report import compare_report, run_report
 from judge_eval.runs.columns import loading as columnar
 from judge_eval.runs.columns.loading import columns_of
 from judge_eval.runs.columns.packed import WHYS, Columns, find_ids, pack
-from judge_eval.runs.columns.parquet import TRACES, VERDICTS, write_parts
+from judge_eval.runs.columns.parquet import write_parts
+from judge_eval.runs.folder.files import TRACES, VERDICTS
 from judge_eval.runs.folder.labels import Label, add_label
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.schema import Chunk, NoVerdict, Trace, Verdict

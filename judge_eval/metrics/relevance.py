@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from judge_eval.metrics.sums import add_down, run_down
-from judge_eval.metrics.table import Floats, GradeTable, Ints
+from judge_eval.metrics.table import Counts, GradeTable, Values
 
 EXACT_RANKS = 36
 """Down to this rank precisions are added as whole multiples of 1 / COMMON, which float64 holds exactly."""
@@ -17,7 +17,7 @@ COMMON = math.lcm(*range(1, EXACT_RANKS + 1))
 MULTIPLES = np.array([[COMMON // rank] for rank in range(1, EXACT_RANKS + 1)], dtype=np.float64)
 
 
-def count_relevant(table: GradeTable, k: int | None, rel: int | None = None) -> Floats:
+def count_relevant(table: GradeTable, k: int | None, rel: int | None = None) -> Values:
     """Count the relevant chunks in the first `k` ranks of each row (None: in the whole list)."""
     least = table.relevant if rel is None else rel
     hits = np.zeros(len(table))
@@ -26,7 +26,7 @@ def count_relevant(table: GradeTable, k: int | None, rel: int | None = None) -> 
     return hits
 
 
-def mean_precision(table: GradeTable, k: int | None, by: Floats | Ints, rel: int | None = None) -> Floats:
+def mean_precision(table: GradeTable, k: int | None, by: Values | Counts, rel: int | None = None) -> Values:
     """Sum P@i over the relevant ranks i <= k of each row, divided by `by`; 0 where `by` is 0."""
     least = table.relevant if rel is None else rel
     values = np.zeros(len(table))
@@ -49,18 +49,18 @@ def mean_precision(table: GradeTable, k: int | None, by: Floats | Ints, rel: int
     return values
 
 
-def depth(table: GradeTable, k: int | None) -> Ints:
+def depth(table: GradeTable, k: int | None) -> Counts:
     """Return min(k, retrieved) for each row."""
     return table.lengths if k is None else np.minimum(table.lengths, k)
 
 
-def divide(values: Floats, by: NDArray[Any]) -> Floats:
+def divide(values: Values, by: NDArray[Any]) -> Values:
     """Divide, with 0 where the divisor is 0."""
-    quotients: Floats = np.divide(values, by, out=np.zeros(len(values)), where=by > 0)
+    quotients: Values = np.divide(values, by, out=np.zeros(len(values)), where=by > 0)
     return quotients
 
 
-def _totals(table: GradeTable, rel: int | None, hits: Floats) -> Ints:
+def _totals(table: GradeTable, rel: int | None, hits: Values) -> Counts:
     """Return the relevant chunks that exist, at least as many as were seen among the top ranks."""
     known = table.totals_at(table.relevant if rel is None else rel)
     return np.maximum(known, hits.astype(np.int64))
@@ -72,7 +72,7 @@ def precision(
     *,
     rel: int | None = None,
     norm: Literal["retrieved", "k"] = "retrieved",
-) -> Floats:
+) -> Values:
     """Share of the first `k` chunks that are relevant.
 
     Args:
@@ -88,7 +88,7 @@ def precision(
     return hits / k if norm == "k" and k is not None else divide(hits, depth(table, k))
 
 
-def recall(table: GradeTable, k: int | None = None, *, rel: int | None = None) -> Floats:
+def recall(table: GradeTable, k: int | None = None, *, rel: int | None = None) -> Values:
     """Share of the relevant chunks that exist which are among the first `k`.
 
     Returns:
@@ -101,7 +101,7 @@ def recall(table: GradeTable, k: int | None = None, *, rel: int | None = None) -
     return divide(hits, _totals(table, rel, hits))
 
 
-def f1(table: GradeTable, k: int | None = None, *, rel: int | None = None) -> Floats:
+def f1(table: GradeTable, k: int | None = None, *, rel: int | None = None) -> Values:
     """Harmonic mean of precision (over min(k, retrieved)) and recall: 2 hits / (min(k, retrieved) + total).
 
     Returns:
@@ -114,12 +114,12 @@ def f1(table: GradeTable, k: int | None = None, *, rel: int | None = None) -> Fl
     return divide(2 * hits, depth(table, k) + _totals(table, rel, hits))
 
 
-def hit_rate(table: GradeTable, k: int | None = None, *, rel: int | None = None) -> Floats:
+def hit_rate(table: GradeTable, k: int | None = None, *, rel: int | None = None) -> Values:
     """1.0 where a relevant chunk is among the first `k`, else 0.0; float64, one value a row."""
     return (count_relevant(table, k, rel) > 0).astype(np.float64)
 
 
-def reciprocal_rank(table: GradeTable, k: int | None = None, *, rel: int | None = None) -> Floats:
+def reciprocal_rank(table: GradeTable, k: int | None = None, *, rel: int | None = None) -> Values:
     """1 / rank of the first relevant chunk, 0 where none is among the first `k`; float64 in [0, 1]."""
     least = table.relevant if rel is None else rel
     values = np.zeros(len(table))
@@ -135,7 +135,7 @@ def average_precision(
     *,
     rel: int | None = None,
     norm: Literal["found", "min", "total"] = "found",
-) -> Floats:
+) -> Values:
     """Average precision: (1 / N) * sum over ranks i <= k of P@i * v_i.
 
     Args:
@@ -152,7 +152,7 @@ def average_precision(
         MetricError: `norm` needs the number of relevant chunks, which is unknown.
     """
     hits = count_relevant(table, k, rel)
-    by: Floats | Ints = hits
+    by: Values | Counts = hits
     if norm != "found":
         by = _totals(table, rel, hits)
         if norm == "min" and k is not None:
