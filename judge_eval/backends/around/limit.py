@@ -11,9 +11,8 @@ from typing import Protocol, runtime_checkable
 from weakref import WeakValueDictionary
 
 from judge_eval.backends.around import rate
-from judge_eval.backends.around.hedge import has_begun
 from judge_eval.backends.around.rate import Limits, Outcome, RateSignal, State
-from judge_eval.backends.base import Backend, Identity
+from judge_eval.backends.base import Backend, Wrapper, has_started
 from judge_eval.errors import ConfigError, TransientError
 from judge_eval.wire import Completion, Request
 
@@ -160,7 +159,7 @@ def _gate(scope: str | None, limits: Limits) -> Gate:
         return gate
 
 
-class Limited:
+class Limited(Wrapper):
     """A backend that adapts to what the server behind it can take.
 
     Args:
@@ -189,17 +188,12 @@ class Limited:
         for name, value in (("concurrency", concurrency), ("start", start), ("rpm", rpm), ("tpm", tpm)):
             if value is not None and not value > 0:
                 raise ConfigError(f"{name} must be above 0, not {value}")
-        self._inner = inner
+        super().__init__(inner)
         self._patience = patience
         limits = Limits(concurrency, min(start, concurrency), rpm, tpm)
         self._gate = _gate(inner.scope if isinstance(inner, Advertising) else None, limits)
         if isinstance(inner, Advertising):
             inner.listener = self._gate.advertise
-
-    @property
-    def identity(self) -> Identity | None:
-        """The inner backend's."""
-        return self._inner.identity
 
     @property
     def state(self) -> State:
@@ -220,13 +214,13 @@ class Limited:
                 f"the server asks to wait {wait:.0f} s", kind="rate_limit", retry_after=wait, sent=False
             )
         await gate.acquire(0.0 if gate.state.cost else _guess(request))
-        has_begun()
+        has_started()
         started = clock()
         outcome: Outcome = "neutral"
         retry_after = None
         used = 0
         try:
-            completion = await self._inner.complete(request)
+            completion = await self.inner.complete(request)
             outcome = "ok"
             used = completion.usage.input_tokens + completion.usage.output_tokens
             return completion
@@ -238,10 +232,6 @@ class Limited:
             raise
         finally:
             gate.release(outcome, took=clock() - started, tokens=used, retry_after=retry_after)
-
-    async def aclose(self) -> None:
-        """Close the inner backend."""
-        await self._inner.aclose()
 
 
 def _guess(request: Request) -> float:

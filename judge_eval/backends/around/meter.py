@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from judge_eval.backends.base import Backend, Identity
+from judge_eval.backends.base import Backend, Wrapper
 from judge_eval.wire import Completion, Request, Usage
 
 
@@ -18,7 +18,7 @@ class Meter:
     """What the server would not take and was left out of requests."""
 
 
-class Metered:
+class Metered(Wrapper):
     """Counts the completions that come through; stands between the cache and whoever is paid.
 
     Args:
@@ -26,13 +26,8 @@ class Metered:
     """
 
     def __init__(self, inner: Backend) -> None:
-        self.inner = inner
+        super().__init__(inner)
         self.meter = Meter()
-
-    @property
-    def identity(self) -> Identity | None:
-        """Who answers: the backend inside."""
-        return self.inner.identity
 
     async def complete(self, request: Request) -> Completion:
         """Ask, and count what came."""
@@ -42,7 +37,3 @@ class Metered:
         meter.usage += completion.usage
         meter.dropped.update(completion.dropped)
         return completion
-
-    async def aclose(self) -> None:
-        """Close the backend inside."""
-        await self.inner.aclose()

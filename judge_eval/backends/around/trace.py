@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from judge_eval.backends.base import Backend, Identity
+from judge_eval.backends.base import Backend, Identity, Wrapper
 from judge_eval.errors import CallError, ConfigError, TransientError
 from judge_eval.wire import Completion, Finish, Request
 
@@ -27,7 +27,7 @@ _FINISH: dict[Finish, str] = {"refusal": "content_filter", "filter": "content_fi
 """Our words in theirs, where they differ."""
 
 
-class Traced:
+class Traced(Wrapper):
     """A backend that opens a span around every call of another one, retries included.
 
     The span is named and attributed by the semantic conventions for generative AI; it is given to the
@@ -48,14 +48,10 @@ class Traced:
             raise ConfigError(
                 "OpenTelemetry is not installed; pip install 'judge-eval[otel]', or leave the option out"
             ) from None
-        self.inner, self._content = inner, content
+        super().__init__(inner)
+        self._content = content
         self._tracer = trace.get_tracer("judge_eval")
         self._kind, self._status = trace.SpanKind.CLIENT, trace.StatusCode.ERROR
-
-    @property
-    def identity(self) -> Identity | None:
-        """Who answers: the backend inside."""
-        return self.inner.identity
 
     async def complete(self, request: Request) -> Completion:
         """Ask the backend inside, within a span.
@@ -85,10 +81,6 @@ class Traced:
             if span.is_recording():
                 self._tell(span, completion)
             return completion
-
-    async def aclose(self) -> None:
-        """Close the backend inside."""
-        await self.inner.aclose()
 
     def _tell(self, span: Span, completion: Completion) -> None:
         finish = _FINISH.get(completion.finish, completion.finish)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
-from judge_eval.backends.base import Backend, Identity
+from judge_eval.backends.base import Backend, Identity, Wrapper
 from judge_eval.backends.storing.commit import Committer
 from judge_eval.backends.storing.store import Claiming, Store
 from judge_eval.errors import CallError, MissError, StoreError
@@ -47,7 +47,7 @@ def cache_key(identity: Identity, request_digest: bytes) -> bytes:
     return hashlib.sha256(identity.digest + request_digest).digest()
 
 
-class Cached:
+class Cached(Wrapper):
     """A backend that asks another one only for what its store does not hold.
 
     The key covers who answers and everything asked. A backend without an identity is passed through
@@ -78,7 +78,8 @@ class Cached:
         delay: float = 0.005,
         patience: float = 600.0,
     ) -> None:
-        self.inner, self.store, self.offline = inner, store, offline
+        super().__init__(inner)
+        self.store, self.offline = store, offline
         self._threads: ThreadPoolExecutor | None = None
         self._pid = os.getpid()
         self._far = bool(getattr(store, "far", False))
@@ -89,11 +90,6 @@ class Cached:
         self._counts = CacheCounts()
         self._corrupt_before = store.corrupt
         self._read_only: bool | None = None
-
-    @property
-    def identity(self) -> Identity | None:
-        """Who answers: the backend inside."""
-        return self.inner.identity
 
     @property
     def failure(self) -> StoreError | None:
