@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from judge_eval.errors import ConfigError, DataError
+from judge_eval.errors import ConfigError, DataError, mask
 
 _URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+(::|://)")
 
@@ -50,10 +50,7 @@ def clean(error: Exception, url: str) -> str:
     """Return what an error says, in one line, without what the URL keeps secret."""
     text = " ".join(str(error).split()) or type(error).__name__
     parts = urlsplit(url)
-    for secret in (url, parts.password, parts.query):
-        if secret:
-            text = text.replace(secret, "***" if secret != url else public(url))
-    return text
+    return mask(text.replace(url, public(url)), (parts.password, parts.query))
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from judge_eval.errors import ConfigError, UnknownNameError
 from judge_eval.export.text import WRITERS
+from judge_eval.files import replacing
 from judge_eval.runs.folder.run import Run
 
 Write: TypeAlias = Callable[[Run, Path], None]
@@ -115,11 +116,5 @@ def write_as(run: Run, path: Path, format: str | None = None) -> str:
 
 def _stream(parts: Iterator[str], path: Path) -> None:
     """Write text part by part; the file appears only when all is written."""
-    beside = path.with_name(f".{path.name}.part")
-    try:
-        with beside.open("w", encoding="utf-8", newline="") as file:
-            for part in parts:
-                file.write(part)
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+    with replacing(path) as file:
+        file.writelines(part.encode() for part in parts)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
-from judge_eval.errors import CallError, ConfigError, TransientError
+from judge_eval.errors import CallError, ConfigError, TransientError, mask
 
 DEFAULT = "https://api.openai.com/v1"
 _PORTS = {"http": 80, "https": 443}
@@ -163,15 +163,11 @@ class Scrubber:
     """
 
     def __init__(self, key: str, address: Address) -> None:
-        self._secrets = sorted(
-            (text for text in (key, *address.secrets) if len(text) > 4), key=len, reverse=True
-        )
+        self._secrets = [text for text in (key, *address.secrets) if len(text) > 4]
 
     def __call__(self, text: str) -> str:
         """Return the text with `***` in place of secrets."""
-        for secret in self._secrets:
-            text = text.replace(secret, "***")
-        return _KEYLIKE.sub("***", text)
+        return _KEYLIKE.sub("***", mask(text, self._secrets))
 
     def error(self, error: E_) -> E_:
         """Return the error with a clean detail."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from judge_eval.backends.storing.store import KEY_BYTES, StoreInfo, seal, unseal
-from judge_eval.errors import ConfigError, StoreError
+from judge_eval.errors import ConfigError, StoreError, mask
 
 if TYPE_CHECKING:
     import psycopg
@@ -335,10 +335,7 @@ class PostgresStore:
                 self._idle.append(connection)
 
     def _told(self, error: Exception) -> StoreError:
-        text = " ".join(str(error).split())
-        for secret in self._secrets:
-            text = text.replace(secret, "***")
-        return StoreError(f"{self.location}: {text}")
+        return StoreError(f"{self.location}: {mask(' '.join(str(error).split()), self._secrets)}")
 
 
 def _driver() -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -14,6 +13,7 @@ from urllib.parse import urlsplit
 
 from judge_eval.backends.base import Identity
 from judge_eval.errors import ConfigError, DataError, RefusedError
+from judge_eval.files import hold, replacing
 from judge_eval.wire import Completion, Request, Usage
 
 FORMAT = 1
@@ -125,17 +125,8 @@ def tidy(path: Path) -> None:
         lines = [_line(_header(tape.identity)), *map(_line, sorted(tape.rows.values(), key=_order))]
         if b"".join(lines) == data:
             return
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as made:
-                made.writelines(lines)
-                made.flush()
-                os.fsync(made.fileno())
-            Path(name).chmod(path.stat().st_mode & 0o777)
-            Path(name).replace(path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        with replacing(path, mode=path.stat().st_mode & 0o777) as made:
+            made.writelines(lines)
 
 
 def _parse(path: Path, data: bytes) -> Tape:
@@ -247,10 +238,7 @@ def _locked(path: Path) -> Iterator[IO[bytes]]:
         path.parent.mkdir(parents=True, exist_ok=True)
         while True:
             with path.open("a+b") as file:
-                with contextlib.suppress(ImportError):  # no such locks outside POSIX
-                    import fcntl
-
-                    fcntl.flock(file, fcntl.LOCK_EX)
+                hold(file)
                 if path.exists() and path.stat().st_ino == os.fstat(file.fileno()).st_ino:
                     yield file
                     return

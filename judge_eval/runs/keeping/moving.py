@@ -11,6 +11,7 @@ from typing import Any
 
 from judge_eval.data.remote import clean, file_system, public
 from judge_eval.errors import RunError
+from judge_eval.files import replacing
 from judge_eval.runs.columns.parquet import TRACES, VERDICTS
 from judge_eval.runs.folder.files import MANIFEST, RESULTS, lock_folder
 from judge_eval.runs.folder.labels import LABELS
@@ -100,12 +101,5 @@ def copy_here(system: Any, source: str, target: Path) -> None:
     Raises:
         FileNotFoundError: There is no such file.
     """
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        with system.open(source, "rb") as file, temporary.open("wb") as out:
-            shutil.copyfileobj(file, out, 1 << 20)
-            out.flush()
-            os.fsync(out.fileno())
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with system.open(source, "rb") as file, replacing(target) as out:
+        shutil.copyfileobj(file, out, 1 << 20)
