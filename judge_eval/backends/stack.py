@@ -197,7 +197,7 @@ class Stacks:
         return max(known) if known and len(known) == len(costs) else None
 
 
-def build_all(models: Mapping[str, str | Backend], store: Store | None, options: Options) -> Stacks:
+def build_stacks(models: Mapping[str, str | Backend], store: Store | None, options: Options) -> Stacks:
     """Stack the wrappers around each of several models; a budget holds for all of them together.
 
     Args:
@@ -215,13 +215,13 @@ def build_all(models: Mapping[str, str | Backend], store: Store | None, options:
         raise ConfigError(f"no model for the route {odd[0]!r}; {advise(odd[0], sorted(models))}")
     purse = Purse()
     parts = {
-        route: build(model, store, options.members.get(route, options), purse=purse)
+        route: build_stack(model, store, options.members.get(route, options), purse=purse)
         for route, model in models.items()
     }
     return Stacks(Routed({route: stack.backend for route, stack in parts.items()}), parts)
 
 
-def build(
+def build_stack(
     model: str | Backend, store: Store | None, options: Options, *, purse: Purse | None = None
 ) -> Stack:
     """Stack the wrappers: recording, cache, meter, spans, retry, hedge, budget, limit, inmost who is asked.

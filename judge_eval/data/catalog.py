@@ -7,15 +7,13 @@ from typing import Any
 
 from judge_eval import registry
 from judge_eval.data.collections import collection
-from judge_eval.data.shapes import flat
-from judge_eval.data.shapes import published as written
-from judge_eval.data.shapes import tracing_tools as traced
+from judge_eval.data.shapes import flat, published, tracing_tools
 from judge_eval.data.shapes.shape import Keys, Shape, keys_of
 from judge_eval.errors import ConfigError, DataError, UnknownNameError
 
 OURS = flat.SHAPES[0]
 BUILT_IN: Mapping[str, Shape] = {
-    shape.name: shape for shape in (*flat.SHAPES, *written.SHAPES, *traced.SHAPES)
+    shape.name: shape for shape in (*flat.SHAPES, *published.SHAPES, *tracing_tools.SHAPES)
 }
 ALIASES = {alias: shape for shape in BUILT_IN.values() for alias in shape.aliases}
 
@@ -51,7 +49,7 @@ def shapes() -> list[Shape]:
     ]
 
 
-def choose(records: Iterable[Mapping[str, Any]], name: str) -> Shape:
+def choose_shape(records: Iterable[Mapping[str, Any]], name: str) -> Shape:
     """Choose the one shape that fits the first records of a file.
 
     Args:
@@ -78,7 +76,7 @@ def choose(records: Iterable[Mapping[str, Any]], name: str) -> Shape:
     raise DataError(f"no known format has these keys: {_shown(top)}; {_nearest(keys)}", file=name)
 
 
-def fits(record: Mapping[str, Any]) -> bool:
+def any_fits(record: Mapping[str, Any]) -> bool:
     """Tell whether some shape fits a single record."""
     keys = keys_of(record)
     return any(shape.fits(keys) for shape in shapes())

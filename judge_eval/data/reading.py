@@ -127,7 +127,7 @@ class _Reading:
                 f"not a collection ({options.format}); give its folder or its TREC run", file=self._name
             )
         kind = kind_of(self._path, self._name)
-        all_rows = rows(self._path, kind, self._name, lambda data: not catalog.fits(self._renamed(data)))
+        all_rows = rows(self._path, kind, self._name, lambda data: not catalog.any_fits(self._renamed(data)))
         head = list(islice(all_rows, SAMPLE))
         sample = [row.data for row in head if not isinstance(row.data, DataError)]
         shape = self._shape(sample)
@@ -151,7 +151,7 @@ class _Reading:
             return catalog.find_shape(options.format)
         if not sample or {"query", "chunks"} <= options.map.keys():
             return catalog.OURS
-        return catalog.choose([self._renamed(record) for record in sample], self._name)
+        return catalog.choose_shape([self._renamed(record) for record in sample], self._name)
 
     def _see_mapped(self, sample: list[Mapping[str, Any]]) -> None:
         for ours, theirs in self._options.map.items():

@@ -42,11 +42,11 @@ def file_system(url: str) -> tuple[Any, str]:
     try:
         found: tuple[Any, str] = fsspec.core.url_to_fs(url)
     except (ImportError, ValueError) as error:
-        raise ConfigError(f"{public(url)} cannot be opened: {clean(error, url)}") from None
+        raise ConfigError(f"{public(url)} cannot be opened: {error_text(error, url)}") from None
     return found
 
 
-def clean(error: Exception, url: str) -> str:
+def error_text(error: Exception, url: str) -> str:
     """Return what an error says, in one line, without what the URL keeps secret."""
     text = " ".join(str(error).split()) or type(error).__name__
     parts = urlsplit(url)
@@ -54,7 +54,7 @@ def clean(error: Exception, url: str) -> str:
 
 
 @contextmanager
-def brought(url: str) -> Iterator[Path]:
+def local_copy(url: str) -> Iterator[Path]:
     """Bring a file behind a URL to this machine, and remove it afterwards; its suffix stays.
 
     Raises:
@@ -69,5 +69,5 @@ def brought(url: str) -> Iterator[Path]:
             with system.open(path, "rb") as source, target.open("wb") as file:
                 shutil.copyfileobj(source, file, 1 << 20)
         except Exception as error:  # each file system has errors of its own, without a common base
-            raise DataError(f"cannot be read: {clean(error, url)}", file=public(url)) from None
+            raise DataError(f"cannot be read: {error_text(error, url)}", file=public(url)) from None
         yield target

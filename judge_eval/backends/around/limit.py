@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 from weakref import WeakValueDictionary
 
 from judge_eval.backends.around import rate
-from judge_eval.backends.around.rate import Limits, Outcome, RateSignal, State
+from judge_eval.backends.around.rate import CallOutcome, RateLimits, RateSignal, RateState
 from judge_eval.backends.base import Backend, Wrapper, has_started
 from judge_eval.errors import ConfigError, TransientError
 from judge_eval.wire import Completion, Request
@@ -42,21 +42,21 @@ class _Waiter:
             self.future.set_result(None)
 
 
-class Gate:
+class QuotaGate:
     """One controller and those who wait for it; event loops in other threads may share it.
 
     Args:
         limits: What the user allows.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: RateLimits) -> None:
         self._state = rate.start(limits)
         self._waiters: deque[_Waiter] = deque()
         self._lock = threading.Lock()
         self._alarm: float | None = None
 
     @property
-    def state(self) -> State:
+    def state(self) -> RateState:
         """What the controller knows now."""
         return self._state
 
@@ -89,7 +89,12 @@ class Gate:
             raise
 
     def release(
-        self, outcome: Outcome, *, took: float = 0.0, tokens: float = 0.0, retry_after: float | None = None
+        self,
+        outcome: CallOutcome,
+        *,
+        took: float = 0.0,
+        tokens: float = 0.0,
+        retry_after: float | None = None,
     ) -> None:
         """Give a slot back; the arguments are those of `rate.release`."""
         loop = asyncio.get_running_loop()
@@ -105,7 +110,7 @@ class Gate:
         with self._lock:
             self._state = rate.advertise(self._state, signal, asyncio.get_running_loop().time())
 
-    def tighten(self, limits: Limits) -> None:
+    def tighten(self, limits: RateLimits) -> None:
         """Let the stricter limits hold."""
         with self._lock:
             self._state = rate.tighten(self._state, limits)
@@ -142,18 +147,18 @@ class Gate:
             self._pump(loop)
 
 
-_gates: WeakValueDictionary[str, Gate] = WeakValueDictionary()
+_gates: WeakValueDictionary[str, QuotaGate] = WeakValueDictionary()
 _gates_lock = threading.Lock()
 
 
-def _gate(scope: str | None, limits: Limits) -> Gate:
+def _gate(scope: str | None, limits: RateLimits) -> QuotaGate:
     """Find the gate of a quota, shared by all in this process who draw on it."""
     if scope is None:
-        return Gate(limits)
+        return QuotaGate(limits)
     with _gates_lock:
         gate = _gates.get(scope)
         if gate is None:
-            gate = _gates[scope] = Gate(limits)
+            gate = _gates[scope] = QuotaGate(limits)
         else:
             gate.tighten(limits)
         return gate
@@ -190,13 +195,13 @@ class Limited(Wrapper):
                 raise ConfigError(f"{name} must be above 0, not {value}")
         super().__init__(inner)
         self._patience = patience
-        limits = Limits(concurrency, min(start, concurrency), rpm, tpm)
+        limits = RateLimits(concurrency, min(start, concurrency), rpm, tpm)
         self._gate = _gate(inner.scope if isinstance(inner, Advertising) else None, limits)
         if isinstance(inner, Advertising):
             inner.listener = self._gate.advertise
 
     @property
-    def state(self) -> State:
+    def state(self) -> RateState:
         """What the controller knows now."""
         return self._gate.state
 
@@ -216,7 +221,7 @@ class Limited(Wrapper):
         await gate.acquire(0.0 if gate.state.cost else _guess(request))
         has_started()
         started = clock()
-        outcome: Outcome = "neutral"
+        outcome: CallOutcome = "neutral"
         retry_after = None
         used = 0
         try:

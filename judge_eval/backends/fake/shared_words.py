@@ -100,7 +100,7 @@ def _without_marks(word: str) -> str:
     return "".join(char for char in unicodedata.normalize("NFKD", word) if not unicodedata.combining(char))
 
 
-def words(text: str) -> list[str]:
+def words_of(text: str) -> list[str]:
     """Return the words of a text in lower case, in order."""
     return _WORD.findall(text.lower())
 
@@ -198,7 +198,7 @@ def shared_words(sentence: str, goal: Target, most: int = 3) -> list[str]:
     """Name the weightiest words that a sentence shares with the target, for a reason people can read."""
     worth = {
         word: max(goal.weights[term] for term in common)
-        for word in words(sentence)
+        for word in words_of(sentence)
         if len(word) <= 24 and (common := [term for term, _ in _TERMS[word] if term in goal.weights])
     }
     return sorted(worth, key=lambda word: -worth[word])[:most]

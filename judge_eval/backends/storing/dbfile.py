@@ -94,7 +94,7 @@ def open_reader(path: Path) -> sqlite3.Connection:
     except sqlite3.Error as error:
         if con is not None:
             con.close()
-        raise explain(path, error) from None
+        raise store_error(path, error) from None
     if application != APPLICATION_ID:
         con.close()
         raise ForeignError(f"{path}: the database of another program; name another folder with --cache")
@@ -109,7 +109,7 @@ def schema_digest(rows: list[tuple[object, ...]]) -> str:
     return hashlib.sha256("\n".join(sorted(map(repr, rows))).encode()).hexdigest()
 
 
-def explain(path: Path, error: BaseException) -> StoreError:
+def store_error(path: Path, error: BaseException) -> StoreError:
     """Say what went wrong with a database, and the way out."""
     chain: list[str] = []
     cause: BaseException | None = error

@@ -18,20 +18,20 @@ from judge_eval.backends.storing.dbfile import (
     ForeignError,
     can_make,
     check_files,
-    explain,
     inode,
     make_folder,
     open_reader,
+    store_error,
     writable,
 )
-from judge_eval.backends.storing.leases import Claims
+from judge_eval.backends.storing.leases import Leases
 from judge_eval.backends.storing.store import KEY_BYTES, StoreInfo, seal, unseal
 from judge_eval.errors import StoreError
 
 _BATCH = 500  # SQLite's older limit is 999 parameters; more than 500 gains nothing
 
 
-class _Open:
+class _Handles:
     """What one process holds open."""
 
     def __init__(self, folder: Path) -> None:
@@ -42,7 +42,7 @@ class _Open:
         self.cache: Any = None
         self.cache_file = 0
         self.watched = False
-        self.claims = Claims.at(folder / "cache.lock")
+        self.leases = Leases.at(folder / "cache.lock")
 
     def close_reader(self) -> None:
         if self.reader is not None:
@@ -77,7 +77,7 @@ class DiskStore:
         self.folder = Path(folder).expanduser().resolve()
         self.timeout = timeout
         self._path = self.folder / DB
-        self._open = _Open(self.folder)
+        self._open = _Handles(self.folder)
         self._corrupt = 0
 
     def __getstate__(self) -> tuple[Path, float]:
@@ -118,7 +118,7 @@ class DiskStore:
                         self._corrupt += value is None
             except sqlite3.Error as error:
                 here.close_reader()
-                raise explain(self._path, error) from None
+                raise store_error(self._path, error) from None
         return [found.get(key) for key in keys]
 
     def put_many(self, items: Sequence[tuple[bytes, bytes]]) -> None:
@@ -174,7 +174,7 @@ class DiskStore:
                 ((entries,),) = con.execute("SELECT count(*) FROM Cache").fetchall()
             except sqlite3.Error as error:
                 here.close_reader()
-                raise explain(self._path, error) from None
+                raise store_error(self._path, error) from None
         names = (DB, DB + "-wal")
         size = sum(path.stat().st_size for path in map(self.folder.joinpath, names) if path.exists())
         return StoreInfo(str(self.folder), entries, size, not writable(self._path))
@@ -197,37 +197,37 @@ class DiskStore:
                     con.close()
                 return
             except sqlite3.OperationalError as error:  # full, locked, read-only: not damaged
-                raise explain(self._path, error) from None
+                raise store_error(self._path, error) from None
             except ForeignError:
                 raise
             except (StoreError, sqlite3.Error) as error:
                 if self._path.exists() and not writable(self._path):
-                    raise error if isinstance(error, StoreError) else explain(self._path, error) from None
+                    raise error if isinstance(error, StoreError) else store_error(self._path, error) from None
             here.close_reader()
             here.close_cache()
             try:
                 for name in (DB + "-journal", DB + "-shm", DB + "-wal", DB):
                     (self.folder / name).unlink(missing_ok=True)
             except OSError as error:
-                raise explain(self._path, error) from None
+                raise store_error(self._path, error) from None
 
-    def claim(self, key: bytes) -> bool:
-        """Claim a key for this process; False while someone else holds it. Ends with the process."""
+    def take_lease(self, key: bytes) -> bool:
+        """Lease a key for this process; False while someone else holds it. Ends with the process."""
         here = self._open
         self._watch(here)
-        claims = here.claims
+        leases = here.leases
         try:
             try:
-                return claims.claim(key)
+                return leases.take_lease(key)
             except FileNotFoundError:
                 make_folder(self.folder)
-                return claims.claim(key)
+                return leases.take_lease(key)
         except OSError as error:
-            raise explain(self._path, error) from None
+            raise store_error(self._path, error) from None
 
-    def release(self, key: bytes) -> None:
-        """Give a claim back."""
-        self._open.claims.release(key)
+    def release_lease(self, key: bytes) -> None:
+        """Give a lease back."""
+        self._open.leases.release_lease(key)
 
     def close(self) -> None:
         """Close the connections; a later use opens them again."""
@@ -235,7 +235,7 @@ class DiskStore:
         with here.writing, here.reading:
             here.close_reader()
             here.close_cache()
-            here.claims.close()
+            here.leases.close()
 
     def before_fork(self) -> None:
         """Wait for what is running and close the connections, which no fork may inherit."""
@@ -248,17 +248,17 @@ class DiskStore:
         """Go on, in a child with locks of its own."""
         before = self._open
         if child:
-            self._open = _Open(self.folder)
-            before.claims.forget()
+            self._open = _Handles(self.folder)
+            before.leases.forget()
         before.reading.release()
         before.writing.release()
 
-    def _watch(self, here: _Open) -> None:
+    def _watch(self, here: _Handles) -> None:
         if not here.watched:
             here.watched = True
             forks.watch(self)
 
-    def _reader(self, here: _Open) -> sqlite3.Connection | None:
+    def _reader(self, here: _Handles) -> sqlite3.Connection | None:
         now = inode(self._path)
         if here.reader is not None and here.reader_file == now:
             return here.reader
@@ -269,7 +269,7 @@ class DiskStore:
             here.reader, here.reader_file = open_reader(self._path), status.st_ino
         return here.reader
 
-    def _writer(self, here: _Open) -> Any:
+    def _writer(self, here: _Handles) -> Any:
         if here.cache is None:
             if os.path.expandvars(self.folder) != str(self.folder):  # diskcache would expand it
                 raise StoreError(
@@ -291,7 +291,7 @@ class DiskStore:
             here.cache_file = inode(self._path)
         return here.cache
 
-    def _write(self, here: _Open, items: Sequence[tuple[bytes, bytes]]) -> None:
+    def _write(self, here: _Handles, items: Sequence[tuple[bytes, bytes]]) -> None:
         try:
             cache = self._writer(here)
             cache.wait(self.timeout)
@@ -303,4 +303,4 @@ class DiskStore:
             raise
         except Exception as error:  # sqlite3's, diskcache's and the system's own, which share no base
             here.close_cache()
-            raise explain(self._path, error) from None
+            raise store_error(self._path, error) from None

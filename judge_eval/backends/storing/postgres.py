@@ -1,4 +1,4 @@
-"""The store in a PostgreSQL database, shared by machines, with claims that expire."""
+"""The store in a PostgreSQL database, shared by machines, with leases that expire."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class PostgresStore:
     connection is opened again and the statement repeated, for up to `timeout` seconds: every statement
     here may be repeated without harm.
 
-    A claim is a row with a lease, renewed by a thread while it is held; where its holder dies, it is free
+    A lease is a row with a time, renewed by a thread while it is held; where its holder dies, it is free
     after `lease` seconds.
 
     Args:
         url: Where the database is, as in `postgresql://user:password@host:5432/name`.
         timeout: Seconds to go on trying when the server cannot be reached.
-        lease: Seconds after which the claim of a dead process is free.
+        lease: Seconds after which the lease of a dead process ends.
 
     Raises:
         ConfigError: It is not such a URL.
@@ -119,7 +119,7 @@ class PostgresStore:
         return [found.get(key) for key in keys]
 
     def put_many(self, items: Sequence[tuple[bytes, bytes]]) -> None:
-        """Write all rows in one statement, or none; their claims end with it.
+        """Write all rows in one statement, or none; their leases end with it.
 
         Raises:
             StoreError: The database cannot be written; the message says the way out.
@@ -181,8 +181,8 @@ class PostgresStore:
 
         self._do(remove)
 
-    def claim(self, key: bytes) -> bool:
-        """Claim a key for this process; False while someone else holds it.
+    def take_lease(self, key: bytes) -> bool:
+        """Lease a key for this process; False while someone else holds it.
 
         Raises:
             StoreError: The database cannot be written.
@@ -195,7 +195,7 @@ class PostgresStore:
             holder = self._holder
 
         def take(connection: psycopg.Connection[Any]) -> bool:
-            # Our own claim is granted again: it is that of a statement whose answer was lost.
+            # Our own lease is granted again: it is that of a statement whose answer was lost.
             row = connection.execute(
                 f"INSERT INTO {TABLE} AS here (key, holder, until) "  # noqa: S608
                 "VALUES (%s, %s, now() + make_interval(secs => %s)) ON CONFLICT (key) "
@@ -217,8 +217,8 @@ class PostgresStore:
             self._renew()
         return taken
 
-    def release(self, key: bytes) -> None:
-        """Give a claim back; where the database cannot be reached, it expires by itself."""
+    def release_lease(self, key: bytes) -> None:
+        """Give a lease back; where the database cannot be reached, it expires by itself."""
         self._own()
         with self._lock:
             if key not in self._held:
@@ -281,7 +281,7 @@ class PostgresStore:
                     continue
 
     def _own(self) -> None:
-        if self._pid != os.getpid():  # a fork shares neither connections nor claims with its parent
+        if self._pid != os.getpid():  # a fork shares neither connections nor leases with its parent
             self._reset()
 
     def _do(self, work: Callable[[psycopg.Connection[Any]], T]) -> T:

@@ -65,7 +65,7 @@ class Store(Protocol):
 
 
 @runtime_checkable
-class Prompt(Protocol):
+class Immediate(Protocol):
     """A store that can write within a blink, so that an answer is kept in the moment it arrives."""
 
     def put_now(self, items: Sequence[tuple[bytes, bytes]]) -> bool:
@@ -74,15 +74,15 @@ class Prompt(Protocol):
 
 
 @runtime_checkable
-class Claiming(Protocol):
+class Leasing(Protocol):
     """A store shared by processes that can say which of them is asking for what."""
 
-    def claim(self, key: bytes) -> bool:
-        """Claim a key for this process; False while someone else holds it. Ends with the process."""
+    def take_lease(self, key: bytes) -> bool:
+        """Lease a key for this process; False while someone else holds it. Ends with the process."""
         ...
 
-    def release(self, key: bytes) -> None:
-        """Give a claim back."""
+    def release_lease(self, key: bytes) -> None:
+        """Give a lease back."""
         ...
 
 

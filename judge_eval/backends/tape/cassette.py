@@ -20,7 +20,7 @@ FORMAT = 1
 _USAGE = tuple(each.name for each in fields(Usage))
 _ASKED = 100  # characters of the question and of the first passage shown for review
 
-Row: TypeAlias = dict[str, Any]
+TapeRow: TypeAlias = dict[str, Any]
 
 
 @dataclass
@@ -29,13 +29,13 @@ class Tape:
 
     identity: Identity | None = None
     """Who answered; None where that was not to be stored."""
-    rows: dict[str, Row] = field(default_factory=dict)
+    rows: dict[str, TapeRow] = field(default_factory=dict)
     """The answers by the digest of their request."""
 
 
-def describe(request: Request, answer: Completion | RefusedError) -> Row:
+def row_of(request: Request, answer: Completion | RefusedError) -> TapeRow:
     """Write an answer down with what was asked, in short."""
-    row: Row = {"trace_id": request.trace_id, "chunk_ids": list(request.chunk_ids)}
+    row: TapeRow = {"trace_id": request.trace_id, "chunk_ids": list(request.chunk_ids)}
     row["asked"] = _short(request.query)
     row["passage"] = _short(request.passages[0].text) if request.passages else ""
     if request.sample:
@@ -55,8 +55,8 @@ def describe(request: Request, answer: Completion | RefusedError) -> Row:
     return row
 
 
-def answer_in(row: Row) -> Completion | RefusedError:
-    """Read what `describe` wrote.
+def answer_in(row: TapeRow) -> Completion | RefusedError:
+    """Read what `row_of` wrote.
 
     Raises:
         ValueError: It is not that.
@@ -87,7 +87,7 @@ def read(path: Path) -> Tape:
     return _parse(path, data)
 
 
-def append(path: Path, identity: Identity | None, rows: Sequence[Row]) -> None:
+def append(path: Path, identity: Identity | None, rows: Sequence[TapeRow]) -> None:
     """Add lines to a cassette, whole and safe from other processes that do the same; starts one if needed.
 
     Raises:
@@ -153,8 +153,8 @@ def _parse(path: Path, data: bytes) -> Tape:
     return tape
 
 
-def _header(identity: Identity | None) -> Row:
-    who: Row | None = None
+def _header(identity: Identity | None) -> TapeRow:
+    who: TapeRow | None = None
     if identity is not None:
         if "@" in urlsplit(identity.base_url).netloc:
             raise ConfigError(
@@ -214,14 +214,14 @@ def _mend(path: Path, file: IO[bytes]) -> None:
         file.truncate(start)
 
 
-def _line(row: Row) -> bytes:
+def _line(row: TapeRow) -> bytes:
     try:
         return json.dumps(row, ensure_ascii=False, allow_nan=False).encode() + b"\n"
     except UnicodeEncodeError:  # a lone surrogate
         return json.dumps(row, allow_nan=False).encode() + b"\n"
 
 
-def _order(row: Row) -> tuple[str, list[str], bool, int, str]:
+def _order(row: TapeRow) -> tuple[str, list[str], bool, int, str]:
     chunks = [str(chunk) for chunk in row.get("chunk_ids") or ()]
     return str(row.get("trace_id")), chunks, "repair" in row, int(row.get("sample", 0)), row["key"]
 

@@ -16,7 +16,7 @@ from judge_eval.data.files.jsonfile import entries, objects_in
 from judge_eval.data.files.values import as_list, is_missing
 from judge_eval.errors import DataError
 
-Ranking: TypeAlias = dict[str, list[tuple[str, float | None]]]
+Ranked: TypeAlias = dict[str, list[tuple[str, float | None]]]
 """By query, the documents with their scores, best first."""
 
 JUDGED = "judged"
@@ -123,7 +123,7 @@ def traces(parts: Parts, judged: bool, depth: int | None, relevant: int | None) 
     if judged:
         if not qrels:
             raise DataError("no judgments here; name them qrels.txt or qrels/test.tsv", file=home)
-        ranked: Ranking = {query: [(doc, None) for doc in docs] for query, docs in qrels.items()}
+        ranked: Ranked = {query: [(doc, None) for doc in docs] for query, docs in qrels.items()}
     elif parts.run is None:
         raise DataError(
             "no retriever's run here, only queries and documents; put its TREC run beside them as "
@@ -158,7 +158,7 @@ def traces(parts: Parts, judged: bool, depth: int | None, relevant: int | None) 
         yield data
 
 
-def _ranked(path: Path) -> Ranking:
+def _ranked(path: Path) -> Ranked:
     run = _json_tables(path) if path.suffix.lower() == ".json" else read_run(path)
     return {
         query: [(doc, score) for score, doc in sorted(((s, d) for d, s in docs.items()), reverse=True)]

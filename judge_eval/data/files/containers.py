@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 from judge_eval.data.files.jsonfile import records
 from judge_eval.errors import ConfigError, DataError
 
-Kind: TypeAlias = Literal["jsonl", "json", "csv", "tsv", "parquet"]
+Container: TypeAlias = Literal["jsonl", "json", "csv", "tsv", "parquet"]
 
 CELL = 2**31 - 1
 
@@ -38,7 +38,7 @@ class Row:
         return self.data
 
 
-def kind_of(path: Path, name: str) -> Kind:
+def kind_of(path: Path, name: str) -> Container:
     """Tell a file's container from its first bytes, with the suffix where they leave it open.
 
     Raises:
@@ -73,7 +73,9 @@ def _is_lines(head: bytes) -> bool:
         return False
 
 
-def rows(path: Path, kind: Kind, name: str, unwrap: Callable[[Mapping[str, Any]], bool]) -> Iterator[Row]:
+def rows(
+    path: Path, kind: Container, name: str, unwrap: Callable[[Mapping[str, Any]], bool]
+) -> Iterator[Row]:
     """Yield the records of a file, streamed; of JSON the lists of records are.
 
     Args:

@@ -20,7 +20,7 @@ from judge_eval.runs.folder.run import AnyRun
 
 LABELS = "labels.jsonl"
 
-Labels: TypeAlias = Mapping[tuple[str, str], int]
+GradesByChunk: TypeAlias = Mapping[tuple[str, str], int]
 """Human grades by trace id and chunk id."""
 
 
@@ -111,7 +111,7 @@ class Labelled(Sequence[TraceResult]):
         labels: The other labels.
     """
 
-    def __init__(self, results: Sequence[TraceResult], labels: Labels) -> None:
+    def __init__(self, results: Sequence[TraceResult], labels: GradesByChunk) -> None:
         self.plain, self.labels = results, labels
         self._traces = {trace_id for trace_id, _ in labels}
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from judge_eval.data.reading import ReadOptions, open_dataset
-from judge_eval.data.remote import brought, is_url, public
+from judge_eval.data.remote import is_url, local_copy, public
 from judge_eval.errors import ConfigError, DataError
 from judge_eval.runs.folder.records import Dataset, Shard
 from judge_eval.schema import Trace
@@ -211,7 +211,7 @@ def replayable(
         url = data if isinstance(data, str) and is_url(data) else None
         if url is not None:
             held = ExitStack()
-            path, name = held.enter_context(brought(url)), name or public(url)
+            path, name = held.enter_context(local_copy(url)), name or public(url)
         else:
             path = Path(data)
         told = reader or ReadOptions()
