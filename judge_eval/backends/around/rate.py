@@ -165,11 +165,10 @@ def admit(state: RateState, guess: float, now: float) -> tuple[RateState, float]
     if spread:
         spread = spread * (1 - 1 / state.window) if spread > 1e-4 else 0.0
     next_at = max(state.next_at, now - _SLACK) + gap if gap else state.next_at
-    return RateState(
-        limits, state.window, state.slow_start, state.in_flight + 1, state.not_before, next_at, spread,
-        state.latency, state.cost, requests, tokens, state.rejected, state.streak,
-        max(state.peak, state.in_flight + 1), state.wary_until,
-    ), 0.0  # fmt: skip
+    in_flight = state.in_flight + 1
+    peak = max(state.peak, in_flight)
+    admitted = replace(state, in_flight=in_flight, peak=peak, next_at=next_at, spread=spread)
+    return replace(admitted, requests=requests, tokens=tokens), 0.0
 
 
 def release(

@@ -25,7 +25,7 @@ from judge_eval.backends.storing.dbfile import (
     writable,
 )
 from judge_eval.backends.storing.leases import Leases
-from judge_eval.backends.storing.store import KEY_BYTES, StoreInfo, seal, unseal
+from judge_eval.backends.storing.store import StoreInfo, check_keys, seal, unseal
 from judge_eval.errors import StoreError
 
 _BATCH = 500  # SQLite's older limit is 999 parameters; more than 500 gains nothing
@@ -127,8 +127,7 @@ class DiskStore:
         Raises:
             StoreError: The cache cannot be written; the message says the way out.
         """
-        if any(len(key) != KEY_BYTES for key, _ in items):
-            raise StoreError(f"a key of the cache has {KEY_BYTES} bytes")
+        check_keys(items)
         here = self._open
         with here.writing:
             for _ in range(2):
@@ -147,10 +146,7 @@ class DiskStore:
         if here.cache is None or not here.writing.acquire(blocking=False):
             return False
         try:
-            here.cache.wait(0)
-            with here.cache.transact(retry=False):
-                for key, value in items:
-                    here.cache.set(key, seal(key, value), retry=False)
+            _put(here.cache, items, 0)
             return here.cache_file == inode(self._path)
         except Exception as error:  # the way that waits will meet it again and say what it is
             if type(error).__name__ != "Timeout":  # another process is writing, and nothing was begun
@@ -293,14 +289,18 @@ class DiskStore:
 
     def _write(self, here: _Handles, items: Sequence[tuple[bytes, bytes]]) -> None:
         try:
-            cache = self._writer(here)
-            cache.wait(self.timeout)
-            with cache.transact(retry=False):
-                for key, value in items:
-                    cache.set(key, seal(key, value), retry=False)
+            _put(self._writer(here), items, self.timeout)
         except StoreError:
             here.close_cache()  # a failed commit may leave the connection inside its transaction
             raise
         except Exception as error:  # sqlite3's, diskcache's and the system's own, which share no base
             here.close_cache()
             raise store_error(self._path, error) from None
+
+
+def _put(cache: Any, items: Sequence[tuple[bytes, bytes]], patience: float) -> None:
+    """Write rows in one transaction, waiting so many seconds for another process that writes."""
+    cache.wait(patience)
+    with cache.transact(retry=False):
+        for key, value in items:
+            cache.set(key, seal(key, value), retry=False)

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from judge_eval.errors import StoreError
+
 KEY_BYTES = 32
 """The length of every key."""
 _SUM_BYTES = 8
@@ -84,6 +86,16 @@ class Leasing(Protocol):
     def release_lease(self, key: bytes) -> None:
         """Give a lease back."""
         ...
+
+
+def check_keys(items: Sequence[tuple[bytes, bytes]]) -> None:
+    """See that every key is of the right length.
+
+    Raises:
+        StoreError: One is not.
+    """
+    if any(len(key) != KEY_BYTES for key, _ in items):
+        raise StoreError(f"a key of the cache has {KEY_BYTES} bytes")
 
 
 def seal(key: bytes, value: bytes) -> bytes:
