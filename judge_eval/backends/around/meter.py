@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from judge_eval.backends.base import Backend, Wrapper
@@ -16,6 +18,33 @@ class Meter:
     usage: Usage = field(default_factory=Usage)
     dropped: set[str] = field(default_factory=set)
     """What the server would not take and was left out of requests."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What a stack has done up to a moment."""
+
+    calls: int = 0
+    """Completions that were paid for."""
+    hits: int = 0
+    """Requests answered without a call."""
+    usage: Usage = field(default_factory=Usage)
+    retries: Mapping[str, int] = field(default_factory=dict)
+    """Attempts that were repeated, by what had gone wrong."""
+    dropped: tuple[str, ...] = ()
+    """What the server would not take and was left out of requests."""
+    parts: Mapping[str, Counts] = field(default_factory=dict)
+    """Of several models: what each has done."""
+
+    def since(self, start: Counts) -> Counts:
+        """Return what came after `start`."""
+        return Counts(
+            self.calls - start.calls,
+            self.hits - start.hits,
+            self.usage - start.usage,
+            Counter(self.retries) - Counter(start.retries),
+            self.dropped,
+        )
 
 
 class Metered(Wrapper):

@@ -1,13 +1,17 @@
-"""Looking over a database file before anything in it is believed."""
+"""The database file: what is held open of it, and looking it over before anything in it is believed."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import sqlite3
 import stat
+import threading
 from pathlib import Path
+from typing import Any
 
+from judge_eval.backends.storing.leases import Leases
 from judge_eval.errors import StoreError
 
 DB = "cache.db"
@@ -170,3 +174,34 @@ def make_folder(folder: Path) -> None:
         ours = all(child.name.startswith(("cache.", ".new-")) for child in folder.iterdir())
         if ours:
             folder.chmod(0o700)
+
+
+class Handles:
+    """What one process holds open."""
+
+    def __init__(self, folder: Path) -> None:
+        self.reading = threading.Lock()
+        self.writing = threading.Lock()
+        self.reader: sqlite3.Connection | None = None
+        self.reader_file = 0
+        self.cache: Any = None
+        self.cache_file = 0
+        self.watched = False
+        self.leases = Leases.at(folder / "cache.lock")
+
+    def close_reader(self) -> None:
+        """Close the connection that reads."""
+        if self.reader is not None:
+            self.reader.close()
+        self.reader, self.reader_file = None, 0
+
+    def close_cache(self) -> None:
+        """Close the connection that writes."""
+        if self.cache is not None:
+            self.cache.close()
+        self.cache, self.cache_file = None, 0
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):  # at the interpreter's end half of it may be gone
+            self.close_reader()
+            self.close_cache()

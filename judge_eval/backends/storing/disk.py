@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sqlite3
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ from judge_eval.backends.storing.dbfile import (
     INLINE,
     WAY_OUT,
     ForeignError,
+    Handles,
     can_make,
     check_files,
     inode,
@@ -24,40 +23,10 @@ from judge_eval.backends.storing.dbfile import (
     store_error,
     writable,
 )
-from judge_eval.backends.storing.leases import Leases
 from judge_eval.backends.storing.store import StoreInfo, check_keys, seal, unseal
 from judge_eval.errors import StoreError
 
 _BATCH = 500  # SQLite's older limit is 999 parameters; more than 500 gains nothing
-
-
-class _Handles:
-    """What one process holds open."""
-
-    def __init__(self, folder: Path) -> None:
-        self.reading = threading.Lock()
-        self.writing = threading.Lock()
-        self.reader: sqlite3.Connection | None = None
-        self.reader_file = 0
-        self.cache: Any = None
-        self.cache_file = 0
-        self.watched = False
-        self.leases = Leases.at(folder / "cache.lock")
-
-    def close_reader(self) -> None:
-        if self.reader is not None:
-            self.reader.close()
-        self.reader, self.reader_file = None, 0
-
-    def close_cache(self) -> None:
-        if self.cache is not None:
-            self.cache.close()
-        self.cache, self.cache_file = None, 0
-
-    def __del__(self) -> None:
-        with contextlib.suppress(Exception):  # at the interpreter's end half of it may be gone
-            self.close_reader()
-            self.close_cache()
 
 
 class DiskStore:
@@ -77,7 +46,7 @@ class DiskStore:
         self.folder = Path(folder).expanduser().resolve()
         self.timeout = timeout
         self._path = self.folder / DB
-        self._open = _Handles(self.folder)
+        self._open = Handles(self.folder)
         self._corrupt = 0
 
     def __getstate__(self) -> tuple[Path, float]:
@@ -244,17 +213,17 @@ class DiskStore:
         """Go on, in a child with locks of its own."""
         before = self._open
         if child:
-            self._open = _Handles(self.folder)
+            self._open = Handles(self.folder)
             before.leases.forget()
         before.reading.release()
         before.writing.release()
 
-    def _watch(self, here: _Handles) -> None:
+    def _watch(self, here: Handles) -> None:
         if not here.watched:
             here.watched = True
             forks.watch(self)
 
-    def _reader(self, here: _Handles) -> sqlite3.Connection | None:
+    def _reader(self, here: Handles) -> sqlite3.Connection | None:
         now = inode(self._path)
         if here.reader is not None and here.reader_file == now:
             return here.reader
@@ -265,7 +234,7 @@ class DiskStore:
             here.reader, here.reader_file = open_reader(self._path), status.st_ino
         return here.reader
 
-    def _writer(self, here: _Handles) -> Any:
+    def _writer(self, here: Handles) -> Any:
         if here.cache is None:
             if os.path.expandvars(self.folder) != str(self.folder):  # diskcache would expand it
                 raise StoreError(
@@ -287,7 +256,7 @@ class DiskStore:
             here.cache_file = inode(self._path)
         return here.cache
 
-    def _write(self, here: _Handles, items: Sequence[tuple[bytes, bytes]]) -> None:
+    def _write(self, here: Handles, items: Sequence[tuple[bytes, bytes]]) -> None:
         try:
             _put(self._writer(here), items, self.timeout)
         except StoreError:

@@ -13,7 +13,7 @@ from judge_eval.data.collections.corpus import corpus_file, load_corpus
 from judge_eval.data.collections.trec import read_qrels, read_run
 from judge_eval.data.files.containers import kind_of, rows
 from judge_eval.data.files.jsonfile import entries, objects_in
-from judge_eval.data.files.values import as_list, is_missing
+from judge_eval.data.files.values import as_list, first_of
 from judge_eval.errors import DataError
 
 Ranked: TypeAlias = dict[str, list[tuple[str, float | None]]]
@@ -219,17 +219,8 @@ def _queries(path: Path) -> dict[str, dict[str, Any]]:
     found = {}
     for row in rows(path, kind_of(path, name), name, lambda _: True):
         record = row.get()
-        key = next(
-            (
-                record[k]
-                for k in ("_id", "id", "qid", "query_id", "query-id")
-                if not is_missing(record.get(k))
-            ),
-            None,
-        )
-        text = next(
-            (record[k] for k in ("text", "query", "question", "title") if not is_missing(record.get(k))), None
-        )
+        key = first_of(record, "_id", "id", "qid", "query_id", "query-id")
+        text = first_of(record, "text", "query", "question", "title")
         if key is None or not isinstance(text, str):
             raise DataError("a query is an id with a text", file=name, line=row.line)
         data: dict[str, Any] = {"query": text}
@@ -237,9 +228,9 @@ def _queries(path: Path) -> dict[str, dict[str, Any]]:
             ("reference", ("reference", "answer", "expected_answer")),
             ("answer", ("response",)),
         ):
-            told = [record[k] for k in keys if isinstance(record.get(k), str) and record[k]]
-            if told:
-                data[field] = told[0]
+            texts = [record[k] for k in keys if isinstance(record.get(k), str) and record[k]]
+            if texts:
+                data[field] = texts[0]
         found[str(key)] = data
     return found
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from judge_eval.data.files.containers import kind_of, rows
 from judge_eval.data.files.jsonfile import entries, objects_in
-from judge_eval.data.files.values import is_missing
+from judge_eval.data.files.values import first_of
 from judge_eval.data.shapes.chunks import ID
 from judge_eval.errors import DataError
 
@@ -110,7 +110,7 @@ def _by_id(data: Mapping[str, Any]) -> bool:
 
 
 def _entry(record: Mapping[str, Any], name: str, line: int | None) -> tuple[str, str | None, str, int | None]:
-    key = next((record[k] for k in ("_id", *ID) if not is_missing(record.get(k))), None)
+    key = first_of(record, "_id", *ID)
     if key is None:
         raise DataError("no id (`_id`, `id`, `doc_id`, ...)", file=name, line=line)
     text = next((record[k] for k in BODY if isinstance(record.get(k), str)), None)

@@ -174,6 +174,11 @@ def is_missing(value: Any) -> bool:
     return value is None or value == "" or (isinstance(value, float) and math.isnan(value))
 
 
+def first_of(record: Mapping[str, Any], *keys: str) -> Any:
+    """Return the value of the first key that holds something; None where none does."""
+    return next((record[key] for key in keys if not is_missing(record.get(key))), None)
+
+
 def kind(value: Any) -> str:
     """Name a value's kind for a message."""
     names = {dict: "an object", list: "a list", bool: "a truth value", int: "a number", float: "a number"}
