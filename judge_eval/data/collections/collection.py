@@ -13,6 +13,7 @@ from judge_eval.data.collections.corpus import corpus_file, load_corpus
 from judge_eval.data.collections.trec import read_qrels, read_run
 from judge_eval.data.files.containers import kind_of, rows
 from judge_eval.data.files.jsonfile import entries, objects_in
+from judge_eval.data.files.opening import readable
 from judge_eval.data.files.values import as_list, first_of
 from judge_eval.errors import DataError
 
@@ -167,11 +168,11 @@ def _ranked(path: Path) -> Ranked:
 
 
 def _json_tables(path: Path) -> dict[str, dict[str, float]]:
+    with readable(path):
+        text = path.read_bytes()
     try:
-        data = json.loads(path.read_bytes())
+        data = json.loads(text)
         return {str(q): {str(d): float(s) for d, s in docs.items()} for q, docs in data.items()}
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror or error}", file=str(path)) from None
     except (ValueError, TypeError, AttributeError, RecursionError):
         raise DataError("a run as JSON is an object: query to document to score", file=str(path)) from None
 
@@ -236,11 +237,8 @@ def _queries(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def _head(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return file.read(4096).decode("utf-8-sig", "replace").lstrip()
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror or error}", file=str(path)) from None
+    with readable(path), path.open("rb") as file:
+        return file.read(4096).decode("utf-8-sig", "replace").lstrip()
 
 
 def _bare_topics(path: Path) -> dict[str, dict[str, Any]]:

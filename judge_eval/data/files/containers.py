@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from judge_eval.data.files.jsonfile import records
+from judge_eval.data.files.opening import readable
 from judge_eval.errors import ConfigError, DataError
 
 Container: TypeAlias = Literal["jsonl", "json", "csv", "tsv", "parquet"]
@@ -44,11 +45,8 @@ def kind_of(path: Path, name: str) -> Container:
     Raises:
         DataError: The file cannot be read.
     """
-    try:
-        with path.open("rb") as file:
-            head = file.read(65536)
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror or error}", file=name) from None
+    with readable(name), path.open("rb") as file:
+        head = file.read(65536)
     if head[:4] == b"PAR1":
         return "parquet"
     suffix = path.suffix.lower()
@@ -88,7 +86,7 @@ def rows(
     Raises:
         DataError: The file cannot be read at all. A record that cannot is yielded as its error.
     """
-    try:
+    with readable(name):
         if kind == "jsonl":
             yield from _jsonl(path, name)
         elif kind == "json":
@@ -97,8 +95,6 @@ def rows(
             yield from _parquet(path, name)
         else:
             yield from _csv(path, name, "\t" if kind == "tsv" else None)
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror or error}", file=name) from None
 
 
 def _jsonl(path: Path, name: str) -> Iterator[Row]:
