@@ -35,10 +35,10 @@ def find_shape(name: str) -> Shape:
 
 
 def _installed(name: str) -> Shape:
-    found = registry.find("readers", name, "format")
-    if not isinstance(found, Shape):
-        raise ConfigError(f"the reader {name!r} is a {type(found).__name__}; register a `Shape`")
-    return found
+    shape = registry.find("readers", name, "format")
+    if not isinstance(shape, Shape):
+        raise ConfigError(f"the reader {name!r} is a {type(shape).__name__}; register a `Shape`")
+    return shape
 
 
 def shapes() -> list[Shape]:
@@ -60,16 +60,16 @@ def choose_shape(records: Iterable[Mapping[str, Any]], name: str) -> Shape:
         DataError: Several shapes fit (the message names them), or none does (it names the keys that were
             found and the nearest shape).
     """
-    found: set[str] = set()
+    all_keys: set[str] = set()
     for record in records:
-        found |= keys_of(record)
-    keys = frozenset(found)
+        all_keys |= keys_of(record)
+    keys = frozenset(all_keys)
     fitting = [shape for shape in shapes() if shape.fits(keys)]
     if len(fitting) == 1:
         return fitting[0]
     if fitting:
-        told = "; ".join(f"--format {shape.name} ({shape.title})" for shape in fitting)
-        raise DataError(f"{len(fitting)} formats fit; choose one: {told}", file=name)
+        choices = "; ".join(f"--format {shape.name} ({shape.title})" for shape in fitting)
+        raise DataError(f"{len(fitting)} formats fit; choose one: {choices}", file=name)
     top = sorted(key for key in keys if "." not in key)
     if keys and OURS.known >= set(top):
         return OURS  # our own records without chunks, or with a fault that our own errors name best

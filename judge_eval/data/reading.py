@@ -116,10 +116,10 @@ class _Reading:
         options = self._options
         parts = collection.find_parts(self._path, options.corpus, options.format)
         if parts is not None:
-            found = collection.traces(
+            queries = collection.traces(
                 parts, options.format == collection.JUDGED, options.depth, options.relevant
             )
-            for data in found:
+            for data in queries:
                 yield from self._made(iter([data]), Row(data, None, f"query {data['id']!r}"), joined=True)
             return
         if options.format in collection.FORMATS:
@@ -157,8 +157,8 @@ class _Reading:
         for ours, theirs in self._options.map.items():
             keys = sorted({key for record in sample for key in keys_of(record)})
             if sample and theirs not in keys:
-                told = f"--map {ours}={theirs}: the first records hold no {theirs!r}; {advise(theirs, keys)}"
-                raise DataError(told, file=self._name)
+                fault = f"--map {ours}={theirs}: the first records hold no {theirs!r}; {advise(theirs, keys)}"
+                raise DataError(fault, file=self._name)
 
     def _is_plain(self, sample: list[Mapping[str, Any]]) -> bool:
         """Tell whether our own reader of JSON Lines gives the same, several times as fast."""
@@ -174,12 +174,12 @@ class _Reading:
             records += 1
             try:
                 record = self._prepared(row.get(), shape)
-                found = iter(shape.read(record))
+                traces = iter(shape.read(record))
             except DataError as error:
                 failed += 1
                 self._refuse(error, row)
                 continue
-            for trace in self._made(found, row, record=record):
+            for trace in self._made(traces, row, record=record):
                 made += 1
                 yield trace
         if records and not made and not failed and self._on_invalid == "error":
@@ -189,16 +189,16 @@ class _Reading:
 
     def _made(
         self,
-        found: Iterator[dict[str, Any]],
+        traces: Iterator[dict[str, Any]],
         row: Row,
         *,
         record: Mapping[str, Any] | None = None,
         joined: bool = False,
     ) -> Iterator[Trace]:
-        """Turn what a shape found in a record into traces."""
+        """Turn what a shape read in a record into traces."""
         while True:
             try:
-                data = next(found, None)
+                data = next(traces, None)
                 if data is None:
                     return
                 for ours in self._options.map if record is not None else ():

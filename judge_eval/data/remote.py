@@ -40,10 +40,10 @@ def file_system(url: str) -> tuple[Any, str]:
     except ImportError:
         raise ConfigError(f"{public(url)} needs fsspec: pip install 'judge-eval[fsspec]'") from None
     try:
-        found: tuple[Any, str] = fsspec.core.url_to_fs(url)
+        place: tuple[Any, str] = fsspec.core.url_to_fs(url)
     except (ImportError, ValueError) as error:
         raise ConfigError(f"{public(url)} cannot be opened: {error_text(error, url)}") from None
-    return found
+    return place
 
 
 def error_text(error: Exception, url: str) -> str:

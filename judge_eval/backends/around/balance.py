@@ -55,11 +55,11 @@ class Balanced:
     ) -> None:
         if not backends:
             raise ConfigError("a fleet needs at least one server")
-        told = {
+        judges = {
             (i.provider, i.model, i.params) if (i := backend.identity) is not None else None
             for backend in backends
         }
-        if len(told) > 1:
+        if len(judges) > 1:
             raise ConfigError("the servers of a fleet must serve the same model with the same parameters")
         self._servers = [_Server(backend) for backend in backends]
         self._rest, self._longest, self._clock, self._most = rest, longest, clock, most

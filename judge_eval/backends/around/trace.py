@@ -99,12 +99,12 @@ class Traced(Wrapper):
         if usage.reasoning_tokens:
             span.set_attribute("gen_ai.usage.reasoning.output_tokens", usage.reasoning_tokens)
         if self._content:
-            told = {"role": "assistant", "parts": [_text(completion.text)], "finish_reason": finish}
-            span.set_attribute("gen_ai.output.messages", json.dumps([told]))
+            message = {"role": "assistant", "parts": [_text(completion.text)], "finish_reason": finish}
+            span.set_attribute("gen_ai.output.messages", json.dumps([message]))
 
 
 def _asked(identity: Identity | None, request: Request) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    attributes: dict[str, Any] = {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": identity.provider if identity else "custom",
         "gen_ai.output.type": "json",
@@ -113,16 +113,16 @@ def _asked(identity: Identity | None, request: Request) -> dict[str, Any]:
         "judge_eval.chunk.ids": list(request.chunk_ids),
     }
     if identity is None:
-        return told
-    told["gen_ai.request.model"] = identity.model
+        return attributes
+    attributes["gen_ai.request.model"] = identity.model
     for name, value in identity.params:
         if name in _PARAMS and isinstance(number := json.loads(value), int | float):
-            told[_PARAMS[name]] = number
+            attributes[_PARAMS[name]] = number
     address = urlsplit(identity.base_url)
     if address.hostname:
-        told["server.address"] = address.hostname
-        told["server.port"] = address.port or (443 if address.scheme == "https" else 80)
-    return told
+        attributes["server.address"] = address.hostname
+        attributes["server.port"] = address.port or (443 if address.scheme == "https" else 80)
+    return attributes
 
 
 def _messages(request: Request) -> dict[str, str]:

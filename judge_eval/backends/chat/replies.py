@@ -226,7 +226,7 @@ def _count(record: Any, name: str) -> int:
 
 def _logprobs(logprobs: Any) -> tuple[TokenLogprob, ...]:
     tokens = logprobs.get("content") if isinstance(logprobs, dict) else None
-    found = []
+    tokens_read = []
     for entry in tokens if isinstance(tokens, list) else ():
         if not isinstance(entry, dict) or not isinstance(entry.get("token"), str):
             return ()
@@ -235,8 +235,8 @@ def _logprobs(logprobs: Any) -> tuple[TokenLogprob, ...]:
             for other in entry.get("top_logprobs") or ()
             if isinstance(other, dict) and isinstance(other.get("token"), str)
         )
-        found.append(TokenLogprob(_whole(entry["token"]), _finite(entry.get("logprob")), top))
-    return tuple(found)
+        tokens_read.append(TokenLogprob(_whole(entry["token"]), _finite(entry.get("logprob")), top))
+    return tuple(tokens_read)
 
 
 def _finite(value: Any) -> float:

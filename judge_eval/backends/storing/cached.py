@@ -113,16 +113,16 @@ class Cached(Wrapper):
         Raises:
             StoreError: The store cannot be read.
         """
-        found: list[Completion | None] = [None] * len(requests)
+        completions: list[Completion | None] = [None] * len(requests)
         identity = self.inner.identity
         if identity is None:
-            return found
+            return completions
         places = [place for place, request in enumerate(requests) if request.origin is None]
         rows = self.store.get_many([cache_key(identity, requests[place].digest) for place in places])
         for place, row in zip(places, rows, strict=True):
             if row is not None:
-                found[place] = self._decode(row)
-        return found
+                completions[place] = self._decode(row)
+        return completions
 
     async def complete(self, request: Request) -> Completion:
         """Answer from the store, from an equal request in flight, or by asking.

@@ -39,7 +39,7 @@ def check_files(path: Path) -> os.stat_result | None:
     Raises:
         StoreError: Something else than a database of ours lies there.
     """
-    found = None
+    database = None
     for name in (path.name, path.name + "-wal", path.name + "-shm"):
         try:
             status = os.lstat(path.with_name(name))
@@ -50,13 +50,13 @@ def check_files(path: Path) -> os.stat_result | None:
         if not stat.S_ISREG(status.st_mode):
             raise StoreError(f"{path.with_name(name)}: not a plain file, which the cache needs; {WAY_OUT}")
         if name == path.name:
-            found = status
+            database = status
     # A rollback journal names files that SQLite would delete; this database never has one.
     if os.path.lexists(path.with_name(path.name + "-journal")):
         raise StoreError(f"{path}: has a rollback journal, which the cache never writes; {WAY_OUT}")
-    if found is not None and found.st_size == 0:
+    if database is not None and database.st_size == 0:
         raise StoreError(f"{path}: the cache's file is empty, so what it held is lost; {WAY_OUT}")
-    return found
+    return database
 
 
 def writable(path: Path) -> bool:

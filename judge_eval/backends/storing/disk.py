@@ -67,7 +67,7 @@ class DiskStore:
             StoreError: The cache cannot be read; the message says the way out.
         """
         here = self._open
-        found: dict[bytes, bytes | None] = {}
+        values: dict[bytes, bytes | None] = {}
         with here.reading:
             con = self._reader(here)
             if con is None:
@@ -83,12 +83,12 @@ class DiskStore:
                     )
                     for key, mode, filename, row in rows:
                         value = unseal(key, row) if mode == INLINE and filename is None else None
-                        found[key] = value
+                        values[key] = value
                         self._corrupt += value is None
             except sqlite3.Error as error:
                 here.close_reader()
                 raise store_error(self._path, error) from None
-        return [found.get(key) for key in keys]
+        return [values.get(key) for key in keys]
 
     def put_many(self, items: Sequence[tuple[bytes, bytes]]) -> None:
         """Write all rows in one transaction, or none.

@@ -59,8 +59,8 @@ class _Watch:
         self._after(child=True)
 
     def _after(self, *, child: bool) -> None:
-        told, self._told = self._told, []
-        for who in told:
+        warned, self._told = self._told, []
+        for who in warned:
             who.after_fork(child=child)
         self._lock.release()
         self._forking.release()

@@ -91,7 +91,7 @@ class PostgresStore:
         Raises:
             StoreError: The database cannot be read; the message says the way out.
         """
-        found: dict[bytes, bytes | None] = {}
+        values: dict[bytes, bytes | None] = {}
         for start in range(0, len(keys), _BATCH):
             rows = self._run(
                 f"SELECT key, value FROM {TABLE} WHERE value IS NOT NULL AND key = ANY(%s)",  # noqa: S608
@@ -99,9 +99,9 @@ class PostgresStore:
             )
             for key, row in rows:
                 value = unseal(bytes(key), bytes(row))
-                found[bytes(key)] = value
+                values[bytes(key)] = value
                 self._corrupt += value is None
-        return [found.get(key) for key in keys]
+        return [values.get(key) for key in keys]
 
     def put_many(self, items: Sequence[tuple[bytes, bytes]]) -> None:
         """Write all rows in one statement, or none; their leases end with it.

@@ -38,8 +38,8 @@ class Replay:
 
     def peek(self, requests: Sequence[Request]) -> list[Completion | None]:
         """Answer what is recorded, in the order of the requests."""
-        found = [self._find(request) for request in requests]
-        return [None if isinstance(answer, RefusedError) else answer for answer in found]
+        answers = [self._find(request) for request in requests]
+        return [None if isinstance(answer, RefusedError) else answer for answer in answers]
 
     async def complete(self, request: Request) -> Completion:
         """Answer what is recorded.

@@ -60,17 +60,17 @@ def find_parts(path: Path, corpus: Path | None, format: str | None) -> Parts | N
 
 def _in_folder(home: Path, run: Path | None, corpus: Path | None) -> Parts:
     places = [home, corpus] if corpus is not None and corpus.is_dir() and corpus != home else [home]
-    found: dict[str, Path | None] = {"corpus": corpus if corpus is not None and corpus.is_file() else None}
+    files: dict[str, Path | None] = {"corpus": corpus if corpus is not None and corpus.is_file() else None}
     for place in places:
-        found["run"] = (
-            found.get("run") or run or _first(place, "run*.trec", "run*.txt", "*.run", "run*.tsv", "run.json")
+        files["run"] = (
+            files.get("run") or run or _first(place, "run*.trec", "run*.txt", "*.run", "run*.tsv", "run.json")
         )
-        found["queries"] = found.get("queries") or _first(place, "queries.*", "topics.*", "topics*")
-        found["qrels"] = found.get("qrels") or _first(
+        files["queries"] = files.get("queries") or _first(place, "queries.*", "topics.*", "topics*")
+        files["qrels"] = files.get("qrels") or _first(
             place, "qrels/test.tsv", "qrels/dev.tsv", "qrels/*.tsv", "qrels*.t*", "*.qrels", "qrels"
         )
-        found["corpus"] = found.get("corpus") or corpus_file(place)
-    return Parts(home, found["run"], found["queries"], found["qrels"], found["corpus"])
+        files["corpus"] = files.get("corpus") or corpus_file(place)
+    return Parts(home, files["run"], files["queries"], files["qrels"], files["corpus"])
 
 
 def _first(folder: Path, *patterns: str) -> Path | None:
@@ -189,7 +189,7 @@ def _qrels(path: Path) -> Mapping[str, Mapping[str, int]]:
         head = file.readline().split()
     if len(head) != 3:
         return read_qrels(path)
-    found: dict[str, dict[str, int]] = {}
+    judgments: dict[str, dict[str, int]] = {}
     lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
     for number, line in enumerate(lines, 1):
         cells = line.split("\t")
@@ -197,12 +197,12 @@ def _qrels(path: Path) -> Mapping[str, Mapping[str, int]]:
             continue
         try:
             query, doc, grade = cells
-            found.setdefault(query, {})[doc] = int(grade)
+            judgments.setdefault(query, {})[doc] = int(grade)
         except ValueError:
             raise DataError(
                 "a judgment is a query, a document, a grade", file=str(path), line=number
             ) from None
-    return found
+    return judgments
 
 
 def _queries(path: Path) -> dict[str, dict[str, Any]]:
@@ -217,7 +217,7 @@ def _queries(path: Path) -> dict[str, dict[str, Any]]:
         re.split(r"[\t,]", first)
     ):
         return _bare_topics(path)
-    found = {}
+    queries = {}
     for row in rows(path, kind_of(path, name), name, lambda _: True):
         record = row.get()
         key = first_of(record, "_id", "id", "qid", "query_id", "query-id")
@@ -232,8 +232,8 @@ def _queries(path: Path) -> dict[str, dict[str, Any]]:
             texts = [record[k] for k in keys if isinstance(record.get(k), str) and record[k]]
             if texts:
                 data[field] = texts[0]
-        found[str(key)] = data
-    return found
+        queries[str(key)] = data
+    return queries
 
 
 def _head(path: Path) -> str:
@@ -242,30 +242,30 @@ def _head(path: Path) -> str:
 
 
 def _bare_topics(path: Path) -> dict[str, dict[str, Any]]:
-    found = {}
+    queries = {}
     for number, line in enumerate(path.read_text(encoding="utf-8-sig", errors="replace").splitlines(), 1):
         if not line.strip():
             continue
         key, separator, text = line.partition("\t" if "\t" in line else ":")
         if not separator or not text.strip():
             raise DataError("a topic is an id, a tab and a question", file=str(path), line=number)
-        found[key.strip()] = {"query": text.strip()}
-    return found
+        queries[key.strip()] = {"query": text.strip()}
+    return queries
 
 
 def _topics(path: Path) -> dict[str, dict[str, Any]]:
     """Read TREC's tagged topics; the title is the question, else the description."""
     text = path.read_text(encoding="utf-8-sig", errors="replace")
-    found = {}
+    queries = {}
     for body in TOPIC.findall(text):
         number = re.search(r"<num>\s*(?:Number:)?\s*([^\s<]+)", body, re.IGNORECASE)
         question = _tag(body, "title") or _tag(body, "desc")
         if number and question:
-            found[number[1]] = {"query": question}
+            queries[number[1]] = {"query": question}
     for number_, body in XML_TOPIC.findall(text):
         question = _tag(body, "query") or _tag(body, "title") or _tag(body, "question") or body.strip()
-        found[number_] = {"query": question}
-    return found
+        queries[number_] = {"query": question}
+    return queries
 
 
 def _tag(body: str, name: str) -> str | None:

@@ -38,10 +38,10 @@ class Corpus:
         Raises:
             DataError: The corpus does not hold the id.
         """
-        found = self._chunks.get(chunk["id"])
-        if found is None:
+        entry = self._chunks.get(chunk["id"])
+        if entry is None:
             raise DataError(f"no chunk {chunk['id']!r} in the corpus {self._name}", field=field)
-        title, text = found
+        title, text = entry
         return {**chunk, "text": text, **({"title": title} if title and "title" not in chunk else {})}
 
 
@@ -64,10 +64,10 @@ def load_corpus(path: Path, wanted: Container[str] | None = None) -> Corpus:
         DataError: It cannot be read, brings an id twice, or lacks an id or a text.
     """
     if path.is_dir():
-        found = corpus_file(path)
-        if found is None:
+        file = corpus_file(path)
+        if file is None:
             raise DataError(f"no corpus here; name it corpus.jsonl ({', '.join(NAMES)})", file=str(path))
-        path = found
+        path = file
     chunks: dict[str, tuple[str | None, str]] = {}
     for key, title, text, line in _entries(path):
         if wanted is not None and key not in wanted:

@@ -161,10 +161,10 @@ def _cells(reader: Any, header: list[str], name: str) -> Iterator[Row]:
         if not cells:
             continue
         if len(cells) != len(header):
-            told = (
+            fault = (
                 f"{len(cells)} cells, but the header has {len(header)}; quote cells that hold the separator"
             )
-            yield Row(DataError(told, file=name, line=line), line)
+            yield Row(DataError(fault, file=name, line=line), line)
             continue
         pairs: Iterable[tuple[str, str]] = zip(header, cells, strict=True)
         yield Row({key: cell if cell != "" else None for key, cell in pairs}, line)

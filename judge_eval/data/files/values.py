@@ -36,11 +36,11 @@ def need_text(record: Mapping[str, Any], *keys: str) -> str:
     Raises:
         DataError: None does.
     """
-    found = text(record, *keys)
-    if found is None or not found.strip():
+    question = text(record, *keys)
+    if question is None or not question.strip():
         wanted = " or ".join(f"`{key}`" for key in keys)
         raise DataError(f"the question is missing; {wanted} must hold it", field=keys[0])
-    return found
+    return question
 
 
 def items(record: Mapping[str, Any], *keys: str) -> list[Any]:
@@ -94,9 +94,9 @@ def decode_list(value: Any, field: str, separator: str | None = None) -> Any:
     if not bare or bare in ("null", "None", "nan", "NaN"):
         return None
     if bare[0] == "[" and bare[-1] == "]":
-        found = _literal(bare, field)
-        if isinstance(found, list):
-            return found
+        value_read = _literal(bare, field)
+        if isinstance(value_read, list):
+            return value_read
     if separator is not None:
         return [part.strip() for part in value.split(separator) if part.strip()]
     raise DataError(
@@ -204,9 +204,9 @@ def completed(
 ) -> dict[str, Any]:
     """Add optional texts, the id, the tags, and everything else as metadata."""
     for field, key in texts.items():
-        found = text(record, key)
-        if found is not None:
-            data[field] = found
+        value = text(record, key)
+        if value is not None:
+            data[field] = value
     own = next((key for key in ("id", "_id", "trace_uuid") if not is_missing(record.get(key))), None)
     if own is not None and isinstance(record[own], str | int):
         data["id"] = str(record[own])

@@ -68,18 +68,18 @@ def _contexts(record: Data) -> Iterator[dict[str, Any]]:
     data: dict[str, Any] = {"query": need_text(record, *QUERY), "chunks": items(record, "contexts")}
     truths = record.get("ground_truths")
     if is_missing(record.get("ground_truth")) and not is_missing(truths):
-        told = as_list(truths, "ground_truths")
-        if told and not isinstance(told[0], str):
-            raise DataError(f"holds {kind(told[0])}, not a text", field="ground_truths[0]")
-        if told:
-            data["reference"] = told[0]
-            used = used if len(told) > 1 else {*used, "ground_truths"}
+        texts = as_list(truths, "ground_truths")
+        if texts and not isinstance(texts[0], str):
+            raise DataError(f"holds {kind(texts[0])}, not a text", field="ground_truths[0]")
+        if texts:
+            data["reference"] = texts[0]
+            used = used if len(texts) > 1 else {*used, "ground_truths"}
     for field, keys in (("answer", ("answer", "response")), ("reference", ("ground_truth", "reference"))):
-        found = text(record, *keys)
-        if found is not None:
-            data[field] = found
-    if "reference" not in data and (found := text(record, "reference_answer")) is not None:
-        data["reference"] = found
+        value = text(record, *keys)
+        if value is not None:
+            data[field] = value
+    if "reference" not in data and (value := text(record, "reference_answer")) is not None:
+        data["reference"] = value
     yield completed(data, record, used)
 
 
@@ -119,9 +119,9 @@ def _documents(record: Data) -> Iterator[dict[str, Any]]:
         ("answer", answers),
         ("reference", ("reference", "ground_truth", "expected_answer")),
     ):
-        found = text(record, *names)
-        if found is not None:
-            data[field] = found
+        value = text(record, *names)
+        if value is not None:
+            data[field] = value
     used = {*keys, documents, *answers, "reference", "ground_truth", "expected_answer"}
     yield completed(data, record, used)
 
