@@ -88,21 +88,20 @@ def open_dataset(
     return _Reading(path, options, name or str(path), check, on_invalid, on_skip).traces()
 
 
+@dataclass
 class _Reading:
-    """One pass over a dataset."""
+    """One pass over a dataset; the fields are the arguments of `open_dataset`."""
 
-    def __init__(
-        self,
-        path: Path,
-        options: ReadOptions,
-        name: str,
-        check: Callable[[Trace], None] | None,
-        on_invalid: Literal["error", "skip"],
-        on_skip: Callable[[DataError], None] | None,
-    ) -> None:
-        self._path, self._options, self._name = path, options, name
-        self._check, self._on_invalid, self._on_skip = check, on_invalid, on_skip
-        self._corpus: Corpus | None = None
+    _path: Path
+    _options: ReadOptions
+    _name: str
+    _check: Callable[[Trace], None] | None
+    _on_invalid: Literal["error", "skip"]
+    _on_skip: Callable[[DataError], None] | None
+    _corpus: Corpus | None = None
+
+    def __post_init__(self) -> None:
+        options = self._options
         for ours in options.map:
             if ours not in TRACE_FIELDS:
                 raise ConfigError(

@@ -200,11 +200,11 @@ def rest(record: Mapping[str, Any], *used: str) -> dict[str, Any]:
 
 
 def completed(
-    data: dict[str, Any], record: Mapping[str, Any], used: set[str], **texts: str
+    data: dict[str, Any], record: Mapping[str, Any], used: set[str], **texts: str | tuple[str, ...]
 ) -> dict[str, Any]:
-    """Add optional texts, the id, the tags, and everything else as metadata."""
-    for field, key in texts.items():
-        value = text(record, key)
+    """Add optional texts (each of its key, or of the first of its keys), the id, the tags, and the rest."""
+    for field, keys in texts.items():
+        value = text(record, *([keys] if isinstance(keys, str) else keys))
         if value is not None:
             data[field] = value
     own = next((key for key in ("id", "_id", "trace_uuid") if not is_missing(record.get(key))), None)

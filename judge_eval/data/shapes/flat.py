@@ -16,7 +16,6 @@ from judge_eval.data.files.values import (
     maybe_list,
     need_text,
     rest,
-    text,
 )
 from judge_eval.data.shapes.shape import Data, Keys, Shape, has, has_any
 from judge_eval.errors import DataError
@@ -74,13 +73,8 @@ def _contexts(record: Data) -> Iterator[dict[str, Any]]:
         if texts:
             data["reference"] = texts[0]
             used = used if len(texts) > 1 else {*used, "ground_truths"}
-    for field, keys in (("answer", ("answer", "response")), ("reference", ("ground_truth", "reference"))):
-        value = text(record, *keys)
-        if value is not None:
-            data[field] = value
-    if "reference" not in data and (value := text(record, "reference_answer")) is not None:
-        data["reference"] = value
-    yield completed(data, record, used)
+    references = ("ground_truth", "reference", *(() if "reference" in data else ("reference_answer",)))
+    yield completed(data, record, used, answer=("answer", "response"), reference=references)
 
 
 def _qa(record: Data) -> Iterator[dict[str, Any]]:
@@ -115,15 +109,9 @@ def _documents(record: Data) -> Iterator[dict[str, Any]]:
     documents = next((key for key in DOCUMENTS if record.get(key) is not None), DOCUMENTS[0])
     data: dict[str, Any] = {"query": need_text(record, *keys), "chunks": items(record, documents)}
     answers = ("answer", "response", "result", "data")
-    for field, names in (
-        ("answer", answers),
-        ("reference", ("reference", "ground_truth", "expected_answer")),
-    ):
-        value = text(record, *names)
-        if value is not None:
-            data[field] = value
-    used = {*keys, documents, *answers, "reference", "ground_truth", "expected_answer"}
-    yield completed(data, record, used)
+    references = ("reference", "ground_truth", "expected_answer")
+    used = {*keys, documents, *answers, *references}
+    yield completed(data, record, used, answer=answers, reference=references)
 
 
 def _labelled(_: Data) -> Iterator[dict[str, Any]]:
