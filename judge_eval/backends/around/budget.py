@@ -228,6 +228,3 @@ class Budgeted(Wrapper):
 
 def _bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
-
-
-__all__ = ["Budgeted", "Price", "Purse", "Spending", "price_of"]

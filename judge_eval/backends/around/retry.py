@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from judge_eval.backends.base import Backend, Wrapper
@@ -53,14 +52,10 @@ class Retried(Wrapper):
         self._attempts, self._max_delay = attempts, max_delay
         self._base, self._longest = base, longest
         self._random = random.Random(seed)  # noqa: S311 - jitter, no secret
-        self._counts: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
+        """How many attempts were repeated, by the kind of `TransientError`."""
         self._answered = False
         self._retrying: AsyncRetrying | None = None
-
-    @property
-    def counts(self) -> Mapping[str, int]:
-        """How many attempts were repeated, by the kind of `TransientError`."""
-        return dict(self._counts)
 
     async def complete(self, request: Request) -> Completion:
         """Answer one request, in as many attempts as it takes.
@@ -119,7 +114,7 @@ class Retried(Wrapper):
         return error.kind == "connection" and not error.sent and not self._answered
 
     def _note(self, state: RetryCallState) -> None:
-        self._counts[_error(state).kind] += 1
+        self.counts[_error(state).kind] += 1
 
     def _give_up(self, state: RetryCallState) -> Any:
         error, number = _error(state), state.attempt_number

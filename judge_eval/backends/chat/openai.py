@@ -73,18 +73,14 @@ class OpenAI:
         self._bodies = Bodies(model, checked({"temperature": 0, **(params or {})}))
         self._params = self._bodies.params
         shown = tuple(sorted((name, canonical_json(value)) for name, value in self._params.items()))
-        self._identity = Identity("openai", model, self._address.public, shown)
+        self.identity = Identity("openai", model, self._address.public, shown)
+        """Provider, model, public base URL and every parameter asked for."""
         self._can = Capabilities.lacking(lacking)
         self._proven = False
         """Whether a vague objection is to the request: a call has succeeded, or weaker forms have not."""
         self._sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, _Session] = WeakKeyDictionary()
         self.listener: Callable[[RateSignal], None] | None = None
         """Told what the server advertises of its limits."""
-
-    @property
-    def identity(self) -> Identity:
-        """Provider, model, public base URL and every parameter asked for."""
-        return self._identity
 
     @property
     def capabilities(self) -> Capabilities:
@@ -96,7 +92,7 @@ class OpenAI:
         """The name of the quota: a digest of base URL, key and model."""
         key = os.environ.get(self._key_variable, "")
         parts = (self._address.public, hashlib.sha256(key.encode("utf-8", "replace")).hexdigest())
-        return hashlib.sha256(canonical_json([*parts, self._identity.model]).encode()).hexdigest()
+        return hashlib.sha256(canonical_json([*parts, self.identity.model]).encode()).hexdigest()
 
     def check(self) -> None:
         """Make sure that a call can be made, as far as that can be known without one.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -112,16 +113,11 @@ class Committer:
         rows, waiters = _take(queue)
         job = self._submit(rows)
         try:
-            await asyncio.shield(asyncio.wrap_future(job))
-        except Exception as error:
-            self._fail(rows, error)
-        except asyncio.CancelledError:
+            with contextlib.suppress(Exception):  # `_settle` notes it
+                await asyncio.shield(asyncio.wrap_future(job))
+        finally:
             self._settle(rows, job)
             _wake(waiters)
-            raise
-        else:
-            self.stored += len(rows)
-        _wake(waiters)
 
     def _write_now(self, queue: _Queue) -> None:
         rows, waiters = _take(queue)
@@ -130,14 +126,11 @@ class Committer:
         _wake(waiters)
 
     def _settle(self, rows: list[KeyedRow], job: Future[None]) -> None:
-        try:
-            job.result()
-        except Exception as error:
-            self._fail(rows, error)
-        else:
+        """Wait until rows are written, and note how that went."""
+        error = job.exception()
+        if error is None:
             self.stored += len(rows)
-
-    def _fail(self, rows: list[KeyedRow], error: Exception) -> None:
+            return
         self._unsaved += rows
         self.failure = error if isinstance(error, StoreError) else StoreError(f"the cache failed: {error!r}")
 

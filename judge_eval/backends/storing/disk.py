@@ -47,18 +47,14 @@ class DiskStore:
         self.timeout = timeout
         self._path = self.folder / DB
         self._open = Handles(self.folder)
-        self._corrupt = 0
+        self.corrupt = 0
+        """How many rows were refused so far because they are not what was written."""
 
     def __getstate__(self) -> tuple[Path, float]:
         return self.folder, self.timeout
 
     def __setstate__(self, state: tuple[Path, float]) -> None:
         DiskStore.__init__(self, state[0], timeout=state[1])
-
-    @property
-    def corrupt(self) -> int:
-        """How many rows were refused so far because they are not what was written."""
-        return self._corrupt
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Look up keys of 32 bytes; None where there is no undamaged row.
@@ -84,7 +80,7 @@ class DiskStore:
                     for key, mode, filename, row in rows:
                         value = unseal(key, row) if mode == INLINE and filename is None else None
                         values[key] = value
-                        self._corrupt += value is None
+                        self.corrupt += value is None
             except sqlite3.Error as error:
                 here.close_reader()
                 raise store_error(self._path, error) from None

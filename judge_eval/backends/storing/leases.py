@@ -73,9 +73,7 @@ class Leases:
     def forget(self) -> None:
         """Let go of the file in a forked child, where the leases are not this process's."""
         self._lock, self._held = threading.Lock(), set()
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
+        self.close()
 
 
 _known: dict[Path, Leases] = {}

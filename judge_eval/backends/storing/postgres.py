@@ -44,7 +44,10 @@ class PostgresStore:
         self._url, self.timeout, self.lease = url, timeout, lease
         self._reset()
         self.location = self._connections.location
-        self._corrupt = 0
+        self.secret = bool(self._connections.secrets)
+        """Whether the URL holds a password, and may not be written down."""
+        self.corrupt = 0
+        """How many rows were refused so far because they are not what was written."""
 
     def _reset(self) -> None:
         self._pid = os.getpid()
@@ -63,16 +66,6 @@ class PostgresStore:
 
     def __setstate__(self, state: tuple[str, float, float]) -> None:
         PostgresStore.__init__(self, state[0], timeout=state[1], lease=state[2])
-
-    @property
-    def corrupt(self) -> int:
-        """How many rows were refused so far because they are not what was written."""
-        return self._corrupt
-
-    @property
-    def secret(self) -> bool:
-        """Whether the URL holds a password, and may not be written down."""
-        return bool(self._connections.secrets)
 
     def create(self) -> None:
         """Make the table where it is not there.
@@ -100,7 +93,7 @@ class PostgresStore:
             for key, row in rows:
                 value = unseal(bytes(key), bytes(row))
                 values[bytes(key)] = value
-                self._corrupt += value is None
+                self.corrupt += value is None
         return [values.get(key) for key in keys]
 
     def put_many(self, items: Sequence[tuple[bytes, bytes]]) -> None:

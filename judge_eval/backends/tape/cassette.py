@@ -131,10 +131,7 @@ def tidy(path: Path) -> None:
 
 def _parse(path: Path, data: bytes) -> Tape:
     *lines, rest = data.split(b"\n")
-    torn = False
-    if rest:
-        lines.append(rest)
-        torn = True
+    lines += [rest] if rest else []
     if not lines:
         return Tape()
     tape = Tape(_read_header(path, lines[0]))
@@ -146,7 +143,7 @@ def _parse(path: Path, data: bytes) -> Tape:
             answer_in(row)
             tape.rows[str(row["key"])] = row
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            if torn and number == len(lines):
+            if rest and number == len(lines):
                 break
             message = f"not a recorded answer ({error}); mend the line, or delete it and record it again"
             raise DataError(message, file=str(path), line=number) from None
