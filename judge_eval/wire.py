@@ -215,15 +215,16 @@ class Completion:
                     TokenLogprob(token, logprob, tuple((t, p) for t, p in top))
                     for token, logprob, top in more[0]
                 )
-            made = _filled(Usage, dict(zip(_USAGE, usage, strict=True)))
-            values = (text, finish, made, model, tuple(dropped), logprobs, True)
-            return _filled(cls, dict(zip(_COMPLETION, values, strict=True)))
+            fresh, written, held, thoughts = usage
+            tokens = {"input_tokens": fresh, "output_tokens": written}
+            used = _filled(Usage, {**tokens, "cached_tokens": held, "reasoning_tokens": thoughts})
+            values = {"text": text, "finish": finish, "usage": used, "model": model, "cached": True}
+            return _filled(cls, {**values, "dropped": tuple(dropped), "logprobs": logprobs})
         except (TypeError, ValueError, IndexError) as error:
             raise ValueError(f"not a stored completion: {error}") from None
 
 
 _USAGE = tuple(each.name for each in fields(Usage))
-_COMPLETION = tuple(each.name for each in fields(Completion))
 
 
 def _filled(kind: type[T], values: dict[str, Any]) -> T:

@@ -85,10 +85,7 @@ class Balanced:
         if self._most is None:
             return await self._ask(request)
         loop = asyncio.get_running_loop()
-        room = self._rooms.get(loop)
-        if room is None:
-            room = self._rooms[loop] = asyncio.Semaphore(self._most)
-        async with room:
+        async with self._rooms.setdefault(loop, asyncio.Semaphore(self._most)):
             return await self._ask(request)
 
     async def aclose(self) -> None:

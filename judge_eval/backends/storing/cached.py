@@ -137,9 +137,7 @@ class Cached(Wrapper):
         if key is None:
             return await self.inner.complete(request)
         loop = asyncio.get_running_loop()
-        flights = self._flights.get(loop)
-        if flights is None:
-            flights = self._flights[loop] = {}
+        flights = self._flights.setdefault(loop, {})
         while (flight := flights.get(key)) is not None:
             # Shielded: a follower that is cancelled takes neither the leader nor its siblings with it.
             outcome = await asyncio.shield(flight)

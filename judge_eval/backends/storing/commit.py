@@ -61,9 +61,7 @@ class Committer:
             A future that is done once the row is written, or `failure` is set.
         """
         loop = asyncio.get_running_loop()
-        queue = self._queues.get(loop)
-        if queue is None:
-            queue = self._queues[loop] = _Queue()
+        queue = self._queues.setdefault(loop, _Queue())
         waiter: asyncio.Future[None] = loop.create_future()
         ready = self._immediate is not None and not queue.rows and self.failure is None
         if ready and self._immediate is not None and self._immediate.put_now([(key, value)]):
