@@ -20,7 +20,7 @@ from judge_eval.digest import digest_parts
 from judge_eval.schema import BINARY, Scale
 from judge_eval.wire import Completion, Message, Passage, Request, Usage
 
-REPLY = '{"evidence":"%s","reason":"It states the claim.","instruction_in_chunk":false,"verdict":true}' % (
+REPLY = '{"evidence":"%s","reason":"It states the lease.","instruction_in_chunk":false,"verdict":true}' % (
     "x" * 200
 )
 
@@ -131,7 +131,11 @@ def measure(folder: Path, rows: int, calls: int) -> None:
     timed(
         "get_many, 1 key at a time, missing", 5000, lambda: [store.get_many([k[::-1]]) for k in keys[:5000]]
     )
-    timed("claim and release", 5000, lambda: [(store.claim(k), store.release(k)) for k in keys[:5000]])
+    timed(
+        "lease and release",
+        5000,
+        lambda: [(store.take_lease(k), store.release_lease(k)) for k in keys[:5000]],
+    )
     store.close()
 
     asked = requests(calls)

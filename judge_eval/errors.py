@@ -185,6 +185,13 @@ def _remake(kind: type[MissError], message: str, fields: dict[str, Any]) -> Miss
     return error
 
 
+def mask(text: str, secrets: Iterable[str | None]) -> str:
+    """Return a text with `***` in place of every secret, the longest first; no secret is None or empty."""
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+        text = text.replace(secret, "***")
+    return text
+
+
 def advise(name: str, known: Sequence[str]) -> str:
     """Say which of the known names was probably meant.
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, Unpack, cast
 
 from judge_eval.backends.base import Backend
-from judge_eval.backends.stack import Options, Stack, Stacks, build, build_all, open_store
+from judge_eval.backends.stack import Options, Stack, Stacks, build_stack, build_stacks, open_store
 from judge_eval.backends.storing.postgres import is_postgres
 from judge_eval.data.remote import is_url
 from judge_eval.engine import Item, Plan, plan
@@ -107,9 +107,9 @@ class Evaluator:
         if self._stack is None:
             store = open_store(self._store_path) if self._store_path is not None else None
             if isinstance(self._model, Mapping):
-                self._stack = build_all(self._model, store, self.options)
+                self._stack = build_stacks(self._model, store, self.options)
             else:
-                self._stack = build(self._model, store, self.options)
+                self._stack = build_stack(self._model, store, self.options)
         return self._stack
 
     @selecting

@@ -10,17 +10,24 @@ from typing import IO
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
+def replacing(path: Path, *, mode: int | None = None) -> Iterator[IO[bytes]]:
     """Write a file beside `path` that takes its place in one step when the block ends well.
 
     No reader and no kill ever sees half of it: the bytes are on the disk before the name changes. Where the
     block raises, `path` stays as it was and the file beside it is removed.
+
+    Args:
+        path: The file to write.
+        mode: Its permissions, such as 0o600, before a byte is written; those of any new file where None.
 
     Raises:
         OSError: The folder cannot be written, or the disk is full.
     """
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
+        if mode is not None:
+            beside.touch(mode)
+            beside.chmod(mode)
         with beside.open("wb") as file:
             yield file
             file.flush()

@@ -37,7 +37,14 @@ _NAMES = {
 R = TypeVar("R", bound=Record)
 
 
-class Prompt(Record):
+class _Digested(Record):
+    @property
+    def digest(self) -> str:
+        """64 hexadecimal digits over every field."""
+        return digest_json(self.model_dump(mode="json"))
+
+
+class Prompt(_Digested):
     """One prompt file: the texts the judge is given and the contract of its reply.
 
     The texts are `string.Template`s, filled in one pass: `$query`, `$reference` or `$answer` (whatever
@@ -67,11 +74,6 @@ class Prompt(Record):
         """The scale with its threshold."""
         return BINARY if self.scale == "binary" else GRADED
 
-    @cached_property
-    def digest(self) -> str:
-        """64 hexadecimal digits over every field."""
-        return digest_json(self.model_dump(mode="json"))
-
     @property
     def ref(self) -> str:
         """The id and version, as `support/binary@1`."""
@@ -96,15 +98,15 @@ class Prompt(Record):
                 raise PromptError(
                     f"prompt {self.id!r}, {name}: a `$` starts no name; write `$$` for a dollar sign"
                 )
-            found = set(template.get_identifiers())
-            if found != wanted:
-                odd = ", ".join(f"${n}" for n in sorted(found - wanted))
-                lost = ", ".join(f"${n}" for n in sorted(wanted - found))
-                told = "; ".join(t for t in (odd and f"unknown {odd}", lost and f"missing {lost}") if t)
-                raise PromptError(f"prompt {self.id!r}, {name}: the placeholders do not fit: {told}")
+            names = set(template.get_identifiers())
+            if names != wanted:
+                odd = ", ".join(f"${n}" for n in sorted(names - wanted))
+                lost = ", ".join(f"${n}" for n in sorted(wanted - names))
+                faults = "; ".join(t for t in (odd and f"unknown {odd}", lost and f"missing {lost}") if t)
+                raise PromptError(f"prompt {self.id!r}, {name}: the placeholders do not fit: {faults}")
 
 
-class Repair(Record):
+class Repair(_Digested):
     """What the judge is told when an answer could not be read or quotes nothing."""
 
     noun: ClassVar[str] = "repair prompt"
@@ -114,11 +116,6 @@ class Repair(Record):
     unreadable: str
     """A template with `$problem`."""
     evidence: str
-
-    @property
-    def digest(self) -> str:
-        """64 hexadecimal digits over every field."""
-        return digest_json(self.model_dump(mode="json"))
 
 
 class PromptForm:
@@ -177,27 +174,21 @@ class PromptForm:
         """
         asked = [request.query, request.reference or "", request.answer or ""]
         blocks = []
-        for number, passage in enumerate(request.passages, 1):
+        for number, passage in enumerate(request.passages, 1):  # a template takes what it names
+            template = self._chunk if passage.title is None else self._titled
             mark = _mark([*asked, passage.title or "", passage.text])
-            if passage.title is None:
-                blocks.append(self._chunk.substitute(_numbered(number, self.listwise, mark, passage.text)))
-            else:
-                names = _numbered(number, self.listwise, mark, passage.text)
-                blocks.append(self._titled.substitute(names, title=passage.title))
-        names = {"mark": _mark(asked), "query": request.query, "chunks": "\n".join(blocks)}
-        if self.prompt.needs:
-            need = self.prompt.needs[0]
-            names[need] = getattr(request, need) or ""
-        return (self._system, Message("user", self._user.substitute(names)))
+            blocks.append(
+                template.substitute(mark=mark, text=passage.text, title=passage.title, number=number)
+            )
+        query, reference, answer = asked
+        user = self._user.substitute(
+            mark=_mark(asked), query=query, reference=reference, answer=answer, chunks="\n".join(blocks)
+        )
+        return (self._system, Message("user", user))
 
 
 def _object(fields: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
-
-
-def _numbered(number: int, listwise: bool, mark: str, text: str) -> dict[str, str]:
-    names = {"mark": mark, "text": text}
-    return {**names, "number": str(number)} if listwise else names
 
 
 def _mark(parts: list[str]) -> str:
@@ -217,13 +208,13 @@ def _root() -> Traversable:
 
 
 def _walk(folder: Traversable, prefix: str = "") -> dict[str, Traversable]:
-    found: dict[str, Traversable] = {}
+    entries: dict[str, Traversable] = {}
     for entry in sorted(folder.iterdir(), key=lambda e: e.name):
         if entry.is_dir():
-            found |= _walk(entry, f"{prefix}{entry.name}/")
+            entries |= _walk(entry, f"{prefix}{entry.name}/")
         elif entry.name.endswith(".toml"):
-            found[prefix + entry.name.removesuffix(".toml")] = entry
-    return found
+            entries[prefix + entry.name.removesuffix(".toml")] = entry
+    return entries
 
 
 def prompt_ids() -> list[str]:
@@ -297,11 +288,11 @@ def check_lock() -> list[str]:
         One sentence for each prompt that was changed after its release or is not in the LOCK; empty where
         all is well.
     """
-    locked, found = lock(), {}
+    locked, digests = lock(), {}
     for name in _walk(_root()):
         record: Prompt | Repair = load_repair() if name == "repair" else _shipped(name)
-        found[f"{record.id}@{record.version}"] = record.digest
-    told = [f"{ref} is not in the LOCK" for ref in found if ref not in locked]
-    changed = [ref for ref, digest in found.items() if locked.get(ref, digest) != digest]
-    told += [f"{ref} was changed after its release: give it a new version" for ref in changed]
-    return told + [f"{ref} is in the LOCK, but its file is gone" for ref in locked if ref not in found]
+        digests[f"{record.id}@{record.version}"] = record.digest
+    faults = [f"{ref} is not in the LOCK" for ref in digests if ref not in locked]
+    changed = [ref for ref, digest in digests.items() if locked.get(ref, digest) != digest]
+    faults += [f"{ref} was changed after its release: give it a new version" for ref in changed]
+    return faults + [f"{ref} is in the LOCK, but its file is gone" for ref in locked if ref not in digests]

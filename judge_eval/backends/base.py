@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, runtime_checkable
@@ -64,3 +66,57 @@ class Peeking(Protocol):
     def peek(self, requests: Sequence[Request]) -> list[Completion | None]:
         """Answer what is at hand, in the order of the requests; None where a call is needed."""
         ...
+
+
+def peek(backend: Backend, requests: Sequence[Request]) -> list[Completion | None]:
+    """Answer what any backend has at hand; None for all requests where it is not `Peeking`."""
+    return backend.peek(requests) if isinstance(backend, Peeking) else [None] * len(requests)
+
+
+class Wrapper:
+    """A backend around a backend: everything goes through, but for what a subclass changes.
+
+    Args:
+        inner: Whom to ask.
+    """
+
+    def __init__(self, inner: Backend) -> None:
+        self.inner = inner
+
+    @property
+    def identity(self) -> Identity | None:
+        """Who answers: the backend inside."""
+        return self.inner.identity
+
+    async def complete(self, request: Request) -> Completion:
+        """Ask the backend inside.
+
+        Raises:
+            CallError: This call brought no completion; others may.
+            FatalCallError: No call can succeed.
+        """
+        return await self.inner.complete(request)
+
+    async def aclose(self) -> None:
+        """Close the backend inside."""
+        await self.inner.aclose()
+
+
+_STARTED: ContextVar[Callable[[], None] | None] = ContextVar("judge_eval_started", default=None)
+
+
+@contextmanager
+def when_started(tell: Callable[[], None]) -> Iterator[None]:
+    """Have `tell` called by `has_started` for each call that is begun within the block."""
+    token = _STARTED.set(tell)
+    try:
+        yield
+    finally:
+        _STARTED.reset(token)
+
+
+def has_started() -> None:
+    """Say that the call under way was let through: from now on it waits for nobody but the server."""
+    tell = _STARTED.get()
+    if tell is not None:
+        tell()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,13 @@ from judge_eval.backends.around.balance import Balanced
 from judge_eval.backends.around.budget import Budgeted, Purse
 from judge_eval.backends.around.hedge import Hedged
 from judge_eval.backends.around.limit import Limited
-from judge_eval.backends.around.meter import Metered
+from judge_eval.backends.around.meter import Counts, Metered
 from judge_eval.backends.around.prices import price_of
 from judge_eval.backends.around.retry import Retried
 from judge_eval.backends.around.route import Routed
 from judge_eval.backends.around.trace import Otel, Traced
 from judge_eval.backends.base import Backend, Identity
-from judge_eval.backends.storing.cached import Cached
+from judge_eval.backends.storing.cached import CacheCounts, Cached
 from judge_eval.backends.storing.disk import DiskStore
 from judge_eval.backends.storing.postgres import PostgresStore, is_postgres
 from judge_eval.backends.storing.store import Store
@@ -69,46 +68,6 @@ class Options:
     """Whether OpenTelemetry is told of calls and scores, and whether with their texts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """What a stack has done up to a moment."""
-
-    calls: int = 0
-    """Completions that were paid for."""
-    hits: int = 0
-    """Requests answered without a call."""
-    usage: Usage = field(default_factory=Usage)
-    retries: Mapping[str, int] = field(default_factory=dict)
-    """Attempts that were repeated, by what had gone wrong."""
-    dropped: tuple[str, ...] = ()
-    """What the server would not take and was left out of requests."""
-    parts: Mapping[str, Counts] = field(default_factory=dict)
-    """Of several models or workers: what each has done."""
-
-    @classmethod
-    def total(cls, parts: Mapping[str, Counts]) -> Counts:
-        """Add up what several have done."""
-        each = list(parts.values())
-        return cls(
-            sum(counts.calls for counts in each),
-            sum(counts.hits for counts in each),
-            sum((counts.usage for counts in each), Usage()),
-            sum((Counter(counts.retries) for counts in each), Counter()),
-            tuple(sorted({name for counts in each for name in counts.dropped})),
-            parts,
-        )
-
-    def since(self, start: Counts) -> Counts:
-        """Return what came after `start`."""
-        return Counts(
-            self.calls - start.calls,
-            self.hits - start.hits,
-            self.usage - start.usage,
-            Counter(self.retries) - Counter(start.retries),
-            self.dropped,
-        )
-
-
 @dataclass
 class Stack:
     """A backend with everything around it, and the counters on the way."""
@@ -128,16 +87,14 @@ class Stack:
     def counts(self) -> Counts:
         """Tell what was done so far."""
         meter = self.metered.meter
-        cache = self.cached.counts if self.cached else None
+        cache = self.cached.counts if self.cached else CacheCounts()
+        retries = {
+            kind: number
+            for wrapper in (self.retried, self.hedged)
+            for kind, number in (wrapper.counts.items() if wrapper else ())
+        }
         return Counts(
-            meter.calls,
-            cache.hits + cache.shared if cache else 0,
-            meter.usage,
-            {
-                **(self.retried.counts if self.retried else {}),
-                **(self.hedged.counts if self.hedged else {}),
-            },
-            tuple(sorted(meter.dropped)),
+            meter.calls, cache.hits + cache.shared, meter.usage, retries, tuple(sorted(meter.dropped))
         )
 
     def cost(self, usage: Usage) -> float | None:
@@ -172,8 +129,8 @@ class Stacks:
     @property
     def otel(self) -> Otel:
         """Whether OpenTelemetry is told, as the parts were told to: all alike, or not at all."""
-        told = {stack.otel for stack in self.parts.values()}
-        return told.pop() if len(told) == 1 else "off"
+        modes = {stack.otel for stack in self.parts.values()}
+        return modes.pop() if len(modes) == 1 else "off"
 
     @property
     def keeps(self) -> bool:
@@ -186,9 +143,8 @@ class Stacks:
 
     def spent(self, start: Counts) -> float | None:
         """Return what was spent since `start` in US dollars; None where a price is not known."""
-        costs = [stack.spent(start.parts.get(route, Counts())) for route, stack in self.parts.items()]
-        known = [cost for cost in costs if cost is not None]
-        return sum(known) if len(known) == len(costs) else None
+        costs = _known(stack.spent(start.parts.get(route, Counts())) for route, stack in self.parts.items())
+        return None if costs is None else sum(costs)
 
     def identities(self) -> dict[str, Identity | None]:
         """Tell who answers, by route."""
@@ -196,12 +152,17 @@ class Stacks:
 
     def cost_of(self, input_tokens: int, output_tokens: int) -> float | None:
         """Return what so many tokens would cost at most: at the price of the dearest model."""
-        costs = [stack.cost_of(input_tokens, output_tokens) for stack in self.parts.values()]
-        known = [cost for cost in costs if cost is not None]
-        return max(known) if known and len(known) == len(costs) else None
+        costs = _known(stack.cost_of(input_tokens, output_tokens) for stack in self.parts.values())
+        return max(costs) if costs else None
 
 
-def build_all(models: Mapping[str, str | Backend], store: Store | None, options: Options) -> Stacks:
+def _known(costs: Iterable[float | None]) -> list[float] | None:
+    """Return costs that are all known; None where one is not."""
+    known = list(costs)
+    return None if None in known else [cost for cost in known if cost is not None]
+
+
+def build_stacks(models: Mapping[str, str | Backend], store: Store | None, options: Options) -> Stacks:
     """Stack the wrappers around each of several models; a budget holds for all of them together.
 
     Args:
@@ -219,13 +180,13 @@ def build_all(models: Mapping[str, str | Backend], store: Store | None, options:
         raise ConfigError(f"no model for the route {odd[0]!r}; {advise(odd[0], sorted(models))}")
     purse = Purse()
     parts = {
-        route: build(model, store, options.members.get(route, options), purse=purse)
+        route: build_stack(model, store, options.members.get(route, options), purse=purse)
         for route, model in models.items()
     }
     return Stacks(Routed({route: stack.backend for route, stack in parts.items()}), parts)
 
 
-def build(
+def build_stack(
     model: str | Backend, store: Store | None, options: Options, *, purse: Purse | None = None
 ) -> Stack:
     """Stack the wrappers: recording, cache, meter, spans, retry, hedge, budget, limit, inmost who is asked.
@@ -287,16 +248,9 @@ def create(model: str, options: Options) -> Backend:
     if provider == "fake":
         backend: Backend = factory(name, **options.params)
         return backend
-    made: list[Backend] = [
-        factory(
-            name,
-            base_url=base_url,
-            timeout=options.timeout,
-            concurrency=options.concurrency,
-            params=options.params,
-        )
-        for base_url in (options.base_url, *options.fleet)
-    ]
+    how = {"timeout": options.timeout, "concurrency": options.concurrency, "params": options.params}
+    urls = (options.base_url, *options.fleet)
+    made: list[Backend] = [factory(name, base_url=base_url, **how) for base_url in urls]
     if len(made) == 1:
         return made[0]
     servers = [Limited(one, concurrency=options.concurrency) for one in made]

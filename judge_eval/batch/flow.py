@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 import time
 from collections import Counter
@@ -17,6 +16,7 @@ from judge_eval.batch.judging import Session, check_same
 from judge_eval.batch.parts import line_of, write_requests
 from judge_eval.batch.state import Folder, Part, Round
 from judge_eval.errors import ConfigError, RefusedError, RunError
+from judge_eval.files import replacing
 from judge_eval.wire import Request
 
 if TYPE_CHECKING:
@@ -134,9 +134,9 @@ def give(folder: Folder, files: Iterable[Path]) -> None:
         try:
             with path.open("rb") as file:
                 name = f"given-{hashlib.file_digest(file, 'sha256').hexdigest()[:16]}.jsonl"
-            temporary = place / f".{name}.{os.getpid()}.tmp"
-            shutil.copyfile(path, temporary)
-            temporary.replace(place / name)
+                file.seek(0)
+                with replacing(place / name) as copy:
+                    shutil.copyfileobj(file, copy)
         except OSError as error:
             raise ConfigError(f"cannot read {path}: {error.strerror or error}") from None
         if name not in names:

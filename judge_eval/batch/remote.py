@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from judge_eval.backends.chat import endpoint
 from judge_eval.backends.chat.replies import Declined, raise_failure
 from judge_eval.errors import CallError, FatalCallError, RefusedError, TransientError
+from judge_eval.files import replacing
 
 if TYPE_CHECKING:
     from openai.types import Batch
@@ -101,18 +102,12 @@ class Remote:
 
     def download(self, file_id: str, path: Path) -> None:
         """Write a file of the server to a path, in one step."""
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        try:
-            with self._errors(), self._client.files.with_streaming_response.content(file_id) as response:
-                with temporary.open("wb") as file:
-                    for piece in response.iter_bytes(1 << 20):
-                        file.write(piece)
-                    file.flush()
-                    os.fsync(file.fileno())
-                temporary.replace(path)
-        finally:
-            with suppress(OSError):
-                temporary.unlink()
+        with (
+            replacing(path) as file,
+            self._errors(),
+            self._client.files.with_streaming_response.content(file_id) as response,
+        ):
+            file.writelines(response.iter_bytes(1 << 20))
 
     @contextmanager
     def _errors(self) -> Iterator[None]:

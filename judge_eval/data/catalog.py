@@ -7,15 +7,13 @@ from typing import Any
 
 from judge_eval import registry
 from judge_eval.data.collections import collection
-from judge_eval.data.shapes import flat
-from judge_eval.data.shapes import published as written
-from judge_eval.data.shapes import tracing_tools as traced
+from judge_eval.data.shapes import flat, published, tracing_tools
 from judge_eval.data.shapes.shape import Keys, Shape, keys_of
 from judge_eval.errors import ConfigError, DataError, UnknownNameError
 
 OURS = flat.SHAPES[0]
 BUILT_IN: Mapping[str, Shape] = {
-    shape.name: shape for shape in (*flat.SHAPES, *written.SHAPES, *traced.SHAPES)
+    shape.name: shape for shape in (*flat.SHAPES, *published.SHAPES, *tracing_tools.SHAPES)
 }
 ALIASES = {alias: shape for shape in BUILT_IN.values() for alias in shape.aliases}
 
@@ -37,10 +35,10 @@ def find_shape(name: str) -> Shape:
 
 
 def _installed(name: str) -> Shape:
-    found = registry.find("readers", name, "format")
-    if not isinstance(found, Shape):
-        raise ConfigError(f"the reader {name!r} is a {type(found).__name__}; register a `Shape`")
-    return found
+    shape = registry.find("readers", name, "format")
+    if not isinstance(shape, Shape):
+        raise ConfigError(f"the reader {name!r} is a {type(shape).__name__}; register a `Shape`")
+    return shape
 
 
 def shapes() -> list[Shape]:
@@ -51,7 +49,7 @@ def shapes() -> list[Shape]:
     ]
 
 
-def choose(records: Iterable[Mapping[str, Any]], name: str) -> Shape:
+def choose_shape(records: Iterable[Mapping[str, Any]], name: str) -> Shape:
     """Choose the one shape that fits the first records of a file.
 
     Args:
@@ -62,23 +60,23 @@ def choose(records: Iterable[Mapping[str, Any]], name: str) -> Shape:
         DataError: Several shapes fit (the message names them), or none does (it names the keys that were
             found and the nearest shape).
     """
-    found: set[str] = set()
+    all_keys: set[str] = set()
     for record in records:
-        found |= keys_of(record)
-    keys = frozenset(found)
+        all_keys |= keys_of(record)
+    keys = frozenset(all_keys)
     fitting = [shape for shape in shapes() if shape.fits(keys)]
     if len(fitting) == 1:
         return fitting[0]
     if fitting:
-        told = "; ".join(f"--format {shape.name} ({shape.title})" for shape in fitting)
-        raise DataError(f"{len(fitting)} formats fit; choose one: {told}", file=name)
+        choices = "; ".join(f"--format {shape.name} ({shape.title})" for shape in fitting)
+        raise DataError(f"{len(fitting)} formats fit; choose one: {choices}", file=name)
     top = sorted(key for key in keys if "." not in key)
     if keys and OURS.known >= set(top):
         return OURS  # our own records without chunks, or with a fault that our own errors name best
     raise DataError(f"no known format has these keys: {_shown(top)}; {_nearest(keys)}", file=name)
 
 
-def fits(record: Mapping[str, Any]) -> bool:
+def any_fits(record: Mapping[str, Any]) -> bool:
     """Tell whether some shape fits a single record."""
     keys = keys_of(record)
     return any(shape.fits(keys) for shape in shapes())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from judge_eval.data.collections.trec import read_qrels
+from judge_eval.data.files.containers import rows
+from judge_eval.data.files.opening import readable
 from judge_eval.errors import DataError
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,4}")
@@ -61,8 +62,8 @@ def read_labels(path: Path | str) -> Labels:
     name, suffix = str(path), Path(path).suffix.lower()
     labels = Labels(sources=(name,))
     if suffix in (".jsonl", ".ndjson", ".json"):
-        for line, row in _json_lines(Path(path)):
-            _take_json(labels, row, name, line)
+        for record in rows(Path(path), "jsonl", name, lambda _: True):
+            _take_json(labels, record.get(), name, record.line or 0)
     elif suffix == ".csv":
         for line, row in _csv_rows(Path(path)):
             _take_row(labels, row, name, line)
@@ -76,9 +77,7 @@ def read_labels(path: Path | str) -> Labels:
     return labels
 
 
-def _take_json(labels: Labels, row: Any, name: str, line: int) -> None:
-    if not isinstance(row, dict):
-        raise DataError("a line must be an object", file=name, line=line)
+def _take_json(labels: Labels, row: Mapping[str, Any], name: str, line: int) -> None:
     if "chunks" not in row:
         _take_row(labels, row, name, line)
         return
@@ -146,28 +145,11 @@ def _chance(labels: Labels, trace: str, value: Any, name: str, line: int) -> Non
         )
 
 
-def _json_lines(path: Path) -> Iterator[tuple[int, Any]]:
-    try:
-        with path.open("rb") as file:
-            for number, raw in enumerate(file, 1):
-                data = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
-                if not data.strip():
-                    continue
-                try:
-                    yield number, json.loads(data)
-                except ValueError as error:
-                    raise DataError(f"not JSON: {error}", file=str(path), line=number) from None
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror or error}", file=str(path)) from None
-
-
 def _csv_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
+        with readable(path), path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file)
             for row in reader:
                 yield reader.line_num, row
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror or error}", file=str(path)) from None
     except (UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"not CSV in UTF-8: {error}", file=str(path)) from None

@@ -88,21 +88,20 @@ def open_dataset(
     return _Reading(path, options, name or str(path), check, on_invalid, on_skip).traces()
 
 
+@dataclass
 class _Reading:
-    """One pass over a dataset."""
+    """One pass over a dataset; the fields are the arguments of `open_dataset`."""
 
-    def __init__(
-        self,
-        path: Path,
-        options: ReadOptions,
-        name: str,
-        check: Callable[[Trace], None] | None,
-        on_invalid: Literal["error", "skip"],
-        on_skip: Callable[[DataError], None] | None,
-    ) -> None:
-        self._path, self._options, self._name = path, options, name
-        self._check, self._on_invalid, self._on_skip = check, on_invalid, on_skip
-        self._corpus: Corpus | None = None
+    _path: Path
+    _options: ReadOptions
+    _name: str
+    _check: Callable[[Trace], None] | None
+    _on_invalid: Literal["error", "skip"]
+    _on_skip: Callable[[DataError], None] | None
+    _corpus: Corpus | None = None
+
+    def __post_init__(self) -> None:
+        options = self._options
         for ours in options.map:
             if ours not in TRACE_FIELDS:
                 raise ConfigError(
@@ -116,10 +115,10 @@ class _Reading:
         options = self._options
         parts = collection.find_parts(self._path, options.corpus, options.format)
         if parts is not None:
-            found = collection.traces(
+            queries = collection.traces(
                 parts, options.format == collection.JUDGED, options.depth, options.relevant
             )
-            for data in found:
+            for data in queries:
                 yield from self._made(iter([data]), Row(data, None, f"query {data['id']!r}"), joined=True)
             return
         if options.format in collection.FORMATS:
@@ -127,7 +126,7 @@ class _Reading:
                 f"not a collection ({options.format}); give its folder or its TREC run", file=self._name
             )
         kind = kind_of(self._path, self._name)
-        all_rows = rows(self._path, kind, self._name, lambda data: not catalog.fits(self._renamed(data)))
+        all_rows = rows(self._path, kind, self._name, lambda data: not catalog.any_fits(self._renamed(data)))
         head = list(islice(all_rows, SAMPLE))
         sample = [row.data for row in head if not isinstance(row.data, DataError)]
         shape = self._shape(sample)
@@ -151,14 +150,14 @@ class _Reading:
             return catalog.find_shape(options.format)
         if not sample or {"query", "chunks"} <= options.map.keys():
             return catalog.OURS
-        return catalog.choose([self._renamed(record) for record in sample], self._name)
+        return catalog.choose_shape([self._renamed(record) for record in sample], self._name)
 
     def _see_mapped(self, sample: list[Mapping[str, Any]]) -> None:
         for ours, theirs in self._options.map.items():
             keys = sorted({key for record in sample for key in keys_of(record)})
             if sample and theirs not in keys:
-                told = f"--map {ours}={theirs}: the first records hold no {theirs!r}; {advise(theirs, keys)}"
-                raise DataError(told, file=self._name)
+                fault = f"--map {ours}={theirs}: the first records hold no {theirs!r}; {advise(theirs, keys)}"
+                raise DataError(fault, file=self._name)
 
     def _is_plain(self, sample: list[Mapping[str, Any]]) -> bool:
         """Tell whether our own reader of JSON Lines gives the same, several times as fast."""
@@ -174,12 +173,12 @@ class _Reading:
             records += 1
             try:
                 record = self._prepared(row.get(), shape)
-                found = iter(shape.read(record))
+                traces = iter(shape.read(record))
             except DataError as error:
                 failed += 1
                 self._refuse(error, row)
                 continue
-            for trace in self._made(found, row, record=record):
+            for trace in self._made(traces, row, record=record):
                 made += 1
                 yield trace
         if records and not made and not failed and self._on_invalid == "error":
@@ -189,16 +188,16 @@ class _Reading:
 
     def _made(
         self,
-        found: Iterator[dict[str, Any]],
+        traces: Iterator[dict[str, Any]],
         row: Row,
         *,
         record: Mapping[str, Any] | None = None,
         joined: bool = False,
     ) -> Iterator[Trace]:
-        """Turn what a shape found in a record into traces."""
+        """Turn what a shape read in a record into traces."""
         while True:
             try:
-                data = next(found, None)
+                data = next(traces, None)
                 if data is None:
                     return
                 for ours in self._options.map if record is not None else ():

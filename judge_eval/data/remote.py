@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from judge_eval.errors import ConfigError, DataError, needs_extra
+from judge_eval.errors import ConfigError, DataError, mask, needs_extra
 
 _URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+(::|://)")
 
@@ -40,24 +40,21 @@ def file_system(url: str) -> tuple[Any, str]:
     except ImportError:
         raise needs_extra(f"{public(url)} needs fsspec", "fsspec") from None
     try:
-        found: tuple[Any, str] = fsspec.core.url_to_fs(url)
+        place: tuple[Any, str] = fsspec.core.url_to_fs(url)
     except (ImportError, ValueError) as error:
-        raise ConfigError(f"{public(url)} cannot be opened: {clean(error, url)}") from None
-    return found
+        raise ConfigError(f"{public(url)} cannot be opened: {error_text(error, url)}") from None
+    return place
 
 
-def clean(error: Exception, url: str) -> str:
+def error_text(error: Exception, url: str) -> str:
     """Return what an error says, in one line, without what the URL keeps secret."""
     text = " ".join(str(error).split()) or type(error).__name__
     parts = urlsplit(url)
-    for secret in (url, parts.password, parts.query):
-        if secret:
-            text = text.replace(secret, "***" if secret != url else public(url))
-    return text
+    return mask(text.replace(url, public(url)), (parts.password, parts.query))
 
 
 @contextmanager
-def brought(url: str) -> Iterator[Path]:
+def local_copy(url: str) -> Iterator[Path]:
     """Bring a file behind a URL to this machine, and remove it afterwards; its suffix stays.
 
     Raises:
@@ -72,5 +69,5 @@ def brought(url: str) -> Iterator[Path]:
             with system.open(path, "rb") as source, target.open("wb") as file:
                 shutil.copyfileobj(source, file, 1 << 20)
         except Exception as error:  # each file system has errors of its own, without a common base
-            raise DataError(f"cannot be read: {clean(error, url)}", file=public(url)) from None
+            raise DataError(f"cannot be read: {error_text(error, url)}", file=public(url)) from None
         yield target

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
 from judge_eval.errors import ConfigError
+from judge_eval.files import replacing
 from judge_eval.schema import Trace
 
 
@@ -25,17 +25,12 @@ def write_jsonl(traces: Iterable[Trace], path: Path) -> int:
         ConfigError: The file cannot be written.
         DataError: A trace cannot be read; a file that was there before stays as it was.
     """
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     written = 0
     try:
-        try:
-            with beside.open("wb") as file:
-                for trace in traces:
-                    file.write(trace_line(trace))
-                    written += 1
-            beside.replace(path)
-        finally:
-            beside.unlink(missing_ok=True)
+        with replacing(path) as file:
+            for trace in traces:
+                file.write(trace_line(trace))
+                written += 1
     except OSError as error:
         raise ConfigError(f"cannot write {path}: {error.strerror or error}") from None
     return written

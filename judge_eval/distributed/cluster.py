@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, fields
 from itertools import islice
 from typing import Any, Self
 
-from judge_eval.backends.stack import Counts, Stack
+from judge_eval.backends.around.meter import Counts
+from judge_eval.backends.stack import Stack
 from judge_eval.distributed.worker import Block, Worker, share_of
 from judge_eval.engine import Judged, Source
 from judge_eval.errors import ConfigError, needs_extra

@@ -6,7 +6,8 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from judge_eval.backends.stack import Counts, Options
+from judge_eval.backends.around.meter import Counts
+from judge_eval.backends.stack import Options
 from judge_eval.engine import Item, Judged
 from judge_eval.errors import ConfigError, JudgeEvalError
 from judge_eval.evaluator import Evaluator

@@ -13,6 +13,7 @@ from judge_eval.export.phoenix import document_annotations
 from judge_eval.export.tables import write_parquet
 from judge_eval.export.text import as_csv, as_json, as_markdown
 from judge_eval.export.trec import qrels_lines, run_lines
+from judge_eval.files import replacing
 from judge_eval.runs.folder.run import Run
 
 Write: TypeAlias = Callable[[Run, Path], None]
@@ -90,11 +91,5 @@ def write_as(run: Run, path: Path, format: str | None = None) -> str:
 
 def _stream(parts: Iterable[str], path: Path) -> None:
     """Write text part by part; the file appears only when all is written."""
-    beside = path.with_name(f".{path.name}.part")
-    try:
-        with beside.open("w", encoding="utf-8", newline="") as file:
-            for part in parts:
-                file.write(part)
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+    with replacing(path) as file:
+        file.writelines(part.encode() for part in parts)

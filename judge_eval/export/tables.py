@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from judge_eval.errors import needs_extra
+from judge_eval.files import replacing
 from judge_eval.runs.columns.parquet import load_arrow
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
@@ -161,11 +162,6 @@ def write_parquet(run: Run, path: Path, table: str = "verdicts") -> None:
     if table != "verdicts":
         fields.append(pyarrow.field("tags", pyarrow.list_(pyarrow.string())))
     schema = pyarrow.schema(fields)
-    beside = path.with_name(f".{path.name}.part")
-    try:
-        with parquet.ParquetWriter(beside, schema) as writer:
-            for block in blocks(verdict_rows(run) if table == "verdicts" else trace_rows(run), _BLOCK):
-                writer.write_table(pyarrow.Table.from_pylist(block, schema=schema))
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+    with replacing(path) as file, parquet.ParquetWriter(file, schema) as writer:
+        for block in blocks(verdict_rows(run) if table == "verdicts" else trace_rows(run), _BLOCK):
+            writer.write_table(pyarrow.Table.from_pylist(block, schema=schema))

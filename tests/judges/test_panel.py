@@ -9,7 +9,7 @@ from judge_eval import Evaluator, FakeBackend, Identity, Member, Options, Panel,
 from judge_eval.alignment.members import member_agreement
 from judge_eval.backends.around.route import Routed
 from judge_eval.backends.fake import rules
-from judge_eval.backends.stack import build_all
+from judge_eval.backends.stack import build_stacks
 from judge_eval.errors import ConfigError, RefusedError, TransientError
 from judge_eval.eval_run import EvalRun
 from judge_eval.judges.votes import combine
@@ -207,6 +207,6 @@ def test_panels_that_cannot_work_are_refused() -> None:
         with pytest.raises(ConfigError):
             Panel(members, **more)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="recorded"):
-        build_all({"a": "fake/overlap"}, None, Options(record=Path("x")))
+        build_stacks({"a": "fake/overlap"}, None, Options(record=Path("x")))
     assert Routed({"a": FakeBackend.table({})}).identity is None
     assert Panel([one, Member("b", Pointwise())]).scale == BINARY

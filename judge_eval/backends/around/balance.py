@@ -55,11 +55,11 @@ class Balanced:
     ) -> None:
         if not backends:
             raise ConfigError("a fleet needs at least one server")
-        told = {
+        judges = {
             (i.provider, i.model, i.params) if (i := backend.identity) is not None else None
             for backend in backends
         }
-        if len(told) > 1:
+        if len(judges) > 1:
             raise ConfigError("the servers of a fleet must serve the same model with the same parameters")
         self._servers = [_Server(backend) for backend in backends]
         self._rest, self._longest, self._clock, self._most = rest, longest, clock, most
@@ -85,10 +85,7 @@ class Balanced:
         if self._most is None:
             return await self._ask(request)
         loop = asyncio.get_running_loop()
-        room = self._rooms.get(loop)
-        if room is None:
-            room = self._rooms[loop] = asyncio.Semaphore(self._most)
-        async with room:
+        async with self._rooms.setdefault(loop, asyncio.Semaphore(self._most)):
             return await self._ask(request)
 
     async def aclose(self) -> None:

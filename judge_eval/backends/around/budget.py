@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from judge_eval.backends.around.prices import price_of, require_price
-from judge_eval.backends.base import Backend, Identity
+from judge_eval.backends.base import Backend, Identity, Wrapper
 from judge_eval.digest import canonical_json
 from judge_eval.errors import BudgetError, CallError, ConfigError, FatalCallError, TransientError
 from judge_eval.wire import Completion, Request, Usage
@@ -47,7 +47,7 @@ class Purse:
     waiters: deque[asyncio.Future[None]] = field(default_factory=deque)
 
 
-class Budgeted:
+class Budgeted(Wrapper):
     """A backend that spends no more than was allowed.
 
     Before a call the most that it can take is reserved; after it, what it took is booked. An attempt the
@@ -83,7 +83,7 @@ class Budgeted:
         for name, value in (("max_calls", max_calls), ("max_tokens", max_tokens), ("max_cost", max_cost)):
             if value is not None and not value >= 0:
                 raise ConfigError(f"{name} must be at least 0, not {value}")
-        self._inner = inner
+        super().__init__(inner)
         self._max_calls, self._max_tokens = max_calls, max_tokens
         self._max_cost = None if max_cost is None else Decimal(str(max_cost))
         self._price: Price | None = price
@@ -95,11 +95,6 @@ class Budgeted:
         self._purse = purse or Purse()
         self._density: float | None = None
         self._frames: dict[bytes, int] = {}
-
-    @property
-    def identity(self) -> Identity | None:
-        """The inner backend's."""
-        return self._inner.identity
 
     @property
     def spent(self) -> Spending:
@@ -118,7 +113,7 @@ class Budgeted:
         held = await self._reserve(size, request.max_tokens)
         booked = held
         try:
-            completion = await self._inner.complete(request)
+            completion = await self.inner.complete(request)
             booked = self._bill(completion.usage, held, size)
             return completion
         except TransientError as error:
@@ -134,10 +129,6 @@ class Budgeted:
             self._purse.reserved -= held
             self._purse.spent += booked
             self._wake()
-
-    async def aclose(self) -> None:
-        """Close the inner backend."""
-        await self._inner.aclose()
 
     async def _reserve(self, size: int, output: int) -> Spending:
         """Hold back what a call may take, once there is room.
@@ -210,7 +201,7 @@ class Budgeted:
         return Spending(1, usage.input_tokens + usage.output_tokens, self._cost(usage) or Decimal(0))
 
     def _cost(self, usage: Usage) -> Decimal | None:
-        identity = self._inner.identity
+        identity = self.inner.identity
         if self._price is None or identity is None:
             return None
         cost = self._price(identity, usage)
@@ -237,6 +228,3 @@ class Budgeted:
 
 def _bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
-
-
-__all__ = ["Budgeted", "Price", "Purse", "Spending", "price_of"]

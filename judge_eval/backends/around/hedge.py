@@ -4,31 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from contextvars import ContextVar
 from typing import Any
 
-from judge_eval.backends.base import Backend, Identity
+from judge_eval.backends.base import Backend, Wrapper, when_started
 from judge_eval.errors import ConfigError
 from judge_eval.wire import Completion, Request
 
-_BEGUN: ContextVar[asyncio.Future[None] | None] = ContextVar("judge_eval_begun", default=None)
 
-
-def has_begun() -> None:
-    """Say that the call under way has been let through: it waits for the server from now on."""
-    begun = _BEGUN.get()
-    if begun is not None and not begun.done():
-        begun.set_result(None)
-
-
-class Hedged:
+class Hedged(Wrapper):
     """A backend that asks again where an answer is long in coming, and cancels the slower call.
 
     Waiting for a rate limit does not count as slow. The second call keeps to limits and budgets like any
     other, and may be billed like the first, so the time should be one that few calls take.
 
     Args:
-        inner: Whom to ask; it calls `has_begun` when it lets a call through.
+        inner: Whom to ask; who holds calls back within it says `has_started` of each that is let through.
         after: Seconds to wait for an answer before asking again, > 0.
 
     Raises:
@@ -38,14 +28,10 @@ class Hedged:
     def __init__(self, inner: Backend, *, after: float) -> None:
         if not after > 0:
             raise ConfigError(f"hedge: the seconds to wait must be above 0, not {after}")
-        self.inner, self._after = inner, after
+        super().__init__(inner)
+        self._after = after
         self.counts: Counter[str] = Counter()
         """How many calls were made a second time, under `hedge`."""
-
-    @property
-    def identity(self) -> Identity | None:
-        """Who answers: the backend inside."""
-        return self.inner.identity
 
     async def complete(self, request: Request) -> Completion:
         """Answer with the first of at most two calls that succeeds.
@@ -75,15 +61,13 @@ class Hedged:
                 call.cancel()
             await asyncio.gather(*calls, return_exceptions=True)
 
-    async def aclose(self) -> None:
-        """Close the backend inside."""
-        await self.inner.aclose()
-
     def _begin(self, request: Request) -> tuple[asyncio.Task[Completion], asyncio.Future[None]]:
         loop = asyncio.get_running_loop()
         begun: asyncio.Future[None] = loop.create_future()
-        token = _BEGUN.set(begun)
-        try:
+
+        def started() -> None:
+            if not begun.done():
+                begun.set_result(None)
+
+        with when_started(started):
             return loop.create_task(self.inner.complete(request)), begun
-        finally:
-            _BEGUN.reset(token)

@@ -11,9 +11,8 @@ from typing import Protocol, runtime_checkable
 from weakref import WeakValueDictionary
 
 from judge_eval.backends.around import rate
-from judge_eval.backends.around.hedge import has_begun
-from judge_eval.backends.around.rate import Limits, Outcome, RateSignal, State
-from judge_eval.backends.base import Backend, Identity
+from judge_eval.backends.around.rate import CallOutcome, RateLimits, RateSignal, RateState
+from judge_eval.backends.base import Backend, Wrapper, has_started
 from judge_eval.errors import ConfigError, TransientError
 from judge_eval.wire import Completion, Request
 
@@ -43,21 +42,21 @@ class _Waiter:
             self.future.set_result(None)
 
 
-class Gate:
+class QuotaGate:
     """One controller and those who wait for it; event loops in other threads may share it.
 
     Args:
         limits: What the user allows.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: RateLimits) -> None:
         self._state = rate.start(limits)
         self._waiters: deque[_Waiter] = deque()
         self._lock = threading.Lock()
         self._alarm: float | None = None
 
     @property
-    def state(self) -> State:
+    def state(self) -> RateState:
         """What the controller knows now."""
         return self._state
 
@@ -90,7 +89,12 @@ class Gate:
             raise
 
     def release(
-        self, outcome: Outcome, *, took: float = 0.0, tokens: float = 0.0, retry_after: float | None = None
+        self,
+        outcome: CallOutcome,
+        *,
+        took: float = 0.0,
+        tokens: float = 0.0,
+        retry_after: float | None = None,
     ) -> None:
         """Give a slot back; the arguments are those of `rate.release`."""
         loop = asyncio.get_running_loop()
@@ -106,7 +110,7 @@ class Gate:
         with self._lock:
             self._state = rate.advertise(self._state, signal, asyncio.get_running_loop().time())
 
-    def tighten(self, limits: Limits) -> None:
+    def tighten(self, limits: RateLimits) -> None:
         """Let the stricter limits hold."""
         with self._lock:
             self._state = rate.tighten(self._state, limits)
@@ -143,24 +147,24 @@ class Gate:
             self._pump(loop)
 
 
-_gates: WeakValueDictionary[str, Gate] = WeakValueDictionary()
+_gates: WeakValueDictionary[str, QuotaGate] = WeakValueDictionary()
 _gates_lock = threading.Lock()
 
 
-def _gate(scope: str | None, limits: Limits) -> Gate:
+def _gate(scope: str | None, limits: RateLimits) -> QuotaGate:
     """Find the gate of a quota, shared by all in this process who draw on it."""
     if scope is None:
-        return Gate(limits)
+        return QuotaGate(limits)
     with _gates_lock:
         gate = _gates.get(scope)
         if gate is None:
-            gate = _gates[scope] = Gate(limits)
+            gate = _gates[scope] = QuotaGate(limits)
         else:
             gate.tighten(limits)
         return gate
 
 
-class Limited:
+class Limited(Wrapper):
     """A backend that adapts to what the server behind it can take.
 
     Args:
@@ -189,20 +193,15 @@ class Limited:
         for name, value in (("concurrency", concurrency), ("start", start), ("rpm", rpm), ("tpm", tpm)):
             if value is not None and not value > 0:
                 raise ConfigError(f"{name} must be above 0, not {value}")
-        self._inner = inner
+        super().__init__(inner)
         self._patience = patience
-        limits = Limits(concurrency, min(start, concurrency), rpm, tpm)
+        limits = RateLimits(concurrency, min(start, concurrency), rpm, tpm)
         self._gate = _gate(inner.scope if isinstance(inner, Advertising) else None, limits)
         if isinstance(inner, Advertising):
             inner.listener = self._gate.advertise
 
     @property
-    def identity(self) -> Identity | None:
-        """The inner backend's."""
-        return self._inner.identity
-
-    @property
-    def state(self) -> State:
+    def state(self) -> RateState:
         """What the controller knows now."""
         return self._gate.state
 
@@ -220,13 +219,13 @@ class Limited:
                 f"the server asks to wait {wait:.0f} s", kind="rate_limit", retry_after=wait, sent=False
             )
         await gate.acquire(0.0 if gate.state.cost else _guess(request))
-        has_begun()
+        has_started()
         started = clock()
-        outcome: Outcome = "neutral"
+        outcome: CallOutcome = "neutral"
         retry_after = None
         used = 0
         try:
-            completion = await self._inner.complete(request)
+            completion = await self.inner.complete(request)
             outcome = "ok"
             used = completion.usage.input_tokens + completion.usage.output_tokens
             return completion
@@ -238,10 +237,6 @@ class Limited:
             raise
         finally:
             gate.release(outcome, took=clock() - started, tokens=used, retry_after=retry_after)
-
-    async def aclose(self) -> None:
-        """Close the inner backend."""
-        await self._inner.aclose()
 
 
 def _guess(request: Request) -> float:

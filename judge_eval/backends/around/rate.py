@@ -19,7 +19,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
-Outcome = Literal["ok", "rejected", "neutral"]
+CallOutcome = Literal["ok", "rejected", "neutral"]
 """How a call ended: with a completion, declined for want of capacity, or in a way that tells nothing."""
 
 _SLACK = 0.02
@@ -31,7 +31,7 @@ _SCARCE = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RateLimits:
     """What the user allows.
 
     Args:
@@ -77,7 +77,7 @@ class RateSignal:
 
 
 @dataclass(frozen=True, slots=True)
-class Meter:
+class QuotaMeter:
     """A guess at what is left of a quota, carried forward from the last reply."""
 
     limit: float
@@ -93,17 +93,17 @@ class Meter:
         # Just under the refill at an empty bucket, so that it settles a little above empty.
         return cost / (self.refill * (0.98 + 2 * max(share, 0.0)))
 
-    def spent(self, cost: float, now: float) -> Meter:
+    def spent(self, cost: float, now: float) -> QuotaMeter:
         """The meter after a call has started."""
         level = min(self.limit, self.level + self.refill * (now - self.at)) - cost
-        return Meter(self.limit, self.refill, level, now)
+        return QuotaMeter(self.limit, self.refill, level, now)
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class RateState:
     """All that the controller knows; times in seconds on one clock."""
 
-    limits: Limits
+    limits: RateLimits
     window: float
     slow_start: bool = True
     in_flight: int = 0
@@ -115,8 +115,8 @@ class State:
     """The smoothed seconds of a completed call; 0 until there is one."""
     cost: float = 0.0
     """The smoothed tokens of a completed call; 0 until there is one."""
-    requests: Meter | None = None
-    tokens: Meter | None = None
+    requests: QuotaMeter | None = None
+    tokens: QuotaMeter | None = None
     rejected: int = 0
     """Calls rejected so far."""
     streak: int = 0
@@ -127,12 +127,12 @@ class State:
     """Until then, replies to calls from before the last rejection come in: higher limits are old news."""
 
 
-def start(limits: Limits) -> State:
+def start(limits: RateLimits) -> RateState:
     """Begin, with nothing known of the server."""
-    return State(limits, float(min(limits.start, limits.most)))
+    return RateState(limits, float(min(limits.start, limits.most)))
 
 
-def admit(state: State, guess: float, now: float) -> tuple[State, float]:
+def admit(state: RateState, guess: float, now: float) -> tuple[RateState, float]:
     """Ask whether a call may start.
 
     Args:
@@ -165,22 +165,21 @@ def admit(state: State, guess: float, now: float) -> tuple[State, float]:
     if spread:
         spread = spread * (1 - 1 / state.window) if spread > 1e-4 else 0.0
     next_at = max(state.next_at, now - _SLACK) + gap if gap else state.next_at
-    return State(
-        limits, state.window, state.slow_start, state.in_flight + 1, state.not_before, next_at, spread,
-        state.latency, state.cost, requests, tokens, state.rejected, state.streak,
-        max(state.peak, state.in_flight + 1), state.wary_until,
-    ), 0.0  # fmt: skip
+    in_flight = state.in_flight + 1
+    peak = max(state.peak, in_flight)
+    admitted = replace(state, in_flight=in_flight, peak=peak, next_at=next_at, spread=spread)
+    return replace(admitted, requests=requests, tokens=tokens), 0.0
 
 
 def release(
-    state: State,
-    outcome: Outcome,
+    state: RateState,
+    outcome: CallOutcome,
     now: float,
     *,
     took: float = 0.0,
     tokens: float = 0.0,
     retry_after: float | None = None,
-) -> State:
+) -> RateState:
     """Note that a call has ended.
 
     Args:
@@ -220,13 +219,13 @@ def release(
         if retry_after is not None:
             not_before = max(not_before, now + retry_after)
             next_at = max(next_at, not_before)
-    return State(
+    return RateState(
         state.limits, window, slow, state.in_flight - 1, not_before, next_at, spread,
         latency, cost, state.requests, state.tokens, rejected, streak, peak, wary_until,
     )  # fmt: skip
 
 
-def advertise(state: State, signal: RateSignal, now: float) -> State:
+def advertise(state: RateState, signal: RateSignal, now: float) -> RateState:
     """Note what a server advertised.
 
     Calls in flight may not be in its count yet: they are taken off.
@@ -236,17 +235,17 @@ def advertise(state: State, signal: RateSignal, now: float) -> State:
     wary = now < state.wary_until
     quota = signal.requests
     if quota is not None and not (wary and requests is not None and quota.limit > requests.limit):
-        requests = Meter(quota.limit, quota.refill, quota.remaining - others, now)
+        requests = QuotaMeter(quota.limit, quota.refill, quota.remaining - others, now)
     quota = signal.tokens
     if quota is not None and not (wary and tokens is not None and quota.limit > tokens.limit):
-        tokens = Meter(quota.limit, quota.refill, quota.remaining - others * state.cost, now)
+        tokens = QuotaMeter(quota.limit, quota.refill, quota.remaining - others * state.cost, now)
     return replace(state, requests=requests, tokens=tokens)
 
 
-def tighten(state: State, limits: Limits) -> State:
+def tighten(state: RateState, limits: RateLimits) -> RateState:
     """Let the stricter of two users' limits hold, where both share one quota."""
     ours = state.limits
-    joined = Limits(
+    joined = RateLimits(
         min(ours.most, limits.most),
         min(ours.start, limits.start),
         min((rate for rate in (ours.rpm, limits.rpm) if rate is not None), default=None),

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from judge_eval.backends.base import Backend, Identity
+from judge_eval.backends.base import Backend, Wrapper
 from judge_eval.errors import CallError, ConfigError, FatalCallError, TransientError
 from judge_eval.wire import Completion, Request
 
@@ -19,7 +18,7 @@ _FIRST_TRIES = 4
 """How often a server that has never answered is tried: nobody should wait a minute for a wrong address."""
 
 
-class Retried:
+class Retried(Wrapper):
     """A backend that repeats calls which failed in passing.
 
     Between attempts it waits as long as the server asked, else a random part of a span that doubles each
@@ -49,23 +48,14 @@ class Retried:
     ) -> None:
         if attempts < 1 or max_delay < 0 or base < 0 or longest < 0:
             raise ConfigError("attempts must be at least 1; max_delay, base and longest at least 0")
-        self._inner = inner
+        super().__init__(inner)
         self._attempts, self._max_delay = attempts, max_delay
         self._base, self._longest = base, longest
         self._random = random.Random(seed)  # noqa: S311 - jitter, no secret
-        self._counts: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
+        """How many attempts were repeated, by the kind of `TransientError`."""
         self._answered = False
         self._retrying: AsyncRetrying | None = None
-
-    @property
-    def identity(self) -> Identity | None:
-        """The inner backend's."""
-        return self._inner.identity
-
-    @property
-    def counts(self) -> Mapping[str, int]:
-        """How many attempts were repeated, by the kind of `TransientError`."""
-        return dict(self._counts)
 
     async def complete(self, request: Request) -> Completion:
         """Answer one request, in as many attempts as it takes.
@@ -75,15 +65,11 @@ class Retried:
             FatalCallError: No call can succeed; also where no attempt of any call ever reached the server.
         """
         try:
-            completion = await self._inner.complete(request)
+            completion = await self.inner.complete(request)
         except TransientError as error:
             completion = await self._again(request, error)
         self._answered = True
         return completion
-
-    async def aclose(self) -> None:
-        """Close the inner backend."""
-        await self._inner.aclose()
 
     async def _again(self, request: Request, error: TransientError) -> Completion:
         """Go on after a first attempt that failed; most calls never come here, which spares them its cost."""
@@ -92,7 +78,7 @@ class Retried:
         async def attempt() -> Completion:
             if pending:
                 raise pending.pop()
-            return await self._inner.complete(request)
+            return await self.inner.complete(request)
 
         if self._retrying is None:
             self._retrying = self._make()
@@ -128,7 +114,7 @@ class Retried:
         return error.kind == "connection" and not error.sent and not self._answered
 
     def _note(self, state: RetryCallState) -> None:
-        self._counts[_error(state).kind] += 1
+        self.counts[_error(state).kind] += 1
 
     def _give_up(self, state: RetryCallState) -> Any:
         error, number = _error(state), state.attempt_number

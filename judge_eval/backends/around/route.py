@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from judge_eval.backends.base import Backend, Peeking
+from judge_eval.backends.base import Backend, peek
 from judge_eval.errors import ConfigError, advise
 from judge_eval.wire import Completion, Request
 
@@ -32,16 +32,15 @@ class Routed:
 
     def peek(self, requests: Sequence[Request]) -> list[Completion | None]:
         """Answer what is at hand with any of the backends, in the order of the requests."""
-        found: list[Completion | None] = [None] * len(requests)
+        completions: list[Completion | None] = [None] * len(requests)
         places: dict[str, list[int]] = {}
         for place, request in enumerate(requests):
             places.setdefault(request.route, []).append(place)
         for route, there in places.items():
-            backend = self._of(route)
-            if isinstance(backend, Peeking):
-                for place, answer in zip(there, backend.peek([requests[k] for k in there]), strict=True):
-                    found[place] = answer
-        return found
+            answers = peek(self._of(route), [requests[k] for k in there])
+            for place, answer in zip(there, answers, strict=True):
+                completions[place] = answer
+        return completions
 
     async def complete(self, request: Request) -> Completion:
         """Answer one request by the backend it is routed to.

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from judge_eval.backends.base import Backend, Identity
+from judge_eval.backends.base import Backend, Identity, Wrapper
 from judge_eval.errors import CallError, TransientError, needs_extra
 from judge_eval.wire import Completion, Finish, Request
 
@@ -27,7 +27,7 @@ _FINISH: dict[Finish, str] = {"refusal": "content_filter", "filter": "content_fi
 """Our words in theirs, where they differ."""
 
 
-class Traced:
+class Traced(Wrapper):
     """A backend that opens a span around every call of another one, retries included.
 
     The span is named and attributed by the semantic conventions for generative AI; it is given to the
@@ -48,14 +48,10 @@ class Traced:
             raise needs_extra(
                 "OpenTelemetry is not installed; leave the option out, or install it", "otel"
             ) from None
-        self.inner, self._content = inner, content
+        super().__init__(inner)
+        self._content = content
         self._tracer = trace.get_tracer("judge_eval")
         self._kind, self._status = trace.SpanKind.CLIENT, trace.StatusCode.ERROR
-
-    @property
-    def identity(self) -> Identity | None:
-        """Who answers: the backend inside."""
-        return self.inner.identity
 
     async def complete(self, request: Request) -> Completion:
         """Ask the backend inside, within a span.
@@ -86,10 +82,6 @@ class Traced:
                 self._tell(span, completion)
             return completion
 
-    async def aclose(self) -> None:
-        """Close the backend inside."""
-        await self.inner.aclose()
-
     def _tell(self, span: Span, completion: Completion) -> None:
         finish = _FINISH.get(completion.finish, completion.finish)
         usage = completion.usage
@@ -107,12 +99,12 @@ class Traced:
         if usage.reasoning_tokens:
             span.set_attribute("gen_ai.usage.reasoning.output_tokens", usage.reasoning_tokens)
         if self._content:
-            told = {"role": "assistant", "parts": [_text(completion.text)], "finish_reason": finish}
-            span.set_attribute("gen_ai.output.messages", json.dumps([told]))
+            message = {"role": "assistant", "parts": [_text(completion.text)], "finish_reason": finish}
+            span.set_attribute("gen_ai.output.messages", json.dumps([message]))
 
 
 def _asked(identity: Identity | None, request: Request) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    attributes: dict[str, Any] = {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": identity.provider if identity else "custom",
         "gen_ai.output.type": "json",
@@ -121,16 +113,16 @@ def _asked(identity: Identity | None, request: Request) -> dict[str, Any]:
         "judge_eval.chunk.ids": list(request.chunk_ids),
     }
     if identity is None:
-        return told
-    told["gen_ai.request.model"] = identity.model
+        return attributes
+    attributes["gen_ai.request.model"] = identity.model
     for name, value in identity.params:
         if name in _PARAMS and isinstance(number := json.loads(value), int | float):
-            told[_PARAMS[name]] = number
+            attributes[_PARAMS[name]] = number
     address = urlsplit(identity.base_url)
     if address.hostname:
-        told["server.address"] = address.hostname
-        told["server.port"] = address.port or (443 if address.scheme == "https" else 80)
-    return told
+        attributes["server.address"] = address.hostname
+        attributes["server.port"] = address.port or (443 if address.scheme == "https" else 80)
+    return attributes
 
 
 def _messages(request: Request) -> dict[str, str]:

@@ -94,10 +94,10 @@ class Capabilities:
         if "response_format" in objection.param or _OUTPUT.search(words):
             return self.lower_mode()
         # The first name in the sentence is the culprit; a later one is usually the advice.
-        found = [
+        places = [
             (match.start(), name) for name in candidates if name and (match := _name(name).search(words))
         ]
-        return self._without(min(found)[1]) if found else None
+        return self._without(min(places)[1]) if places else None
 
     def _without(self, name: str) -> Capabilities:
         if name == "max_completion_tokens":

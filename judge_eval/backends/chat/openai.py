@@ -13,31 +13,22 @@ from weakref import WeakKeyDictionary
 from judge_eval.backends.around.rate import RateSignal
 from judge_eval.backends.base import Identity
 from judge_eval.backends.chat import endpoint
-from judge_eval.backends.chat.capabilities import Capabilities, Objection, contract, response_format
+from judge_eval.backends.chat.bodies import Bodies, checked
+from judge_eval.backends.chat.capabilities import Capabilities, Objection
 from judge_eval.backends.chat.headers import rate_signal
 from judge_eval.backends.chat.replies import Declined, raise_failure, read_completion
 from judge_eval.digest import canonical_json
 from judge_eval.errors import CallError, ConfigError, FatalCallError
-from judge_eval.wire import Completion, Form, Request
+from judge_eval.wire import Completion, Request
 
-_OURS = frozenset(
-    {"model", "messages", "response_format", "max_tokens", "max_completion_tokens", "stream", "n", "tools"}
-)
 _CONNECT = 30.0
 
 
-def create(
-    model: str,
-    *,
-    base_url: str | None = None,
-    timeout: float = 120.0,
-    concurrency: int = 256,
-    params: Mapping[str, Any] | None = None,
-    transport: Literal["auto", "httpx", "aiohttp"] = "auto",
-    key_variable: str = "OPENAI_API_KEY",
-    lacking: Sequence[str] = (),
-) -> OpenAI:
-    """Make the `openai` backend.
+class OpenAI:
+    """A server that speaks OpenAI's Chat Completions.
+
+    One call is one HTTP request, without retries, but for a server that declines a field: then the
+    request is repeated without it, and so are all later ones.
 
     Args:
         model: The model's name, as the server knows it.
@@ -54,24 +45,6 @@ def create(
 
     Raises:
         ConfigError: An argument or the base URL cannot be used.
-    """
-    return OpenAI(
-        model,
-        base_url=base_url,
-        timeout=timeout,
-        concurrency=concurrency,
-        params=params,
-        transport=transport,
-        key_variable=key_variable,
-        lacking=lacking,
-    )
-
-
-class OpenAI:
-    """A server that speaks OpenAI's Chat Completions; the arguments are those of `create`.
-
-    One call is one HTTP request, without retries, but for a server that declines a field: then the
-    request is repeated without it, and so are all later ones.
     """
 
     def __init__(
@@ -97,21 +70,17 @@ class OpenAI:
         )
         self._timeout, self._concurrency = timeout, concurrency
         self._transport, self._key_variable = transport, key_variable
-        self._params = _checked({"temperature": 0, **(params or {})})
+        self._bodies = Bodies(model, checked({"temperature": 0, **(params or {})}))
+        self._params = self._bodies.params
         shown = tuple(sorted((name, canonical_json(value)) for name, value in self._params.items()))
-        self._identity = Identity("openai", model, self._address.public, shown)
+        self.identity = Identity("openai", model, self._address.public, shown)
+        """Provider, model, public base URL and every parameter asked for."""
         self._can = Capabilities.lacking(lacking)
         self._proven = False
         """Whether a vague objection is to the request: a call has succeeded, or weaker forms have not."""
-        self._tails: dict[tuple[bytes, Capabilities], tuple[str, str]] = {}
         self._sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, _Session] = WeakKeyDictionary()
         self.listener: Callable[[RateSignal], None] | None = None
         """Told what the server advertises of its limits."""
-
-    @property
-    def identity(self) -> Identity:
-        """Provider, model, public base URL and every parameter asked for."""
-        return self._identity
 
     @property
     def capabilities(self) -> Capabilities:
@@ -123,7 +92,7 @@ class OpenAI:
         """The name of the quota: a digest of base URL, key and model."""
         key = os.environ.get(self._key_variable, "")
         parts = (self._address.public, hashlib.sha256(key.encode("utf-8", "replace")).hexdigest())
-        return hashlib.sha256(canonical_json([*parts, self._identity.model]).encode()).hexdigest()
+        return hashlib.sha256(canonical_json([*parts, self.identity.model]).encode()).hexdigest()
 
     def check(self) -> None:
         """Make sure that a call can be made, as far as that can be known without one.
@@ -135,7 +104,7 @@ class OpenAI:
 
     def body(self, request: Request) -> bytes:
         """Write the JSON body that `complete` would send now."""
-        return self._body(request, self._can)
+        return self._bodies.write(request, self._can)
 
     def read(self, content: bytes, status: int = 200) -> Completion:
         """Read a reply that came by another way than `complete`, by a file for instance.
@@ -248,7 +217,7 @@ class OpenAI:
             Declined: The server objects to the form of the request.
         """
         place = self._address.public
-        content = self._body(request, can)
+        content = self._bodies.write(request, can)
         try:
             async with asyncio.timeout(self._timeout):
                 response = await session.line.post(content)
@@ -271,47 +240,6 @@ class OpenAI:
         if self.listener is not None and (signal := rate_signal(headers)) is not None:
             self.listener(signal)
 
-    def _body(self, request: Request, can: Capabilities) -> bytes:
-        """Write the body; all of it but the messages, the cap and the sample is written once per form."""
-        form = request.form
-        found = self._tails.get((form.digest, can))
-        if found is None:
-            found = self._tails[form.digest, can] = self._tail(form, can)
-        told, tail = found
-        system: list[str] = []
-        rest: list[dict[str, str]] = []
-        for message in request.messages:
-            if message.role == "system":
-                # Some servers want exactly one.
-                system.append(message.content)
-            else:
-                rest.append({"role": message.role, "content": message.content})
-        first = "\n\n".join(system) + told
-        messages = [{"role": "system", "content": first}, *rest] if first else rest
-        more = f',"{can.cap}":{request.max_tokens}' if can.cap else ""
-        if "seed" in self._params and "seed" not in can.without:
-            more += f',"seed":{self._params["seed"] + request.sample}'
-        head = '{"messages":'
-        try:
-            written = json.dumps(messages, ensure_ascii=False, separators=(",", ":")).encode()
-        except UnicodeEncodeError:
-            # A lone surrogate has no UTF-8, but JSON can spell it.
-            written = json.dumps(messages, separators=(",", ":")).encode()
-        return b"".join((head.encode(), written, more.encode(), tail.encode()))
-
-    def _tail(self, form: Form, can: Capabilities) -> tuple[str, str]:
-        """Write what is the same for every request of a form: words for the system text, and fields."""
-        fields: dict[str, Any] = {"model": self._identity.model}
-        fields |= {
-            name: value for name, value in self._params.items() if name not in can.without and name != "seed"
-        }
-        wanted = response_format(can.mode, form.schema_name, form.schema)
-        if wanted is not None:
-            fields["response_format"] = wanted
-        told = contract(form.schema) if can.mode in ("json_object", "prompt") else ""
-        text = json.dumps(fields, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-        return told, "," + text[1:]
-
 
 class _Session:
     """What belongs to one event loop."""
@@ -329,20 +257,5 @@ def _body_of(response: Any) -> Any:
         return response.text
 
 
-def _checked(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Take the parameters that can be sent.
-
-    Raises:
-        ConfigError: One is the package's own, or no JSON.
-    """
-    taken = {name: value for name, value in params.items() if value is not None}
-    for name, value in taken.items():
-        if name in _OURS:
-            raise ConfigError(f"the parameter {name!r} is set by the package; remove it from params")
-        try:
-            canonical_json(value)
-        except (TypeError, ValueError) as error:
-            raise ConfigError(f"the parameter {name!r} is not JSON: {error}") from None
-    if not isinstance(taken.get("seed", 0), int):
-        raise ConfigError(f"the parameter 'seed' must be a whole number, not {taken['seed']!r}")
-    return taken
+create = OpenAI
+"""Makes the `openai` backend."""

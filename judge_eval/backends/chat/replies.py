@@ -64,16 +64,16 @@ def read_completion(
         FatalCallError: The body says that no request can succeed.
         Declined: The body objects to the form of the request.
     """
+
+    def odd(what: str) -> TransientError:
+        return TransientError(f"HTTP 200 from {place} {what}: {_start(content)}", kind="body")
+
     try:
         body = json.loads(content)
     except ValueError:
-        raise TransientError(
-            f"HTTP 200 from {place} with a body that is not JSON: {_start(content)}", kind="body"
-        ) from None
+        raise odd("with a body that is not JSON") from None
     if not isinstance(body, dict):
-        raise TransientError(
-            f"HTTP 200 from {place} with JSON that is no object: {_start(content)}", kind="body"
-        )
+        raise odd("with JSON that is no object")
     choices = body.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
     failure = body.get("error") or (choice.get("error") if isinstance(choice, dict) else None)
@@ -81,7 +81,7 @@ def read_completion(
         raise_failure(_status_of(failure), {"error": failure}, headers, place)
     message = choice.get("message") if isinstance(choice, dict) else None
     if not isinstance(choice, dict) or not isinstance(message, dict):
-        raise TransientError(f"HTTP 200 from {place} without a choice: {_start(content)}", kind="body")
+        raise odd("without a choice")
     text = _text(message.get("content"))
     finish: Finish = _FINISHES.get(str(choice.get("finish_reason")), "stop")
     refusal = message.get("refusal")
@@ -226,7 +226,7 @@ def _count(record: Any, name: str) -> int:
 
 def _logprobs(logprobs: Any) -> tuple[TokenLogprob, ...]:
     tokens = logprobs.get("content") if isinstance(logprobs, dict) else None
-    found = []
+    tokens_read = []
     for entry in tokens if isinstance(tokens, list) else ():
         if not isinstance(entry, dict) or not isinstance(entry.get("token"), str):
             return ()
@@ -235,8 +235,8 @@ def _logprobs(logprobs: Any) -> tuple[TokenLogprob, ...]:
             for other in entry.get("top_logprobs") or ()
             if isinstance(other, dict) and isinstance(other.get("token"), str)
         )
-        found.append(TokenLogprob(_whole(entry["token"]), _finite(entry.get("logprob")), top))
-    return tuple(found)
+        tokens_read.append(TokenLogprob(_whole(entry["token"]), _finite(entry.get("logprob")), top))
+    return tuple(tokens_read)
 
 
 def _finite(value: Any) -> float:

@@ -34,6 +34,7 @@ class FakeBackend:
         keep: How many of the last requests stay in `requests`; None for all of them.
 
     Attributes:
+        identity: Who answers: the rule with its version, or None for a script.
         calls: How many requests came.
         requests: The requests that came, oldest first.
 
@@ -55,7 +56,7 @@ class FakeBackend:
     ) -> None:
         if not latency >= 0:
             raise ConfigError(f"latency must be at least 0 seconds, not {latency}")
-        self._function, self._identity, self._latency = function, identity, latency
+        self._function, self.identity, self._latency = function, identity, latency
         self.calls = 0
         self.requests: deque[Request] = deque(maxlen=keep)
         self._fixed_size: dict[bytes, int] = {}
@@ -81,11 +82,6 @@ class FakeBackend:
         """
         return cls(partial(_from_table, dict(answers), default), latency=latency)
 
-    @property
-    def identity(self) -> Identity | None:
-        """Who answers: the rule with its version, or None for a script."""
-        return self._identity
-
     async def complete(self, request: Request) -> Completion:
         """Answer one request.
 
@@ -104,7 +100,7 @@ class FakeBackend:
         if isinstance(answer, str):
             return Completion(answer, usage=self._usage(request, answer), model=self._model)
         if isinstance(answer, Completion):
-            if self._identity is None:  # a script's completion is its own affair
+            if self.identity is None:  # a script's completion is its own affair
                 return answer
             return replace(answer, usage=self._usage(request, answer.text), model=self._model)
         if isinstance(answer, Exception):
@@ -118,7 +114,7 @@ class FakeBackend:
 
     @property
     def _model(self) -> str:
-        return self._identity.model if self._identity else "fake"
+        return self.identity.model if self.identity else "fake"
 
     def _usage(self, request: Request, text: str) -> Usage:
         """Estimate tokens as a quarter of the characters; the part all requests share is measured once."""

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from judge_eval.backends.fake import shared_words as overlap
-from judge_eval.backends.fake import steering
+from judge_eval.backends.fake import shared_words, steering
 from judge_eval.digest import digest_parts
 from judge_eval.schema import Scale
 from judge_eval.wire import Passage, Request
@@ -60,9 +59,9 @@ def grade_of(similarity: float, scale: Scale) -> int:
 
     Args:
         similarity: From 0 to 1.
-        scale: `overlap.CUT` falls on its threshold of relevance.
+        scale: `shared_words.CUT` falls on its threshold of relevance.
     """
-    cut, lowest = overlap.CUT, scale.relevant
+    cut, lowest = shared_words.CUT, scale.relevant
     if similarity < cut:
         return int(similarity / cut * lowest)
     return min(scale.maximum, lowest + int((similarity - cut) / (1 - cut) * (scale.maximum - lowest + 1)))
@@ -76,23 +75,23 @@ def by_overlap(request: Request) -> list[Opinion]:
     """
     wanted = request.reference or request.answer
     source = "reference answer" if request.reference else "answer" if request.answer else "question"
-    goal = overlap.target(wanted or request.query, request.query)
+    goal = shared_words.target(wanted or request.query, request.query)
     return [_by_overlap(passage, goal, request.form.scale, source) for passage in request.passages]
 
 
-def _by_overlap(passage: Passage, goal: overlap.Target, scale: Scale, source: str) -> Opinion:
-    pieces = overlap.sentences(passage.text)
+def _by_overlap(passage: Passage, goal: shared_words.Target, scale: Scale, source: str) -> Opinion:
+    pieces = shared_words.sentences(passage.text)
     steered = steering.steers(passage.text)
     if steered:
         pieces = [piece for piece in pieces if not steering.steers(piece)]
-    match = overlap.best_match(pieces, passage.title, goal)
+    match = shared_words.best_match(pieces, passage.title, goal)
     grade = grade_of(match.similarity, scale)
     if grade < scale.relevant:
-        reason = f"Too few telling words of the {source}: {match.similarity:.2f} of {overlap.CUT}."
+        reason = f"Too few telling words of the {source}: {match.similarity:.2f} of {shared_words.CUT}."
         return Opinion(grade, "", reason, steered)
-    shared = ", ".join(overlap.shared_words(match.sentence, goal))
+    shared = ", ".join(shared_words.shared_words(match.sentence, goal))
     reason = f"Shares telling words with the {source} ({match.similarity:.2f}): {shared}."
-    return Opinion(grade, overlap.quote(match.sentence, goal), reason, steered)
+    return Opinion(grade, shared_words.quote(match.sentence, goal), reason, steered)
 
 
 def inverted(request: Request) -> list[Opinion]:
@@ -111,7 +110,7 @@ def obedient(request: Request) -> list[Opinion]:
     top = request.form.scale.maximum
     opinions = by_overlap(request)
     for index, passage in enumerate(request.passages):
-        orders = [piece for piece in overlap.sentences(passage.text) if steering.steers(piece)]
+        orders = [piece for piece in shared_words.sentences(passage.text) if steering.steers(piece)]
         if orders or steering.steers(passage.text):
             order = " ".join(orders) or passage.text
             grade = 0 if steering.wants_low(order) else top

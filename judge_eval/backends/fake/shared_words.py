@@ -100,14 +100,14 @@ def _without_marks(word: str) -> str:
     return "".join(char for char in unicodedata.normalize("NFKD", word) if not unicodedata.combining(char))
 
 
-def words(text: str) -> list[str]:
+def words_of(text: str) -> list[str]:
     """Return the words of a text in lower case, in order."""
     return _WORD.findall(text.lower())
 
 
 def sentences(text: str) -> list[str]:
     """Cut a text after its sentences and lines; the pieces are verbatim and none is blank."""
-    ends = [found.end() for found in _SENTENCE_END.finditer(text)]
+    ends = [end.end() for end in _SENTENCE_END.finditer(text)]
     pieces = [text[start:end].strip() for start, end in zip([0, *ends], [*ends, None], strict=True)]
     return [piece for piece in pieces if piece]
 
@@ -128,7 +128,7 @@ class Target:
     norm: float
     """The sum of `weights`."""
 
-    def similarity(self, found: dict[str, float]) -> float:
+    def similarity(self, sentence: dict[str, float]) -> float:
         """Compare with the terms of one sentence.
 
         The weighted Ochiai coefficient (A. Ochiai, 1957): the weight of the shared terms over the
@@ -138,13 +138,13 @@ class Target:
         Returns:
             A number from 0 (nothing shared) to 1 (the same terms).
         """
-        common = found.keys() & self.weights.keys()
+        common = sentence.keys() & self.weights.keys()
         if not common:
             return 0.0
         # fsum does not depend on the order of a set, which differs from process to process.
         shared = math.fsum(map(self.weights.__getitem__, common))
-        asked = math.fsum(map(found.__getitem__, found.keys() & self.asked))
-        total = math.fsum(found.values()) - (1 - QUERY_WEIGHT) * asked
+        asked = math.fsum(map(sentence.__getitem__, sentence.keys() & self.asked))
+        total = math.fsum(sentence.values()) - (1 - QUERY_WEIGHT) * asked
         return min(1.0, shared / math.sqrt(total * self.norm))
 
 
@@ -185,10 +185,10 @@ def best_match(pieces: list[str], title: str | None, goal: Target) -> Match:
     best, sentence = 0.0, ""
     heading = bag(title) if title else None
     for piece in pieces:
-        found = bag(piece)
-        if heading and found:
-            found |= heading
-        similarity = goal.similarity(found)
+        words = bag(piece)
+        if heading and words:
+            words |= heading
+        similarity = goal.similarity(words)
         if similarity > best:
             best, sentence = similarity, piece
     return Match(best, sentence)
@@ -198,7 +198,7 @@ def shared_words(sentence: str, goal: Target, most: int = 3) -> list[str]:
     """Name the weightiest words that a sentence shares with the target, for a reason people can read."""
     worth = {
         word: max(goal.weights[term] for term in common)
-        for word in words(sentence)
+        for word in words_of(sentence)
         if len(word) <= 24 and (common := [term for term, _ in _TERMS[word] if term in goal.weights])
     }
     return sorted(worth, key=lambda word: -worth[word])[:most]
@@ -211,7 +211,7 @@ def quote(sentence: str, goal: Target) -> str:
         A verbatim piece of at most 40 words and about 400 characters.
     """
     sentence = sentence.strip()
-    spans = [found.span() for found in re.finditer(r"\S+", sentence)]
+    spans = [word.span() for word in re.finditer(r"\S+", sentence)]
     if len(spans) > MAX_EVIDENCE_WORDS:
         starts = range(0, len(spans) - MAX_EVIDENCE_WORDS + 1)
         windows = [sentence[spans[i][0] : spans[i + MAX_EVIDENCE_WORDS - 1][1]] for i in starts]

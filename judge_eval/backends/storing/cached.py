@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
-from judge_eval.backends.base import Backend, Identity
+from judge_eval.backends.base import Backend, Identity, Wrapper
 from judge_eval.backends.storing.commit import Committer
-from judge_eval.backends.storing.store import Claiming, Store
+from judge_eval.backends.storing.store import Leasing, Store
 from judge_eval.errors import CallError, MissError, StoreError
 from judge_eval.wire import Completion, Request
 
@@ -47,12 +47,12 @@ def cache_key(identity: Identity, request_digest: bytes) -> bytes:
     return hashlib.sha256(identity.digest + request_digest).digest()
 
 
-class Cached:
+class Cached(Wrapper):
     """A backend that asks another one only for what its store does not hold.
 
     The key covers who answers and everything asked. A backend without an identity is passed through
     and never stored. Equal requests in flight are one call, in this process and (where the store can
-    claim keys) among processes.
+    lease keys) among processes.
 
     A completion is returned once its row is written. If it cannot be written it is returned all the
     same, for it is paid, but every later call raises the `StoreError` before it is made (`failure`
@@ -78,22 +78,18 @@ class Cached:
         delay: float = 0.005,
         patience: float = 600.0,
     ) -> None:
-        self.inner, self.store, self.offline = inner, store, offline
+        super().__init__(inner)
+        self.store, self.offline = store, offline
         self._threads: ThreadPoolExecutor | None = None
         self._pid = os.getpid()
         self._far = bool(getattr(store, "far", False))
-        self._claims = store if isinstance(store, Claiming) else None  # asked once: this is slow to ask
+        self._leases = store if isinstance(store, Leasing) else None  # asked once: this is slow to ask
         self._patience = patience
         self._committer = Committer(store, delay=delay)
         self._flights: WeakKeyDictionary[asyncio.AbstractEventLoop, _Flights] = WeakKeyDictionary()
         self._counts = CacheCounts()
         self._corrupt_before = store.corrupt
         self._read_only: bool | None = None
-
-    @property
-    def identity(self) -> Identity | None:
-        """Who answers: the backend inside."""
-        return self.inner.identity
 
     @property
     def failure(self) -> StoreError | None:
@@ -117,16 +113,16 @@ class Cached:
         Raises:
             StoreError: The store cannot be read.
         """
-        found: list[Completion | None] = [None] * len(requests)
+        completions: list[Completion | None] = [None] * len(requests)
         identity = self.inner.identity
         if identity is None:
-            return found
+            return completions
         places = [place for place, request in enumerate(requests) if request.origin is None]
         rows = self.store.get_many([cache_key(identity, requests[place].digest) for place in places])
         for place, row in zip(places, rows, strict=True):
             if row is not None:
-                found[place] = self._decode(row)
-        return found
+                completions[place] = self._decode(row)
+        return completions
 
     async def complete(self, request: Request) -> Completion:
         """Answer from the store, from an equal request in flight, or by asking.
@@ -141,9 +137,7 @@ class Cached:
         if key is None:
             return await self.inner.complete(request)
         loop = asyncio.get_running_loop()
-        flights = self._flights.get(loop)
-        if flights is None:
-            flights = self._flights[loop] = {}
+        flights = self._flights.setdefault(loop, {})
         while (flight := flights.get(key)) is not None:
             # Shielded: a follower that is cancelled takes neither the leader nor its siblings with it.
             outcome = await asyncio.shield(flight)
@@ -188,31 +182,31 @@ class Cached:
             return hit
         if request.origin is not None:
             return await self._pay(request, key, paid)
-        claims = self._claims
-        claimed = claims is not None and await self._claim(claims, key)
+        leases = self._leases
+        leased = leases is not None and await self._lease(leases, key)
         try:
-            # Looked up with the claim in hand: whoever held it before may just have stored the answer.
+            # Looked up with the lease in hand: whoever held it before may just have stored the answer.
             hit = await self._do(self._look_up, key)
-            if hit is None and claims is not None and not claimed:
-                claimed, hit = await self._await_other(claims, key)
+            if hit is None and leases is not None and not leased:
+                leased, hit = await self._await_other(leases, key)
             return hit if hit is not None else await self._pay(request, key, paid)
         finally:
-            if claims is not None and claimed:
-                await self._do(claims.release, key)
+            if leases is not None and leased:
+                await self._do(leases.release_lease, key)
 
     async def _do(self, work: Callable[[bytes], T], key: bytes) -> T:
         """Do something with the store: at once where it is near, in a thread where it is far."""
         return await asyncio.wrap_future(self._pool().submit(work, key)) if self._far else work(key)
 
-    async def _claim(self, claims: Claiming, key: bytes) -> bool:
+    async def _lease(self, leases: Leasing, key: bytes) -> bool:
         if not self._far:
-            return claims.claim(key)
-        job = self._pool().submit(claims.claim, key)
+            return leases.take_lease(key)
+        job = self._pool().submit(leases.take_lease, key)
         try:
             return await asyncio.shield(asyncio.wrap_future(job))
         except asyncio.CancelledError:
             # Taken for someone who has left, it would be held as long as this process lives.
-            job.add_done_callback(lambda _: claims.release(key))
+            job.add_done_callback(lambda _: leases.release_lease(key))
             raise
 
     def _pool(self) -> ThreadPoolExecutor:
@@ -223,17 +217,17 @@ class Cached:
             )
         return self._threads
 
-    async def _await_other(self, claims: Claiming, key: bytes) -> tuple[bool, Completion | None]:
-        """Wait while another process asks; returns whether the claim was won, and the other's answer."""
+    async def _await_other(self, leases: Leasing, key: bytes) -> tuple[bool, Completion | None]:
+        """Wait while another process asks; returns whether the lease was won, and the other's answer."""
         loop = asyncio.get_running_loop()
         until, wait = loop.time() + self._patience, 0.005
         while loop.time() < until:
             await asyncio.sleep(wait)
             wait = min(wait * 1.5, 0.05)
-            claimed = await self._claim(claims, key)
+            leased = await self._lease(leases, key)
             hit = await self._do(self._look_up, key)
-            if claimed or hit is not None:
-                return claimed, hit
+            if leased or hit is not None:
+                return leased, hit
         return False, None
 
     async def _pay(self, request: Request, key: bytes, paid: list[Completion]) -> Completion:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -10,17 +11,17 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
-from judge_eval.backends.storing.store import Prompt, Store
+from judge_eval.backends.storing.store import Immediate, Store
 from judge_eval.errors import StoreError
 
-Row: TypeAlias = tuple[bytes, bytes]
+KeyedRow: TypeAlias = tuple[bytes, bytes]
 
 
 @dataclass
 class _Queue:
     """What waits to be written in one event loop."""
 
-    rows: list[Row] = field(default_factory=list)
+    rows: list[KeyedRow] = field(default_factory=list)
     waiters: list[asyncio.Future[None]] = field(default_factory=list)
     task: asyncio.Task[None] | None = None
 
@@ -41,13 +42,13 @@ class Committer:
 
     def __init__(self, store: Store, *, delay: float) -> None:
         self._store = store
-        self._prompt = store if isinstance(store, Prompt) else None
+        self._immediate = store if isinstance(store, Immediate) else None
         self._delay = delay
         self._queues: WeakKeyDictionary[asyncio.AbstractEventLoop, _Queue] = WeakKeyDictionary()
         self._worker: ThreadPoolExecutor | None = None
         self._pid = os.getpid()
         self._lock = threading.Lock()
-        self._unsaved: list[Row] = []
+        self._unsaved: list[KeyedRow] = []
         self.stored = 0
         """How many rows were written."""
         self.failure: StoreError | None = None
@@ -60,12 +61,10 @@ class Committer:
             A future that is done once the row is written, or `failure` is set.
         """
         loop = asyncio.get_running_loop()
-        queue = self._queues.get(loop)
-        if queue is None:
-            queue = self._queues[loop] = _Queue()
+        queue = self._queues.setdefault(loop, _Queue())
         waiter: asyncio.Future[None] = loop.create_future()
-        ready = self._prompt is not None and not queue.rows and self.failure is None
-        if ready and self._prompt is not None and self._prompt.put_now([(key, value)]):
+        ready = self._immediate is not None and not queue.rows and self.failure is None
+        if ready and self._immediate is not None and self._immediate.put_now([(key, value)]):
             self.stored += 1
             waiter.set_result(None)
             return waiter
@@ -112,16 +111,11 @@ class Committer:
         rows, waiters = _take(queue)
         job = self._submit(rows)
         try:
-            await asyncio.shield(asyncio.wrap_future(job))
-        except Exception as error:
-            self._fail(rows, error)
-        except asyncio.CancelledError:
+            with contextlib.suppress(Exception):  # `_settle` notes it
+                await asyncio.shield(asyncio.wrap_future(job))
+        finally:
             self._settle(rows, job)
             _wake(waiters)
-            raise
-        else:
-            self.stored += len(rows)
-        _wake(waiters)
 
     def _write_now(self, queue: _Queue) -> None:
         rows, waiters = _take(queue)
@@ -129,19 +123,16 @@ class Committer:
             self._settle(rows, self._submit(rows))
         _wake(waiters)
 
-    def _settle(self, rows: list[Row], job: Future[None]) -> None:
-        try:
-            job.result()
-        except Exception as error:
-            self._fail(rows, error)
-        else:
+    def _settle(self, rows: list[KeyedRow], job: Future[None]) -> None:
+        """Wait until rows are written, and note how that went."""
+        error = job.exception()
+        if error is None:
             self.stored += len(rows)
-
-    def _fail(self, rows: list[Row], error: Exception) -> None:
+            return
         self._unsaved += rows
         self.failure = error if isinstance(error, StoreError) else StoreError(f"the cache failed: {error!r}")
 
-    def _submit(self, rows: list[Row]) -> Future[None]:
+    def _submit(self, rows: list[KeyedRow]) -> Future[None]:
         if self._pid != os.getpid():  # a fork has neither the thread nor a lock that can be trusted
             self._worker, self._lock, self._pid = None, threading.Lock(), os.getpid()
         with self._lock:
@@ -150,7 +141,7 @@ class Committer:
             return self._worker.submit(self._store.put_many, rows)
 
 
-def _take(queue: _Queue) -> tuple[list[Row], list[asyncio.Future[None]]]:
+def _take(queue: _Queue) -> tuple[list[KeyedRow], list[asyncio.Future[None]]]:
     rows, waiters = queue.rows, queue.waiters
     queue.rows, queue.waiters = [], []
     return rows, waiters

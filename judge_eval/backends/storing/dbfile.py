@@ -1,13 +1,17 @@
-"""Looking over a database file before anything in it is believed."""
+"""The database file: what is held open of it, and looking it over before anything in it is believed."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import sqlite3
 import stat
+import threading
 from pathlib import Path
+from typing import Any
 
+from judge_eval.backends.storing.leases import Leases
 from judge_eval.errors import StoreError
 
 DB = "cache.db"
@@ -35,7 +39,7 @@ def check_files(path: Path) -> os.stat_result | None:
     Raises:
         StoreError: Something else than a database of ours lies there.
     """
-    found = None
+    database = None
     for name in (path.name, path.name + "-wal", path.name + "-shm"):
         try:
             status = os.lstat(path.with_name(name))
@@ -46,13 +50,13 @@ def check_files(path: Path) -> os.stat_result | None:
         if not stat.S_ISREG(status.st_mode):
             raise StoreError(f"{path.with_name(name)}: not a plain file, which the cache needs; {WAY_OUT}")
         if name == path.name:
-            found = status
+            database = status
     # A rollback journal names files that SQLite would delete; this database never has one.
     if os.path.lexists(path.with_name(path.name + "-journal")):
         raise StoreError(f"{path}: has a rollback journal, which the cache never writes; {WAY_OUT}")
-    if found is not None and found.st_size == 0:
+    if database is not None and database.st_size == 0:
         raise StoreError(f"{path}: the cache's file is empty, so what it held is lost; {WAY_OUT}")
-    return found
+    return database
 
 
 def writable(path: Path) -> bool:
@@ -94,7 +98,7 @@ def open_reader(path: Path) -> sqlite3.Connection:
     except sqlite3.Error as error:
         if con is not None:
             con.close()
-        raise explain(path, error) from None
+        raise store_error(path, error) from None
     if application != APPLICATION_ID:
         con.close()
         raise ForeignError(f"{path}: the database of another program; name another folder with --cache")
@@ -109,7 +113,7 @@ def schema_digest(rows: list[tuple[object, ...]]) -> str:
     return hashlib.sha256("\n".join(sorted(map(repr, rows))).encode()).hexdigest()
 
 
-def explain(path: Path, error: BaseException) -> StoreError:
+def store_error(path: Path, error: BaseException) -> StoreError:
     """Say what went wrong with a database, and the way out."""
     chain: list[str] = []
     cause: BaseException | None = error
@@ -170,3 +174,34 @@ def make_folder(folder: Path) -> None:
         ours = all(child.name.startswith(("cache.", ".new-")) for child in folder.iterdir())
         if ours:
             folder.chmod(0o700)
+
+
+class Handles:
+    """What one process holds open."""
+
+    def __init__(self, folder: Path) -> None:
+        self.reading = threading.Lock()
+        self.writing = threading.Lock()
+        self.reader: sqlite3.Connection | None = None
+        self.reader_file = 0
+        self.cache: Any = None
+        self.cache_file = 0
+        self.watched = False
+        self.leases = Leases.at(folder / "cache.lock")
+
+    def close_reader(self) -> None:
+        """Close the connection that reads."""
+        if self.reader is not None:
+            self.reader.close()
+        self.reader, self.reader_file = None, 0
+
+    def close_cache(self) -> None:
+        """Close the connection that writes."""
+        if self.cache is not None:
+            self.cache.close()
+        self.cache, self.cache_file = None, 0
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):  # at the interpreter's end half of it may be gone
+            self.close_reader()
+            self.close_cache()

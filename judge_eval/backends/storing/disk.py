@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sqlite3
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,48 +14,19 @@ from judge_eval.backends.storing.dbfile import (
     INLINE,
     WAY_OUT,
     ForeignError,
+    Handles,
     can_make,
     check_files,
-    explain,
     inode,
     make_folder,
     open_reader,
+    store_error,
     writable,
 )
-from judge_eval.backends.storing.leases import Claims
-from judge_eval.backends.storing.store import KEY_BYTES, StoreInfo, seal, unseal
+from judge_eval.backends.storing.store import StoreInfo, check_keys, seal, unseal
 from judge_eval.errors import StoreError
 
 _BATCH = 500  # SQLite's older limit is 999 parameters; more than 500 gains nothing
-
-
-class _Open:
-    """What one process holds open."""
-
-    def __init__(self, folder: Path) -> None:
-        self.reading = threading.Lock()
-        self.writing = threading.Lock()
-        self.reader: sqlite3.Connection | None = None
-        self.reader_file = 0
-        self.cache: Any = None
-        self.cache_file = 0
-        self.watched = False
-        self.claims = Claims.at(folder / "cache.lock")
-
-    def close_reader(self) -> None:
-        if self.reader is not None:
-            self.reader.close()
-        self.reader, self.reader_file = None, 0
-
-    def close_cache(self) -> None:
-        if self.cache is not None:
-            self.cache.close()
-        self.cache, self.cache_file = None, 0
-
-    def __del__(self) -> None:
-        with contextlib.suppress(Exception):  # at the interpreter's end half of it may be gone
-            self.close_reader()
-            self.close_cache()
 
 
 class DiskStore:
@@ -77,19 +46,15 @@ class DiskStore:
         self.folder = Path(folder).expanduser().resolve()
         self.timeout = timeout
         self._path = self.folder / DB
-        self._open = _Open(self.folder)
-        self._corrupt = 0
+        self._open = Handles(self.folder)
+        self.corrupt = 0
+        """How many rows were refused so far because they are not what was written."""
 
     def __getstate__(self) -> tuple[Path, float]:
         return self.folder, self.timeout
 
     def __setstate__(self, state: tuple[Path, float]) -> None:
         DiskStore.__init__(self, state[0], timeout=state[1])
-
-    @property
-    def corrupt(self) -> int:
-        """How many rows were refused so far because they are not what was written."""
-        return self._corrupt
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Look up keys of 32 bytes; None where there is no undamaged row.
@@ -98,7 +63,7 @@ class DiskStore:
             StoreError: The cache cannot be read; the message says the way out.
         """
         here = self._open
-        found: dict[bytes, bytes | None] = {}
+        values: dict[bytes, bytes | None] = {}
         with here.reading:
             con = self._reader(here)
             if con is None:
@@ -114,12 +79,12 @@ class DiskStore:
                     )
                     for key, mode, filename, row in rows:
                         value = unseal(key, row) if mode == INLINE and filename is None else None
-                        found[key] = value
-                        self._corrupt += value is None
+                        values[key] = value
+                        self.corrupt += value is None
             except sqlite3.Error as error:
                 here.close_reader()
-                raise explain(self._path, error) from None
-        return [found.get(key) for key in keys]
+                raise store_error(self._path, error) from None
+        return [values.get(key) for key in keys]
 
     def put_many(self, items: Sequence[tuple[bytes, bytes]]) -> None:
         """Write all rows in one transaction, or none.
@@ -127,8 +92,7 @@ class DiskStore:
         Raises:
             StoreError: The cache cannot be written; the message says the way out.
         """
-        if any(len(key) != KEY_BYTES for key, _ in items):
-            raise StoreError(f"a key of the cache has {KEY_BYTES} bytes")
+        check_keys(items)
         here = self._open
         with here.writing:
             for _ in range(2):
@@ -147,10 +111,7 @@ class DiskStore:
         if here.cache is None or not here.writing.acquire(blocking=False):
             return False
         try:
-            here.cache.wait(0)
-            with here.cache.transact(retry=False):
-                for key, value in items:
-                    here.cache.set(key, seal(key, value), retry=False)
+            _put(here.cache, items, 0)
             return here.cache_file == inode(self._path)
         except Exception as error:  # the way that waits will meet it again and say what it is
             if type(error).__name__ != "Timeout":  # another process is writing, and nothing was begun
@@ -174,7 +135,7 @@ class DiskStore:
                 ((entries,),) = con.execute("SELECT count(*) FROM Cache").fetchall()
             except sqlite3.Error as error:
                 here.close_reader()
-                raise explain(self._path, error) from None
+                raise store_error(self._path, error) from None
         names = (DB, DB + "-wal")
         size = sum(path.stat().st_size for path in map(self.folder.joinpath, names) if path.exists())
         return StoreInfo(str(self.folder), entries, size, not writable(self._path))
@@ -197,37 +158,37 @@ class DiskStore:
                     con.close()
                 return
             except sqlite3.OperationalError as error:  # full, locked, read-only: not damaged
-                raise explain(self._path, error) from None
+                raise store_error(self._path, error) from None
             except ForeignError:
                 raise
             except (StoreError, sqlite3.Error) as error:
                 if self._path.exists() and not writable(self._path):
-                    raise error if isinstance(error, StoreError) else explain(self._path, error) from None
+                    raise error if isinstance(error, StoreError) else store_error(self._path, error) from None
             here.close_reader()
             here.close_cache()
             try:
                 for name in (DB + "-journal", DB + "-shm", DB + "-wal", DB):
                     (self.folder / name).unlink(missing_ok=True)
             except OSError as error:
-                raise explain(self._path, error) from None
+                raise store_error(self._path, error) from None
 
-    def claim(self, key: bytes) -> bool:
-        """Claim a key for this process; False while someone else holds it. Ends with the process."""
+    def take_lease(self, key: bytes) -> bool:
+        """Lease a key for this process; False while someone else holds it. Ends with the process."""
         here = self._open
         self._watch(here)
-        claims = here.claims
+        leases = here.leases
         try:
             try:
-                return claims.claim(key)
+                return leases.take_lease(key)
             except FileNotFoundError:
                 make_folder(self.folder)
-                return claims.claim(key)
+                return leases.take_lease(key)
         except OSError as error:
-            raise explain(self._path, error) from None
+            raise store_error(self._path, error) from None
 
-    def release(self, key: bytes) -> None:
-        """Give a claim back."""
-        self._open.claims.release(key)
+    def release_lease(self, key: bytes) -> None:
+        """Give a lease back."""
+        self._open.leases.release_lease(key)
 
     def close(self) -> None:
         """Close the connections; a later use opens them again."""
@@ -235,7 +196,7 @@ class DiskStore:
         with here.writing, here.reading:
             here.close_reader()
             here.close_cache()
-            here.claims.close()
+            here.leases.close()
 
     def before_fork(self) -> None:
         """Wait for what is running and close the connections, which no fork may inherit."""
@@ -248,17 +209,17 @@ class DiskStore:
         """Go on, in a child with locks of its own."""
         before = self._open
         if child:
-            self._open = _Open(self.folder)
-            before.claims.forget()
+            self._open = Handles(self.folder)
+            before.leases.forget()
         before.reading.release()
         before.writing.release()
 
-    def _watch(self, here: _Open) -> None:
+    def _watch(self, here: Handles) -> None:
         if not here.watched:
             here.watched = True
             forks.watch(self)
 
-    def _reader(self, here: _Open) -> sqlite3.Connection | None:
+    def _reader(self, here: Handles) -> sqlite3.Connection | None:
         now = inode(self._path)
         if here.reader is not None and here.reader_file == now:
             return here.reader
@@ -269,7 +230,7 @@ class DiskStore:
             here.reader, here.reader_file = open_reader(self._path), status.st_ino
         return here.reader
 
-    def _writer(self, here: _Open) -> Any:
+    def _writer(self, here: Handles) -> Any:
         if here.cache is None:
             if os.path.expandvars(self.folder) != str(self.folder):  # diskcache would expand it
                 raise StoreError(
@@ -291,16 +252,20 @@ class DiskStore:
             here.cache_file = inode(self._path)
         return here.cache
 
-    def _write(self, here: _Open, items: Sequence[tuple[bytes, bytes]]) -> None:
+    def _write(self, here: Handles, items: Sequence[tuple[bytes, bytes]]) -> None:
         try:
-            cache = self._writer(here)
-            cache.wait(self.timeout)
-            with cache.transact(retry=False):
-                for key, value in items:
-                    cache.set(key, seal(key, value), retry=False)
+            _put(self._writer(here), items, self.timeout)
         except StoreError:
             here.close_cache()  # a failed commit may leave the connection inside its transaction
             raise
         except Exception as error:  # sqlite3's, diskcache's and the system's own, which share no base
             here.close_cache()
-            raise explain(self._path, error) from None
+            raise store_error(self._path, error) from None
+
+
+def _put(cache: Any, items: Sequence[tuple[bytes, bytes]], patience: float) -> None:
+    """Write rows in one transaction, waiting so many seconds for another process that writes."""
+    cache.wait(patience)
+    with cache.transact(retry=False):
+        for key, value in items:
+            cache.set(key, seal(key, value), retry=False)

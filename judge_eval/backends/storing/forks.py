@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from functools import partial
 from typing import Protocol
 from weakref import WeakSet
 
@@ -35,7 +36,9 @@ class _Watch:
             self._watched.add(who)
             if not self._registered and hasattr(os, "register_at_fork"):
                 os.register_at_fork(
-                    before=self._before, after_in_parent=self._parent, after_in_child=self._child
+                    before=self._before,
+                    after_in_parent=partial(self._after, child=False),
+                    after_in_child=partial(self._after, child=True),
                 )
                 self._registered = True
 
@@ -52,23 +55,13 @@ class _Watch:
                 who.before_fork()
                 self._told.append(who)
 
-    def _parent(self) -> None:
-        self._after(child=False)
-
-    def _child(self) -> None:
-        self._after(child=True)
-
     def _after(self, *, child: bool) -> None:
-        told, self._told = self._told, []
-        for who in told:
+        warned, self._told = self._told, []
+        for who in warned:
             who.after_fork(child=child)
         self._lock.release()
         self._forking.release()
 
 
-_watch = _Watch()
-
-
-def watch(who: Forking) -> None:
-    """Tell somebody of every fork from now on, as long as it lives."""
-    _watch.add(who)
+watch = _Watch().add
+"""Tells somebody of every fork from now on, as long as it lives."""

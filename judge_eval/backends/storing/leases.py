@@ -1,4 +1,4 @@
-"""Claims: which process is asking for what, told by locks that end with the process."""
+"""Leases: which process is asking for what, told by locks that end with the process."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import threading
 from pathlib import Path
 
 
-class Claims:
-    """Claims on keys, shared by the processes of one machine through locks on bytes of one empty file.
+class Leases:
+    """Leases on keys, shared by the processes of one machine through locks on bytes of one empty file.
 
-    Where the system has no such locks every claim is granted: a verdict may then be paid by two
+    Where the system has no such locks every lease is granted: a verdict may then be paid by two
     processes at once, but none is lost.
     """
 
@@ -22,7 +22,7 @@ class Claims:
         self._file: int | None = None
 
     @classmethod
-    def at(cls, path: Path) -> Claims:
+    def at(cls, path: Path) -> Leases:
         """Return the one object of this process for a file.
 
         The system's locks do not tell apart who in a process took them, and closing the file anywhere
@@ -30,8 +30,8 @@ class Claims:
         """
         return _known.setdefault(path, cls(path))  # one step: no lock that a fork could leave held
 
-    def claim(self, key: bytes) -> bool:
-        """Claim a key; False while another process, or another task of this one, holds it."""
+    def take_lease(self, key: bytes) -> bool:
+        """Lease a key; False while another process, or another task of this one, holds it."""
         try:
             import fcntl
         except ImportError:  # not a POSIX system
@@ -51,8 +51,8 @@ class Claims:
             self._held.add(key)
             return True
 
-    def release(self, key: bytes) -> None:
-        """Give a claim back; one that is not held is ignored."""
+    def release_lease(self, key: bytes) -> None:
+        """Give a lease back; one that is not held is ignored."""
         with self._lock:
             if key not in self._held:
                 return
@@ -64,21 +64,19 @@ class Claims:
                     fcntl.lockf(self._file, fcntl.LOCK_UN, 1, _place(key))
 
     def close(self) -> None:
-        """Close the file unless claims are held: closing it would end them."""
+        """Close the file unless leases are held: closing it would end them."""
         with self._lock:
             if self._file is not None and not self._held:
                 os.close(self._file)
                 self._file = None
 
     def forget(self) -> None:
-        """Let go of the file in a forked child, where the claims are not this process's."""
+        """Let go of the file in a forked child, where the leases are not this process's."""
         self._lock, self._held = threading.Lock(), set()
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
+        self.close()
 
 
-_known: dict[Path, Claims] = {}
+_known: dict[Path, Leases] = {}
 
 
 def _place(key: bytes) -> int:

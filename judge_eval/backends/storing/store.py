@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from judge_eval.errors import StoreError
+
 KEY_BYTES = 32
 """The length of every key."""
 _SUM_BYTES = 8
@@ -65,7 +67,7 @@ class Store(Protocol):
 
 
 @runtime_checkable
-class Prompt(Protocol):
+class Immediate(Protocol):
     """A store that can write within a blink, so that an answer is kept in the moment it arrives."""
 
     def put_now(self, items: Sequence[tuple[bytes, bytes]]) -> bool:
@@ -74,16 +76,26 @@ class Prompt(Protocol):
 
 
 @runtime_checkable
-class Claiming(Protocol):
+class Leasing(Protocol):
     """A store shared by processes that can say which of them is asking for what."""
 
-    def claim(self, key: bytes) -> bool:
-        """Claim a key for this process; False while someone else holds it. Ends with the process."""
+    def take_lease(self, key: bytes) -> bool:
+        """Lease a key for this process; False while someone else holds it. Ends with the process."""
         ...
 
-    def release(self, key: bytes) -> None:
-        """Give a claim back."""
+    def release_lease(self, key: bytes) -> None:
+        """Give a lease back."""
         ...
+
+
+def check_keys(items: Sequence[tuple[bytes, bytes]]) -> None:
+    """See that every key is of the right length.
+
+    Raises:
+        StoreError: One is not.
+    """
+    if any(len(key) != KEY_BYTES for key, _ in items):
+        raise StoreError(f"a key of the cache has {KEY_BYTES} bytes")
 
 
 def seal(key: bytes, value: bytes) -> bytes:

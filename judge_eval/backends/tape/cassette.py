@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -14,13 +13,14 @@ from urllib.parse import urlsplit
 
 from judge_eval.backends.base import Identity
 from judge_eval.errors import ConfigError, DataError, RefusedError
+from judge_eval.files import hold, replacing
 from judge_eval.wire import Completion, Request, Usage
 
 FORMAT = 1
 _USAGE = tuple(each.name for each in fields(Usage))
 _ASKED = 100  # characters of the question and of the first passage shown for review
 
-Row: TypeAlias = dict[str, Any]
+TapeRow: TypeAlias = dict[str, Any]
 
 
 @dataclass
@@ -29,13 +29,13 @@ class Tape:
 
     identity: Identity | None = None
     """Who answered; None where that was not to be stored."""
-    rows: dict[str, Row] = field(default_factory=dict)
+    rows: dict[str, TapeRow] = field(default_factory=dict)
     """The answers by the digest of their request."""
 
 
-def describe(request: Request, answer: Completion | RefusedError) -> Row:
+def row_of(request: Request, answer: Completion | RefusedError) -> TapeRow:
     """Write an answer down with what was asked, in short."""
-    row: Row = {"trace_id": request.trace_id, "chunk_ids": list(request.chunk_ids)}
+    row: TapeRow = {"trace_id": request.trace_id, "chunk_ids": list(request.chunk_ids)}
     row["asked"] = _short(request.query)
     row["passage"] = _short(request.passages[0].text) if request.passages else ""
     if request.sample:
@@ -55,8 +55,8 @@ def describe(request: Request, answer: Completion | RefusedError) -> Row:
     return row
 
 
-def answer_in(row: Row) -> Completion | RefusedError:
-    """Read what `describe` wrote.
+def answer_in(row: TapeRow) -> Completion | RefusedError:
+    """Read what `row_of` wrote.
 
     Raises:
         ValueError: It is not that.
@@ -87,7 +87,7 @@ def read(path: Path) -> Tape:
     return _parse(path, data)
 
 
-def append(path: Path, identity: Identity | None, rows: Sequence[Row]) -> None:
+def append(path: Path, identity: Identity | None, rows: Sequence[TapeRow]) -> None:
     """Add lines to a cassette, whole and safe from other processes that do the same; starts one if needed.
 
     Raises:
@@ -125,25 +125,13 @@ def tidy(path: Path) -> None:
         lines = [_line(_header(tape.identity)), *map(_line, sorted(tape.rows.values(), key=_order))]
         if b"".join(lines) == data:
             return
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as made:
-                made.writelines(lines)
-                made.flush()
-                os.fsync(made.fileno())
-            Path(name).chmod(path.stat().st_mode & 0o777)
-            Path(name).replace(path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        with replacing(path, mode=path.stat().st_mode & 0o777) as made:
+            made.writelines(lines)
 
 
 def _parse(path: Path, data: bytes) -> Tape:
     *lines, rest = data.split(b"\n")
-    torn = False
-    if rest:
-        lines.append(rest)
-        torn = True
+    lines += [rest] if rest else []
     if not lines:
         return Tape()
     tape = Tape(_read_header(path, lines[0]))
@@ -155,15 +143,15 @@ def _parse(path: Path, data: bytes) -> Tape:
             answer_in(row)
             tape.rows[str(row["key"])] = row
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            if torn and number == len(lines):
+            if rest and number == len(lines):
                 break
             message = f"not a recorded answer ({error}); mend the line, or delete it and record it again"
             raise DataError(message, file=str(path), line=number) from None
     return tape
 
 
-def _header(identity: Identity | None) -> Row:
-    who: Row | None = None
+def _header(identity: Identity | None) -> TapeRow:
+    who: TapeRow | None = None
     if identity is not None:
         if "@" in urlsplit(identity.base_url).netloc:
             raise ConfigError(
@@ -223,14 +211,14 @@ def _mend(path: Path, file: IO[bytes]) -> None:
         file.truncate(start)
 
 
-def _line(row: Row) -> bytes:
+def _line(row: TapeRow) -> bytes:
     try:
         return json.dumps(row, ensure_ascii=False, allow_nan=False).encode() + b"\n"
     except UnicodeEncodeError:  # a lone surrogate
         return json.dumps(row, allow_nan=False).encode() + b"\n"
 
 
-def _order(row: Row) -> tuple[str, list[str], bool, int, str]:
+def _order(row: TapeRow) -> tuple[str, list[str], bool, int, str]:
     chunks = [str(chunk) for chunk in row.get("chunk_ids") or ()]
     return str(row.get("trace_id")), chunks, "repair" in row, int(row.get("sample", 0)), row["key"]
 
@@ -247,10 +235,7 @@ def _locked(path: Path) -> Iterator[IO[bytes]]:
         path.parent.mkdir(parents=True, exist_ok=True)
         while True:
             with path.open("a+b") as file:
-                with contextlib.suppress(ImportError):  # no such locks outside POSIX
-                    import fcntl
-
-                    fcntl.flock(file, fcntl.LOCK_EX)
+                hold(file)
                 if path.exists() and path.stat().st_ino == os.fstat(file.fileno()).st_ino:
                     yield file
                     return

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from judge_eval.backends.base import Backend, Identity, Peeking
+from judge_eval.backends.base import Backend, Wrapper, peek
 from judge_eval.backends.tape import cassette
 from judge_eval.errors import RefusedError
 from judge_eval.wire import Completion, Request
 
 
-class Recording:
+class Recording(Wrapper):
     """A backend that passes on another one's answers and writes each to a cassette as it comes.
 
     An answer replaces what the cassette held for its request; the rest of the cassette stays. Refusals
@@ -23,14 +23,9 @@ class Recording:
     """
 
     def __init__(self, inner: Backend, path: str | Path) -> None:
-        self.inner, self.path = inner, Path(path)
-        self._peeking = inner if isinstance(inner, Peeking) else None
+        super().__init__(inner)
+        self.path = Path(path)
         self._written: set[bytes] = set()
-
-    @property
-    def identity(self) -> Identity | None:
-        """Who answers: the backend inside."""
-        return self.inner.identity
 
     def peek(self, requests: Sequence[Request]) -> list[Completion | None]:
         """Pass on what the backend inside has at hand, and record it.
@@ -38,11 +33,9 @@ class Recording:
         Raises:
             ConfigError: The cassette cannot be written, or is another backend's.
         """
-        if self._peeking is None:
-            return [None] * len(requests)
-        found = self._peeking.peek(requests)
-        self._record([(r, c) for r, c in zip(requests, found, strict=True) if c is not None])
-        return found
+        completions = peek(self.inner, requests)
+        self._record([(r, c) for r, c in zip(requests, completions, strict=True) if c is not None])
+        return completions
 
     async def complete(self, request: Request) -> Completion:
         """Ask the backend inside, and record what it answers.
@@ -73,6 +66,6 @@ class Recording:
         new = {r.digest: (r, a) for r, a in reversed(answers) if r.digest not in self._written}
         if not new:
             return
-        rows = [cassette.describe(request, answer) for request, answer in new.values()]
+        rows = [cassette.row_of(request, answer) for request, answer in new.values()]
         cassette.append(self.path, self.inner.identity, rows)
         self._written |= new.keys()

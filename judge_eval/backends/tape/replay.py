@@ -21,7 +21,6 @@ class Replay:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self._asked: set[str] = set()
 
     @cached_property
     def _tape(self) -> cassette.Tape:
@@ -37,15 +36,10 @@ class Replay:
         """
         return self._tape.identity
 
-    @property
-    def unused(self) -> list[str]:
-        """The digests (hexadecimal) of recorded requests that were not asked, sorted."""
-        return sorted(self._tape.rows.keys() - self._asked)
-
     def peek(self, requests: Sequence[Request]) -> list[Completion | None]:
         """Answer what is recorded, in the order of the requests."""
-        found = [self._find(request) for request in requests]
-        return [None if isinstance(answer, RefusedError) else answer for answer in found]
+        answers = [self._find(request) for request in requests]
+        return [None if isinstance(answer, RefusedError) else answer for answer in answers]
 
     async def complete(self, request: Request) -> Completion:
         """Answer what is recorded.
@@ -66,9 +60,5 @@ class Replay:
         """Do nothing: nothing is held open."""
 
     def _find(self, request: Request) -> Completion | RefusedError | None:
-        key = request.digest.hex()
-        row = self._tape.rows.get(key)
-        if row is None:
-            return None
-        self._asked.add(key)
-        return cassette.answer_in(row)
+        row = self._tape.rows.get(request.digest.hex())
+        return None if row is None else cassette.answer_in(row)

@@ -13,10 +13,11 @@ from judge_eval.data.collections.corpus import corpus_file, load_corpus
 from judge_eval.data.collections.trec import read_qrels, read_run
 from judge_eval.data.files.containers import kind_of, rows
 from judge_eval.data.files.jsonfile import entries, objects_in
-from judge_eval.data.files.values import as_list, is_missing
+from judge_eval.data.files.opening import readable
+from judge_eval.data.files.values import as_list, first_of
 from judge_eval.errors import DataError
 
-Ranking: TypeAlias = dict[str, list[tuple[str, float | None]]]
+Ranked: TypeAlias = dict[str, list[tuple[str, float | None]]]
 """By query, the documents with their scores, best first."""
 
 JUDGED = "judged"
@@ -59,17 +60,17 @@ def find_parts(path: Path, corpus: Path | None, format: str | None) -> Parts | N
 
 def _in_folder(home: Path, run: Path | None, corpus: Path | None) -> Parts:
     places = [home, corpus] if corpus is not None and corpus.is_dir() and corpus != home else [home]
-    found: dict[str, Path | None] = {"corpus": corpus if corpus is not None and corpus.is_file() else None}
+    files: dict[str, Path | None] = {"corpus": corpus if corpus is not None and corpus.is_file() else None}
     for place in places:
-        found["run"] = (
-            found.get("run") or run or _first(place, "run*.trec", "run*.txt", "*.run", "run*.tsv", "run.json")
+        files["run"] = (
+            files.get("run") or run or _first(place, "run*.trec", "run*.txt", "*.run", "run*.tsv", "run.json")
         )
-        found["queries"] = found.get("queries") or _first(place, "queries.*", "topics.*", "topics*")
-        found["qrels"] = found.get("qrels") or _first(
+        files["queries"] = files.get("queries") or _first(place, "queries.*", "topics.*", "topics*")
+        files["qrels"] = files.get("qrels") or _first(
             place, "qrels/test.tsv", "qrels/dev.tsv", "qrels/*.tsv", "qrels*.t*", "*.qrels", "qrels"
         )
-        found["corpus"] = found.get("corpus") or corpus_file(place)
-    return Parts(home, found["run"], found["queries"], found["qrels"], found["corpus"])
+        files["corpus"] = files.get("corpus") or corpus_file(place)
+    return Parts(home, files["run"], files["queries"], files["qrels"], files["corpus"])
 
 
 def _first(folder: Path, *patterns: str) -> Path | None:
@@ -123,7 +124,7 @@ def traces(parts: Parts, judged: bool, depth: int | None, relevant: int | None) 
     if judged:
         if not qrels:
             raise DataError("no judgments here; name them qrels.txt or qrels/test.tsv", file=home)
-        ranked: Ranking = {query: [(doc, None) for doc in docs] for query, docs in qrels.items()}
+        ranked: Ranked = {query: [(doc, None) for doc in docs] for query, docs in qrels.items()}
     elif parts.run is None:
         raise DataError(
             "no retriever's run here, only queries and documents; put its TREC run beside them as "
@@ -158,7 +159,7 @@ def traces(parts: Parts, judged: bool, depth: int | None, relevant: int | None) 
         yield data
 
 
-def _ranked(path: Path) -> Ranking:
+def _ranked(path: Path) -> Ranked:
     run = _json_tables(path) if path.suffix.lower() == ".json" else read_run(path)
     return {
         query: [(doc, score) for score, doc in sorted(((s, d) for d, s in docs.items()), reverse=True)]
@@ -167,11 +168,11 @@ def _ranked(path: Path) -> Ranking:
 
 
 def _json_tables(path: Path) -> dict[str, dict[str, float]]:
+    with readable(path):
+        text = path.read_bytes()
     try:
-        data = json.loads(path.read_bytes())
+        data = json.loads(text)
         return {str(q): {str(d): float(s) for d, s in docs.items()} for q, docs in data.items()}
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror or error}", file=str(path)) from None
     except (ValueError, TypeError, AttributeError, RecursionError):
         raise DataError("a run as JSON is an object: query to document to score", file=str(path)) from None
 
@@ -188,7 +189,7 @@ def _qrels(path: Path) -> Mapping[str, Mapping[str, int]]:
         head = file.readline().split()
     if len(head) != 3:
         return read_qrels(path)
-    found: dict[str, dict[str, int]] = {}
+    judgments: dict[str, dict[str, int]] = {}
     lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
     for number, line in enumerate(lines, 1):
         cells = line.split("\t")
@@ -196,12 +197,12 @@ def _qrels(path: Path) -> Mapping[str, Mapping[str, int]]:
             continue
         try:
             query, doc, grade = cells
-            found.setdefault(query, {})[doc] = int(grade)
+            judgments.setdefault(query, {})[doc] = int(grade)
         except ValueError:
             raise DataError(
                 "a judgment is a query, a document, a grade", file=str(path), line=number
             ) from None
-    return found
+    return judgments
 
 
 def _queries(path: Path) -> dict[str, dict[str, Any]]:
@@ -216,20 +217,11 @@ def _queries(path: Path) -> dict[str, dict[str, Any]]:
         re.split(r"[\t,]", first)
     ):
         return _bare_topics(path)
-    found = {}
+    queries = {}
     for row in rows(path, kind_of(path, name), name, lambda _: True):
         record = row.get()
-        key = next(
-            (
-                record[k]
-                for k in ("_id", "id", "qid", "query_id", "query-id")
-                if not is_missing(record.get(k))
-            ),
-            None,
-        )
-        text = next(
-            (record[k] for k in ("text", "query", "question", "title") if not is_missing(record.get(k))), None
-        )
+        key = first_of(record, "_id", "id", "qid", "query_id", "query-id")
+        text = first_of(record, "text", "query", "question", "title")
         if key is None or not isinstance(text, str):
             raise DataError("a query is an id with a text", file=name, line=row.line)
         data: dict[str, Any] = {"query": text}
@@ -237,46 +229,43 @@ def _queries(path: Path) -> dict[str, dict[str, Any]]:
             ("reference", ("reference", "answer", "expected_answer")),
             ("answer", ("response",)),
         ):
-            told = [record[k] for k in keys if isinstance(record.get(k), str) and record[k]]
-            if told:
-                data[field] = told[0]
-        found[str(key)] = data
-    return found
+            texts = [record[k] for k in keys if isinstance(record.get(k), str) and record[k]]
+            if texts:
+                data[field] = texts[0]
+        queries[str(key)] = data
+    return queries
 
 
 def _head(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return file.read(4096).decode("utf-8-sig", "replace").lstrip()
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror or error}", file=str(path)) from None
+    with readable(path), path.open("rb") as file:
+        return file.read(4096).decode("utf-8-sig", "replace").lstrip()
 
 
 def _bare_topics(path: Path) -> dict[str, dict[str, Any]]:
-    found = {}
+    queries = {}
     for number, line in enumerate(path.read_text(encoding="utf-8-sig", errors="replace").splitlines(), 1):
         if not line.strip():
             continue
         key, separator, text = line.partition("\t" if "\t" in line else ":")
         if not separator or not text.strip():
             raise DataError("a topic is an id, a tab and a question", file=str(path), line=number)
-        found[key.strip()] = {"query": text.strip()}
-    return found
+        queries[key.strip()] = {"query": text.strip()}
+    return queries
 
 
 def _topics(path: Path) -> dict[str, dict[str, Any]]:
     """Read TREC's tagged topics; the title is the question, else the description."""
     text = path.read_text(encoding="utf-8-sig", errors="replace")
-    found = {}
+    queries = {}
     for body in TOPIC.findall(text):
         number = re.search(r"<num>\s*(?:Number:)?\s*([^\s<]+)", body, re.IGNORECASE)
         question = _tag(body, "title") or _tag(body, "desc")
         if number and question:
-            found[number[1]] = {"query": question}
+            queries[number[1]] = {"query": question}
     for number_, body in XML_TOPIC.findall(text):
         question = _tag(body, "query") or _tag(body, "title") or _tag(body, "question") or body.strip()
-        found[number_] = {"query": question}
-    return found
+        queries[number_] = {"query": question}
+    return queries
 
 
 def _tag(body: str, name: str) -> str | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from judge_eval.data.files.containers import kind_of, rows
 from judge_eval.data.files.jsonfile import entries, objects_in
-from judge_eval.data.files.values import is_missing
+from judge_eval.data.files.values import first_of
 from judge_eval.data.shapes.chunks import ID
 from judge_eval.errors import DataError
 
@@ -38,10 +38,10 @@ class Corpus:
         Raises:
             DataError: The corpus does not hold the id.
         """
-        found = self._chunks.get(chunk["id"])
-        if found is None:
+        entry = self._chunks.get(chunk["id"])
+        if entry is None:
             raise DataError(f"no chunk {chunk['id']!r} in the corpus {self._name}", field=field)
-        title, text = found
+        title, text = entry
         return {**chunk, "text": text, **({"title": title} if title and "title" not in chunk else {})}
 
 
@@ -64,10 +64,10 @@ def load_corpus(path: Path, wanted: Container[str] | None = None) -> Corpus:
         DataError: It cannot be read, brings an id twice, or lacks an id or a text.
     """
     if path.is_dir():
-        found = corpus_file(path)
-        if found is None:
+        file = corpus_file(path)
+        if file is None:
             raise DataError(f"no corpus here; name it corpus.jsonl ({', '.join(NAMES)})", file=str(path))
-        path = found
+        path = file
     chunks: dict[str, tuple[str | None, str]] = {}
     for key, title, text, line in _entries(path):
         if wanted is not None and key not in wanted:
@@ -110,7 +110,7 @@ def _by_id(data: Mapping[str, Any]) -> bool:
 
 
 def _entry(record: Mapping[str, Any], name: str, line: int | None) -> tuple[str, str | None, str, int | None]:
-    key = next((record[k] for k in ("_id", *ID) if not is_missing(record.get(k))), None)
+    key = first_of(record, "_id", *ID)
     if key is None:
         raise DataError("no id (`_id`, `id`, `doc_id`, ...)", file=name, line=line)
     text = next((record[k] for k in BODY if isinstance(record.get(k), str)), None)

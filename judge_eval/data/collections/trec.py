@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
 
+from judge_eval.data.files.opening import readable
 from judge_eval.errors import DataError
 
 T = TypeVar("T")
@@ -70,19 +71,16 @@ def read_run(path: Path | str) -> dict[str, dict[str, float]]:
 
 
 def _lines(path: Path | str) -> Iterator[tuple[int, list[str]]]:
-    try:
-        with Path(path).open("rb") as file:
-            for number, raw in enumerate(file, 1):
-                data = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
-                try:
-                    # Split as bytes: an id may hold any white space that is not ASCII.
-                    fields = [field.decode() for field in data.split()]
-                except UnicodeDecodeError:
-                    raise DataError("not UTF-8 text", file=str(path), line=number) from None
-                if fields and not fields[0].startswith("#"):
-                    yield number, fields
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror or error}", file=str(path)) from None
+    with readable(path), Path(path).open("rb") as file:
+        for number, raw in enumerate(file, 1):
+            data = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
+            try:
+                # Split as bytes: an id may hold any white space that is not ASCII.
+                fields = [field.decode() for field in data.split()]
+            except UnicodeDecodeError:
+                raise DataError("not UTF-8 text", file=str(path), line=number) from None
+            if fields and not fields[0].startswith("#"):
+                yield number, fields
 
 
 def _put(

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from judge_eval.data.files.jsonfile import records
+from judge_eval.data.files.opening import readable
 from judge_eval.errors import DataError, needs_extra
 
-Kind: TypeAlias = Literal["jsonl", "json", "csv", "tsv", "parquet"]
+Container: TypeAlias = Literal["jsonl", "json", "csv", "tsv", "parquet"]
 
 CELL = 2**31 - 1
 
@@ -38,17 +39,14 @@ class Row:
         return self.data
 
 
-def kind_of(path: Path, name: str) -> Kind:
+def kind_of(path: Path, name: str) -> Container:
     """Tell a file's container from its first bytes, with the suffix where they leave it open.
 
     Raises:
         DataError: The file cannot be read.
     """
-    try:
-        with path.open("rb") as file:
-            head = file.read(65536)
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror or error}", file=name) from None
+    with readable(name), path.open("rb") as file:
+        head = file.read(65536)
     if head[:4] == b"PAR1":
         return "parquet"
     suffix = path.suffix.lower()
@@ -73,7 +71,9 @@ def _is_lines(head: bytes) -> bool:
         return False
 
 
-def rows(path: Path, kind: Kind, name: str, unwrap: Callable[[Mapping[str, Any]], bool]) -> Iterator[Row]:
+def rows(
+    path: Path, kind: Container, name: str, unwrap: Callable[[Mapping[str, Any]], bool]
+) -> Iterator[Row]:
     """Yield the records of a file, streamed; of JSON the lists of records are.
 
     Args:
@@ -86,7 +86,7 @@ def rows(path: Path, kind: Kind, name: str, unwrap: Callable[[Mapping[str, Any]]
     Raises:
         DataError: The file cannot be read at all. A record that cannot is yielded as its error.
     """
-    try:
+    with readable(name):
         if kind == "jsonl":
             yield from _jsonl(path, name)
         elif kind == "json":
@@ -95,8 +95,6 @@ def rows(path: Path, kind: Kind, name: str, unwrap: Callable[[Mapping[str, Any]]
             yield from _parquet(path, name)
         else:
             yield from _csv(path, name, "\t" if kind == "tsv" else None)
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror or error}", file=name) from None
 
 
 def _jsonl(path: Path, name: str) -> Iterator[Row]:
@@ -163,10 +161,10 @@ def _cells(reader: Any, header: list[str], name: str) -> Iterator[Row]:
         if not cells:
             continue
         if len(cells) != len(header):
-            told = (
+            fault = (
                 f"{len(cells)} cells, but the header has {len(header)}; quote cells that hold the separator"
             )
-            yield Row(DataError(told, file=name, line=line), line)
+            yield Row(DataError(fault, file=name, line=line), line)
             continue
         pairs: Iterable[tuple[str, str]] = zip(header, cells, strict=True)
         yield Row({key: cell if cell != "" else None for key, cell in pairs}, line)

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pydantic_core import from_json
 
+from judge_eval.data.files.opening import readable
 from judge_eval.errors import DataError
 from judge_eval.schema import Chunk, Trace
 
@@ -40,10 +41,8 @@ def read_jsonl(
         DataError: The file cannot be read, or a record is invalid under `on_invalid="error"`.
     """
     name = name or str(path)
-    try:
+    with readable(name):
         file = path.open("rb")
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror or error}", file=name) from None
     with file:
         for number, line in enumerate(file, 1):
             if line.isspace():

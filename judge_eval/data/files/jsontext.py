@@ -57,12 +57,12 @@ class JsonText:
         Raises:
             DataError: Something else stands there.
         """
-        found = self.peek()
-        if not found or found not in wanted:
-            told = " or ".join(repr(char) for char in wanted)
-            raise self._error(f"{told} is missing", self._at, where)
+        char = self.peek()
+        if not char or char not in wanted:
+            missing = " or ".join(repr(char) for char in wanted)
+            raise self._error(f"{missing} is missing", self._at, where)
         self._at += 1
-        return found
+        return char
 
     def value(self, where: str = "") -> tuple[Any, int]:
         """Read the next value.
@@ -80,19 +80,19 @@ class JsonText:
         line = self._count()
         while True:
             try:
-                found, end = DECODER.raw_decode(self._text, self._at)
+                value, end = DECODER.raw_decode(self._text, self._at)
             except json.JSONDecodeError as error:
                 cut = error.msg.startswith("Unterminated string") or error.pos + NEAR > len(self._text)
                 if not (cut and self._more(grow)):
                     raise self._error(error.msg, error.pos, where) from None
             except (ValueError, RecursionError) as error:  # a number of too many digits, too deep a nest
-                told = f"not JSON: {error}"
-                raise DataError(told, file=self._name, line=line, field=where or None) from None
+                fault = f"not JSON: {error}"
+                raise DataError(fault, file=self._name, line=line, field=where or None) from None
             else:
                 # A number at the end of the window may go on behind it.
                 if not (scalar and end + NEAR > len(self._text) and self._more(grow)):
                     self._at = end
-                    return found, line
+                    return value, line
             grow *= 2
 
     def elements(self, where: str = "") -> Iterator[tuple[Any, int]]:
@@ -141,8 +141,8 @@ class JsonText:
             DataError: Something does.
         """
         if self.peek():
-            told = "more follows after the end; a file of one object a line should be called .jsonl"
-            raise self._error(told, self._at)
+            fault = "more follows after the end; a file of one object a line should be called .jsonl"
+            raise self._error(fault, self._at)
 
     def _more(self, size: int) -> bool:
         """Read on; False at the end of the file."""

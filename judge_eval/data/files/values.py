@@ -36,11 +36,11 @@ def need_text(record: Mapping[str, Any], *keys: str) -> str:
     Raises:
         DataError: None does.
     """
-    found = text(record, *keys)
-    if found is None or not found.strip():
+    question = text(record, *keys)
+    if question is None or not question.strip():
         wanted = " or ".join(f"`{key}`" for key in keys)
         raise DataError(f"the question is missing; {wanted} must hold it", field=keys[0])
-    return found
+    return question
 
 
 def items(record: Mapping[str, Any], *keys: str) -> list[Any]:
@@ -94,9 +94,9 @@ def decode_list(value: Any, field: str, separator: str | None = None) -> Any:
     if not bare or bare in ("null", "None", "nan", "NaN"):
         return None
     if bare[0] == "[" and bare[-1] == "]":
-        found = _literal(bare, field)
-        if isinstance(found, list):
-            return found
+        value_read = _literal(bare, field)
+        if isinstance(value_read, list):
+            return value_read
     if separator is not None:
         return [part.strip() for part in value.split(separator) if part.strip()]
     raise DataError(
@@ -174,6 +174,11 @@ def is_missing(value: Any) -> bool:
     return value is None or value == "" or (isinstance(value, float) and math.isnan(value))
 
 
+def first_of(record: Mapping[str, Any], *keys: str) -> Any:
+    """Return the value of the first key that holds something; None where none does."""
+    return next((record[key] for key in keys if not is_missing(record.get(key))), None)
+
+
 def kind(value: Any) -> str:
     """Name a value's kind for a message."""
     names = {dict: "an object", list: "a list", bool: "a truth value", int: "a number", float: "a number"}
@@ -195,13 +200,13 @@ def rest(record: Mapping[str, Any], *used: str) -> dict[str, Any]:
 
 
 def completed(
-    data: dict[str, Any], record: Mapping[str, Any], used: set[str], **texts: str
+    data: dict[str, Any], record: Mapping[str, Any], used: set[str], **texts: str | tuple[str, ...]
 ) -> dict[str, Any]:
-    """Add optional texts, the id, the tags, and everything else as metadata."""
-    for field, key in texts.items():
-        found = text(record, key)
-        if found is not None:
-            data[field] = found
+    """Add optional texts (each of its key, or of the first of its keys), the id, the tags, and the rest."""
+    for field, keys in texts.items():
+        value = text(record, *([keys] if isinstance(keys, str) else keys))
+        if value is not None:
+            data[field] = value
     own = next((key for key in ("id", "_id", "trace_uuid") if not is_missing(record.get(key))), None)
     if own is not None and isinstance(record[own], str | int):
         data["id"] = str(record[own])

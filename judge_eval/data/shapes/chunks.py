@@ -103,8 +103,8 @@ def _mapping(item: dict[str, Any], field: str) -> dict[str, Any]:
         if not is_missing(item.get(key)):
             data[key] = item[key]
     if not data.keys() & {"text", "id"}:
-        found = ", ".join(sorted(map(str, item))) or "none"
-        raise DataError(f"no text; the keys found are: {found}", field=field)
+        keys = ", ".join(sorted(map(str, item))) or "none"
+        raise DataError(f"no text; the keys found are: {keys}", field=field)
     used = {text_key, id_key, score_key, "title", "label", *META}
     metadata = {k: plain(v) for k, v in item.items() if k not in used | NOISE and not is_missing(v)}
     for key in META:

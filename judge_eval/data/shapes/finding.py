@@ -80,6 +80,6 @@ def reference_in(value: Any) -> str | None:
     if isinstance(value, str):
         return value or None
     if isinstance(value, Mapping):
-        found = [value[key] for key in REFERENCES if isinstance(value.get(key), str) and value[key]]
-        return found[0] if found else None
+        texts = [value[key] for key in REFERENCES if isinstance(value.get(key), str) and value[key]]
+        return texts[0] if texts else None
     return None

@@ -16,7 +16,6 @@ from judge_eval.data.files.values import (
     maybe_list,
     need_text,
     rest,
-    text,
 )
 from judge_eval.data.shapes.shape import Data, Keys, Shape, has, has_any
 from judge_eval.errors import DataError
@@ -68,19 +67,14 @@ def _contexts(record: Data) -> Iterator[dict[str, Any]]:
     data: dict[str, Any] = {"query": need_text(record, *QUERY), "chunks": items(record, "contexts")}
     truths = record.get("ground_truths")
     if is_missing(record.get("ground_truth")) and not is_missing(truths):
-        told = as_list(truths, "ground_truths")
-        if told and not isinstance(told[0], str):
-            raise DataError(f"holds {kind(told[0])}, not a text", field="ground_truths[0]")
-        if told:
-            data["reference"] = told[0]
-            used = used if len(told) > 1 else {*used, "ground_truths"}
-    for field, keys in (("answer", ("answer", "response")), ("reference", ("ground_truth", "reference"))):
-        found = text(record, *keys)
-        if found is not None:
-            data[field] = found
-    if "reference" not in data and (found := text(record, "reference_answer")) is not None:
-        data["reference"] = found
-    yield completed(data, record, used)
+        texts = as_list(truths, "ground_truths")
+        if texts and not isinstance(texts[0], str):
+            raise DataError(f"holds {kind(texts[0])}, not a text", field="ground_truths[0]")
+        if texts:
+            data["reference"] = texts[0]
+            used = used if len(texts) > 1 else {*used, "ground_truths"}
+    references = ("ground_truth", "reference", *(() if "reference" in data else ("reference_answer",)))
+    yield completed(data, record, used, answer=("answer", "response"), reference=references)
 
 
 def _qa(record: Data) -> Iterator[dict[str, Any]]:
@@ -115,15 +109,9 @@ def _documents(record: Data) -> Iterator[dict[str, Any]]:
     documents = next((key for key in DOCUMENTS if record.get(key) is not None), DOCUMENTS[0])
     data: dict[str, Any] = {"query": need_text(record, *keys), "chunks": items(record, documents)}
     answers = ("answer", "response", "result", "data")
-    for field, names in (
-        ("answer", answers),
-        ("reference", ("reference", "ground_truth", "expected_answer")),
-    ):
-        found = text(record, *names)
-        if found is not None:
-            data[field] = found
-    used = {*keys, documents, *answers, "reference", "ground_truth", "expected_answer"}
-    yield completed(data, record, used)
+    references = ("reference", "ground_truth", "expected_answer")
+    used = {*keys, documents, *answers, *references}
+    yield completed(data, record, used, answer=answers, reference=references)
 
 
 def _labelled(_: Data) -> Iterator[dict[str, Any]]:

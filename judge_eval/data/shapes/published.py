@@ -55,13 +55,13 @@ def _promptfoo(record: Data) -> Iterator[dict[str, Any]]:
         "chunks": [context] if isinstance(context, str) else as_list(context, "context"),
     }
     outputs = [key for key in record if key.startswith("[")]
-    if len(outputs) == 1 and (told := text(record, outputs[0])) is not None:
-        data["answer"] = told  # of several providers nobody can say whose chunks these are
+    if len(outputs) == 1 and (answer := text(record, outputs[0])) is not None:
+        data["answer"] = answer  # of several providers nobody can say whose chunks these are
     expected = sorted(key for key in record if key.startswith("__expected"))
     for key in expected:
-        found = _expected(str(record[key] or ""))
-        if found:
-            data["reference"] = found
+        reference = _expected(str(record[key] or ""))
+        if reference:
+            data["reference"] = reference
             break
     used = {*QUERY, "prompt", "input", "context", "__description", *expected}
     yield completed(data, record, used | ({outputs[0]} if len(outputs) == 1 else set()))

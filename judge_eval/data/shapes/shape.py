@@ -44,25 +44,25 @@ class Shape:
 
 def keys_of(record: Data) -> Keys:
     """Return the keys of a record, those of mappings inside it joined by a dot."""
-    found: set[str] = set()
-    _collect(record, "", found, DEPTH)
-    return frozenset(found)
+    keys: set[str] = set()
+    _collect(record, "", keys, DEPTH)
+    return frozenset(keys)
 
 
-def _collect(value: Data, prefix: str, found: set[str], depth: int) -> None:
+def _collect(value: Data, prefix: str, keys: set[str], depth: int) -> None:
     for key, inner in value.items():
         path = f"{prefix}{key}"
-        found.add(path)
+        keys.add(path)
         if depth <= 1:
             continue
         if isinstance(inner, Mapping):
-            _collect(inner, f"{path}.", found, depth - 1)
+            _collect(inner, f"{path}.", keys, depth - 1)
         elif isinstance(inner, list) and key in NESTS:
             for item in inner[:50]:
                 if isinstance(item, Mapping):
-                    _collect(item, f"{path}.", found, depth - 1)
+                    _collect(item, f"{path}.", keys, depth - 1)
         elif isinstance(inner, list) and key == "attributes":
-            found.update(
+            keys.update(
                 f"{path}.{item['key']}" for item in inner if isinstance(item, Mapping) and "key" in item
             )
 

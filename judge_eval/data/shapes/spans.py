@@ -125,9 +125,9 @@ def listed(attributes: Mapping[str, Any], name: str) -> list[dict[str, Any]] | N
     whole = decode_mapping(attributes.get(name))
     if isinstance(whole, list):
         return [dict(item) for item in whole if isinstance(item, Mapping)]
-    found: dict[int, dict[str, Any]] = {}
+    objects: dict[int, dict[str, Any]] = {}
     for key, value in attributes.items():
         match = PLACE.fullmatch(key)
         if match and match["before"] == name:
-            found.setdefault(int(match["place"]), {})[match["after"]] = value
-    return [found[place] for place in sorted(found)] if found else None
+            objects.setdefault(int(match["place"]), {})[match["after"]] = value
+    return [objects[place] for place in sorted(objects)] if objects else None

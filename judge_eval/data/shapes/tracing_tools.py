@@ -37,8 +37,8 @@ def _openinference(record: Data) -> Iterator[dict[str, Any]]:
         if kind not in ("RETRIEVER", "") or (documents is None and kind == ""):
             continue
         returned = documents_in(span.attributes.get("output.value"))
-        found = returned if documents is None else [_undotted(document) for document in documents]
-        chunks = recorded(found, "attributes.retrieval.documents")
+        documents_read = returned if documents is None else [_undotted(document) for document in documents]
+        chunks = recorded(documents_read, "attributes.retrieval.documents")
         if returned and documents is not None and len(returned) == len(chunks):
             # Some instrumentations keep the ids in the output only.
             for chunk, document in zip(chunks, returned, strict=True):

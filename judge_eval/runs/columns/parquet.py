@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from judge_eval.errors import RunError, needs_extra
+from judge_eval.files import replacing
 from judge_eval.runs.columns.packed import label_code, passage_hash, question_hash
 from judge_eval.runs.folder.files import TRACES, VERDICTS, lock_folder
 from judge_eval.runs.folder.index import cluster_of
@@ -41,22 +42,19 @@ def write_parts(run: Run) -> tuple[Path, Path]:
     traces = _traces_schema(arrow, metrics).with_metadata({KEY: origin})
     verdicts = _verdicts_schema(arrow).with_metadata({KEY: origin})
     paths = run.folder / TRACES, run.folder / VERDICTS
-    beside = [path.with_name(f".{path.name}.tmp") for path in paths]
     try:
         with (
-            parquet.ParquetWriter(beside[0], traces) as trace_file,
-            parquet.ParquetWriter(beside[1], verdicts) as verdict_file,
+            replacing(paths[0]) as first,
+            replacing(paths[1]) as second,
+            parquet.ParquetWriter(first, traces) as trace_file,
+            parquet.ParquetWriter(second, verdicts) as verdict_file,
         ):
             for rows, chunks in _blocks(run.results, metrics, cluster):
                 trace_file.write_table(arrow.Table.from_pylist(rows, schema=traces))
                 verdict_file.write_table(arrow.Table.from_pylist(chunks, schema=verdicts))
-        for temporary, path in zip(beside, paths, strict=True):
-            temporary.replace(path)
     except OSError as error:
         raise RunError(f"{run.folder}: the parts cannot be written: {error.strerror or error}") from None
     finally:
-        for temporary in beside:
-            temporary.unlink(missing_ok=True)
         if lock is not None:
             lock.close()
     return paths

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from judge_eval.errors import RunError
-from judge_eval.files import write_atomically
+from judge_eval.files import replacing, write_atomically
 from judge_eval.runs.folder.files import MANIFEST, RESULTS, lock_folder, whole_lines
 from judge_eval.runs.folder.index import Index
 from judge_eval.runs.folder.records import Manifest, TraceResult
@@ -83,15 +83,11 @@ class Journal:
             if self.index.in_order():
                 return self.index
             target = self.index.sorted()
-            temporary = path.with_suffix(".tmp")
-            with path.open("rb") as source, temporary.open("wb") as out:
+            with replacing(path) as out, path.open("rb") as source:
                 for row in self.index.order():
                     source.seek(self.index.offsets[row])
                     out.write(source.read(self.index.lengths[row]))
-                out.flush()
-                os.fsync(out.fileno())
-            self._file.close()
-            temporary.replace(path)
+                self._file.close()
             self._file = path.open("ab", buffering=0)
         except OSError as error:
             raise _unwritable(self.folder, error) from None

@@ -12,6 +12,7 @@ from typing import IO, ClassVar, TypeAlias
 from pydantic import Field
 
 from judge_eval.errors import RunError
+from judge_eval.files import hold
 from judge_eval.record import Record
 from judge_eval.runs.folder.files import LABELS, whole_lines
 from judge_eval.runs.folder.records import FORMAT, TraceResult
@@ -67,7 +68,7 @@ def add_label(folder: Path, label: Label) -> None:
     path = folder / LABELS
     try:
         with path.open("ab+", buffering=0) as file:
-            _hold(file)
+            hold(file)
             size = _cut_torn_line(file)
             if file.write(line + b"\n") != len(line) + 1:  # a full disk takes a part
                 file.truncate(size)
@@ -75,15 +76,6 @@ def add_label(folder: Path, label: Label) -> None:
             os.fsync(file.fileno())
     except OSError as error:
         raise RunError(f"{path}: cannot be written: {error.strerror or error}") from None
-
-
-def _hold(file: IO[bytes]) -> None:
-    """Wait until no other process is adding a label; closing the file lets the next one in."""
-    try:
-        import fcntl
-    except ImportError:  # no such locks on this system
-        return
-    fcntl.flock(file, fcntl.LOCK_EX)
 
 
 def _cut_torn_line(file: IO[bytes]) -> int:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from judge_eval.data.remote import clean, file_system, is_url, public
+from judge_eval.data.remote import error_text, file_system, is_url, public
 from judge_eval.errors import JudgeEvalError, RunError
 from judge_eval.files import write_atomically
 from judge_eval.runs.folder.files import MANIFEST, lock_folder
@@ -230,4 +230,4 @@ def _readable(url: str) -> Iterator[None]:
     except JudgeEvalError:
         raise
     except Exception as error:  # each file system has errors of its own
-        raise RunError(f"{public(url)}: cannot be read: {clean(error, url)}") from None
+        raise RunError(f"{public(url)}: cannot be read: {error_text(error, url)}") from None

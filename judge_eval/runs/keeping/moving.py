@@ -9,8 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from judge_eval.data.remote import clean, file_system, public
+from judge_eval.data.remote import error_text, file_system, public
 from judge_eval.errors import RunError
+from judge_eval.files import replacing
 from judge_eval.runs.folder.files import LABELS, MANIFEST, RESULTS, TRACES, VERDICTS, lock_folder
 from judge_eval.runs.folder.run import load_manifest
 
@@ -46,7 +47,7 @@ def push(folder: Path, url: str) -> str:
                     with (folder / name).open("rb") as source, system.open(f"{target}/{name}", "wb") as file:
                         shutil.copyfileobj(source, file, 1 << 20)
         except Exception as error:  # each file system has errors of its own
-            raise RunError(f"{public(url)}: cannot be written: {clean(error, url)}") from None
+            raise RunError(f"{public(url)}: cannot be written: {error_text(error, url)}") from None
     finally:
         if lock is not None:
             lock.close()
@@ -85,7 +86,7 @@ def pull(url: str, out: Path) -> Path:
     except FileNotFoundError:
         raise RunError(f"no run in {public(url)}: it has no {MANIFEST} or no {RESULTS}") from None
     except Exception as error:  # each file system has errors of its own
-        raise RunError(f"{public(url)}: cannot be read: {clean(error, url)}") from None
+        raise RunError(f"{public(url)}: cannot be read: {error_text(error, url)}") from None
     finally:
         with suppress(OSError):
             shutil.rmtree(temporary)
@@ -98,12 +99,5 @@ def copy_here(system: Any, source: str, target: Path) -> None:
     Raises:
         FileNotFoundError: There is no such file.
     """
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        with system.open(source, "rb") as file, temporary.open("wb") as out:
-            shutil.copyfileobj(file, out, 1 << 20)
-            out.flush()
-            os.fsync(out.fileno())
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with system.open(source, "rb") as file, replacing(target) as out:
+        shutil.copyfileobj(file, out, 1 << 20)

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from judge_eval.backends.around.balance import Balanced
 from judge_eval.backends.chat.openai import create
-from judge_eval.backends.stack import Options, build
+from judge_eval.backends.stack import Options, build_stack
 from judge_eval.errors import ConfigError, TransientError
 from judge_eval.wire import Passage, Request
 from tests.support.application import app
@@ -76,7 +76,7 @@ def test_calls_go_where_the_fewest_are_in_flight() -> None:
 def test_a_fleet_keeps_to_the_concurrency_of_all() -> None:
     """What the user allows in flight holds for all servers together, loop after loop."""
     with ChatServer(latency=0.05) as one, ChatServer(latency=0.05) as two:
-        stack = build(
+        stack = build_stack(
             "openai/m", None, Options(base_url=one.url, fleet=(two.url,), concurrency=6, attempts=1)
         )
         fleet = stack.backend
@@ -137,8 +137,8 @@ def test_call_that_may_be_done_is_not_repeated_elsewhere() -> None:
 def test_fleet_has_one_identity_whoever_answers() -> None:
     """The identity is the first server's; another model in the fleet is refused."""
     urls = ["http://one.test/v1", "http://two.test/v1"]
-    single = build("openai/m", None, Options(base_url=urls[0])).backend.identity
-    fleet = build("openai/m", None, Options(base_url=urls[0], fleet=(urls[1],))).backend.identity
+    single = build_stack("openai/m", None, Options(base_url=urls[0])).backend.identity
+    fleet = build_stack("openai/m", None, Options(base_url=urls[0], fleet=(urls[1],))).backend.identity
     assert fleet == single
     with pytest.raises(ConfigError, match="same model"):
         Balanced([create("a", base_url=urls[0]), create("b", base_url=urls[1])])

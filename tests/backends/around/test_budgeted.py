@@ -10,7 +10,8 @@ from decimal import Decimal
 
 import pytest
 
-from judge_eval.backends.around.budget import Budgeted, Spending, price_of
+from judge_eval.backends.around.budget import Budgeted, Spending
+from judge_eval.backends.around.prices import price_of
 from judge_eval.backends.around.retry import Retried
 from judge_eval.backends.base import Identity
 from judge_eval.errors import BudgetError, CallError, ConfigError, RefusedError, TransientError

@@ -9,7 +9,7 @@ from judge_eval.backends.around.budget import Budgeted
 from judge_eval.backends.around.hedge import Hedged
 from judge_eval.backends.around.limit import Limited
 from judge_eval.backends.base import Identity
-from judge_eval.backends.stack import Options, build
+from judge_eval.backends.stack import Options, build_stack
 from judge_eval.errors import BudgetError, CallError, ConfigError
 from judge_eval.wire import Completion, Request
 from tests.support.application import app
@@ -137,7 +137,7 @@ def test_the_time_must_be_above_0() -> None:
     with pytest.raises(ConfigError, match="above 0"):
         Hedged(Slow(), after=0)
     with pytest.raises(ConfigError, match=r"--hedge 0: .*above 0"):
-        build("fake/overlap", None, Options(hedge=0))
+        build_stack("fake/overlap", None, Options(hedge=0))
 
 
 def test_a_run_past_a_server_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from judge_eval.backends.around.limit import Gate, Limited
-from judge_eval.backends.around.rate import Limits, RateSignal
+from judge_eval.backends.around.limit import Limited, QuotaGate
+from judge_eval.backends.around.rate import RateLimits, RateSignal
 from judge_eval.backends.base import Backend, Identity
 from judge_eval.errors import ConfigError, FatalCallError, RefusedError, TransientError
 from judge_eval.wire import Completion, Request
@@ -196,7 +196,7 @@ def test_controller_is_forgotten_with_its_users() -> None:
 
 def test_two_event_loops_share_one_gate() -> None:
     """Threads with loops of their own draw on one quota, and all finish."""
-    gate = Gate(Limits(most=3, start=3))
+    gate = QuotaGate(RateLimits(most=3, start=3))
     seen: list[int] = []
 
     async def work() -> None:

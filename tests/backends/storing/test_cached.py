@@ -521,23 +521,23 @@ def test_killed_runs_pay_again_only_for_what_was_in_flight(tmp_path: Path) -> No
 
 
 def test_a_stalled_process_is_not_waited_for_for_ever(tmp_path: Path) -> None:
-    """When another one holds a claim longer than the patience, the call is made all the same."""
+    """When another one holds a lease longer than the patience, the call is made all the same."""
     store, other = DiskStore(tmp_path), DiskStore(tmp_path)
     backend = Counting()
     cached = Cached(backend, store, patience=0.05)
     key = cached.key(ask())
     assert key is not None
-    assert store.claim(key)
+    assert store.take_lease(key)
     assert complete_all(cached, ask())[0].text == "yes why?"
     assert len(backend.asked) == 1
-    store.release(key)
+    store.release_lease(key)
     assert other.get_many([key]) != [None]
     asyncio.run(cached.aclose())
     other.close()
 
 
-def test_a_failed_call_gives_its_claim_back(tmp_path: Path) -> None:
-    """After an error or a cancellation nobody has to wait for the claim."""
+def test_a_failed_call_gives_its_lease_back(tmp_path: Path) -> None:
+    """After an error or a cancellation nobody has to wait for the lease."""
     store = DiskStore(tmp_path)
     cached = Cached(Counting(wait=5.0), store)
     key = cached.key(ask())
@@ -546,14 +546,14 @@ def test_a_failed_call_gives_its_claim_back(tmp_path: Path) -> None:
     async def run() -> None:
         task = asyncio.create_task(cached.complete(ask()))
         await asyncio.sleep(0.01)
-        assert not store.claim(key)
+        assert not store.take_lease(key)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
 
     asyncio.run(run())
-    assert store.claim(key)
-    store.release(key)
+    assert store.take_lease(key)
+    store.release_lease(key)
     store.close()
 
 

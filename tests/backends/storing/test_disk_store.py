@@ -21,7 +21,7 @@ import pytest
 
 from judge_eval.backends.storing.dbfile import DB
 from judge_eval.backends.storing.disk import DiskStore
-from judge_eval.backends.storing.store import Claiming, Store, seal, unseal
+from judge_eval.backends.storing.store import Leasing, Store, seal, unseal
 from judge_eval.errors import StoreError
 
 
@@ -45,9 +45,9 @@ def child(code: str, *args: object, timeout: float = 60) -> subprocess.Completed
 
 
 def test_store_is_both_protocols(store: DiskStore) -> None:
-    """The disk store is a Store, and one that processes can claim keys in."""
+    """The disk store is a Store, and one that processes can lease keys in."""
     assert isinstance(store, Store)
-    assert isinstance(store, Claiming)
+    assert isinstance(store, Leasing)
 
 
 def test_rows_come_back_in_order_across_batches(store: DiskStore) -> None:
@@ -123,7 +123,7 @@ def test_folder_and_files_are_private(tmp_path: Path) -> None:
     try:
         store = DiskStore(tmp_path / "deep" / "cache")
         store.put_many([(key(1), b"v")])
-        store.claim(key(1))
+        store.take_lease(key(1))
         assert stat.S_IMODE(store.folder.stat().st_mode) == 0o700
         modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in store.folder.iterdir()}
         assert set(modes) >= {"cache.db", "cache.lock"}
@@ -342,11 +342,11 @@ FORKS = """if True:
     for thread in threads:
         thread.start()
     store.put_many([(key(0), b"first")])
-    assert store.claim(key(0))
+    assert store.take_lease(key(0))
     for turn in range(1, 11):
         pid = os.fork()
         if pid == 0:
-            assert not store.claim(key(0))
+            assert not store.take_lease(key(0))
             assert store.get_many([key(0), key(turn)]) == [b"first", None]
             for n in range(5):
                 store.put_many([(key(100 * turn + n), b"child")])
@@ -545,13 +545,13 @@ def test_a_full_file_system_is_told_as_such(tmp_path: Path) -> None:
         subprocess.run(["umount", mount], check=True)
 
 
-def test_claims_exclude_other_processes_and_end_with_them(tmp_path: Path) -> None:
-    """A claim is refused while another process holds it, and granted once that process was killed."""
+def test_leases_exclude_other_processes_and_end_with_them(tmp_path: Path) -> None:
+    """A lease is refused while another process holds it, and granted once that process was killed."""
     code = """if True:
         import sys, time
         from judge_eval.backends.storing.disk import DiskStore
         store = DiskStore(sys.argv[1])
-        assert store.claim(b"k" * 32)
+        assert store.take_lease(b"k" * 32)
         print("held", flush=True)
         time.sleep(60)
     """
@@ -560,32 +560,32 @@ def test_claims_exclude_other_processes_and_end_with_them(tmp_path: Path) -> Non
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
-        assert not store.claim(b"k" * 32)
-        assert store.claim(b"l" * 32)
+        assert not store.take_lease(b"k" * 32)
+        assert store.take_lease(b"l" * 32)
         process.kill()
-    assert store.claim(b"k" * 32)
-    assert not store.claim(b"k" * 32)
-    store.release(b"k" * 32)
-    assert store.claim(b"k" * 32)
+    assert store.take_lease(b"k" * 32)
+    assert not store.take_lease(b"k" * 32)
+    store.release_lease(b"k" * 32)
+    assert store.take_lease(b"k" * 32)
     store.close()
-    assert not store.claim(b"k" * 32)
+    assert not store.take_lease(b"k" * 32)
 
 
 def test_two_stores_of_one_process_exclude_each_other(tmp_path: Path) -> None:
-    """A claim holds against another store on the same folder, and outlives that store's closing."""
+    """A lease holds against another store on the same folder, and outlives that store's closing."""
     one, two = DiskStore(tmp_path), DiskStore(tmp_path)
-    assert one.claim(key(1))
-    assert not two.claim(key(1))
+    assert one.take_lease(key(1))
+    assert not two.take_lease(key(1))
     two.close()
     code = """if True:
         import sys
         from judge_eval.backends.storing.disk import DiskStore
-        print(DiskStore(sys.argv[1]).claim((1).to_bytes(32, "big")))
+        print(DiskStore(sys.argv[1]).take_lease((1).to_bytes(32, "big")))
     """
     assert child(code, tmp_path).stdout == "False\n"
-    one.release(key(1))
-    assert two.claim(key(1))
-    two.release(key(1))
+    one.release_lease(key(1))
+    assert two.take_lease(key(1))
+    two.release_lease(key(1))
 
 
 def test_a_store_can_be_sent_to_another_process(store: DiskStore) -> None:

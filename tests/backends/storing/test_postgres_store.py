@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from judge_eval.backends.stack import open_store
 from judge_eval.backends.storing.postgres import TABLE, PostgresStore
-from judge_eval.backends.storing.store import Claiming, Store
+from judge_eval.backends.storing.store import Leasing, Store
 from judge_eval.errors import ConfigError, StoreError
 from tests.support.application import app
 from tests.support.chat_server import ChatServer
@@ -69,7 +69,7 @@ def execute(url: str, statement: str) -> None:
 def test_rows_come_back_in_order_and_are_replaced(store: PostgresStore) -> None:
     """What was written comes back, in the order asked for, the last write counting; the rest is None."""
     assert isinstance(store, Store)
-    assert isinstance(store, Claiming)
+    assert isinstance(store, Leasing)
     rows = [(key(n), b"value %d" % n * n) for n in range(2500)]
     store.put_many(rows)
     store.put_many([(key(1), b"first"), (key(1), b"second")])
@@ -91,34 +91,34 @@ def test_rows_that_were_changed_are_refused(store: PostgresStore, url: str) -> N
     assert store.corrupt == 2
 
 
-def test_claims_are_one_persons_until_they_are_given_back(store: PostgresStore, url: str) -> None:
-    """A claimed key is refused to others and to other tasks, and free after release, a write or a lease."""
+def test_leases_are_one_persons_until_they_are_given_back(store: PostgresStore, url: str) -> None:
+    """A leased key is refused to others and to other tasks, and free after release, a write or its end."""
     other = PostgresStore(url, lease=0.6)
-    assert store.claim(key(1))
-    assert not store.claim(key(1))
-    assert not other.claim(key(1))
-    store.release(key(1))
-    assert other.claim(key(1))
+    assert store.take_lease(key(1))
+    assert not store.take_lease(key(1))
+    assert not other.take_lease(key(1))
+    store.release_lease(key(1))
+    assert other.take_lease(key(1))
     other.put_many([(key(1), b"paid")])
-    assert store.claim(key(1))
-    store.release(key(1))
+    assert store.take_lease(key(1))
+    store.release_lease(key(1))
     assert store.get_many([key(1)]) == [b"paid"]
-    assert other.claim(key(2))
+    assert other.take_lease(key(2))
     time.sleep(1.0)
-    assert not store.claim(key(2)), "a lease that is held is renewed"
+    assert not store.take_lease(key(2)), "a lease that is held is renewed"
     other.close()  # nobody renews any more, as when its process dies
     time.sleep(1.0)
-    assert store.claim(key(2))
+    assert store.take_lease(key(2))
     assert store.info().entries == 1
 
 
-def test_two_claimants_never_both_win(url: str, store: PostgresStore) -> None:
-    """Of many who claim a key at once exactly one gets it."""
+def test_two_who_lease_never_both_win(url: str, store: PostgresStore) -> None:
+    """Of many who lease a key at once exactly one gets it."""
     stores = [PostgresStore(url) for _ in range(4)]
     wins: list[bytes] = []
 
     def take(one: PostgresStore) -> None:
-        wins.extend(key(n) for n in range(50) if one.claim(key(n)))
+        wins.extend(key(n) for n in range(50) if one.take_lease(key(n)))
 
     threads = [threading.Thread(target=take, args=(one,)) for one in stores]
     for thread in threads:
@@ -131,14 +131,14 @@ def test_two_claimants_never_both_win(url: str, store: PostgresStore) -> None:
 
 
 def test_lost_connections_are_opened_again(store: PostgresStore, url: str) -> None:
-    """When the server ends every connection, reads, writes and claims go on without an error."""
+    """When the server ends every connection, reads, writes and leases go on without an error."""
     store.put_many([(key(1), b"one")])
     given = os.environ[VARIABLE]
     for work in (
         lambda: store.get_many([key(1)]),
         lambda: store.put_many([(key(2), b"two")]),
-        lambda: store.claim(key(3)),
-        lambda: store.release(key(3)),
+        lambda: store.take_lease(key(3)),
+        lambda: store.release_lease(key(3)),
     ):
         execute(
             given,

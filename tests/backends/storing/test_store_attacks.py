@@ -278,10 +278,10 @@ def test_a_planted_rollback_journal_is_refused(folder: Path) -> None:
 
 
 def test_a_lock_file_that_is_a_link_is_not_followed(folder: Path, victim: Path) -> None:
-    """A link in place of the file of claims is an error, not a way to another file."""
+    """A link in place of the file of leases is an error, not a way to another file."""
     (folder / "cache.lock").symlink_to(victim)
     with pytest.raises(StoreError):
-        DiskStore(folder).claim(KEY)
+        DiskStore(folder).take_lease(KEY)
 
 
 def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:

@@ -250,14 +250,6 @@ def test_no_credentials_reach_a_cassette(tape: Path) -> None:
     assert not tape.exists() or b"sesame" not in tape.read_bytes()
 
 
-def test_unused_answers_are_told(tape: Path) -> None:
-    """What nobody asked for can be listed, for whoever tidies up."""
-    run(Recording(Counting(), tape), ask("q1"), ask("q2"))
-    replay = Replay(tape)
-    replay.peek([ask("q1")])
-    assert replay.unused == [ask("q2").digest.hex()]
-
-
 MANY = """if True:
     import asyncio, sys
     sys.path.insert(0, sys.argv[2])

@@ -1,0 +1,133 @@
+"""Connections to a PostgreSQL server, opened again where it went away."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from judge_eval.errors import ConfigError, StoreError, mask, needs_extra
+
+if TYPE_CHECKING:
+    import psycopg
+
+SCHEMES = ("postgresql://", "postgres://")
+TABLE = "judge_eval_cache"
+"""The one table that is used."""
+
+
+class Connections:
+    """Connections to one database, shared by the threads of a process.
+
+    Args:
+        url: Where the database is.
+        timeout: Seconds to go on trying when the server cannot be reached.
+
+    Raises:
+        ConfigError: It is not such a URL.
+    """
+
+    def __init__(self, url: str, timeout: float) -> None:
+        self._url, self._timeout = url, timeout
+        self.location, self.secrets = _public(url)
+        self._lock = threading.Lock()
+        self._idle: list[psycopg.Connection[Any]] = []
+
+    def run(self, statement: str, values: Sequence[Any]) -> list[Any]:
+        """Execute a statement and return its rows, on a fresh connection again where the server went away.
+
+        Raises:
+            StoreError: The server cannot be reached, or refuses; the message says the way out.
+            ConfigError: The driver is not installed.
+        """
+        psycopg = _driver()
+        until, wait = time.monotonic() + self._timeout, 0.05
+        while True:
+            connection = None
+            try:
+                connection = self._connect()
+                cursor = connection.execute(statement, values)
+                rows = cursor.fetchall() if cursor.description else []
+            except psycopg.errors.UndefinedTable:
+                self._put_back(connection)
+                raise StoreError(
+                    f"{self.location}: there is no table {TABLE}; make it with `judge-eval cache init`"
+                ) from None
+            except BaseException as error:
+                if connection is not None:
+                    connection.close()
+                if not isinstance(error, psycopg.Error):
+                    raise
+                lost = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+                if lost:
+                    self.close()  # the others stem from the same server
+                if not lost or _for_good(error) or time.monotonic() > until:
+                    raise self._failed(error) from None
+                time.sleep(wait)
+                wait = min(wait * 2, 2.0)
+            else:
+                self._put_back(connection)
+                return rows
+
+    def close(self) -> None:
+        """Close those that wait to be used again."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    def _connect(self) -> psycopg.Connection[Any]:
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        made: psycopg.Connection[Any] = _driver().connect(self._url, autocommit=True, connect_timeout=10)
+        return made
+
+    def _put_back(self, connection: psycopg.Connection[Any] | None) -> None:
+        if connection is not None:
+            with self._lock:
+                self._idle.append(connection)
+
+    def _failed(self, error: Exception) -> StoreError:
+        return StoreError(f"{self.location}: {mask(' '.join(str(error).split()), self.secrets)}")
+
+
+def _driver() -> Any:
+    try:
+        import psycopg
+    except ImportError:
+        raise needs_extra("a cache in PostgreSQL needs the driver", "postgres") from None
+    return psycopg
+
+
+def _for_good(error: Exception) -> bool:
+    """Tell whether trying again cannot help: a wrong password, user or database."""
+    state = getattr(error, "sqlstate", None) or ""
+    if state[:2] in ("28", "3D"):
+        return True
+    words = str(error)
+    return "authentication failed" in words or "does not exist" in words or "no password supplied" in words
+
+
+def _public(url: str) -> tuple[str, tuple[str, ...]]:
+    """Return a URL without credentials and parameters, and the texts that may never be shown.
+
+    Raises:
+        ConfigError: It is not the URL of a PostgreSQL database.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise ConfigError("the cache's URL cannot be read; write postgresql://host:5432/name") from None
+    if not url.startswith(SCHEMES):
+        raise ConfigError("the cache's URL must start with postgresql://, as in postgresql://host/name")
+    query = dict(parse_qsl(parts.query))
+    given = [parts.password, parts.password and unquote(parts.password)]
+    given += [value for name, value in query.items() if "pass" in name]
+    host = parts.hostname or query.get("host") or "localhost"
+    host = f"[{host}]" if ":" in host else host
+    place = f"postgresql://{host}{f':{port}' if port else ''}{parts.path}"
+    return place, tuple(secret for secret in given if secret)
