@@ -5,8 +5,9 @@ The names below are loaded when they are first used, so that importing the packa
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from judge_eval.lazy import attach
 
 if TYPE_CHECKING:
     from judge_eval.backends.base import Backend, Identity
@@ -24,82 +25,31 @@ if TYPE_CHECKING:
     from judge_eval.schema import Chunk, Judgment, NoVerdict, Scale, Trace, Verdict
     from judge_eval.wire import Completion, Request, Usage
 
-_HOMES = {
-    "Backend": "backends.base",
-    "Chunk": "schema",
-    "Completion": "wire",
-    "EvalRun": "eval_run",
-    "Evaluator": "evaluator",
-    "FakeBackend": "backends.fake.backend",
-    "GradeTable": "metrics",
-    "Identity": "backends.base",
-    "Judge": "judges",
-    "JudgeEvalError": "errors",
-    "Judgment": "schema",
-    "Listwise": "judges",
-    "Member": "judges",
-    "Metric": "metrics",
-    "NoVerdict": "schema",
-    "NotebookProgress": "notebook",
-    "Options": "backends.stack",
-    "Panel": "judges",
-    "Pointwise": "judges",
-    "ReadOptions": "data.reading",
-    "Request": "wire",
-    "Scale": "schema",
-    "Trace": "schema",
-    "TraceResult": "runs.folder.records",
-    "Usage": "wire",
-    "Verdict": "schema",
-    "evaluate": "evaluator",
-    "mlflow_scorer": "export.mlflow_scorer",
-    "mmr": "metrics",
-    "open_dataset": "data.reading",
-    "parse_metric": "metrics",
+_MODULES = {
+    "backends.base": ("Backend", "Identity"),
+    "backends.fake.backend": ("FakeBackend",),
+    "backends.stack": ("Options",),
+    "data.reading": ("ReadOptions", "open_dataset"),
+    "errors": ("JudgeEvalError",),
+    "eval_run": ("EvalRun",),
+    "evaluator": ("Evaluator", "evaluate"),
+    "export.mlflow_scorer": ("mlflow_scorer",),
+    "judges": ("Judge", "Listwise", "Member", "Panel", "Pointwise"),
+    "metrics": ("GradeTable", "Metric", "mmr", "parse_metric"),
+    "notebook": ("NotebookProgress",),
+    "runs.folder.records": ("TraceResult",),
+    "schema": ("Chunk", "Judgment", "NoVerdict", "Scale", "Trace", "Verdict"),
+    "wire": ("Completion", "Request", "Usage"),
 }
 
 __all__ = [
-    "Backend",
-    "Chunk",
-    "Completion",
-    "EvalRun",
-    "Evaluator",
-    "FakeBackend",
-    "GradeTable",
-    "Identity",
-    "Judge",
-    "JudgeEvalError",
-    "Judgment",
-    "Listwise",
-    "Member",
-    "Metric",
-    "NoVerdict",
-    "NotebookProgress",
-    "Options",
-    "Panel",
-    "Pointwise",
-    "ReadOptions",
-    "Request",
-    "Scale",
-    "Trace",
-    "TraceResult",
-    "Usage",
-    "Verdict",
-    "evaluate",
-    "mlflow_scorer",
-    "mmr",
-    "open_dataset",
-    "parse_metric",
-]
+    "Backend", "Chunk", "Completion", "EvalRun", "Evaluator", "FakeBackend", "GradeTable", "Identity",
+    "Judge", "JudgeEvalError", "Judgment", "Listwise", "Member", "Metric", "NoVerdict", "NotebookProgress",
+    "Options", "Panel", "Pointwise", "ReadOptions", "Request", "Scale", "Trace", "TraceResult", "Usage",
+    "Verdict", "evaluate", "mlflow_scorer", "mmr", "open_dataset", "parse_metric",
+]  # fmt: skip
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'judge_eval' has no attribute {name!r}")
-    value = getattr(import_module(f"judge_eval.{home}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = attach(__name__, _MODULES)
 
 
 def __dir__() -> list[str]:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from judge_eval.cli.flags import completion
-from judge_eval.cli.flags.common import Json, Labelling, Seed
+from judge_eval.cli.flags.common import Json, LabellingFlags, Seed
 from judge_eval.cli.flags.groups import only
 from judge_eval.cli.flags.keeping import Runs
-from judge_eval.cli.flags.numbers import Numbers
+from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.errors import verb
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ def agree(
             autocompletion=completion.runs,
         ),
     ],
-    labelling: Labelling,
-    numbers: Annotated[Numbers, only("metrics")],
+    labelling: LabellingFlags,
+    numbers: Annotated[NumbersFlags, only("metrics")],
     keeping: Runs,
     systems: Annotated[
         bool, typer.Option("--systems", help="The runs are systems: compare how judge and labels rank them.")

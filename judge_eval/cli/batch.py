@@ -8,14 +8,14 @@ from typing import Annotated, Literal
 
 import typer
 
-from judge_eval.cli.flags.calling import Calling, Server
+from judge_eval.cli.flags.calling import CallingFlags, Server
 from judge_eval.cli.flags.common import Json, Quiet
 from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.judging import OneJudge
-from judge_eval.cli.flags.keeping import Keeping
-from judge_eval.cli.flags.numbers import Numbers
-from judge_eval.cli.flags.reading import Choosing, Reading
-from judge_eval.cli.flags.running import Running
+from judge_eval.cli.flags.keeping import KeepingFlags
+from judge_eval.cli.flags.numbers import NumbersFlags
+from judge_eval.cli.flags.reading import ChoosingFlags, ReadingFlags
+from judge_eval.cli.flags.running import RunningFlags
 from judge_eval.cli.printing.batches import show_imported, show_round
 from judge_eval.cli.printing.errors import INCOMPLETE, remark, verb
 
@@ -32,11 +32,11 @@ Place = Annotated[Path, typer.Argument(help="The batch's folder.")]
 def export_(
     data: Annotated[str, typer.Argument(help="Traces: a file, folder or URL of any known format.")],
     folder: Annotated[Path, typer.Option("--out", help="The batch's folder.")],
-    reading: Reading,
+    reading: ReadingFlags,
     judging: OneJudge,
-    numbers: Annotated[Numbers, only("relevant")],
-    choosing: Choosing,
-    calling: Annotated[Calling, only("cache", "base_url", "param")],
+    numbers: Annotated[NumbersFlags, only("relevant")],
+    choosing: ChoosingFlags,
+    calling: Annotated[CallingFlags, only("cache", "base_url", "param")],
     lacking: Annotated[
         list[str] | None,
         typer.Option(
@@ -150,12 +150,12 @@ def fetch(
 @verb
 def import_(
     folder: Place,
-    numbers: Annotated[Numbers, only("metrics")],
-    keeping: Annotated[Keeping, without("columnar")],
+    numbers: Annotated[NumbersFlags, only("metrics")],
+    keeping: Annotated[KeepingFlags, without("columnar")],
     calling: Annotated[
-        Calling, only("cache", "base_url", "concurrency", "timeout", "rpm", "tpm", "attempts")
+        CallingFlags, only("cache", "base_url", "concurrency", "timeout", "rpm", "tpm", "attempts")
     ],
-    running: Annotated[Running, only("max_failures")],
+    running: Annotated[RunningFlags, only("max_failures")],
     replies: Annotated[
         list[Path] | None, typer.Argument(help="Files of replies, from a server of your own.")
     ] = None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from judge_eval.cli.flags.calling import Caching
+from judge_eval.cli.flags.calling import CachingFlags
 from judge_eval.cli.flags.groups import only
 from judge_eval.cli.printing.errors import verb
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from judge_eval.backends.storing.disk import DiskStore
     from judge_eval.backends.storing.postgres import PostgresStore
 
-Cache: TypeAlias = Annotated[Caching, only("cache")]
+Cache: TypeAlias = Annotated[CachingFlags, only("cache")]
 app = typer.Typer(help="The replies that were paid for.", no_args_is_help=True)
 
 
-def _database(caching: Caching) -> PostgresStore | None:
+def _database(caching: CachingFlags) -> PostgresStore | None:
     """Open the cache in a database; None where it is a folder."""
     from judge_eval.backends.storing.postgres import PostgresStore, is_postgres
 
@@ -28,7 +28,7 @@ def _database(caching: Caching) -> PostgresStore | None:
     return PostgresStore(place) if isinstance(place, str) and is_postgres(place) else None
 
 
-def _open(caching: Caching) -> DiskStore | PostgresStore | None:
+def _open(caching: CachingFlags) -> DiskStore | PostgresStore | None:
     """Open the cache; None (and said so) where its folder was not made yet."""
     from judge_eval.backends.storing.disk import DiskStore
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from judge_eval.cli.flags.common import Json, Labelling, Seed
+from judge_eval.cli.flags.common import Json, LabellingFlags, Seed
 from judge_eval.cli.flags.keeping import OneRun
 from judge_eval.cli.printing.errors import verb
 from judge_eval.cli.printing.figures import figure
@@ -15,7 +15,7 @@ from judge_eval.cli.printing.figures import figure
 @verb
 def calibrate(
     chosen: OneRun,
-    labelling: Labelling,
+    labelling: LabellingFlags,
     objective: Annotated[
         Literal["kappa", "f1", "youden"], typer.Option(help="What the threshold is chosen by.")
     ] = "kappa",

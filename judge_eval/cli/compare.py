@@ -9,10 +9,10 @@ import typer
 
 from judge_eval.cli.flags import completion
 from judge_eval.cli.flags.common import Json, Seed, output_flag
-from judge_eval.cli.flags.gating import Gating
+from judge_eval.cli.flags.gating import GatingFlags
 from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.keeping import Runs
-from judge_eval.cli.flags.numbers import Numbers
+from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.errors import GATE, verb
 
 FORMATS = (".json", ".md", ".xml")
@@ -28,9 +28,9 @@ def compare(
             autocompletion=completion.runs,
         ),
     ],
-    numbers: Annotated[Numbers, only("metrics")],
+    numbers: Annotated[NumbersFlags, only("metrics")],
     keeping: Runs,
-    gating: Annotated[Gating, without("baseline")],
+    gating: Annotated[GatingFlags, without("baseline")],
     cluster: Annotated[
         str | None, typer.Option(metavar="KEY", help="The key of metadata that groups traces.")
     ] = None,

@@ -9,14 +9,14 @@ from typing import Annotated, Literal
 import typer
 
 from judge_eval.cli.flags.common import Quiet, output_flag
-from judge_eval.cli.flags.reading import Reading
+from judge_eval.cli.flags.reading import ReadingFlags
 from judge_eval.cli.printing.errors import USAGE, remark, verb
 
 
 @verb
 def convert(
     data: Annotated[Path, typer.Argument(help="Traces: a file or folder of any known format.")],
-    reading: Reading,
+    reading: ReadingFlags,
     output: Annotated[
         Path | None, output_flag("The JSON Lines file to write; standard output if not given.")
     ] = None,

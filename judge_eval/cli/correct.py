@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from judge_eval.cli.flags.common import Json, Labelling
+from judge_eval.cli.flags.common import Json, LabellingFlags
 from judge_eval.cli.flags.groups import only
 from judge_eval.cli.flags.keeping import OneRun
-from judge_eval.cli.flags.numbers import Numbers
+from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.errors import verb
 
 
 @verb
 def correct(
-    numbers: Annotated[Numbers, only("metrics")],
+    numbers: Annotated[NumbersFlags, only("metrics")],
     chosen: OneRun,
-    labelling: Labelling,
+    labelling: LabellingFlags,
     json_: Json = False,
 ) -> None:
     """Correct a run's means by human labels on a random part of its traces (PPI++)."""

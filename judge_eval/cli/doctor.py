@@ -11,12 +11,12 @@ from typing import Annotated
 
 import typer
 
-from judge_eval.cli.flags.calling import Calling
+from judge_eval.cli.flags.calling import CallingFlags
 from judge_eval.cli.flags.config import find_config, settings
 from judge_eval.cli.flags.groups import only
-from judge_eval.cli.flags.judging import Judging, OneJudge
+from judge_eval.cli.flags.judging import JudgingFlags, OneJudge
 from judge_eval.cli.flags.keeping import Runs
-from judge_eval.cli.flags.numbers import Numbers
+from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.flags.values import prompt_name
 from judge_eval.cli.printing.errors import USAGE, verb
 
@@ -27,9 +27,9 @@ PACKAGES = ("judge-eval", "openai", "pydantic", "tenacity", "numpy", "diskcache"
 def doctor(
     context: typer.Context,
     judging: OneJudge,
-    numbers: Annotated[Numbers, only("metrics")],
+    numbers: Annotated[NumbersFlags, only("metrics")],
     keeping: Runs,
-    calling: Annotated[Calling, only("cache", "base_url", "timeout")],
+    calling: Annotated[CallingFlags, only("cache", "base_url", "timeout")],
     live: Annotated[bool, typer.Option("--live", help="Also make one call to the judge.")] = False,
 ) -> None:
     """Show the settings in force with their sources, and what cannot be used and why.
@@ -66,7 +66,7 @@ def doctor(
     print("everything can be used" + ("" if live else " (nobody was called; --live makes one call)"))
 
 
-def _problems(judging: Judging, numbers: Numbers, out: Path, calling: Calling) -> list[str]:
+def _problems(judging: JudgingFlags, numbers: NumbersFlags, out: Path, calling: CallingFlags) -> list[str]:
     """Try each setting by itself and gather what is wrong."""
     from judge_eval.backends.stack import create, open_store
     from judge_eval.errors import ConfigError, JudgeEvalError
@@ -102,7 +102,7 @@ def _problems(judging: Judging, numbers: Numbers, out: Path, calling: Calling) -
     return problems
 
 
-def _call(judging: Judging, calling: Calling) -> list[str]:
+def _call(judging: JudgingFlags, calling: CallingFlags) -> list[str]:
     """Ask the judge once, past the cache."""
     from judge_eval.errors import JudgeEvalError
     from judge_eval.evaluator import Evaluator

@@ -8,19 +8,19 @@ from typing import Annotated, Any
 
 import typer
 
-from judge_eval.cli.flags.calling import Calling
+from judge_eval.cli.flags.calling import CallingFlags
 from judge_eval.cli.flags.common import Json
 from judge_eval.cli.flags.groups import only
-from judge_eval.cli.flags.judging import Judging
-from judge_eval.cli.flags.numbers import Numbers
+from judge_eval.cli.flags.judging import JudgingFlags
+from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.errors import INCOMPLETE, verb
 
 
 @verb
 def judge(
-    judging: Annotated[Judging, only("model", "prompt", "mode", "judge")],
-    numbers: Annotated[Numbers, only("metrics", "relevant")],
-    calling: Annotated[Calling, only("cache", "no_cache", "offline", "base_url", "param", "timeout")],
+    judging: Annotated[JudgingFlags, only("model", "prompt", "mode", "judge")],
+    numbers: Annotated[NumbersFlags, only("metrics", "relevant")],
+    calling: Annotated[CallingFlags, only("cache", "no_cache", "offline", "base_url", "param", "timeout")],
     query: Annotated[str | None, typer.Option("--query", help="The question.")] = None,
     reference: Annotated[str | None, typer.Option(help="The reference answer.")] = None,
     answer: Annotated[str | None, typer.Option(help="The generated answer.")] = None,

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from judge_eval.cli.flags.calling import Calling
+from judge_eval.cli.flags.calling import CallingFlags
 from judge_eval.cli.flags.common import Json, Seed, output_flag
 from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.judging import OneJudge
-from judge_eval.cli.flags.numbers import Numbers
+from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.errors import GATE, complain, remark, verb
 from judge_eval.errors import ConfigError, UnknownNameError
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 def probe(
     data: Annotated[Path, typer.Argument(help="Traces as JSON Lines; probes are built from them.")],
     judging: OneJudge,
-    numbers: Annotated[Numbers, only("relevant")],
+    numbers: Annotated[NumbersFlags, only("relevant")],
     calling: Annotated[
-        Calling, without("base_urls", "attempts", "record", "replay", "lead", "hedge", "otel")
+        CallingFlags, without("base_urls", "attempts", "record", "replay", "lead", "hedge", "otel")
     ],
     probes: Annotated[
         list[str] | None, typer.Option("--only", help="Probe by this alone; repeatable, or with commas.")

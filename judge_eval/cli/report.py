@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from judge_eval.cli.flags.calling import Caching
+from judge_eval.cli.flags.calling import CachingFlags
 from judge_eval.cli.flags.common import output_flag
 from judge_eval.cli.flags.keeping import OneRun
 from judge_eval.cli.printing.errors import verb
@@ -16,7 +16,7 @@ from judge_eval.cli.printing.errors import verb
 @verb
 def report(
     chosen: OneRun,
-    caching: Caching,
+    caching: CachingFlags,
     other: Annotated[
         str | None, typer.Argument(help="A second run: the file compares it (B) with the first (A).")
     ] = None,

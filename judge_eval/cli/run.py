@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from judge_eval.cli.flags.calling import Calling
+from judge_eval.cli.flags.calling import CallingFlags
 from judge_eval.cli.flags.common import Json, Quiet, output_flag
-from judge_eval.cli.flags.gating import Gating
+from judge_eval.cli.flags.gating import GatingFlags
 from judge_eval.cli.flags.groups import without
-from judge_eval.cli.flags.judging import Judging
-from judge_eval.cli.flags.keeping import Keeping
-from judge_eval.cli.flags.numbers import Numbers
-from judge_eval.cli.flags.reading import Choosing, Reading, readable
-from judge_eval.cli.flags.running import Running
+from judge_eval.cli.flags.judging import JudgingFlags
+from judge_eval.cli.flags.keeping import KeepingFlags
+from judge_eval.cli.flags.numbers import NumbersFlags
+from judge_eval.cli.flags.reading import ChoosingFlags, ReadingFlags, readable
+from judge_eval.cli.flags.running import RunningFlags
 from judge_eval.cli.printing.errors import GATE, INCOMPLETE, advise_resume, remark, verb
 
 if TYPE_CHECKING:
@@ -28,14 +28,14 @@ def run(
     data: Annotated[
         str, typer.Argument(help="Traces: a file, folder or URL of any known format; - reads standard input.")
     ],
-    reading: Reading,
-    judging: Judging,
-    numbers: Numbers,
-    keeping: Keeping,
-    choosing: Choosing,
-    running: Running,
-    calling: Annotated[Calling, without("base_url")],
-    gating: Gating,
+    reading: ReadingFlags,
+    judging: JudgingFlags,
+    numbers: NumbersFlags,
+    keeping: KeepingFlags,
+    choosing: ChoosingFlags,
+    running: RunningFlags,
+    calling: Annotated[CallingFlags, without("base_url")],
+    gating: GatingFlags,
     output: Annotated[
         Path | None, output_flag("Write the run here too: .json, .csv, .md or .xml (JUnit).")
     ] = None,
@@ -108,7 +108,7 @@ def run(
 
 
 def _show_plan(
-    evaluator: Evaluator, path: Path | str, name: str, choosing: Choosing, reader: ReadOptions
+    evaluator: Evaluator, path: Path | str, name: str, choosing: ChoosingFlags, reader: ReadOptions
 ) -> None:
     dataset, plan = evaluator.plan(
         path,

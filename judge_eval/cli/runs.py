@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from judge_eval.cli.flags.common import Json
-from judge_eval.cli.flags.keeping import Keeping, Runs
+from judge_eval.cli.flags.keeping import KeepingFlags, Runs
 from judge_eval.cli.printing.errors import remark, verb
 
 app = typer.Typer(help="The folder of runs.", no_args_is_help=True)
@@ -53,7 +53,7 @@ def merge_(
     run: Annotated[
         list[str], typer.Argument(help="Each shard's run: its folder, its id or the start of it.")
     ],
-    keeping: Keeping,
+    keeping: KeepingFlags,
     json_: Json = False,
 ) -> None:
     """Put the runs of all shards together into the run that one machine would have given.

@@ -7,13 +7,13 @@ from typing import Annotated
 
 from judge_eval.cli.flags.common import Json, output_flag
 from judge_eval.cli.flags.keeping import OneRun
-from judge_eval.cli.flags.numbers import Numbers
+from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.errors import verb
 
 
 @verb
 def score(
-    numbers: Numbers,
+    numbers: NumbersFlags,
     chosen: OneRun,
     output: Annotated[Path | None, output_flag("Write the scored run here: .json, .csv or .md.")] = None,
     json_: Json = False,

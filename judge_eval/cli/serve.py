@@ -5,23 +5,25 @@ from __future__ import annotations
 import os
 from typing import Annotated
 
-from judge_eval.cli.flags.calling import Calling
+from judge_eval.cli.flags.calling import CallingFlags
 from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.judging import OneJudge
 from judge_eval.cli.flags.keeping import Runs
-from judge_eval.cli.flags.numbers import Numbers
-from judge_eval.cli.flags.serving import Serving, Taking
+from judge_eval.cli.flags.numbers import NumbersFlags
+from judge_eval.cli.flags.serving import ServingFlags, TakingFlags
 from judge_eval.cli.printing.errors import verb
 
 
 @verb
 def serve(
     runs: Runs,
-    serving: Serving,
-    taking: Taking,
+    serving: ServingFlags,
+    taking: TakingFlags,
     judging: OneJudge,
-    numbers: Annotated[Numbers, only("metrics", "relevant")],
-    calling: Annotated[Calling, without("offline", "base_urls", "record", "replay", "lead", "hedge", "otel")],
+    numbers: Annotated[NumbersFlags, only("metrics", "relevant")],
+    calling: Annotated[
+        CallingFlags, without("offline", "base_urls", "record", "replay", "lead", "hedge", "otel")
+    ],
 ) -> None:
     """Serve pages and a REST API over the folder of runs; with --model it judges submitted traces too.
 
@@ -33,7 +35,7 @@ def serve(
 
     from judge_eval.errors import ConfigError
     from judge_eval.runs.keeping.mirroring import is_mirror, shown
-    from judge_eval.server.serving import serve as run_server
+    from judge_eval.server.process import serve as run_server
     from judge_eval.server.settings import TOKEN, ServerLimits, ServerSettings, read_thresholds
 
     out = runs.out

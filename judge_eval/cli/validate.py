@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from judge_eval.cli.flags.groups import without
-from judge_eval.cli.flags.reading import Reading, readable
+from judge_eval.cli.flags.reading import ReadingFlags, readable
 from judge_eval.cli.flags.values import prompt_name
 from judge_eval.cli.printing.errors import USAGE, verb
 
@@ -17,7 +17,7 @@ def validate(
     data: Annotated[
         str, typer.Argument(help="Traces: a file, folder or URL of any known format; - reads standard input.")
     ],
-    reading: Annotated[Reading, without("depth")],
+    reading: Annotated[ReadingFlags, without("depth")],
     prompt: Annotated[
         str | None, typer.Option(help="Also check that every trace brings what this prompt needs.")
     ] = None,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from judge_eval.metrics.sums import add_down, run_down
-from judge_eval.metrics.table import Counts, GradeTable, Values
+from judge_eval.metrics.table import GradeTable, IntValues, Values
 
 EXACT_RANKS = 36
 """Down to this rank precisions are added as whole multiples of 1 / COMMON, which float64 holds exactly."""
@@ -26,7 +26,9 @@ def count_relevant(table: GradeTable, k: int | None, rel: int | None = None) -> 
     return hits
 
 
-def mean_precision(table: GradeTable, k: int | None, by: Values | Counts, rel: int | None = None) -> Values:
+def mean_precision(
+    table: GradeTable, k: int | None, by: Values | IntValues, rel: int | None = None
+) -> Values:
     """Sum P@i over the relevant ranks i <= k of each row, divided by `by`; 0 where `by` is 0."""
     least = table.relevant if rel is None else rel
     values = np.zeros(len(table))
@@ -49,7 +51,7 @@ def mean_precision(table: GradeTable, k: int | None, by: Values | Counts, rel: i
     return values
 
 
-def depth(table: GradeTable, k: int | None) -> Counts:
+def depth(table: GradeTable, k: int | None) -> IntValues:
     """Return min(k, retrieved) for each row."""
     return table.lengths if k is None else np.minimum(table.lengths, k)
 
@@ -60,7 +62,7 @@ def divide(values: Values, by: NDArray[Any]) -> Values:
     return quotients
 
 
-def _totals(table: GradeTable, rel: int | None, hits: Values) -> Counts:
+def _totals(table: GradeTable, rel: int | None, hits: Values) -> IntValues:
     """Return the relevant chunks that exist, at least as many as were seen among the top ranks."""
     known = table.totals_at(table.relevant if rel is None else rel)
     return np.maximum(known, hits.astype(np.int64))
@@ -152,7 +154,7 @@ def average_precision(
         MetricError: `norm` needs the number of relevant chunks, which is unknown.
     """
     hits = count_relevant(table, k, rel)
-    by: Values | Counts = hits
+    by: Values | IntValues = hits
     if norm != "found":
         by = _totals(table, rel, hits)
         if norm == "min" and k is not None:

@@ -17,7 +17,7 @@ from judge_eval.metrics.order import trec_order
 from judge_eval.metrics.ragged import check_layout, count_at_least, flatten, read_only
 
 Grades: TypeAlias = NDArray[np.int8]
-Counts: TypeAlias = NDArray[np.int64]
+IntValues: TypeAlias = NDArray[np.int64]
 """One whole number a row, such as how many chunks it holds."""
 Values: TypeAlias = NDArray[np.float64]
 """One number a row, such as a metric's value."""
@@ -57,7 +57,7 @@ class GradeTable:
 
     grades: Grades
     offsets: NDArray[np.int64]
-    totals: Counts | None = None
+    totals: IntValues | None = None
     ids: Sequence[str] | None = None
     relevant: int = 1
     maximum: int | None = None
@@ -182,7 +182,7 @@ class GradeTable:
         return f"<GradeTable of {len(self)} rows, {len(self.grades)} grades, relevant >= {self.relevant}>"
 
     @cached_property
-    def lengths(self) -> Counts:
+    def lengths(self) -> IntValues:
         """How many chunks each row holds."""
         return self.offsets[1:] - self.offsets[:-1]
 
@@ -192,11 +192,11 @@ class GradeTable:
         return int(np.maximum.reduce(self.lengths, initial=0))
 
     @property
-    def missing(self) -> Counts:
+    def missing(self) -> IntValues:
         """How many verdicts failed in each row."""
         return self.missing_within(None)
 
-    def missing_within(self, k: int | None) -> Counts:
+    def missing_within(self, k: int | None) -> IntValues:
         """Count the failed verdicts in the first `k` ranks of each row; None counts them all."""
         counts = np.zeros(len(self), dtype=np.int64)
         if self.has_missing:
@@ -213,7 +213,7 @@ class GradeTable:
         """Return the row's id, or its number where it has none."""
         return str(row) if self.ids is None else self.ids[row]
 
-    def names(self, rows: Counts) -> str:
+    def names(self, rows: IntValues) -> str:
         """Write how many rows these are, with the first few names."""
         shown = ", ".join(self.name(int(row)) for row in rows[:5])
         return f"{len(rows)} of {len(self)} traces ({shown}{', ...' if len(rows) > 5 else ''})"
@@ -240,7 +240,7 @@ class GradeTable:
         self._kept[k] = blocks
         yield from blocks
 
-    def totals_at(self, relevant: int) -> Counts:
+    def totals_at(self, relevant: int) -> IntValues:
         """Count the relevant chunks of each row's whole pool.
 
         Args:
@@ -250,7 +250,7 @@ class GradeTable:
             MetricError: They are unknown for some row, or known for another threshold only.
         """
         if self.pool is not None and self.pool_offsets is not None:
-            counts: Counts = count_at_least(self.pool, self.pool_offsets, [relevant])[0].astype(np.int64)
+            counts: IntValues = count_at_least(self.pool, self.pool_offsets, [relevant])[0].astype(np.int64)
             return counts
         unknown = np.arange(len(self)) if self.totals is None else np.flatnonzero(self.totals < 0)
         if len(unknown):
@@ -287,7 +287,7 @@ class GradeTable:
             )
         return self.totals_at(1)[None, :]
 
-    def pool_judged(self) -> Counts:
+    def pool_judged(self) -> IntValues:
         """Count the judged chunks, of any grade, of each row's pool.
 
         Raises:

@@ -6,12 +6,12 @@ import numpy as np
 
 from judge_eval.metrics.gain import ndcg
 from judge_eval.metrics.relevance import count_relevant, divide, mean_precision, reciprocal_rank
-from judge_eval.metrics.table import Counts, GradeTable, Values
+from judge_eval.metrics.table import GradeTable, IntValues, Values
 
 INFAP_EPSILON = 0.00001
 
 
-def _relevant(table: GradeTable, rel: int | None) -> Counts:
+def _relevant(table: GradeTable, rel: int | None) -> IntValues:
     """Return how many relevant chunks exist; every trec_eval measure rests on a known pool."""
     return table.totals_at(table.relevant if rel is None else rel)
 

@@ -15,7 +15,7 @@ from judge_eval.pages.runpage import head
 from judge_eval.runs.folder.files import MANIFEST, RESULTS
 from judge_eval.runs.folder.records import Manifest, Status
 from judge_eval.runs.folder.results import encode
-from judge_eval.server.judging import make_judging_routes
+from judge_eval.server.judge_routes import make_judging_routes
 from judge_eval.server.library import Library, MissingRunError
 from judge_eval.server.models import (
     Health,

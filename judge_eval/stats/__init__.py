@@ -6,8 +6,9 @@ to its start.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from judge_eval.lazy import attach
 
 if TYPE_CHECKING:
     from judge_eval.stats.agreement import cohen_kappa
@@ -49,25 +50,18 @@ _MODULES = {
     "resample": ("Resampler",),
     "sampling": ("Sample", "simple_random_sample", "stratified_sample"),
 }
-_HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
     "CorrectedMean", "CorrectedRate", "Estimate", "Interval", "IsotonicCalibration", "PairDifference",
-    "PairedComparison", "Randomisation", "Resampler", "Sample", "ThresholdCalibration",
-    "agreement_figures", "agreement_of", "alpha_interval", "breakdown", "calibrate_isotonic",
-    "calibrate_threshold", "cohen_kappa", "compare_paired", "holm", "kendall_tau_b", "mean_interval",
+    "PairedComparison", "Randomisation", "Resampler", "Sample", "ThresholdCalibration", "agreement_figures",
+    "agreement_of", "alpha_interval", "breakdown", "calibrate_isotonic", "calibrate_threshold",
+    "cohen_kappa", "compare_paired", "holm", "kendall_tau_b", "mean_interval",
     "minimal_detectable_difference", "ppi_mean", "ppi_mean_sampled", "proportion_interval",
     "ranking_figures", "rbo", "rogan_gladen", "sign_flip_test", "simple_random_sample", "spearman",
     "stratified_sample", "tau_ap", "tukey_hsd",
 ]  # fmt: skip
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'judge_eval.stats' has no attribute {name!r}")
-    value = getattr(import_module(f"judge_eval.stats.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = attach(__name__, _MODULES)
 
 
 def __dir__() -> list[str]:

@@ -18,16 +18,16 @@ import typer
 from typer.main import get_command
 
 import judge_eval.cli.flags
-from judge_eval.alignment.sample import choose
+from judge_eval.alignment.sample import choose_traces
 from judge_eval.backends.around.trace import Otel
 from judge_eval.batch.state import BatchSettings
-from judge_eval.cli.flags.calling import Caching, Calling
+from judge_eval.cli.flags.calling import CachingFlags, CallingFlags
 from judge_eval.cli.flags.config import settings
 from judge_eval.cli.flags.groups import flags_of, only, setting_of, spread, without
-from judge_eval.cli.flags.judging import Judging
-from judge_eval.cli.flags.keeping import Keeping, OneRun, Runs
-from judge_eval.cli.flags.numbers import Numbers
-from judge_eval.cli.flags.reading import Choosing, Reading
+from judge_eval.cli.flags.judging import JudgingFlags
+from judge_eval.cli.flags.keeping import KeepingFlags, OneRun, Runs
+from judge_eval.cli.flags.numbers import NumbersFlags
+from judge_eval.cli.flags.reading import ChoosingFlags, ReadingFlags
 from judge_eval.cli.verbs import GROUPS, VERBS, make_app
 from judge_eval.judges import Vote
 from judge_eval.runs.folder.records import Intervals
@@ -133,9 +133,9 @@ def test_groups_are_gathered_again() -> None:
     seen: list[Any] = []
 
     def verb(
-        reading: Reading,
-        calling: Annotated[Calling, only("timeout", "cache")],
-        keeping: Annotated[Keeping, without("columnar")],
+        reading: ReadingFlags,
+        calling: Annotated[CallingFlags, only("timeout", "cache")],
+        keeping: Annotated[KeepingFlags, without("columnar")],
         n: Annotated[int, typer.Option()] = 3,
     ) -> None:
         seen.extend([reading, calling, keeping, n])
@@ -150,19 +150,19 @@ def test_groups_are_gathered_again() -> None:
     ]
     given = {name: parameter.default for name, parameter in inspect.signature(flat).parameters.items()}
     flat(**given | {"depth": 5, "timeout": 2.5, "label": "main", "n": 4})
-    assert seen == [Reading(depth=5), Calling(timeout=2.5), Keeping(label="main"), 4]
+    assert seen == [ReadingFlags(depth=5), CallingFlags(timeout=2.5), KeepingFlags(label="main"), 4]
 
 
-def _part_of_unknown(calling: Annotated[Calling, only("timeuot")]) -> None: ...
+def _part_of_unknown(calling: Annotated[CallingFlags, only("timeuot")]) -> None: ...
 
 
-def _left_out_unknown(calling: Annotated[Calling, without("base_ulr")]) -> None: ...
+def _left_out_unknown(calling: Annotated[CallingFlags, without("base_ulr")]) -> None: ...
 
 
 def _needed(chosen: Annotated[OneRun, only("out")]) -> None: ...
 
 
-def _twice(caching: Caching, calling: Calling) -> None: ...
+def _twice(caching: CachingFlags, calling: CallingFlags) -> None: ...
 
 
 def _beside(runs: Runs, out: Annotated[str, typer.Option()] = "") -> None: ...
@@ -197,13 +197,13 @@ def test_choices_are_those_of_the_library() -> None:
     def hint(of: Any, name: str) -> set[str]:
         return set(get_args(get_type_hints(of)[name]))
 
-    assert choices(Calling, "otel") == set(get_args(Otel))
-    assert choices(Judging, "vote") == set(get_args(Vote))
-    assert choices(Judging, "mode") == hint(BatchSettings, "mode")
-    assert choices(Choosing, "on_invalid") == hint(BatchSettings, "on_invalid")
-    assert choices(Numbers, "interval") == hint(Intervals, "method")
+    assert choices(CallingFlags, "otel") == set(get_args(Otel))
+    assert choices(JudgingFlags, "vote") == set(get_args(Vote))
+    assert choices(JudgingFlags, "mode") == hint(BatchSettings, "mode")
+    assert choices(ChoosingFlags, "on_invalid") == hint(BatchSettings, "on_invalid")
+    assert choices(NumbersFlags, "interval") == hint(Intervals, "method")
     assert verb_choices("calibrate", "objective") == set(get_args(Objective))
-    assert verb_choices("sample", "by") == hint(choose, "strata")
+    assert verb_choices("sample", "by") == hint(choose_traces, "strata")
 
 
 def test_no_verb_imports_another() -> None:

@@ -21,7 +21,7 @@ _flag = partial(typer.Option, rich_help_panel=PANEL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Caching:
+class CachingFlags:
     """Where replies are cached."""
 
     cache: Annotated[
@@ -43,7 +43,7 @@ class Caching:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Calling(Caching):
+class CallingFlags(CachingFlags):
     """How the judge is called."""
 
     offline: Annotated[bool, _flag("--offline", help="A cache miss is an error, not a call.")] = False
@@ -139,5 +139,5 @@ class Calling(Caching):
         )
 
 
-Server: TypeAlias = Annotated[Calling, only("base_url")]
+Server: TypeAlias = Annotated[CallingFlags, only("base_url")]
 """The server alone."""

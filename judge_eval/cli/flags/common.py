@@ -23,7 +23,7 @@ def output_flag(help: str) -> Any:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Labelling:
+class LabellingFlags:
     """The labels people gave."""
 
     labels: Annotated[

@@ -19,18 +19,28 @@ def settings() -> Mapping[str, Mapping[str, bool]]:
 
     They are the fields of the groups that are marked so. Of each parameter it says whether it takes a list.
     """
-    from judge_eval.cli.flags.calling import Calling
-    from judge_eval.cli.flags.gating import Gating
+    from judge_eval.cli.flags.calling import CallingFlags
+    from judge_eval.cli.flags.gating import GatingFlags
     from judge_eval.cli.flags.groups import flags_of, setting_of
-    from judge_eval.cli.flags.judging import Judging
-    from judge_eval.cli.flags.keeping import Keeping
-    from judge_eval.cli.flags.numbers import Numbers
-    from judge_eval.cli.flags.reading import Choosing, Reading
-    from judge_eval.cli.flags.running import Running
-    from judge_eval.cli.flags.serving import Serving
+    from judge_eval.cli.flags.judging import JudgingFlags
+    from judge_eval.cli.flags.keeping import KeepingFlags
+    from judge_eval.cli.flags.numbers import NumbersFlags
+    from judge_eval.cli.flags.reading import ChoosingFlags, ReadingFlags
+    from judge_eval.cli.flags.running import RunningFlags
+    from judge_eval.cli.flags.serving import ServingFlags
 
     keys: dict[str, dict[str, bool]] = {}
-    for group in (Judging, Numbers, Keeping, Calling, Gating, Reading, Choosing, Running, Serving):
+    for group in (
+        JudgingFlags,
+        NumbersFlags,
+        KeepingFlags,
+        CallingFlags,
+        GatingFlags,
+        ReadingFlags,
+        ChoosingFlags,
+        RunningFlags,
+        ServingFlags,
+    ):
         for name, flag in flags_of(group).items():
             mark = setting_of(flag.annotation)
             if mark is not None and mark.file:

@@ -17,7 +17,7 @@ _flag = partial(typer.Option, rich_help_panel="Gate")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gating:
+class GatingFlags:
     """When a run is not good enough."""
 
     baseline: Annotated[

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 import typer
 
 from judge_eval.cli.flags import completion
-from judge_eval.cli.flags.calling import Calling
+from judge_eval.cli.flags.calling import CallingFlags
 from judge_eval.cli.flags.groups import ENV, SET, only
-from judge_eval.cli.flags.numbers import JUDGING, Numbers
+from judge_eval.cli.flags.numbers import JUDGING, NumbersFlags
 from judge_eval.cli.flags.values import prompt_name
 from judge_eval.errors import ConfigError
 
@@ -25,7 +25,7 @@ _flag = partial(typer.Option, rich_help_panel=JUDGING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judging:
+class JudgingFlags:
     """Who judges, and how."""
 
     model: Annotated[
@@ -83,7 +83,7 @@ class Judging:
         return self.model
 
     def evaluator(
-        self, calling: Calling, numbers: Numbers, metrics: Sequence[str] | None = None
+        self, calling: CallingFlags, numbers: NumbersFlags, metrics: Sequence[str] | None = None
     ) -> Evaluator:
         """Make the evaluator; it is to be closed.
 
@@ -133,5 +133,5 @@ class Judging:
         )
 
 
-OneJudge: TypeAlias = Annotated[Judging, only("model", "prompt", "mode")]
+OneJudge: TypeAlias = Annotated[JudgingFlags, only("model", "prompt", "mode")]
 """One model that judges by a prompt."""

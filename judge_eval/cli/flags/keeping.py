@@ -81,7 +81,7 @@ class OneRun(Runs):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Keeping(Runs):
+class KeepingFlags(Runs):
     """Where a new run is kept, and what people call it."""
 
     label: Annotated[str | None, _flag(help="What people call the run."), SET] = None

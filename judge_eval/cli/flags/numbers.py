@@ -19,7 +19,7 @@ JUDGING = "Judging"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Numbers:
+class NumbersFlags:
     """What is computed from the verdicts."""
 
     metrics: Annotated[

@@ -25,7 +25,7 @@ _flag = partial(typer.Option, rich_help_panel="Reading the data")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class ReadingFlags:
     """How the data are read."""
 
     format: Annotated[
@@ -65,7 +65,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choosing:
+class ChoosingFlags:
     """Which traces of the data are judged."""
 
     limit: Annotated[int | None, typer.Option(min=1, help="Judge at most this many traces.")] = None

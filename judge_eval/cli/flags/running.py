@@ -20,7 +20,7 @@ _flag = partial(typer.Option, rich_help_panel=CALLING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Running:
+class RunningFlags:
     """How a run goes."""
 
     engine: Annotated[str, _flag(help="Where to judge: `local`, or on a cluster: `ray`.")] = "local"

@@ -14,7 +14,7 @@ _limit = partial(typer.Option, min=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Serving:
+class ServingFlags:
     """Where the server listens, and what it shows as failing."""
 
     host: Annotated[
@@ -36,7 +36,7 @@ class Serving:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taking:
+class TakingFlags:
     """How much the server takes."""
 
     max_body: Annotated[int, _limit(help="Limit: megabytes of a request.")] = 64

@@ -1,0 +1,99 @@
+"""The house keeps its order: names stand for one thing, rooms and signatures stay small."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter, defaultdict
+from functools import cache
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[1] / "judge_eval"
+FLOORS = (
+    ("cli", "server", "pytest_plugin"),
+    ("batch", "distributed", "probes"),
+    ("pages",),
+    ("export",),
+    ("comparison", "alignment"),
+    ("runs",),
+    ("judges", "backends", "metrics", "stats", "data"),
+)
+"""The floors that are folders; what is a single file has a name of its own anyway."""
+SAME_ROLE = {"base"}
+"""Module names that mean the same in each room of a floor: what a judge, a backend, a metric is."""
+
+
+@cache
+def trees() -> dict[Path, ast.Module]:
+    """Read every module once."""
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def length(path: Path) -> int:
+    """Count a module's lines."""
+    return path.read_text(encoding="utf-8").count("\n")
+
+
+def test_a_class_name_stands_for_one_thing() -> None:
+    """No two modules define a public class, or name a type, of one name."""
+    places = defaultdict(list)
+    for path, tree in trees().items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef):
+                name = node.name
+            elif (
+                isinstance(node, ast.AnnAssign)
+                and isinstance(node.target, ast.Name)
+                and "TypeAlias" in ast.unparse(node.annotation)
+            ):
+                name = node.target.id
+            else:
+                continue
+            if not name.startswith("_"):
+                places[name].append(str(path.relative_to(PACKAGE)))
+    twice = {name: where for name, where in places.items() if len(where) > 1}
+    assert not twice
+
+
+def test_a_module_name_stands_for_one_thing_on_its_floor() -> None:
+    """On one floor no two modules bear one name, unless they play the same part in each of its rooms."""
+    for floor in FLOORS:
+        names = Counter(
+            path.stem for room in floor for path in (PACKAGE / room).rglob("*.py") if path.stem != "__init__"
+        )
+        twice = {name for name, count in names.items() if count > 1} - SAME_ROLE
+        assert not twice, floor
+
+
+def test_no_room_is_a_fifth_of_the_house() -> None:
+    """No folder right below the package holds more than 20% of its lines."""
+    total = sum(map(length, trees()))
+    for room in (path for path in PACKAGE.iterdir() if path.is_dir()):
+        share = sum(map(length, room.rglob("*.py"))) / total
+        assert share <= 0.2, f"{room.name} holds {share:.0%} of the lines"
+
+
+def test_modules_are_small() -> None:
+    """No module is longer than 350 lines, and nine of ten are at most 260."""
+    lengths = sorted((length(path), str(path.relative_to(PACKAGE))) for path in trees())
+    assert lengths[-1][0] <= 350, lengths[-3:]
+    assert lengths[len(lengths) * 9 // 10][0] <= 260
+
+
+def test_no_signature_is_long() -> None:
+    """No function takes more than 12 parameters, `self` not counted."""
+    long = []
+    for path, tree in trees().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                given = node.args.posonlyargs + node.args.args + node.args.kwonlyargs
+                count = len([one for one in given if one.arg not in ("self", "cls")])
+                if count > 12:
+                    long.append(f"{path.relative_to(PACKAGE)}: {node.name} takes {count}")
+    assert not long
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    """Every module begins with a docstring whose first line is one sentence."""
+    for path, tree in trees().items():
+        first = (ast.get_docstring(tree) or "").split("\n")[0]
+        assert first.endswith((".", ":")), path
