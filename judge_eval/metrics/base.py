@@ -9,8 +9,8 @@ from typing import Literal, overload
 import numpy as np
 
 from judge_eval.errors import MetricError, MissingVerdictError, UnknownNameError
-from judge_eval.metrics.catalog import SPECS, Spec, Value
 from judge_eval.metrics.plugins import plugin_names, spec_of, usable
+from judge_eval.metrics.specs import SPECS, Spec, Value
 from judge_eval.metrics.table import GradeTable, Values
 
 Missing = Literal["error", "exclude", "bounds"]

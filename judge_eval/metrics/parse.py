@@ -8,8 +8,8 @@ from typing import Literal
 
 from judge_eval.errors import UnknownNameError
 from judge_eval.metrics.base import MAX_CUTOFF, Metric, misnamed
-from judge_eval.metrics.catalog import ALIASES, SPECS, Value
 from judge_eval.metrics.plugins import plugin_names, spec_of
+from judge_eval.metrics.specs import ALIASES, SPECS, Value
 
 SHAPE = re.compile(r"(?P<name>[A-Za-z][A-Za-z0-9_]*)\s*(?:\((?P<inside>[^()]*)\))?\s*(?:@(?P<k>.*))?")
 TREC_CUT = re.compile(r"(?P<name>[A-Za-z_]+)_(?P<k>[0-9]+)")

@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 from judge_eval.errors import ConfigError
-from judge_eval.metrics.catalog import SPECS, Spec
+from judge_eval.metrics.specs import SPECS, Spec
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

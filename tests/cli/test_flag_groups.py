@@ -171,8 +171,8 @@ def _beside(runs: Runs, out: Annotated[str, typer.Option()] = "") -> None: ...
 @pytest.mark.parametrize(
     ("verb", "message"),
     [
-        (_part_of_unknown, r"Calling has no field 'timeuot'.*timeout"),
-        (_left_out_unknown, r"Calling has no field 'base_ulr'.*base_url"),
+        (_part_of_unknown, r"CallingFlags has no field 'timeuot'.*timeout"),
+        (_left_out_unknown, r"CallingFlags has no field 'base_ulr'.*base_url"),
         (_needed, "OneRun needs run"),
         (_twice, "cache, no_cache comes twice"),
         (_beside, "out comes twice"),

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from judge_eval.errors import UnknownNameError
 from judge_eval.metrics import Metric, parse_metric
-from judge_eval.metrics.catalog import SPECS
+from judge_eval.metrics.specs import SPECS
 
 
 @st.composite
