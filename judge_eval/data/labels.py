@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from judge_eval.data.collections.trec import read_qrels
+from judge_eval.data.collections.qrels import read_qrels
 from judge_eval.data.files.containers import rows
 from judge_eval.data.files.opening import readable
 from judge_eval.errors import DataError

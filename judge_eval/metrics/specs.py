@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from judge_eval.metrics import gain, relevance, soft, trec_spelling
+from judge_eval.metrics import gain, relevance, soft, trec
 from judge_eval.metrics.table import Values
 
 Value: TypeAlias = int | str
@@ -147,40 +147,38 @@ _SPECS = (
     ),
     _rag("DCG", (GAIN,), gain.dcg, "sum over ranks i <= K of gain_i / log2(i + 1)"),
     _rag("NDCG", (GAIN, IDEAL), gain.ndcg, _NDCG),
-    _trec("map", trec_spelling.map_cut, f"(1/R) * sum over ranks i of P@i * v_i, with {V}; {TR}"),
+    _trec("map", trec.map_cut, f"(1/R) * sum over ranks i of P@i * v_i, with {V}; {TR}"),
     _trec(
         "map_cut",
-        trec_spelling.map_cut,
+        trec.map_cut,
         f"(1/R) * sum over ranks i <= K of P@i * v_i, with {V}; {TR}",
         "required",
     ),
-    _trec(
-        "P", trec_spelling.p, "relevant documents within the top K / K, however short the list is", "required"
-    ),
-    _trec("recall", trec_spelling.recall_cut, f"relevant documents within the top K / R; {TR}", "required"),
-    _trec("success", trec_spelling.success, "1 where the top K hold a relevant document, else 0", "required"),
+    _trec("P", trec.p, "relevant documents within the top K / K, however short the list is", "required"),
+    _trec("recall", trec.recall_cut, f"relevant documents within the top K / R; {TR}", "required"),
+    _trec("success", trec.success, "1 where the top K hold a relevant document, else 0", "required"),
     _trec(
         "relative_P",
-        trec_spelling.relative_p,
+        trec.relative_p,
         f"relevant documents within the top K / min(K, R); {TR}",
         "required",
     ),
     _trec(
         "recip_rank",
-        trec_spelling.recip_rank,
+        trec.recip_rank,
         "1 / rank of the first relevant document; 0 where there is none",
     ),
-    _trec("Rprec", trec_spelling.rprec, f"relevant documents within the top R / R; {TR}"),
+    _trec("Rprec", trec.rprec, f"relevant documents within the top R / R; {TR}"),
     _trec(
         "bpref",
-        trec_spelling.bpref,
+        trec.bpref,
         f"(1/R) * sum over relevant retrieved documents of 1 - min(n, R) / min(N, R), with n = the judged "
         f"non-relevant documents above it, N = all judged non-relevant ones; {TR}",
         needs_pool=True,
     ),
     _trec(
         "infAP",
-        trec_spelling.infap,
+        trec.infap,
         "average precision inferred from a sampled pool: at a relevant document of rank r, 1/r + (r-1)/r * "
         "(pooled above / (r-1)) * (relevant above + e) / (judged above + 2e), e = 0.00001, summed, over R; "
         f"{TR}",
@@ -188,7 +186,7 @@ _SPECS = (
     ),
     _trec(
         "ndcg",
-        trec_spelling.ndcg_cut,
+        trec.ndcg_cut,
         "DCG / IDCG with gain_i = the grade at rank i, discount log2(i + 1), IDCG over all judged ones; "
         "the relevance level plays no part",
         parameters=(),
@@ -196,20 +194,18 @@ _SPECS = (
     ),
     _trec(
         "ndcg_cut",
-        trec_spelling.ndcg_cut,
+        trec.ndcg_cut,
         "DCG@K / IDCG@K with gain_i = the grade at rank i, discount log2(i + 1), IDCG over all judged ones; "
         "the relevance level plays no part",
         "required",
         parameters=(),
         needs_pool=True,
     ),
-    _trec("set_P", trec_spelling.set_p, "relevant documents retrieved / retrieved; 0 for an empty list"),
-    _trec("set_recall", trec_spelling.recall_cut, f"relevant documents retrieved / R; {TR}"),
-    _trec("set_F", trec_spelling.set_f, f"2 * set_P * set_recall / (set_P + set_recall); {TR}"),
-    _trec("set_map", trec_spelling.set_map, f"set_P * set_recall; {TR}"),
-    _trec(
-        "set_relative_P", trec_spelling.relative_p, f"relevant documents retrieved / min(retrieved, R); {TR}"
-    ),
+    _trec("set_P", trec.set_p, "relevant documents retrieved / retrieved; 0 for an empty list"),
+    _trec("set_recall", trec.recall_cut, f"relevant documents retrieved / R; {TR}"),
+    _trec("set_F", trec.set_f, f"2 * set_P * set_recall / (set_P + set_recall); {TR}"),
+    _trec("set_map", trec.set_map, f"set_P * set_recall; {TR}"),
+    _trec("set_relative_P", trec.relative_p, f"relevant documents retrieved / min(retrieved, R); {TR}"),
 )
 
 SPECS: Mapping[tuple[str, str], Spec] = {(spec.family, spec.name): spec for spec in _SPECS}

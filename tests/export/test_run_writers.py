@@ -15,7 +15,7 @@ import pytrec_eval
 
 from judge_eval import Chunk, Evaluator, Trace
 from judge_eval.backends.fake.backend import FakeBackend
-from judge_eval.data.collections.trec import read_qrels, read_run
+from judge_eval.data.collections.qrels import read_qrels, read_run
 from judge_eval.data.reading import open_dataset
 from judge_eval.errors import ConfigError, DataError, RefusedError, UnknownNameError
 from judge_eval.eval_run import EvalRun

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from judge_eval.data.collections.corpus import corpus_file, load_corpus
-from judge_eval.data.collections.trec import read_qrels, read_run
+from judge_eval.data.collections.qrels import read_qrels, read_run
 from judge_eval.data.files.containers import kind_of, rows
 from judge_eval.data.files.jsonfile import entries, objects_in
 from judge_eval.data.files.opening import readable

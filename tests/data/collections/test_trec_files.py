@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from judge_eval.data.collections.trec import read_qrels, read_run
+from judge_eval.data.collections.qrels import read_qrels, read_run
 from judge_eval.errors import DataError
 
 
