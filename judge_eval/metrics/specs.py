@@ -148,26 +148,14 @@ _SPECS = (
     _rag("DCG", (GAIN,), gain.dcg, "sum over ranks i <= K of gain_i / log2(i + 1)"),
     _rag("NDCG", (GAIN, IDEAL), gain.ndcg, _NDCG),
     _trec("map", trec.map_cut, f"(1/R) * sum over ranks i of P@i * v_i, with {V}; {TR}"),
-    _trec(
-        "map_cut",
-        trec.map_cut,
-        f"(1/R) * sum over ranks i <= K of P@i * v_i, with {V}; {TR}",
-        "required",
-    ),
+    _trec("map_cut", trec.map_cut, f"(1/R) * sum over ranks i <= K of P@i * v_i, with {V}; {TR}", "required"),
     _trec("P", trec.p, "relevant documents within the top K / K, however short the list is", "required"),
     _trec("recall", trec.recall_cut, f"relevant documents within the top K / R; {TR}", "required"),
     _trec("success", trec.success, "1 where the top K hold a relevant document, else 0", "required"),
     _trec(
-        "relative_P",
-        trec.relative_p,
-        f"relevant documents within the top K / min(K, R); {TR}",
-        "required",
+        "relative_P", trec.relative_p, f"relevant documents within the top K / min(K, R); {TR}", "required"
     ),
-    _trec(
-        "recip_rank",
-        trec.recip_rank,
-        "1 / rank of the first relevant document; 0 where there is none",
-    ),
+    _trec("recip_rank", trec.recip_rank, "1 / rank of the first relevant document; 0 where there is none"),
     _trec("Rprec", trec.rprec, f"relevant documents within the top R / R; {TR}"),
     _trec(
         "bpref",
