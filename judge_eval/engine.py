@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Self, TypeAlias, cast
 
-from judge_eval.backends.base import Backend, Peeking
+from judge_eval.backends.base import Backend, peek
 from judge_eval.errors import CallError
 from judge_eval.judges.base import Inquiry, Judge, Wave
 from judge_eval.schema import Judgment, NoVerdict, Trace, Verdict
-from judge_eval.wire import Completion, Reply, Request
+from judge_eval.wire import Reply, Request
 
 BLOCK = 16
 """How many traces are opened at once, so that their look-ups are one; few enough for a core's cache."""
@@ -90,7 +90,6 @@ class Engine:
     ) -> None:
         self._judge, self._backend, self._salvage = judge, backend, salvage
         self._asking: dict[int, _UnderWay] = {}
-        self._peek = backend.peek if isinstance(backend, Peeking) else _nothing_at_hand
         self._drain, self._linger, self._lead = drain, linger, lead
         # Some workers wait for the cache or for a place; the others keep the connections busy meanwhile.
         self._most = concurrency + max(4, concurrency // 4)
@@ -197,7 +196,7 @@ class Engine:
         """Answer from what is at hand until only calls are left; queue those."""
         while states:
             requests = [request for state in states for request in state.wave]
-            hits = iter(self._peek(requests))
+            hits = iter(peek(self._backend, requests))
             again: list[_UnderWay] = []
             for state in states:
                 state.replies = list(islice(hits, len(state.wave)))
@@ -298,10 +297,6 @@ class Engine:
         self._done.append(Judged(judged.position, judged.trace, judgment))
 
 
-def _nothing_at_hand(requests: Sequence[Request]) -> list[Completion | None]:
-    return [None] * len(requests)
-
-
 async def _next(source: AsyncIterator[Item]) -> list[Item]:
     try:
         return [await anext(source)]
@@ -327,14 +322,13 @@ class Plan:
 def plan(judge: Judge, backend: Backend, source: Iterator[Item]) -> Plan:
     """Count what judging the source would take, without a call."""
     total = Plan()
-    peek = backend.peek if isinstance(backend, Peeking) else _nothing_at_hand
     while items := list(islice(source, BLOCK)):
         requests: list[Request] = []
         for item in items:
             total.traces += 1
             total.chunks += len(item.trace.chunks)
             requests += next(judge.inquire(item.trace, item.known), ())
-        answers = peek(requests)
+        answers = peek(backend, requests)
         seen: set[tuple[str, bytes]] = set()
         for request, answer in zip(requests, answers, strict=True):
             asked = (request.route, request.digest)

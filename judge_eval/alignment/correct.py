@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import ClassVar
 
 import numpy as np
@@ -94,7 +95,10 @@ def correct(
     for metric in metrics or run.manifest.metrics:
         judge, human = metric_both_ways(run, labels, metric, threshold)
         corrected, left_out = _mean(judge, human, labels, metric)
-        means[metric] = _record(metric, corrected)
+        span = corrected.interval
+        means[metric] = Corrected.model_validate(
+            {**asdict(corrected), "metric": metric, "interval": (span.low, span.high), "method": span.method}
+        )
         if left_out:
             notes.append(f"{metric}: {left_out} traces with failed verdicts are left out")
     partly = {trace for trace, _ in labels.grades} - set(human)
@@ -137,23 +141,6 @@ def _mean(
     return ppi_mean(y, p, rest), len(judge) - len(there)
 
 
-def _record(metric: str, mean: CorrectedMean) -> Corrected:
-    return Corrected(
-        metric=metric,
-        value=mean.value,
-        interval=(mean.interval.low, mean.interval.high),
-        standard_error=mean.standard_error,
-        power=mean.power,
-        n_labelled=mean.n_labelled,
-        n_unlabelled=mean.n_unlabelled,
-        effective_n=mean.effective_n,
-        judge_only=mean.judge_only,
-        labels_only=mean.labels_only,
-        method=mean.interval.method,
-        warnings=mean.warnings,
-    )
-
-
 def _rate(run: Run, labels: Labels, threshold: int | None) -> Rate | None:
     """Estimate the share of relevant chunks; unequal chances to be labelled would bias it."""
     if len(set(labels.chances.values())) > 1:
@@ -172,11 +159,4 @@ def _rate(run: Run, labels: Labels, threshold: int | None) -> Rate | None:
     own = cut if pairs.maximum == scale_of(run).maximum else pairs.relevant
     mine = (pairs.judge >= own).astype(int).tolist()
     rate = rogan_gladen(judged, mine, human, traces=(traces, pairs.rows.tolist()))
-    return Rate(
-        value=rate.value,
-        interval=ends_of(rate.interval),
-        judge_only=rate.judge_only,
-        sensitivity=rate.sensitivity,
-        specificity=rate.specificity,
-        warnings=rate.warnings,
-    )
+    return Rate.model_validate({**asdict(rate), "interval": ends_of(rate.interval)})

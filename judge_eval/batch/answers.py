@@ -10,8 +10,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from judge_eval.backends.around.limit import Advertising
-from judge_eval.backends.base import Identity
+from judge_eval.backends.base import Identity, Wrapper
 from judge_eval.backends.chat.openai import OpenAI
 from judge_eval.backends.chat.replies import Declined
 from judge_eval.backends.storing.cached import cache_key
@@ -104,7 +103,7 @@ class Answers:
             self._index[key] = (number, offset, rank)
 
 
-class Remembered:
+class Remembered(Wrapper):
     """A backend that answers from a batch's replies what its cache may not keep, and asks for the rest.
 
     A reply from which no verdict could be read is never stored, but it was paid: here it is at hand, so
@@ -117,27 +116,27 @@ class Remembered:
     """
 
     def __init__(self, inner: OpenAI, answers: Answers, *, online: bool = True) -> None:
-        self.inner, self._answers, self._online = inner, answers, online
-        assert isinstance(inner, Advertising)
+        super().__init__(inner)
+        self.server, self._answers, self._online = inner, answers, online
 
     @property
     def identity(self) -> Identity:
-        """Who answers: the backend inside."""
-        return self.inner.identity
+        """Who answers: the server's model."""
+        return self.server.identity
 
     @property
     def scope(self) -> str:
         """The quota of the backend inside."""
-        return self.inner.scope
+        return self.server.scope
 
     @property
     def listener(self) -> Any:
         """Whom the backend inside tells what its server advertises."""
-        return self.inner.listener
+        return self.server.listener
 
     @listener.setter
     def listener(self, listener: Any) -> None:
-        self.inner.listener = listener
+        self.server.listener = listener
 
     async def complete(self, request: Request) -> Completion:
         """Answer from the replies, else ask.
@@ -154,7 +153,3 @@ class Remembered:
         if isinstance(reply, CallError):
             raise reply
         return reply
-
-    async def aclose(self) -> None:
-        """Close the backend inside."""
-        await self.inner.aclose()

@@ -19,8 +19,8 @@ from judge_eval.cli.flags.running import RunningFlags
 from judge_eval.cli.printing.errors import GATE, INCOMPLETE, advise_resume, remark, verb
 
 if TYPE_CHECKING:
-    from judge_eval.data.reading import ReadOptions
     from judge_eval.evaluator import Evaluator
+    from judge_eval.runs.judging.selection import Selecting
 
 
 @verb
@@ -65,13 +65,13 @@ def run(
     gate = RunGate(limits, gating.strict, baseline)
     label, href = keeping.named()
     reader = reading.options(numbers.relevant)
-    part = choosing.part
     with (
         readable(data) as (path, name),
         judging.evaluator(calling, numbers, gate.metrics(numbers.names)) as evaluator,
     ):
+        selected = choosing.selecting(name, reader)
         if running.dry_run:
-            _show_plan(evaluator, path, name, choosing, reader)
+            _show_plan(evaluator, path, selected)
             return
         resume: Path | bool = running.resume == "newest"
         if running.resume is not None and running.resume != "newest":
@@ -79,19 +79,14 @@ def run(
         with written(keeping.out, remark), watching(quiet) as watch:
             done = evaluator.evaluate(
                 path,
-                name=name,
-                reader=reader,
                 out=keeping.out,
                 label=label,
                 href=href,
                 tags=keeping.tag or (),
                 resume=resume,
-                on_invalid=choosing.on_invalid,
-                limit=choosing.limit,
-                seed=choosing.seed,
-                shard=part,
                 watch=watch,
                 driver=running.driver(evaluator),
+                **selected,
             )
             if keeping.columnar:
                 parts.write_parts(done)
@@ -107,20 +102,10 @@ def run(
         raise typer.Exit(GATE)
 
 
-def _show_plan(
-    evaluator: Evaluator, path: Path | str, name: str, choosing: ChoosingFlags, reader: ReadOptions
-) -> None:
-    dataset, plan = evaluator.plan(
-        path,
-        name=name,
-        on_invalid=choosing.on_invalid,
-        limit=choosing.limit,
-        seed=choosing.seed,
-        shard=choosing.part,
-        reader=reader,
-    )
+def _show_plan(evaluator: Evaluator, path: Path | str, selected: Selecting) -> None:
+    dataset, plan = evaluator.plan(path, **selected)
     cost = evaluator.stack.cost_of(plan.input_tokens, plan.output_tokens)
-    print(f"{name}: {plan.traces} traces, {plan.chunks} chunks")
+    print(f"{selected['name']}: {plan.traces} traces, {plan.chunks} chunks")
     if dataset.skipped:
         print(f"{dataset.skipped} invalid records would be skipped")
     print(f"{plan.calls} calls, {plan.hits} answered without one")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from judge_eval.errors import CallError, ConfigError
-from judge_eval.judges.base import Inquiry, Wave
+from judge_eval.judges.base import Inquiry
 from judge_eval.judges.confidence import belief_of
 from judge_eval.judges.parsing import Problem, read_many
 from judge_eval.judges.pointwise import Pointwise
@@ -21,10 +22,19 @@ from judge_eval.judges.questions import (
     fit_scale,
     repair,
     request_for,
+    rounds,
 )
 from judge_eval.prompts import PromptForm
 from judge_eval.schema import Scale, Trace, Verdict
 from judge_eval.wire import Completion, Reply, Request
+
+
+@dataclass
+class _Window:
+    """Questions that are asked in one request."""
+
+    questions: Sequence[Question]
+    tried: set[str] = field(default_factory=set)
 
 
 class Listwise:
@@ -87,25 +97,12 @@ class Listwise:
         """Plan the judging of one trace: a listwise wave, its repair, then pointwise what is open."""
         questions = distinct(trace.chunks, known)
         windows = [questions[at : at + self.window] for at in range(0, len(questions), self.window)]
-        if windows:
-            yield from self._ask(trace, windows)
+        asking = [(_Window(window), self._request(trace, window)) for window in windows]
+        yield from rounds(asking, self._take)
         left = [q for q in questions if "bare" in q.tried or (q.reading is None and q.problem is None)]
         if left:
             yield from self.pointwise.ask(trace, left)
         return conclude(trace, questions, self.scale, known)
-
-    def _ask(
-        self, trace: Trace, windows: Sequence[Sequence[Question]]
-    ) -> Generator[Wave, Sequence[Reply], None]:
-        asking = [(window, self._request(trace, window), set[str]()) for window in windows]
-        while asking:
-            replies = yield [request for _, request, _ in asking]
-            again = []
-            for (window, request, tried), reply in zip(asking, replies, strict=True):
-                follow_up = self._take(window, request, reply, tried)
-                if follow_up is not None:
-                    again.append((window, follow_up, tried))
-            asking = again
 
     def _request(self, trace: Trace, window: Sequence[Question]) -> Request:
         count = len(window)
@@ -116,22 +113,20 @@ class Listwise:
         cap = self.max_tokens * (count + 1)
         return request_for(self.form, trace, window, cap, self.sample, accepts=accepts)
 
-    def _take(
-        self, window: Sequence[Question], request: Request, reply: Reply, tried: set[str]
-    ) -> Request | None:
+    def _take(self, window: _Window, request: Request, reply: Reply) -> Request | None:
         if isinstance(reply, CallError):
-            for question in window:
+            for question in window.questions:
                 question.problem = Problem(reply.why, reply.detail)
             return None
-        read = read_many(reply, self.form.scale, len(window))
+        read = read_many(reply, self.form.scale, len(window.questions))
         if isinstance(read, Problem):
-            follow_up = repair(self.form, request, reply, read, tried)
+            follow_up = repair(self.form, request, reply, read, window.tried)
             if follow_up is None and read.why == "refused":
-                for question in window:
+                for question in window.questions:
                     question.problem = read
             return follow_up
         call = call_of(request, reply)
-        for number, question in enumerate(window, 1):
+        for number, question in enumerate(window.questions, 1):
             reading = read.get(number)
             if reading is None:
                 continue

@@ -21,6 +21,7 @@ from judge_eval.judges.questions import (
     fit_scale,
     repair,
     request_for,
+    rounds,
 )
 from judge_eval.prompts import PromptForm
 from judge_eval.schema import Scale, Trace, Verdict
@@ -79,15 +80,7 @@ class Pointwise:
 
     def ask(self, trace: Trace, questions: Sequence[Question]) -> Generator[Wave, Sequence[Reply], None]:
         """Ask until every question has a reading or a problem."""
-        asking = self._requests(trace, questions)
-        while asking:
-            replies = yield [request for _, request in asking]
-            again = []
-            for (question, request), reply in zip(asking, replies, strict=True):
-                follow_up = self._take(question, request, reply)
-                if follow_up is not None:
-                    again.append((question, follow_up))
-            asking = again
+        return rounds(self._requests(trace, questions), self._take)
 
     def accepts(self, completion: Completion) -> bool:
         """Tell whether a verdict can be read from a completion."""

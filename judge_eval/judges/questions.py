@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from string import Template
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from judge_eval.errors import PromptError, Why
+from judge_eval.judges.base import Wave
 from judge_eval.judges.confidence import Belief
 from judge_eval.judges.parsing import Problem, Reading, evidence_found, without_surrogates
 from judge_eval.prompts import PromptForm, load_form
 from judge_eval.record import trusted
 from judge_eval.schema import Call, Chunk, Judgment, NoVerdict, Scale, Trace, Verdict
-from judge_eval.wire import Completion, Message, Passage, Request
+from judge_eval.wire import Completion, Message, Passage, Reply, Request
+
+T = TypeVar("T")
 
 LARGER_CAP = 8
 """How many times the cap a truncated reply is asked again with."""
@@ -180,3 +183,19 @@ def conclude(
         Judgment,
         {"trace_id": trace.id, "outcomes": tuple(outcomes), "calls": tuple(calls.values()), "votes": {}},
     )
+
+
+def rounds(
+    asking: Sequence[tuple[T, Request]], take: Callable[[T, Request, Reply], Request | None]
+) -> Generator[Wave, Sequence[Reply], None]:
+    """Ask in waves until no reply makes another request.
+
+    Args:
+        asking: What is asked about, each with its request.
+        take: Takes a reply in, and returns the request that follows from it, if any.
+    """
+    while asking:
+        replies = yield [request for _, request in asking]
+        taken = zip(asking, replies, strict=True)
+        again = [(about, take(about, request, reply)) for (about, request), reply in taken]
+        asking = [(about, request) for about, request in again if request is not None]

@@ -20,6 +20,7 @@ from judge_eval.errors import ConfigError
 
 if TYPE_CHECKING:
     from judge_eval.data.reading import ReadOptions
+    from judge_eval.runs.judging.selection import Selecting
 
 _flag = partial(typer.Option, rich_help_panel="Reading the data")
 
@@ -97,6 +98,17 @@ class ChoosingFlags:
         if not (slash and index.isdecimal() and count.isdecimal() and 1 <= int(index) <= int(count)):
             raise ConfigError(f"--shard {self.shard!r}: write I/N with I from 1 to N, such as 2/8")
         return int(index), int(count)
+
+    def selecting(self, name: str, reader: ReadOptions) -> Selecting:
+        """Return what an evaluator is told of the traces to judge."""
+        return {
+            "limit": self.limit,
+            "seed": self.seed,
+            "shard": self.part,
+            "on_invalid": self.on_invalid,
+            "name": name,
+            "reader": reader,
+        }
 
 
 @contextmanager
