@@ -16,6 +16,7 @@ from judge_eval.batch.state import BatchSettings, BatchState, Folder
 from judge_eval.data.remote import is_url, public
 from judge_eval.errors import ConfigError, RunError
 from judge_eval.evaluator import DEFAULT_METRICS, Evaluator, default_cache
+from judge_eval.given import prompt_name
 from judge_eval.metrics import Metric
 from judge_eval.registry import find, split_model
 from judge_eval.runs.judging.provenance import backends_record
@@ -66,10 +67,9 @@ class Session:
             raise ConfigError(f"{settings.model} takes no batches; use openai/NAME with a --base-url")
         self.settings, self.backend = settings, backend
         self.answers = Answers(files, backend)
-        prompt = settings.prompt
         self.evaluator = Evaluator(
             Remembered(backend, self.answers, online=online),
-            prompt=Path(prompt[5:]) if prompt.startswith("file:") else prompt,
+            prompt=prompt_name(settings.prompt),
             mode=settings.mode,
             relevant=settings.relevant,
             metrics=metrics,

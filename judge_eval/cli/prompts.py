@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from judge_eval.cli.flags.values import prompt_name
 from judge_eval.cli.printing.errors import USAGE, verb
+from judge_eval.given import prompt_name
 
 app = typer.Typer(help="The texts the judge is given.", no_args_is_help=True)
 

@@ -8,8 +8,8 @@ import typer
 
 from judge_eval.cli.flags.groups import without
 from judge_eval.cli.flags.reading import ReadingFlags, readable
-from judge_eval.cli.flags.values import prompt_name
 from judge_eval.cli.printing.errors import USAGE, verb
+from judge_eval.given import prompt_name
 
 
 @verb

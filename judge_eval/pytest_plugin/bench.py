@@ -18,6 +18,7 @@ from judge_eval.backends.stack import Options
 from judge_eval.errors import ConfigError, JudgeEvalError, UnknownNameError
 from judge_eval.eval_run import EvalRun
 from judge_eval.evaluator import DEFAULT_METRICS, Evaluator
+from judge_eval.given import prompt_name, read_params
 from judge_eval.pytest_plugin.tape import Cassette, same_judge
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.judging.sources import Traces
@@ -146,7 +147,7 @@ def settings_of(request: pytest.FixtureRequest) -> dict[str, Any]:
     if metrics := config.getini("judge_eval_metrics"):
         settings["metrics"] = metrics
     if params := config.getini("judge_eval_params"):
-        settings["params"] = _params(params)
+        settings["params"] = read_params(params, "judge_eval_params")
     for marker in reversed(list(request.node.iter_markers("judge_eval"))):
         if marker.args:
             raise ConfigError(
@@ -163,28 +164,12 @@ def _known(settings: Mapping[str, Any]) -> dict[str, Any]:
     return dict(settings)
 
 
-def _params(lines: list[str]) -> dict[str, Any]:
-    import json
-
-    out: dict[str, Any] = {}
-    for line in lines:
-        name, equals, value = line.partition("=")
-        if not equals:
-            raise ConfigError(f"judge_eval_params: {line!r}: write NAME=VALUE, such as temperature=0")
-        try:
-            out[name.strip()] = json.loads(value)
-        except ValueError:
-            out[name.strip()] = value.strip()
-    return out
-
-
 def _evaluator(
     model: str | Backend, chosen: Mapping[str, Any], *, cache: str | bool, options: Options
 ) -> Evaluator:
     judging = {name: chosen[name] for name in ("prompt", "mode", "judge", "relevant") if name in chosen}
-    prompt = judging.get("prompt")
-    if isinstance(prompt, str) and prompt.startswith("file:"):
-        judging["prompt"] = Path(prompt[5:])
+    if isinstance(judging.get("prompt"), str):
+        judging["prompt"] = prompt_name(judging["prompt"])
     metrics = chosen.get("metrics") or DEFAULT_METRICS
     metrics = [metrics] if isinstance(metrics, str) else metrics
     return Evaluator(model, metrics=metrics, cache=cache, options=options, **judging)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 import typer
 
 from judge_eval.cli.flags.groups import SET, Setting, only
-from judge_eval.errors import ConfigError
+from judge_eval.given import read_params
 
 if TYPE_CHECKING:
     from judge_eval.backends.stack import Options
@@ -98,16 +97,7 @@ class CallingFlags(CachingFlags):
         Raises:
             ConfigError: A pair has no `=`.
         """
-        params: dict[str, Any] = {}
-        for pair in self.param or ():
-            name, equals, value = pair.partition("=")
-            if not equals or not name:
-                raise ConfigError(f"--param {pair!r}: write NAME=VALUE, such as temperature=0")
-            try:
-                params[name.strip()] = json.loads(value)
-            except ValueError:
-                params[name.strip()] = value
-        return params
+        return read_params(self.param or (), "--param")
 
     def options(self) -> Options:
         """Say how the judge is called.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
 from judge_eval.errors import ConfigError, advise
+from judge_eval.given import read_toml
 
 FILES = ("judge_eval.toml", "pyproject.toml")
 
@@ -73,12 +73,7 @@ def find_config(start: Path | None = None) -> tuple[Path | None, dict[str, Any]]
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    try:
-        data: Any = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: not TOML: {error}") from None
+    data: Any = read_toml(path)
     if path.name == "pyproject.toml":
         tool = data.get("tool")
         data = tool.get("judge_eval") if isinstance(tool, dict) else None

@@ -14,8 +14,8 @@ from judge_eval.cli.flags import completion
 from judge_eval.cli.flags.calling import CallingFlags
 from judge_eval.cli.flags.groups import ENV, SET, only
 from judge_eval.cli.flags.numbers import JUDGING, NumbersFlags
-from judge_eval.cli.flags.values import prompt_name
 from judge_eval.errors import ConfigError
+from judge_eval.given import prompt_name
 
 if TYPE_CHECKING:
     from judge_eval.evaluator import Evaluator

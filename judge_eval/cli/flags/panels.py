@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
 
-from judge_eval.cli.flags.values import prompt_name
 from judge_eval.errors import ConfigError, advise
+from judge_eval.given import prompt_name, read_toml
 
 if TYPE_CHECKING:
     from judge_eval.backends.stack import Options
@@ -27,12 +26,7 @@ def read_panel(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     Raises:
         ConfigError: The file cannot be read, or holds something else.
     """
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: not TOML: {error}") from None
+    data = read_toml(path)
     members = data.pop("member", [])
     if not isinstance(members, list) or not all(isinstance(member, dict) for member in members):
         raise ConfigError(f"{path}: write a table [[member]] for each member")

@@ -1,0 +1,52 @@
+"""What people give as text: parameters, prompts, files of settings."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from judge_eval.errors import ConfigError
+
+
+def read_params(pairs: Iterable[str], where: str) -> dict[str, Any]:
+    """Read parameters written as `NAME=VALUE`; a value is JSON where it reads as JSON, else text.
+
+    Args:
+        pairs: The parameters.
+        where: What they were given by, for the message.
+
+    Raises:
+        ConfigError: One has no name, or no `=`.
+    """
+    params: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise ConfigError(f"{where} {pair!r}: write NAME=VALUE, such as temperature=0")
+        try:
+            params[name.strip()] = json.loads(value)
+        except ValueError:
+            params[name.strip()] = value
+    return params
+
+
+def prompt_name(given: str) -> str | Path:
+    """Tell a prompt's id from a file: `file:PATH` is a file, everything else an id."""
+    return Path(given[5:]) if given.startswith("file:") else given
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file.
+
+    Raises:
+        ConfigError: It cannot be read, or is not TOML.
+    """
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not TOML: {error}") from None
