@@ -27,9 +27,9 @@ def missing(what: str) -> None:
     pytest.skip(f"{what} is missing")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    """Start the browser."""
+    """Start the browser, for one module: as long as it is open its loop runs, and tests after it need theirs."""
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
