@@ -11,7 +11,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from string import Template
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pydantic import Field
 
@@ -51,8 +51,6 @@ class Prompt(_Digested):
     `needs` names), `$chunks` and `$mark` in `user`; `$text`, `$mark`, in listwise prompts `$number`, and in
     `titled_chunk` `$title`. A literal dollar sign there is written `$$`; `system` and `contract` are plain.
     """
-
-    noun: ClassVar[str] = "prompt"
 
     id: str = Field(pattern=r"^[a-z0-9_-]+(/[a-z0-9_-]+)*$")
     version: int = Field(ge=1)
@@ -108,8 +106,6 @@ class Prompt(_Digested):
 
 class Repair(_Digested):
     """What the judge is told when an answer could not be read or quotes nothing."""
-
-    noun: ClassVar[str] = "repair prompt"
 
     id: Literal["repair"]
     version: int = Field(ge=1)

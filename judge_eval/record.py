@@ -6,7 +6,7 @@ import ast
 import inspect
 import textwrap
 from functools import cache
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationError
 from pydantic.json_schema import JsonSchemaValue
@@ -28,8 +28,6 @@ class Record(BaseModel):
         ser_json_inf_nan="constants",
         defer_build=True,  # a record is compiled when it is first needed: most commands need few of them
     )
-
-    noun: ClassVar[str] = "record"
 
     @classmethod
     def parse(cls, data: Any, *, file: str | None = None, line: int | None = None) -> Self:

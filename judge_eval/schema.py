@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
@@ -16,8 +16,6 @@ from judge_eval.record import Record
 
 class Chunk(Record):
     """One retrieved piece of text, at its rank in a `Trace`."""
-
-    noun: ClassVar[str] = "chunk"
 
     id: str = ""
     """Unique in its trace; a missing one is made from its position (`c1`, `c2`, ...)."""
@@ -35,8 +33,6 @@ class Chunk(Record):
 
 class Trace(Record):
     """One retrieval to judge: a question, its reference and the chunks in rank order."""
-
-    noun: ClassVar[str] = "trace"
 
     id: str = ""
     """Unique in its dataset; a missing one is made from the content (`t-` and 12 digits of its digest)."""
@@ -124,8 +120,6 @@ def _chunk_data(chunk: Any, rank: int) -> Any:
 class Scale(Record):
     """The grades a judge may give, from 0 to `maximum`, and the least that counts as relevant."""
 
-    noun: ClassVar[str] = "scale"
-
     name: Literal["binary", "graded"] = "binary"
     maximum: int = Field(default=1, ge=1, le=9)
     relevant: int = Field(default=1, ge=1, le=9)
@@ -143,8 +137,6 @@ GRADED = Scale(name="graded", maximum=3, relevant=2)
 
 class Verdict(Record):
     """What the judge said of one chunk, in a form that can be read and checked."""
-
-    noun: ClassVar[str] = "verdict"
 
     kind: Literal["verdict"] = "verdict"
     chunk_id: str
@@ -169,8 +161,6 @@ class Verdict(Record):
 class NoVerdict(Record):
     """A chunk that could not be judged, with the reason; never a grade, never left out of a count."""
 
-    noun: ClassVar[str] = "missing verdict"
-
     kind: Literal["no_verdict"] = "no_verdict"
     chunk_id: str
     why: Why
@@ -183,8 +173,6 @@ Outcome = Annotated[Verdict | NoVerdict, Field(discriminator="kind")]
 
 class Call(Record):
     """One completion that a judgment rests on: what it was asked under and what it took."""
-
-    noun: ClassVar[str] = "call"
 
     key: str
     """64 hexadecimal digits: the digest of the request."""
@@ -201,8 +189,6 @@ class Call(Record):
 
 class Judgment(Record):
     """A trace's outcomes, one per chunk in rank order, always as many as there are chunks."""
-
-    noun: ClassVar[str] = "judgment"
 
     trace_id: str
     outcomes: tuple[Outcome, ...]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, get_args
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,6 @@ from judge_eval.stats.estimate import ends_of
 
 class Figure(Record):
     """A figure with its 95% interval, resampled by trace."""
-
-    noun: ClassVar[str] = "figure"
 
     value: float | None
     """None where it is undefined (0/0)."""
@@ -45,8 +43,6 @@ class Figure(Record):
 class Disagreement(Record):
     """A trace on whose chunks judge and labels differ."""
 
-    noun: ClassVar[str] = "disagreement"
-
     trace_id: str
     distance: float
     """Mean absolute difference of the grades."""
@@ -58,8 +54,6 @@ class Disagreement(Record):
 
 class Agreement(Record):
     """How well a run's verdicts agree with labels."""
-
-    noun: ClassVar[str] = "agreement"
 
     judge: str
     """The run."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from judge_eval.alignment.agree import Figure
 from judge_eval.alignment.matching import label_scale
@@ -16,8 +16,6 @@ from judge_eval.stats import calibrate_isotonic, calibrate_threshold
 
 class Calibration(Record):
     """A threshold and a map of grades to relevance, fitted on some traces and measured on others."""
-
-    noun: ClassVar[str] = "calibration"
 
     run: str
     labels: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import ClassVar
 
 import numpy as np
 
@@ -21,8 +20,6 @@ from judge_eval.stats.estimate import ends_of
 
 class Corrected(Record):
     """One metric of a run, corrected."""
-
-    noun: ClassVar[str] = "corrected mean"
 
     metric: str
     value: float
@@ -44,8 +41,6 @@ class Corrected(Record):
 class Rate(Record):
     """The share of chunks that are relevant, corrected for the judge's errors."""
 
-    noun: ClassVar[str] = "corrected rate"
-
     value: float | None
     """None where the judge is no better than chance."""
     interval: tuple[float, float] | None
@@ -57,8 +52,6 @@ class Rate(Record):
 
 class Correction(Record):
     """What a run's means are, by the judge and by people together."""
-
-    noun: ClassVar[str] = "correction"
 
     run: str
     labels: str

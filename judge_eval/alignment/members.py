@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import combinations
-from typing import ClassVar
 
 import numpy as np
 
@@ -16,8 +15,6 @@ from judge_eval.stats import alpha_interval, cohen_kappa, mean_interval
 
 class MemberFigures(Record):
     """One member."""
-
-    noun: ClassVar[str] = "figures of a member"
 
     name: str
     n: int
@@ -32,8 +29,6 @@ class MemberFigures(Record):
 
 class MemberAgreement(Record):
     """How far the members agree."""
-
-    noun: ClassVar[str] = "agreement of members"
 
     members: tuple[MemberFigures, ...]
     chunks: int

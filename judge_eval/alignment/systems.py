@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
 
 import numpy as np
 
@@ -22,8 +21,6 @@ from judge_eval.stats import ranking_figures
 
 class Rankings(Record):
     """Whether a judge ranks systems as labels do."""
-
-    noun: ClassVar[str] = "comparison of rankings"
 
     metric: str
     systems: tuple[str, ...]

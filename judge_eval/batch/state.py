@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, ClassVar, Literal
+from typing import IO, Any, Literal
 
 from pydantic import Field, JsonValue
 
@@ -24,8 +24,6 @@ Phase = Literal["exported", "submitting", "submitted", "ended", "fetched"]
 
 class BatchSettings(Record):
     """What judging by batch was asked for; nothing secret."""
-
-    noun: ClassVar[str] = "settings"
 
     data: str
     """The path or URL of the traces."""
@@ -64,8 +62,6 @@ class BatchSettings(Record):
 class Part(Record):
     """One file of requests and what became of it."""
 
-    noun: ClassVar[str] = "part"
-
     name: str
     digest: str
     """64 hexadecimal digits: the SHA-256 of the file; sent along as metadata, to find the batch again."""
@@ -87,8 +83,6 @@ class Part(Record):
 class Round(Record):
     """The requests that were open at one time."""
 
-    noun: ClassVar[str] = "round"
-
     number: int
     parts: tuple[Part, ...]
     given: tuple[str, ...] = ()
@@ -97,8 +91,6 @@ class Round(Record):
 
 class BatchState(Record):
     """Everything about a batch but its requests and replies: `batch.json`."""
-
-    noun: ClassVar[str] = "batch"
 
     v: int = 1
     settings: BatchSettings

@@ -9,7 +9,6 @@ import typer
 from judge_eval.cli.flags.common import Json, LabellingFlags, Seed
 from judge_eval.cli.flags.keeping import OneRun
 from judge_eval.cli.printing.errors import verb
-from judge_eval.cli.printing.figures import figure
 
 
 @verb
@@ -29,7 +28,7 @@ def calibrate(
     """
     from judge_eval.alignment.calibrate import calibrate as calibrate_run
     from judge_eval.alignment.matching import labels_of
-    from judge_eval.cli.printing.output import say, say_table
+    from judge_eval.cli.printing.output import figure, say, say_table
 
     run = chosen.loaded()
     fit = calibrate_run(

@@ -106,8 +106,7 @@ def _gate(report: ProbeReport, limits: dict[str, float]) -> bool:
 
 
 def _show(report: ProbeReport) -> None:
-    from judge_eval.cli.printing.figures import figure
-    from judge_eval.cli.printing.output import say, say_table
+    from judge_eval.cli.printing.output import figure, say, say_table
 
     say(f"{report.judge}: probed with {report.traces} traces, {report.calls} calls")
     say()

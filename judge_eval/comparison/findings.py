@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Final, Literal
+from typing import Final, Literal
 
 from pydantic import Field
 
@@ -23,8 +23,6 @@ CHANGE_WORDS: Final[dict[Change, str]] = {
 class RunRef(Record):
     """Which run, for people."""
 
-    noun: ClassVar[str] = "reference to a run"
-
     id: str
     label: str | None = None
     href: str | None = None
@@ -39,8 +37,6 @@ class RunRef(Record):
 
 class Difference(Record):
     """One metric of one candidate against the baseline; differences are candidate minus baseline."""
-
-    noun: ClassVar[str] = "difference"
 
     metric: str
     candidate: int = Field(ge=1)
@@ -100,8 +96,6 @@ class Difference(Record):
 class PairOfRuns(Record):
     """Two runs of a comparison of all pairs."""
 
-    noun: ClassVar[str] = "pair of runs"
-
     metric: str
     first: int
     second: int
@@ -115,8 +109,6 @@ class PairOfRuns(Record):
 class Flip(Record):
     """One chunk that got another grade."""
 
-    noun: ClassVar[str] = "flip"
-
     chunk_id: str
     before: int | None
     """The baseline's grade; None where it had no verdict."""
@@ -125,8 +117,6 @@ class Flip(Record):
 
 class TraceChange(Record):
     """A trace that changed between the baseline and a candidate."""
-
-    noun: ClassVar[str] = "change"
 
     candidate: int = Field(ge=1)
     trace_id: str

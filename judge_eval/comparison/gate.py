@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 from judge_eval.comparison.findings import Difference, TraceChange
 from judge_eval.comparison.record import Comparison
@@ -63,8 +63,6 @@ def read_limits(
 
 class Check(Record):
     """What became of one limit."""
-
-    noun: ClassVar[str] = "check"
 
     kind: LimitKind
     metric: str

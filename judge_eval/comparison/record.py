@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
 
 from judge_eval.comparison.findings import Change, Difference, PairOfRuns, RunRef, TraceChange
 from judge_eval.record import Record
@@ -12,8 +11,6 @@ from judge_eval.runs.folder.records import FORMAT
 
 class Comparison(Record):
     """Two runs or more on the same traces; the first is the baseline."""
-
-    noun: ClassVar[str] = "comparison"
 
     v: int = FORMAT
     runs: tuple[RunRef, ...]

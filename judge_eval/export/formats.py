@@ -8,10 +8,9 @@ from typing import TypeAlias
 
 from judge_eval.errors import ConfigError, UnknownNameError
 from judge_eval.export.inspect_log import inspect_log, log_name
-from judge_eval.export.labelled_traces import labelled_lines
 from judge_eval.export.phoenix import document_annotations
 from judge_eval.export.tables import write_parquet
-from judge_eval.export.text import as_csv, as_json, as_markdown
+from judge_eval.export.text import as_csv, as_json, as_markdown, labelled_lines
 from judge_eval.export.trec import qrels_lines, run_lines
 from judge_eval.files import replacing
 from judge_eval.runs.folder.run import Run

@@ -1,4 +1,4 @@
-"""Runs as JSON, CSV or Markdown."""
+"""Runs as JSON, JSON Lines, CSV or Markdown."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
+from pydantic import JsonValue
+
+from judge_eval.data.writing import trace_line
 from judge_eval.errors import ConfigError
 from judge_eval.export.tables import result_rows
 from judge_eval.files import write_atomically
@@ -52,6 +55,22 @@ def as_csv(run: Run) -> str:
             row |= result.scores
             writer.writerow(["" if row[name] is None else row[name] for name in (*VERDICT_COLUMNS, *metrics)])
     return out.getvalue()
+
+
+def labelled_lines(run: Run) -> Iterator[str]:
+    """Yield the traces as they were read, a line each, with the verdicts beside the chunks.
+
+    A chunk's `metadata.judge_eval` holds the outcome; its `label` stays what people said. The file can be
+    judged again as it is: outcomes are never shown to a judge.
+    """
+    for result in run.results:
+        chunks = []
+        for chunk, outcome in zip(result.trace.chunks, result.outcomes, strict=True):
+            note = {"judge_eval": outcome.model_dump(exclude={"chunk_id"})}
+            chunks.append(chunk.model_copy(update={"metadata": chunk.metadata | note}))
+        notes: JsonValue = {"scores": dict(result.scores), "run": run.id}
+        update = {"chunks": tuple(chunks), "metadata": {**result.trace.metadata, "judge_eval": notes}}
+        yield trace_line(result.trace.model_copy(update=update)).decode()
 
 
 def as_markdown(run: Run) -> str:

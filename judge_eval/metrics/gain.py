@@ -8,9 +8,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from judge_eval.metrics.blocks import BLOCK_CELLS
+from judge_eval.metrics.blocks import BLOCK_CELLS, add_down
 from judge_eval.metrics.relevance import divide
-from judge_eval.metrics.sums import add_down
 from judge_eval.metrics.table import Grades, GradeTable, Values
 
 Gain: TypeAlias = Literal["linear", "exp"]

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from judge_eval.metrics.sums import add_down, run_down
+from judge_eval.metrics.blocks import add_down, run_down
 from judge_eval.metrics.table import GradeTable, IntValues, Values
 
 EXACT_RANKS = 36

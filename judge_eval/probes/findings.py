@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from pydantic import Field
 
 from judge_eval.alignment.agree import Figure
@@ -12,8 +10,6 @@ from judge_eval.record import Record
 
 class Example(Record):
     """A case in which the judge was fooled."""
-
-    noun: ClassVar[str] = "example"
 
     trace_id: str
     variant: str = ""
@@ -28,8 +24,6 @@ class Example(Record):
 
 class ProbeResult(Record):
     """What came of one probe."""
-
-    noun: ClassVar[str] = "result of a probe"
 
     probe: str
     text: str
@@ -56,8 +50,6 @@ class ProbeResult(Record):
 
 class ProbeReport(Record):
     """What probing a judge has shown."""
-
-    noun: ClassVar[str] = "report of probes"
 
     judge: str
     """Model and prompt."""

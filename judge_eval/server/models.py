@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 from uuid import UUID
 
 from pydantic import ConfigDict, Field
@@ -26,8 +26,6 @@ class ApiRecord(Record):
 class Submission(ApiRecord):
     """Traces to be judged by the server's own judge."""
 
-    noun: ClassVar[str] = "submission"
-
     traces: tuple[Trace, ...] = Field(min_length=1)
     label: str | None = Field(default=None, max_length=500)
     href: str | None = Field(default=None, max_length=2000)
@@ -41,16 +39,12 @@ class Submission(ApiRecord):
 class Upload(ApiRecord):
     """A run judged elsewhere."""
 
-    noun: ClassVar[str] = "upload"
-
     manifest: Manifest
     results: tuple[TraceResult, ...]
 
 
 class GivenLabel(ApiRecord):
     """A human's grade of one chunk."""
-
-    noun: ClassVar[str] = "label"
 
     trace_id: str = Field(max_length=10_000)
     chunk_id: str = Field(max_length=10_000)
@@ -64,8 +58,6 @@ class GivenLabel(ApiRecord):
 class RunProgress(ApiRecord):
     """How far a run is that this server is judging."""
 
-    noun: ClassVar[str] = "progress"
-
     traces: int
     total: int | None
     verdicts: int
@@ -76,8 +68,6 @@ class RunProgress(ApiRecord):
 
 class RunSummary(ApiRecord):
     """A run in a list."""
-
-    noun: ClassVar[str] = "run"
 
     id: str
     """A UUID."""
@@ -118,8 +108,6 @@ class RunSummary(ApiRecord):
 class RunList(ApiRecord):
     """A page of the list of runs, newest first."""
 
-    noun: ClassVar[str] = "list"
-
     total: int
     offset: int
     runs: tuple[RunSummary, ...]
@@ -129,8 +117,6 @@ class RunList(ApiRecord):
 class ResultPage(ApiRecord):
     """A page of a run's results, in the dataset's order."""
 
-    noun: ClassVar[str] = "page"
-
     total: int
     offset: int
     results: tuple[TraceResult, ...]
@@ -138,8 +124,6 @@ class ResultPage(ApiRecord):
 
 class Health(ApiRecord):
     """Whether the server is there, and whether it judges."""
-
-    noun: ClassVar[str] = "health"
 
     status: Literal["ok"] = "ok"
     version: str

@@ -11,8 +11,7 @@ if TYPE_CHECKING:
 def show_members(run: Run) -> None:
     """Print how far the members agree, where the run has several."""
     from judge_eval.alignment.members import member_agreement
-    from judge_eval.cli.printing.figures import figure
-    from judge_eval.cli.printing.output import say, say_table
+    from judge_eval.cli.printing.output import figure, say, say_table
 
     panel = member_agreement(run)
     if panel is None:

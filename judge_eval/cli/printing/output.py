@@ -16,6 +16,7 @@ from judge_eval.runs.folder.signs import sign
 from judge_eval.runs.folder.wording import interval, number, printable
 
 if TYPE_CHECKING:
+    from judge_eval.alignment.agree import Figure
     from judge_eval.runs.folder.records import TraceResult
     from judge_eval.runs.folder.run import Run
     from judge_eval.schema import Chunk, NoVerdict, Verdict
@@ -159,3 +160,11 @@ def _with_evidence(chunk: Chunk, outcome: Verdict | NoVerdict) -> Text:
         else:
             out.append(printable(piece))
     return out
+
+
+def figure(given: Figure) -> str:
+    """Write a figure with its interval."""
+    if given.value is None:
+        return "undefined"
+    span = "" if given.interval is None else f" [{given.interval[0]:.4f}, {given.interval[1]:.4f}]"
+    return f"{given.value:.4f}{span}"

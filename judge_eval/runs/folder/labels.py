@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, ClassVar, TypeAlias
+from typing import IO, TypeAlias
 
 from pydantic import Field
 
@@ -24,8 +24,6 @@ GivenLabels: TypeAlias = Mapping[tuple[str, str], int]
 
 class Label(Record):
     """One human grade of one chunk: a line of `labels.jsonl`."""
-
-    noun: ClassVar[str] = "label"
 
     v: int = FORMAT
     trace_id: str

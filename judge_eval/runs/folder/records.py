@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from pydantic import Field, JsonValue
 
@@ -25,8 +25,6 @@ def name_of(label: str | None, run_id: str) -> str:
 
 class TraceResult(Record):
     """What came of one trace: a line of `results.jsonl`."""
-
-    noun: ClassVar[str] = "result"
 
     v: int = Field(default=FORMAT, ge=1, le=FORMAT)
     position: int = Field(ge=0)
@@ -59,8 +57,6 @@ class TraceResult(Record):
 class Intervals(Record):
     """How the intervals of a run's means are made."""
 
-    noun: ClassVar[str] = "choice of interval"
-
     method: Literal["t", "bca"] = "t"
     """Student's t (cluster-robust where traces carry a cluster), or the BCa bootstrap."""
     cluster: str = "cluster"
@@ -72,8 +68,6 @@ class Intervals(Record):
 class Quantiles(Record):
     """Percentiles of a metric over traces, interpolated linearly."""
 
-    noun: ClassVar[str] = "quantiles"
-
     p20: float
     p50: float
     p90: float
@@ -81,8 +75,6 @@ class Quantiles(Record):
 
 class TagMean(Record):
     """A metric over the traces that carry a tag."""
-
-    noun: ClassVar[str] = "mean by tag"
 
     mean: float | None
     """Over the traces that have a value; None where none has."""
@@ -94,8 +86,6 @@ class TagMean(Record):
 
 class Aggregate(Record):
     """A metric over the traces of a run."""
-
-    noun: ClassVar[str] = "aggregate"
 
     mean: float | None
     """Over the traces that have a value; None where none has."""
@@ -121,8 +111,6 @@ class Aggregate(Record):
 class Shard(Record):
     """Which part of a dataset a run judged."""
 
-    noun: ClassVar[str] = "shard"
-
     index: int = Field(ge=1)
     """Which part, counted from 1."""
     count: int = Field(ge=1)
@@ -137,8 +125,6 @@ class Shard(Record):
 
 class Dataset(Record):
     """Which traces a run judged."""
-
-    noun: ClassVar[str] = "dataset"
 
     name: str
     digest: str = ""
@@ -156,8 +142,6 @@ class Dataset(Record):
 
 class Tally(Record):
     """What a run took and what failed in it."""
-
-    noun: ClassVar[str] = "tally"
 
     traces: int = 0
     verdicts: int = 0
@@ -181,8 +165,6 @@ class Tally(Record):
 
 class Manifest(Record):
     """Everything about a run but its results: `manifest.json`."""
-
-    noun: ClassVar[str] = "manifest"
 
     v: int = Field(default=FORMAT, ge=1, le=FORMAT)
     id: str

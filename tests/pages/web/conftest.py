@@ -29,7 +29,7 @@ def missing(what: str) -> None:
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    """Start the browser, for one module: as long as it is open its loop runs, and tests after it need theirs."""
+    """Start the browser, for one module: while it is open its loop runs, and other tests need theirs."""
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
