@@ -54,6 +54,22 @@ def test_a_class_name_stands_for_one_thing() -> None:
     assert not twice
 
 
+def test_a_function_name_stands_for_one_thing() -> None:
+    """No two modules define a public function of one name, but for what is one thing at two doors.
+
+    A verb of the command line bears the name of what it calls, and each provider makes its backend by `create`.
+    """
+    places = defaultdict(list)
+    for path, tree in trees().items():
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
+                room = path.relative_to(PACKAGE).parts[0]
+                if room not in ("cli", "pytest_plugin") and node.name != "create":
+                    places[node.name].append(str(path.relative_to(PACKAGE)))
+    twice = {name: where for name, where in places.items() if len(where) > 1}
+    assert not twice
+
+
 def test_a_module_name_stands_for_one_thing_on_its_floor() -> None:
     """On one floor no two modules bear one name, unless they play the same part in each of its rooms."""
     for floor in FLOORS:

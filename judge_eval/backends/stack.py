@@ -209,7 +209,7 @@ def build_stack(
     if options.replay is not None:
         inner = Replay(options.replay)
     else:
-        inner = create(model, options) if isinstance(model, str) else model
+        inner = create_backend(model, options) if isinstance(model, str) else model
         fleet = isinstance(inner, Balanced)  # its servers have a gate each; what is left is the user's limit
         if _remote(inner) and (not fleet or (options.rpm, options.tpm) != (None, None)):
             inner = Limited(inner, concurrency=options.concurrency, rpm=options.rpm, tpm=options.tpm)
@@ -236,7 +236,7 @@ def build_stack(
     return Stack(outer, metered, cached, retried, options.otel, hedged)
 
 
-def create(model: str, options: Options) -> Backend:
+def create_backend(model: str, options: Options) -> Backend:
     """Make the backend that a model names.
 
     Raises:

@@ -49,7 +49,7 @@ def path(caching: Cache) -> None:
 
 @app.command("init")
 @verb
-def init(caching: Cache) -> None:
+def init_table(caching: Cache) -> None:
     """Make the table of a cache in a database; a folder is made by its first use.
 
     Example:

@@ -69,7 +69,7 @@ def doctor(
 
 def _problems(judging: JudgingFlags, numbers: NumbersFlags, out: Path, calling: CallingFlags) -> list[str]:
     """Try each setting by itself and gather what is wrong."""
-    from judge_eval.backends.stack import create, open_store
+    from judge_eval.backends.stack import create_backend, open_store
     from judge_eval.errors import ConfigError, JudgeEvalError
     from judge_eval.evaluator import DEFAULT_METRICS
     from judge_eval.judges.choose import make_judge
@@ -88,7 +88,7 @@ def _problems(judging: JudgingFlags, numbers: NumbersFlags, out: Path, calling: 
             raise ConfigError(f"out {out}: {above} cannot be written")
 
     checks = (
-        lambda: create(judging.needed_model, calling.options()),
+        lambda: create_backend(judging.needed_model, calling.options()),
         lambda: make_judge(prompt_name(judging.prompt), judging.mode),
         lambda: Scorer(numbers.names or DEFAULT_METRICS, BINARY),
         try_store,

@@ -14,7 +14,7 @@ app = typer.Typer(help="The texts the judge is given.", no_args_is_help=True)
 
 @app.command("list")
 @verb
-def list_() -> None:
+def list_prompts() -> None:
     """List the prompts that come with the package."""
     from judge_eval.cli.printing.output import say_table
     from judge_eval.prompts import load_prompt, prompt_ids
@@ -29,7 +29,7 @@ def list_() -> None:
 
 @app.command("show")
 @verb
-def show(name: Annotated[str, typer.Argument(help="A prompt's id, or file:PATH.")]) -> None:
+def show_prompt(name: Annotated[str, typer.Argument(help="A prompt's id, or file:PATH.")]) -> None:
     """Show a prompt as the judge reads it."""
     from judge_eval.prompts import load_prompt
 

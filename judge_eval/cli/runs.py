@@ -16,7 +16,7 @@ app = typer.Typer(help="The folder of runs.", no_args_is_help=True)
 
 @app.command("list")
 @verb
-def list_(
+def list_runs(
     keeping: Runs,
     label: Annotated[str | None, typer.Option(help="Only runs of this label.")] = None,
     tag: Annotated[list[str] | None, typer.Option(help="Only runs with this tag; repeatable.")] = None,

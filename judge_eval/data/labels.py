@@ -11,7 +11,7 @@ from typing import Any
 
 from judge_eval.data.collections.qrels import read_qrels
 from judge_eval.data.files.containers import rows
-from judge_eval.data.files.opening import readable
+from judge_eval.data.files.opening import reading_file
 from judge_eval.errors import DataError
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,4}")
@@ -147,7 +147,7 @@ def _chance(labels: Labels, trace: str, value: Any, name: str, line: int) -> Non
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
     try:
-        with readable(path), path.open(encoding="utf-8-sig", newline="") as file:
+        with reading_file(path), path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file)
             for row in reader:
                 yield reader.line_num, row

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from judge_eval.backends.base import Identity
-from judge_eval.backends.stack import Options, create
+from judge_eval.backends.stack import Options, create_backend
 from judge_eval.backends.tape.replay import Replay
 from judge_eval.errors import ConfigError, MissError
 from judge_eval.wire import Completion, Request
@@ -69,7 +69,7 @@ def same_judge(tape: Cassette, model: str, options: Options, command: str) -> No
     recorded = tape.identity
     if recorded is None:
         return
-    named = create(model, options).identity
+    named = create_backend(model, options).identity
     if named is not None and (named.provider, named.model, named.params) != (
         recorded.provider,
         recorded.model,

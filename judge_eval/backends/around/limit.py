@@ -50,7 +50,7 @@ class QuotaGate:
     """
 
     def __init__(self, limits: RateLimits) -> None:
-        self._state = rate.start(limits)
+        self._state = rate.first_state(limits)
         self._waiters: deque[_Waiter] = deque()
         self._lock = threading.Lock()
         self._alarm: float | None = None

@@ -127,7 +127,7 @@ class RateState:
     """Until then, replies to calls from before the last rejection come in: higher limits are old news."""
 
 
-def start(limits: RateLimits) -> RateState:
+def first_state(limits: RateLimits) -> RateState:
     """Begin, with nothing known of the server."""
     return RateState(limits, float(min(limits.start, limits.most)))
 

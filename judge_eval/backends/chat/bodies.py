@@ -21,7 +21,7 @@ class Bodies:
 
     Args:
         model: The model's name, as the server knows it.
-        params: Further fields, as `checked` returns them.
+        params: Further fields, as `plain_params` returns them.
     """
 
     def __init__(self, model: str, params: Mapping[str, Any]) -> None:
@@ -63,7 +63,7 @@ class Bodies:
         return words, "," + text[1:]
 
 
-def checked(params: Mapping[str, Any]) -> dict[str, Any]:
+def plain_params(params: Mapping[str, Any]) -> dict[str, Any]:
     """Take the parameters that can be sent.
 
     Raises:

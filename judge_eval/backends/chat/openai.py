@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 from judge_eval.backends.around.rate import RateSignal
 from judge_eval.backends.base import Identity
 from judge_eval.backends.chat import endpoint
-from judge_eval.backends.chat.bodies import Bodies, checked
+from judge_eval.backends.chat.bodies import Bodies, plain_params
 from judge_eval.backends.chat.capabilities import Capabilities, Objection
 from judge_eval.backends.chat.headers import rate_signal
 from judge_eval.backends.chat.replies import Declined, raise_failure, read_completion
@@ -70,7 +70,7 @@ class OpenAI:
         )
         self._timeout, self._concurrency = timeout, concurrency
         self._transport, self._key_variable = transport, key_variable
-        self._bodies = Bodies(model, checked({"temperature": 0, **(params or {})}))
+        self._bodies = Bodies(model, plain_params({"temperature": 0, **(params or {})}))
         self._params = self._bodies.params
         shown = tuple(sorted((name, canonical_json(value)) for name, value in self._params.items()))
         self.identity = Identity("openai", model, self._address.public, shown)

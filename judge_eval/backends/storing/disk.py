@@ -245,7 +245,7 @@ class DiskStore:
 
             make_folder(self.folder)
             if check_files(self._path) is None:
-                hardened.create(self.folder)
+                hardened.make_database(self.folder)
             self._watch(here)
             open_reader(self._path).close()
             here.cache = hardened.open_cache(self.folder, self.timeout)

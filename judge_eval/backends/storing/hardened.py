@@ -106,7 +106,7 @@ class OneConnection(diskcache.Cache):  # type: ignore[misc] # diskcache carries 
             self._only = self._patience = None
 
 
-def create(folder: Path) -> None:
+def make_database(folder: Path) -> None:
     """Make an empty database in a folder, whole or not at all; one that is there already is left alone.
 
     Raises:

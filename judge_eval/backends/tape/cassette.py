@@ -33,7 +33,7 @@ class Tape:
     """The answers by the digest of their request."""
 
 
-def row_of(request: Request, answer: Completion | RefusedError) -> TapeRow:
+def tape_row(request: Request, answer: Completion | RefusedError) -> TapeRow:
     """Write an answer down with what was asked, in short."""
     row: TapeRow = {"trace_id": request.trace_id, "chunk_ids": list(request.chunk_ids)}
     row["asked"] = _short(request.query)
@@ -56,7 +56,7 @@ def row_of(request: Request, answer: Completion | RefusedError) -> TapeRow:
 
 
 def answer_in(row: TapeRow) -> Completion | RefusedError:
-    """Read what `row_of` wrote.
+    """Read what `tape_row` wrote.
 
     Raises:
         ValueError: It is not that.

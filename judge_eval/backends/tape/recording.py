@@ -66,6 +66,6 @@ class Recording(Wrapper):
         new = {r.digest: (r, a) for r, a in reversed(answers) if r.digest not in self._written}
         if not new:
             return
-        rows = [cassette.row_of(request, answer) for request, answer in new.values()]
+        rows = [cassette.tape_row(request, answer) for request, answer in new.values()]
         cassette.append(self.path, self.inner.identity, rows)
         self._written |= new.keys()

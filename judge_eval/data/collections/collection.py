@@ -13,7 +13,7 @@ from judge_eval.data.collections.corpus import corpus_file, load_corpus
 from judge_eval.data.collections.qrels import read_qrels, read_run
 from judge_eval.data.files.containers import kind_of, rows
 from judge_eval.data.files.jsonfile import entries, objects_in
-from judge_eval.data.files.opening import readable
+from judge_eval.data.files.opening import reading_file
 from judge_eval.data.files.values import as_list, first_of
 from judge_eval.errors import DataError
 
@@ -168,7 +168,7 @@ def _ranked(path: Path) -> Ranked:
 
 
 def _json_tables(path: Path) -> dict[str, dict[str, float]]:
-    with readable(path):
+    with reading_file(path):
         text = path.read_bytes()
     try:
         data = json.loads(text)
@@ -237,7 +237,7 @@ def _queries(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def _head(path: Path) -> str:
-    with readable(path), path.open("rb") as file:
+    with reading_file(path), path.open("rb") as file:
         return file.read(4096).decode("utf-8-sig", "replace").lstrip()
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from judge_eval.data.files.opening import readable
+from judge_eval.data.files.opening import reading_file
 from judge_eval.errors import DataError
 
 T = TypeVar("T")
@@ -71,7 +71,7 @@ def read_run(path: Path | str) -> dict[str, dict[str, float]]:
 
 
 def _lines(path: Path | str) -> Iterator[tuple[int, list[str]]]:
-    with readable(path), Path(path).open("rb") as file:
+    with reading_file(path), Path(path).open("rb") as file:
         for number, raw in enumerate(file, 1):
             data = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
             try:

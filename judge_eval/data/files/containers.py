@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from judge_eval.data.files.jsonfile import records
-from judge_eval.data.files.opening import readable
+from judge_eval.data.files.opening import reading_file
 from judge_eval.errors import DataError, needs_extra
 
 Container: TypeAlias = Literal["jsonl", "json", "csv", "tsv", "parquet"]
@@ -45,7 +45,7 @@ def kind_of(path: Path, name: str) -> Container:
     Raises:
         DataError: The file cannot be read.
     """
-    with readable(name), path.open("rb") as file:
+    with reading_file(name), path.open("rb") as file:
         head = file.read(65536)
     if head[:4] == b"PAR1":
         return "parquet"
@@ -86,7 +86,7 @@ def rows(
     Raises:
         DataError: The file cannot be read at all. A record that cannot is yielded as its error.
     """
-    with readable(name):
+    with reading_file(name):
         if kind == "jsonl":
             yield from _jsonl(path, name)
         elif kind == "json":

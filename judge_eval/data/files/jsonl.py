@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic_core import from_json
 
-from judge_eval.data.files.opening import readable
+from judge_eval.data.files.opening import reading_file
 from judge_eval.errors import DataError
 from judge_eval.schema import Chunk, Trace
 
@@ -41,7 +41,7 @@ def read_jsonl(
         DataError: The file cannot be read, or a record is invalid under `on_invalid="error"`.
     """
     name = name or str(path)
-    with readable(name):
+    with reading_file(name):
         file = path.open("rb")
     with file:
         for number, line in enumerate(file, 1):

@@ -10,7 +10,7 @@ from judge_eval.errors import DataError
 
 
 @contextmanager
-def readable(name: str | Path) -> Iterator[None]:
+def reading_file(name: str | Path) -> Iterator[None]:
     """Read a file within the block.
 
     Raises:

@@ -46,7 +46,7 @@ def spans_in(record: Mapping[str, Any]) -> Iterator[Span]:
 
 def _span(record: Mapping[str, Any]) -> Span:
     context = record.get("context")
-    flat = dict(flatten(record.get("attributes")))
+    flat = dict(flat_attributes(record.get("attributes")))
     for key, value in record.items():
         if key.startswith("attributes."):
             flat.update(_flat_pair(key.removeprefix("attributes."), value))
@@ -81,7 +81,7 @@ def _hexadecimal(key: str) -> str:
     return key
 
 
-def flatten(attributes: Any) -> Iterator[tuple[str, Any]]:
+def flat_attributes(attributes: Any) -> Iterator[tuple[str, Any]]:
     """Yield attributes under dotted names: from a flat or nested mapping, or from OTLP's list of pairs."""
     attributes = decode_mapping(attributes)
     if isinstance(attributes, list):
@@ -112,7 +112,7 @@ def _otlp_value(value: Any) -> Any:
         return [_otlp_value(item) for item in array.get("values") or []]
     pairs = value.get("kvlistValue") or value.get("kvlist_value")
     if isinstance(pairs, Mapping):
-        return dict(flatten(pairs.get("values") or []))
+        return dict(flat_attributes(pairs.get("values") or []))
     return None
 
 

@@ -32,7 +32,7 @@ def as_trace(item: Trace | Mapping[str, Any], place: int) -> Trace:
         raise DataError(error.message, file=f"item {place}", field=error.field) from None
 
 
-def checked(trace: Trace, check: TraceCheck) -> Trace:
+def checked_trace(trace: Trace, check: TraceCheck) -> Trace:
     """Return a trace that passes the check.
 
     Raises:
@@ -55,7 +55,7 @@ async def streamed(
     """
     place = 0
     async for item in data if isinstance(data, AsyncIterable) else _in_thread(iter(data)):
-        yield checked(as_trace(item, place), check)
+        yield checked_trace(as_trace(item, place), check)
         place += 1
 
 

@@ -16,7 +16,7 @@ from judge_eval.data.remote import is_url, local_copy, public
 from judge_eval.errors import ConfigError, DataError
 from judge_eval.runs.folder.records import Dataset, Shard
 from judge_eval.runs.judging.fingerprint import Fingerprint, shard_of
-from judge_eval.runs.judging.objects import TraceCheck, as_trace, checked
+from judge_eval.runs.judging.objects import TraceCheck, as_trace, checked_trace
 from judge_eval.runs.judging.selection import Selection
 from judge_eval.schema import Trace
 
@@ -170,7 +170,7 @@ def replayable(data: Traces, check: TraceCheck, selection: Selection) -> Replaya
     def open_list(on_skip: OnSkip) -> Iterator[Trace]:
         for trace in traces:
             try:
-                yield checked(trace, check)
+                yield checked_trace(trace, check)
             except DataError as error:
                 if selection.on_invalid == "error":
                     raise

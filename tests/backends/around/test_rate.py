@@ -25,7 +25,7 @@ def admitted(state: RateState, now: float = 0.0, most: int = 10_000) -> tuple[Ra
 
 def test_start_and_doubling() -> None:
     """The window starts at 20, doubles with each completed round, and ends at the most allowed."""
-    state = rate.start(RateLimits(most=64))
+    state = rate.first_state(RateLimits(most=64))
     seen = []
     for turn in range(4):
         state, count, wait = admitted(state, float(turn))
@@ -38,7 +38,7 @@ def test_start_and_doubling() -> None:
 
 def test_idle_window_does_not_grow() -> None:
     """Calls one at a time say nothing about more at once."""
-    state = rate.start(RateLimits())
+    state = rate.first_state(RateLimits())
     for turn in range(100):
         state, _ = rate.admit(state, 1, turn)
         state = rate.release(state, "ok", turn + 0.5, took=0.5)
@@ -47,7 +47,7 @@ def test_idle_window_does_not_grow() -> None:
 
 def test_all_rejected_halves() -> None:
     """A round in which everything is rejected halves the window, and it never goes under one."""
-    state, count, _ = admitted(rate.start(RateLimits()))
+    state, count, _ = admitted(rate.first_state(RateLimits()))
     for _ in range(count):
         state = rate.release(state, "rejected", 0.1)
     assert state.window == 10
@@ -59,7 +59,7 @@ def test_all_rejected_halves() -> None:
 
 def test_random_rejections_do_not_starve() -> None:
     """Every twentieth call rejected at random leaves the window wide."""
-    state, number = rate.start(RateLimits(most=256)), 0
+    state, number = rate.first_state(RateLimits(most=256)), 0
     for turn in range(300):
         state, count, _ = admitted(state, float(turn))
         for _ in range(count):
@@ -70,7 +70,7 @@ def test_random_rejections_do_not_starve() -> None:
 
 def test_it_comes_back() -> None:
     """After a time of rejections the window opens again when they stop."""
-    state = rate.start(RateLimits(most=256))
+    state = rate.first_state(RateLimits(most=256))
     for turn in range(300):
         state, count, _ = admitted(state, float(turn))
         for _ in range(count):
@@ -82,7 +82,7 @@ def test_it_comes_back() -> None:
 
 def test_not_before_is_shared() -> None:
     """One Retry-After keeps every call back until it is over, and a shorter one does not shorten it."""
-    state, _ = rate.admit(rate.start(RateLimits()), 1, 0)
+    state, _ = rate.admit(rate.first_state(RateLimits()), 1, 0)
     state = rate.release(state, "rejected", 1.0, retry_after=30)
     state, wait = rate.admit(state, 1, 2.0)
     assert wait == 29
@@ -92,7 +92,7 @@ def test_not_before_is_shared() -> None:
 
 def test_pacing_under_a_quarter() -> None:
     """With plenty left calls start at once; under a quarter they are spread at the refill rate."""
-    state = rate.start(RateLimits(most=256, start=200))
+    state = rate.first_state(RateLimits(most=256, start=200))
     plenty = rate.advertise(state, RateSignal(Quota(600, 500, 10)), 0)
     assert admitted(plenty)[1] == 200
     scarce = rate.advertise(state, RateSignal(Quota(600, 6, 59.4)), 0)
@@ -103,7 +103,7 @@ def test_pacing_under_a_quarter() -> None:
 
 def test_calls_in_flight_are_taken_off() -> None:
     """What is under way may not be in the server's count yet."""
-    state, _, _ = admitted(rate.start(RateLimits(start=100)))
+    state, _, _ = admitted(rate.first_state(RateLimits(start=100)))
     state = rate.advertise(state, RateSignal(Quota(600, 150, 10)), 0)
     assert state.requests is not None
     assert state.requests.level == 51
@@ -111,7 +111,9 @@ def test_calls_in_flight_are_taken_off() -> None:
 
 def test_tokens_are_paced() -> None:
     """The scarcer of requests and tokens decides."""
-    state = rate.advertise(rate.start(RateLimits()), RateSignal(Quota(600, 600), Quota(6000, 60, 59.4)), 0)
+    state = rate.advertise(
+        rate.first_state(RateLimits()), RateSignal(Quota(600, 600), Quota(6000, 60, 59.4)), 0
+    )
     _, count, wait = admitted(state)
     assert count == 1
     assert 0.9 < wait < 1.0 + 0.05
@@ -134,7 +136,7 @@ def test_refill(quota: Quota, refill: float) -> None:
 
 def test_old_news_is_not_believed() -> None:
     """After a rejection, replies to earlier calls may still tell the old, higher limit."""
-    state, _ = rate.admit(rate.start(RateLimits()), 1, 0)
+    state, _ = rate.admit(rate.first_state(RateLimits()), 1, 0)
     state = rate.release(state, "ok", 1.0, took=1.0)
     state = rate.advertise(state, RateSignal(Quota(1500, 0, 60)), 2.0)
     state, _ = rate.admit(state, 1, 2.0)
@@ -149,7 +151,7 @@ def test_own_limits_are_spread_evenly() -> None:
         (RateLimits(most=999, start=999, rpm=60), 62),
         (RateLimits(most=999, start=999, tpm=6000), 62),
     ):
-        state, now, count = rate.start(limits), 0.0, 0
+        state, now, count = rate.first_state(limits), 0.0, 0
         while True:
             state, wait = rate.admit(state, 100, now)
             count += not wait
@@ -161,7 +163,7 @@ def test_own_limits_are_spread_evenly() -> None:
 
 def test_stricter_limits_hold() -> None:
     """Two users of one quota get the stricter of both."""
-    joined = rate.tighten(rate.start(RateLimits(256, 20, None, 5.0)), RateLimits(8, 20, 60.0, 9.0))
+    joined = rate.tighten(rate.first_state(RateLimits(256, 20, None, 5.0)), RateLimits(8, 20, 60.0, 9.0))
     assert joined.limits == RateLimits(8, 20, 60.0, 5.0)
     assert joined.window == 8
 
@@ -179,7 +181,7 @@ EVENTS = st.lists(
 @given(EVENTS, st.integers(1, 50))
 def test_whatever_happens(events: list[tuple[str, float, float]], most: int) -> None:
     """The window stays within its bounds, what is in flight within the window's, and no wait is below 0."""
-    state, now = rate.start(RateLimits(most=most)), 0.0
+    state, now = rate.first_state(RateLimits(most=most)), 0.0
     for event, pause, number in events:
         now += pause
         if event == "admit":
