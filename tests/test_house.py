@@ -57,7 +57,7 @@ def test_a_class_name_stands_for_one_thing() -> None:
 def test_a_function_name_stands_for_one_thing() -> None:
     """No two modules define a public function of one name, but for what is one thing at two doors.
 
-    A verb of the command line bears the name of what it calls, and each provider makes its backend by `create`.
+    A verb of the command line bears the name of what it calls; each provider makes its backend by `create`.
     """
     places = defaultdict(list)
     for path, tree in trees().items():
