@@ -230,7 +230,7 @@ _USAGE = tuple(each.name for each in fields(Usage))
 def _filled(kind: type[T], values: dict[str, Any]) -> T:
     """Make a frozen value of fields that are known to fit, all of them, without its `__init__`.
 
-    A stored completion takes 3.0 us instead of 4.2 and a copied request 1.6 instead of 6.2, of some 40 us
+    A stored completion takes 3.6 us instead of 4.3 and a copied request 2.1 instead of 6.3, of some 40 us
     that a verdict from the cache takes in all.
     """
     made = object.__new__(kind)

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from judge_eval.cli.flags.common import Quiet, output_flag
+from judge_eval.cli.flags.groups import FILE
 from judge_eval.cli.flags.reading import ReadingFlags
 from judge_eval.cli.printing.errors import USAGE, remark, verb
 
@@ -21,7 +22,7 @@ def convert(
         Path | None, output_flag("The JSON Lines file to write; standard output if not given.")
     ] = None,
     on_invalid: Annotated[
-        Literal["error", "skip"], typer.Option(help="What an invalid record does.")
+        Literal["error", "skip"], typer.Option(help="What an invalid record does."), FILE
     ] = "error",
     quiet: Quiet = False,
 ) -> None:

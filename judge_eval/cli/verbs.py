@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.metadata import version
+from inspect import signature
 from typing import Annotated, Any
 
 import typer
 
 from judge_eval.cli.flags.config import find_config
+from judge_eval.cli.flags.groups import setting_of
 from judge_eval.cli.printing.errors import USAGE, complain
 from judge_eval.errors import ConfigError
 
@@ -78,9 +81,15 @@ def start(
     except ConfigError as error:
         complain(str(error))
         raise typer.Exit(USAGE) from None
-    defaults: dict[str, Any] = dict.fromkeys(VERBS, values)
-    called = context.invoked_subcommand
+    called = context.invoked_subcommand or ""
     if called in GROUPS:
         commands = _load(called, "app").registered_commands
-        defaults[called] = {command.name: values for command in commands}
-    context.default_map = defaults
+        context.default_map = {called: {each.name: _settings(each.callback, values) for each in commands}}
+    elif called in VERBS:
+        context.default_map = {called: _settings(_load(called, called), values)}
+
+
+def _settings(verb: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Keep the settings that a verb's flags are marked for; others of its flags may bear the same name."""
+    marks = {name: setting_of(flag.annotation) for name, flag in signature(verb).parameters.items()}
+    return {name: value for name, value in values.items() if (mark := marks.get(name)) and mark.file}

@@ -32,6 +32,7 @@ from judge_eval.cli.verbs import GROUPS, VERBS, make_app
 from judge_eval.judges import Vote
 from judge_eval.runs.folder.records import Intervals
 from judge_eval.stats.calibration import Objective
+from tests.support.command import Shell
 
 CLI = Path(judge_eval.cli.flags.__file__).parents[1]
 
@@ -241,3 +242,21 @@ def test_a_verb_starts_without_numbers_or_clients() -> None:
     for arguments in (["--version"], ["run", "--help"]):
         done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
+
+
+def test_a_setting_reaches_only_the_flags_that_are_marked_for_it(tmp_path: Path) -> None:
+    """`interval` and `format` in a configuration do not reach flags of that name with another meaning."""
+    shell = Shell(tmp_path)
+    (tmp_path / "judge_eval.toml").write_text('interval = "bca"\nformat = "ragas"\non_invalid = "skip"\n')
+    fetched = shell("batch", "fetch", "nowhere")
+    assert "bca" not in fetched.err
+    assert "nowhere" in fetched.err
+    (tmp_path / "data.jsonl").write_text('{"query": "q", "chunks": ["c"], "reference": "r"}\nnot a trace\n')
+    done = shell(
+        "run", "data.jsonl", "--format", "ours", "--model", "fake/overlap", "--metrics", "AP@5", "-q"
+    )
+    assert done.code == 0, done.err
+    exported = shell("export", "latest", "-o", "out.csv")
+    assert exported.code == 0, exported.err
+    converted = shell("convert", "data.jsonl", "--format", "ours", "-o", "again.jsonl")
+    assert "skipped" in converted.err
