@@ -14,6 +14,8 @@ from judge_eval.errors import ConfigError
 def read_params(pairs: Iterable[str], where: str) -> dict[str, Any]:
     """Read parameters written as `NAME=VALUE`; a value is JSON where it reads as JSON, else text.
 
+    Blanks around name and value are not of them; a text that begins with one is written as JSON.
+
     Args:
         pairs: The parameters.
         where: What they were given by, for the message.
@@ -23,13 +25,13 @@ def read_params(pairs: Iterable[str], where: str) -> dict[str, Any]:
     """
     params: dict[str, Any] = {}
     for pair in pairs:
-        name, equals, value = pair.partition("=")
+        name, equals, value = (part.strip() for part in pair.partition("="))
         if not equals or not name:
             raise ConfigError(f"{where} {pair!r}: write NAME=VALUE, such as temperature=0")
         try:
-            params[name.strip()] = json.loads(value)
+            params[name] = json.loads(value)
         except ValueError:
-            params[name.strip()] = value
+            params[name] = value
     return params
 
 
