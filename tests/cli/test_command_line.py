@@ -344,3 +344,11 @@ def test_the_fake_has_an_identity() -> None:
     slow, fast = fake.create("overlap", latency=0.05), fake.create("overlap")
     assert isinstance(slow.identity, Identity)
     assert slow.identity == fast.identity
+
+
+@pytest.mark.parametrize("secret", ["pa/ss", "pa?ss", "pa#ss"])
+def test_doctor_shows_no_part_of_a_password(shell: Shell, secret: str) -> None:
+    """A password with signs that a URL should escape is hidden whole, wherever it would be shown."""
+    done = shell("doctor", JUDGE_EVAL_CACHE=f"postgresql://me:{secret}@127.0.0.1:1/db")
+    assert secret not in done.out + done.err
+    assert "me:" not in done.out + done.err
