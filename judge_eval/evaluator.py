@@ -166,7 +166,7 @@ class Evaluator:
             raise DataError(f"there is no trace to judge{left}", file=dataset.name)
         manifest = self.begin(dataset).model_copy(update={"label": label, "href": href, "tags": tuple(tags)})
         root = None if out is None else place_of_runs(out)
-        journal = open_journal(manifest, root, resume)
+        journal = open_journal(manifest, root, resume, self.scorer)
         first = journal.manifest if journal else manifest
         sitting = Sitting(first, self.calling(driver), journal, watch)
         with written(root) if root is not None and is_url(out) else nullcontext():

@@ -271,7 +271,7 @@ def test_resuming_asks_again_only_what_failed(tmp_path: Path) -> None:
     assert again.calls == 0
 
 
-def test_resuming_refuses_another_dataset_judge_model_or_metrics(tmp_path: Path) -> None:
+def test_resuming_refuses_another_dataset_judge_or_model(tmp_path: Path) -> None:
     """Whatever differs is named; nothing is asked."""
     run = evaluator(only("q0-a", failed=("q0-b",))).evaluate(TWO, out=tmp_path)
     assert run.folder is not None
@@ -283,7 +283,6 @@ def test_resuming_refuses_another_dataset_judge_model_or_metrics(tmp_path: Path)
         ),
         (evaluator(ALL, prompt="support/graded"), TWO, r"the judge differs in prompt .*support/graded"),
         (evaluator(ALL, mode="listwise"), TWO, "the judge differs in .*mode"),
-        (evaluator(ALL, metrics=["AP@2"]), TWO, r"the metrics differ \(AP@3, MRR there; AP@2 here\)"),
         (
             Evaluator("fake/overlap", metrics=["AP@3", "MRR"], cache=False),
             TWO,
@@ -295,6 +294,16 @@ def test_resuming_refuses_another_dataset_judge_model_or_metrics(tmp_path: Path)
             made.evaluate(data, resume=run.folder)
     with pytest.raises(RunError, match="no run in"):
         evaluator(ALL).evaluate(TWO, resume=tmp_path / "nowhere")
+
+
+def test_a_run_that_is_done_keeps_its_metrics(tmp_path: Path) -> None:
+    """Resuming it with others is refused, with the way to compute them named."""
+    run = evaluator(ALL).evaluate(TWO, out=tmp_path)
+    assert run.folder is not None
+    before = lines(run.folder)
+    with pytest.raises(RunError, match=r"the metrics differ \(AP@3, MRR there; AP@2 here\): use `score`"):
+        evaluator(ALL, metrics=["AP@2"]).evaluate(TWO, resume=run.folder)
+    assert lines(run.folder) == before
 
 
 def test_resume_without_an_unfinished_run_starts_one(tmp_path: Path) -> None:

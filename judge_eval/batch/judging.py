@@ -31,7 +31,7 @@ class Session:
         options: How to call, where calls are made; `base_url` and `params` come from the settings unless
             they are given here.
         files: The files of replies.
-        metrics: What to compute when the run is made.
+        metrics: What to compute when the run is made; what the settings name where empty.
         online: Whether a run may ask for what the batch did not bring.
 
     Raises:
@@ -44,7 +44,7 @@ class Session:
         options: Options | None = None,
         *,
         files: Sequence[Path] = (),
-        metrics: Sequence[str | Metric] = DEFAULT_METRICS,
+        metrics: Sequence[str | Metric] = (),
         online: bool = True,
     ) -> None:
         given = options or Options()
@@ -72,7 +72,7 @@ class Session:
             prompt=prompt_name(settings.prompt),
             mode=settings.mode,
             relevant=settings.relevant,
-            metrics=metrics,
+            metrics=metrics or settings.metrics or DEFAULT_METRICS,
             cache=settings.cache or default_cache(),
             options=options,
         )

@@ -37,6 +37,8 @@ class BatchSettings(Record):
     """A prompt's id, or `file:PATH`."""
     mode: Literal["pointwise", "listwise"] = "pointwise"
     relevant: int | None = None
+    metrics: tuple[str, ...] = ()
+    """What the run is to compute unless `import` is told otherwise; empty for the usual ones."""
     params: dict[str, JsonValue] = Field(default_factory=dict)
     base_url: str | None = None
     cache: str | None = None

@@ -34,7 +34,7 @@ def export_(
     folder: Annotated[Path, typer.Option("--out", help="The batch's folder.")],
     reading: ReadingFlags,
     judging: OneJudge,
-    numbers: Annotated[NumbersFlags, only("relevant")],
+    numbers: Annotated[NumbersFlags, only("metrics", "relevant")],
     choosing: ChoosingFlags,
     calling: Annotated[CallingFlags, only("cache", "base_url", "param")],
     lacking: Annotated[
@@ -69,6 +69,7 @@ def export_(
         prompt=prompt if not prompt.startswith("file:") else f"file:{Path(prompt[5:]).absolute()}",
         mode=judging.mode,
         relevant=numbers.relevant,
+        metrics=tuple(numbers.names),
         params=calling.params,
         base_url=calling.base_url,
         cache=calling.cache or None,
@@ -179,7 +180,6 @@ def import_(
     from judge_eval.cli.printing.output import summary
     from judge_eval.cli.printing.progress import watching
     from judge_eval.errors import ConfigError
-    from judge_eval.evaluator import DEFAULT_METRICS
     from judge_eval.runs.keeping.mirroring import written
 
     with Folder(folder) as held:
@@ -192,7 +192,7 @@ def import_(
             settings,
             calling.options(),
             files=held.replies(),
-            metrics=numbers.names or DEFAULT_METRICS,
+            metrics=numbers.names,
             online=finish == "online",
         )
         with closing(session):

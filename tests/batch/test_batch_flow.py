@@ -408,3 +408,19 @@ def test_steps_without_a_batch_say_what_to_do(
     told = call("batch", "export", data, "--out", tmp_path / "b", "--model", "fake/overlap", code=2)
     assert "takes no batches" in told.output
     assert call("batch", "import", tmp_path, "--finish", "never", code=2)
+
+
+def test_metrics_that_the_data_cannot_serve_end_the_export(tmp_path: Path, data: Path) -> None:
+    """Nothing is written to submit; what the export was told to compute is what the import computes."""
+    with BatchServer() as server:
+        told = export(server, data, tmp_path / "batch", "--metrics", "AP@5,bpref", code=2)
+        assert "bpref" in told.output
+        assert not list((tmp_path / "batch").glob("round-*"))
+        export(server, data, tmp_path / "batch", "--metrics", "P@2,MRR")
+        call("batch", "submit", tmp_path / "batch", "--base-url", server.url)
+        call("batch", "fetch", tmp_path / "batch", "--base-url", server.url, "--wait", "--interval", "0.01")
+        out = ["--out", tmp_path / "runs"]
+        refused = call("batch", "import", tmp_path / "batch", "--metrics", "Recall@5", *out, code=2)
+        assert "relevant_total" in refused.output
+        call("batch", "import", tmp_path / "batch", *out)
+    assert newest(tmp_path / "runs").manifest.metrics == ("P@2", "MRR")

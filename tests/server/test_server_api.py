@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 import pytest
 from typer.testing import CliRunner
 
-from judge_eval import EvalRun, Evaluator
+from judge_eval import EvalRun, Evaluator, FakeBackend
 from judge_eval.errors import DataError, JudgeEvalError, RunError
 from judge_eval.runs.folder.records import Manifest
 from judge_eval.server.client import Client
@@ -397,3 +397,15 @@ def test_a_damaged_run_is_told_and_the_others_are_served(tmp_path: Path) -> None
         assert str(tmp_path) not in told["error"]["message"]
         assert ask(f"{url}/api/v1/runs/{worst.id}")[0] == 404
         assert ask(f"{url}/api/v1/runs/{good.id}/page")[0] == 200
+
+
+def test_a_submission_that_the_metrics_cannot_be_computed_of_is_refused(tmp_path: Path) -> None:
+    """422 names trace and metric, nobody is asked, and no run is made."""
+    backend = FakeBackend.table({}, default=1)
+    evaluator = Evaluator(backend, metrics=["AP@5", "bpref"], cache=False)
+    traces = [{**row, "relevant_total": 3} for row in rows()[:2]]
+    with serving(ServerSettings(tmp_path), evaluator) as address:
+        status, told, _ = ask(f"{address}/api/v1/runs", method="POST", body={"traces": traces})
+        assert (status, backend.calls) == (422, 0)
+        assert "bpref" in told["error"]["message"]
+        assert ask(f"{address}/api/v1/runs")[1]["total"] == 0

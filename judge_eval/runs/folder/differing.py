@@ -8,8 +8,14 @@ from judge_eval.digest import short
 from judge_eval.runs.folder.records import Manifest
 
 
-def differences(old: Manifest, new: Manifest) -> str:
-    """Name what makes two manifests those of different runs; empty where nothing does."""
+def differences(old: Manifest, new: Manifest, *, metrics: bool = True) -> str:
+    """Name what makes two manifests those of different runs; empty where nothing does.
+
+    Args:
+        old: The one that is there.
+        new: The one it is held against.
+        metrics: Whether other metrics make another run.
+    """
     sentences = []
     if old.dataset.digest and new.dataset.digest and old.dataset.digest != new.dataset.digest:
         sentences.append(
@@ -20,11 +26,9 @@ def differences(old: Manifest, new: Manifest) -> str:
         there, here = old.dataset.shard or "the whole", new.dataset.shard or "the whole"
         sentences.append(f"the shards differ ({there} there; {here} here)")
     sentences += judge_differences(old, new)
-    if old.metrics != new.metrics:
+    if metrics and old.metrics != new.metrics:
         there, here = ", ".join(old.metrics), ", ".join(new.metrics)
-        sentences.append(
-            f"the metrics differ ({there} there; {here} here): finish it as it is, then use `score`"
-        )
+        sentences.append(f"the metrics differ ({there} there; {here} here): use `score` once it has finished")
     return "; ".join(sentences)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
@@ -25,17 +25,26 @@ class Journal:
     Args:
         folder: The run's folder; made where it is not there.
         manifest: Written at once.
+        rescored: Gives a result of an earlier sitting the scores of the manifest's metrics, where it was
+            written under others.
 
     Raises:
         RunError: The folder cannot be written, or another process is writing it.
     """
 
-    def __init__(self, folder: Path, manifest: Manifest) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        manifest: Manifest,
+        rescored: Callable[[TraceResult], TraceResult] | None = None,
+    ) -> None:
         self.folder, self.manifest = folder, manifest
         self._lock: IO[bytes] | None = None
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = lock_folder(folder)
+            if rescored is not None:
+                _rescore(folder / RESULTS, manifest, rescored)
             self.index, self._size = _recover(folder / RESULTS, manifest)
             self._file = (folder / RESULTS).open("ab", buffering=0)
             self.write_manifest(manifest)
@@ -107,6 +116,16 @@ def _unwritable(folder: Path, error: OSError) -> RunError:
         f"run folder {folder}: cannot be written: {error.strerror or error}; "
         "what was written stays; make room or fix the folder, then run again with --resume"
     )
+
+
+def _rescore(path: Path, manifest: Manifest, rescored: Callable[[TraceResult], TraceResult]) -> None:
+    """Replace the lines in one step by ones with the manifest's metrics, unless all have these."""
+    results = (read_result(line, path, number) for number, (_, line) in enumerate(whole_lines(path), 1))
+    names = set(manifest.metrics)
+    if path.exists() and any(result.scores.keys() != names for result in results):
+        with replacing(path) as out:
+            for number, (_, line) in enumerate(whole_lines(path), 1):
+                out.write(encode(rescored(read_result(line, path, number))))
 
 
 def _recover(path: Path, manifest: Manifest) -> tuple[Index, int]:

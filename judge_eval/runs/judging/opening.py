@@ -14,6 +14,8 @@ from judge_eval.runs.folder.run import load_manifest
 from judge_eval.runs.judging.calling import Calling
 from judge_eval.runs.judging.provenance import backends_record, environment
 from judge_eval.runs.keeping.finding import newest_unfinished
+from judge_eval.runs.scoring.rescore import scored_again
+from judge_eval.runs.scoring.scorer import Scorer
 
 
 def begin(dataset: Dataset, calling: Calling, intervals: Intervals) -> Manifest:
@@ -30,7 +32,9 @@ def begin(dataset: Dataset, calling: Calling, intervals: Intervals) -> Manifest:
     )
 
 
-def open_journal(manifest: Manifest, out: Path | None, resume: str | Path | bool) -> Journal | None:
+def open_journal(
+    manifest: Manifest, out: Path | None, resume: str | Path | bool, scorer: Scorer
+) -> Journal | None:
     """Open the folder that a run is written to; None where it stays in memory.
 
     Args:
@@ -38,10 +42,12 @@ def open_journal(manifest: Manifest, out: Path | None, resume: str | Path | bool
         out: The folder of runs.
         resume: A run's folder to go on with; True goes on with the newest unfinished run of the same data
             in `out`, or begins one.
+        scorer: The metrics of the manifest, for what earlier sittings have judged under others.
 
     Raises:
         ConfigError: `resume` is True without a folder to look in.
-        RunError: The folder cannot be written, or its run had other data, another judge or other metrics.
+        RunError: The folder cannot be written, or its run had other data, or another judge; or it
+            is done, and had other metrics.
     """
     folder = None
     if resume is True:
@@ -52,10 +58,21 @@ def open_journal(manifest: Manifest, out: Path | None, resume: str | Path | bool
         folder = Path(resume)
     if folder is not None:
         before = load_manifest(folder)
-        if different := differences(before, manifest):
+        # A run that has all its verdicts stays as it is; of any other the metrics may be what ended it.
+        if different := differences(before, manifest, metrics=before.status == "done"):
             raise RunError(f"cannot resume {folder}: {different}")
-        going_on = {"status": "running", "finished": None, "intervals": manifest.intervals}
-        return Journal(folder, before.model_copy(update=going_on))
+        going_on = {
+            "status": "running",
+            "finished": None,
+            "intervals": manifest.intervals,
+            "metrics": manifest.metrics,
+            "aggregates": before.aggregates if before.metrics == manifest.metrics else {},
+        }
+        return Journal(
+            folder,
+            before.model_copy(update=going_on),
+            lambda result: scored_again([result], scorer)[0],
+        )
     if out is None:
         return None
     return Journal(out / folder_name(manifest), manifest)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from judge_eval.engine import Judged
+from judge_eval.errors import MetricError
 from judge_eval.record import trusted
 from judge_eval.runs.folder.records import FORMAT, TraceResult
 from judge_eval.runs.scoring.scorer import Scorer
@@ -15,6 +16,7 @@ def results_of(
     block: Sequence[Judged],
     scorer: Scorer,
     calls: Callable[[Judged], tuple[Call, ...]] = lambda judged: judged.judgment.calls,
+    failed: list[MetricError] | None = None,
 ) -> list[TraceResult]:
     """Score judgments and make the results that a run keeps of them, one for each, in the order given.
 
@@ -22,8 +24,12 @@ def results_of(
         block: Traces with their judgments.
         scorer: The metrics.
         calls: Tells the calls that a trace's outcomes rest on; those of its judgment by default.
+        failed: Takes the errors of metrics that cannot be computed, whose scores then stay out.
+
+    Raises:
+        MetricError: A metric cannot be computed, and nobody takes the error.
     """
-    scored = scorer.score([(judged.trace, judged.judgment.outcomes) for judged in block])
+    scored = scorer.score([(judged.trace, judged.judgment.outcomes) for judged in block], failed)
     # Not checked again: of 100,000 traces with 10 chunks each that takes 1.4 seconds, this 0.2.
     return [
         trusted(

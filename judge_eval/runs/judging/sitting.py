@@ -9,7 +9,7 @@ from pathlib import Path
 from time import monotonic
 
 from judge_eval.engine import Item, Judged
-from judge_eval.errors import JudgeEvalError, RunError
+from judge_eval.errors import JudgeEvalError, MetricError, RunError
 from judge_eval.runs.folder.files import RESULTS
 from judge_eval.runs.folder.index import Index
 from judge_eval.runs.folder.journal import Journal
@@ -131,7 +131,8 @@ class Sitting:
     def _keep(self, block: Sequence[Judged], quietly: bool = False) -> list[TraceResult]:
         if not block:
             return []
-        results = results_of(block, self.calling.scorer, self._before.all_calls)
+        undefined: list[MetricError] = []
+        results = results_of(block, self.calling.scorer, self._before.all_calls, undefined)
         try:
             if self.journal is not None:
                 self.journal.append(results)
@@ -154,6 +155,10 @@ class Sitting:
             self._noted = monotonic()
             self.manifest = self.manifest.model_copy(update={"tally": self._counting.tally()})
             self.journal.write_manifest(self.manifest)
+        if undefined and not quietly:  # what was paid for is kept by now
+            raise MetricError(
+                f"{undefined[0]}; every verdict is kept: `score` computes other metrics of them"
+            )
         return results
 
     def _remember(self, result: TraceResult) -> None:

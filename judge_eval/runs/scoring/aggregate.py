@@ -71,7 +71,8 @@ def aggregate(
 
     Args:
         values: One number a trace, shape (n,); NaN where the trace has no value.
-        bounds: By index into `values`, for the traces without a value.
+        bounds: By index into `values`, for the traces without a value; where one of these has none, the mean
+            has none.
         clusters: One id a trace where traces belong together (the same document or conversation).
         tags: The tags of each trace.
         intervals: How intervals are made.
@@ -89,6 +90,7 @@ def aggregate(
     for row, (least, most) in bounds.items():
         if not there[row]:
             low[row], high[row] = least, most
+    known = not (np.isnan(low).any() or np.isnan(high).any())
     return Aggregate(
         mean=estimate.value,
         n=int(there.sum()),
@@ -98,7 +100,7 @@ def aggregate(
         clusters=estimate.clusters,
         quantiles=_quantiles(present),
         tags=_by_tag(present, rows, tags, kept, limits) if tags is not None else {},
-        bounds=(float(low.mean()), float(high.mean())) if column.size else None,
+        bounds=(float(low.mean()), float(high.mean())) if column.size and known else None,
         definition=definition,
     )
 

@@ -61,6 +61,25 @@ def rescore(
     return run.but(run.manifest.model_copy(update=update), results)
 
 
+def scored_again(results: Sequence[TraceResult], scorer: Scorer) -> list[TraceResult]:
+    """Return results with the scores of these metrics in the place of their own.
+
+    Raises:
+        DataError: A metric needs what a trace does not have; the message names the trace.
+    """
+    for result in results:
+        try:
+            scorer.check(result.trace)
+        except DataError as error:
+            where = f"trace {result.trace_id!r}"
+            raise DataError(error.message, file=where, field=error.field) from None
+    scored = scorer.score([(result.trace, result.outcomes) for result in results])
+    return [
+        result.model_copy(update={"scores": scores, "bounds": bounds})
+        for result, (scores, bounds) in zip(results, scored, strict=True)
+    ]
+
+
 class _Rescored(Sequence[TraceResult]):
     """Results with other scores, computed as they are read."""
 
@@ -81,19 +100,12 @@ class _Rescored(Sequence[TraceResult]):
             yield from self._score(block)
 
     def _score(self, results: Sequence[TraceResult]) -> list[TraceResult]:
-        for result in results:
-            try:
-                self._scorer.check(result.trace)
-            except DataError as error:
-                where = f"trace {result.trace_id!r}"
-                raise DataError(error.message, file=where, field=error.field) from None
         rows = [tuple(map(self._decide, result.outcomes)) for result in results]
-        scored = self._scorer.score([(r.trace, row) for r, row in zip(results, rows, strict=True)])
-        out = []
-        for result, outcomes, (scores, bounds) in zip(results, rows, scored, strict=True):
-            update = {"scores": scores, "bounds": bounds, "outcomes": outcomes}
-            out.append(result.model_copy(update=update))
-        return out
+        decided = [
+            result.model_copy(update={"outcomes": row}) if self._moved else result
+            for result, row in zip(results, rows, strict=True)
+        ]
+        return scored_again(decided, self._scorer)
 
     def _decide(self, outcome: Outcome) -> Outcome:
         """Apply the threshold; the probability of reaching another one is not known."""
