@@ -32,6 +32,8 @@ def read_params(pairs: Iterable[str], where: str) -> dict[str, Any]:
             params[name] = json.loads(value)
         except ValueError:
             params[name] = value
+        except RecursionError:
+            raise ConfigError(f"{where} {name}: nested too deeply") from None
     return params
 
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from numbers import Real
 from typing import Any
 
+from judge_eval import limits
+
 HEAVY = frozenset({"embedding", "sparse_embedding", "blob", "dataframe", "relationships", "text_embedding"})
 """Keys of other libraries that hold vectors or graphs; they are not kept."""
 
@@ -65,8 +67,14 @@ def _score(value: Any) -> dict[str, Any]:
     return {"score": float(value)}
 
 
-def plain(value: Any, depth: int = 20) -> Any:
-    """Make a value fit for `metadata`: JSON, without NaN; what is no JSON is written as text."""
+def plain(value: Any, depth: int = limits.DEPTH + 1) -> Any:
+    """Make a value fit for `metadata`: JSON, without NaN; what is no JSON is written as text.
+
+    Args:
+        value: Anything.
+        depth: How deep it may nest; what lies deeper is left out. One more than a record may hold, so that
+            a record refuses what was cut.
+    """
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):

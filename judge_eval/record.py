@@ -6,15 +6,92 @@ import ast
 import inspect
 import textwrap
 from functools import cache
-from typing import Any, Self, TypeVar
+from typing import Annotated, Any, Final, Self, TypeAlias, TypeVar
 
-from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    GetJsonSchemaHandler,
+    JsonValue,
+    ValidationError,
+    ValidationInfo,
+)
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from judge_eval import limits
 from judge_eval.errors import DataError
 
 R = TypeVar("R", bound="Record")
+
+TOO_DEEP: Final = f"nested more than {limits.DEPTH} deep; flatten it or leave it out"
+KEPT: Final = {"kept": True}
+"""The context in which a run's own files are read: what was taken in once is read whatever the limits are."""
+
+
+def is_kept(info: ValidationInfo) -> bool:
+    """Tell whether a record is read from a run's own files, where nothing is held to the limits."""
+    return info.context is KEPT
+
+
+def json_weight(value: Any) -> int:
+    """Count the characters of a JSON value, about, and hold it to the limits.
+
+    Raises:
+        ValueError: It is nested too deeply, or a number in it is too long.
+    """
+    if _is_flat(value):
+        weight = 0
+        for key, one in value.items():
+            weight += len(key) + (len(one) if one.__class__ is str else 8)
+        return weight
+    weight, level, depth = 0, [value], 0
+    while level:
+        depth += 1
+        inner: list[Any] = []
+        for one in level:
+            if isinstance(one, str):
+                weight += len(one)
+            elif isinstance(one, dict):
+                inner += one.values()
+                weight += sum(len(key) for key in one if isinstance(key, str))
+            elif isinstance(one, list | tuple):
+                inner += one
+            elif isinstance(one, int) and not -_LONGEST < one < _LONGEST:
+                raise ValueError(f"holds a number of more than {limits.DIGITS} digits; write it as a text")
+            weight += 4
+        if depth > limits.DEPTH and any(isinstance(one, dict | list | tuple) for one in level):
+            raise ValueError(TOO_DEEP)
+        level = inner
+    return weight
+
+
+_LONGEST = 10**limits.DIGITS
+_SCALARS: Final = frozenset({str, float, bool, type(None)})
+
+
+def _is_flat(value: Any) -> bool:
+    """Tell, quickly, whether a value is an object of short values with nothing inside them, as most are."""
+    if value.__class__ is not dict:
+        return False
+    for one in value.values():
+        if one.__class__ is int:
+            if not -_LONGEST < one < _LONGEST:
+                return False
+        elif one.__class__ not in _SCALARS:
+            return False
+    return True
+
+
+def _within(value: Any, info: ValidationInfo) -> Any:
+    if not is_kept(info) and not _is_flat(value):
+        json_weight(value)
+    return value
+
+
+PlainObject: TypeAlias = Annotated[dict[str, JsonValue], BeforeValidator(_within)]
+"""An object of JSON within the limits on depth and digits."""
 
 
 class Record(BaseModel):

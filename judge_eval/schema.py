@@ -6,18 +6,19 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, JsonValue, model_validator
+from pydantic import Field, ValidationInfo, model_validator
 
+from judge_eval import limits
 from judge_eval.digest import digest_parts
 from judge_eval.errors import Why
 from judge_eval.objects import chunk_of
-from judge_eval.record import Record
+from judge_eval.record import PlainObject, Record, is_kept, json_weight
 
 
 class Chunk(Record):
     """One retrieved piece of text, at its rank in a `Trace`."""
 
-    id: str = ""
+    id: str = Field(default="", max_length=limits.ID)
     """Unique in its trace; a missing one is made from its position (`c1`, `c2`, ...)."""
     text: str
     """What the judge reads."""
@@ -25,16 +26,16 @@ class Chunk(Record):
     """Shown to the judge with the text, where there is one."""
     score: float | None = None
     """The retriever's own score; kept, never judged by."""
-    label: int | None = None
+    label: int | None = Field(default=None, ge=-limits.NUMBER, le=limits.NUMBER)
     """A human grade on the scale of the dataset, where there is one; never shown to the judge."""
-    metadata: dict[str, JsonValue] = Field(default_factory=dict)
+    metadata: PlainObject = Field(default_factory=dict)
     """Anything else; kept, never judged by."""
 
 
 class Trace(Record):
     """One retrieval to judge: a question, its reference and the chunks in rank order."""
 
-    id: str = ""
+    id: str = Field(default="", max_length=limits.ID)
     """Unique in its dataset; a missing one is made from the content (`t-` and 12 digits of its digest)."""
     query: str
     """The question that was asked."""
@@ -44,11 +45,11 @@ class Trace(Record):
     """The generated answer; prompts of the `utilisation` family need it."""
     chunks: tuple[Chunk, ...] = ()
     """What was retrieved, best first; may be empty."""
-    relevant_total: int | None = Field(default=None, ge=0)
+    relevant_total: int | None = Field(default=None, ge=0, le=limits.TOTAL)
     """How many relevant chunks exist in the whole pool, where that is known; `Recall@K` needs it."""
-    tags: tuple[str, ...] = ()
+    tags: tuple[Annotated[str, Field(max_length=limits.ID)], ...] = ()
     """Words to group and filter by."""
-    metadata: dict[str, JsonValue] = Field(default_factory=dict)
+    metadata: PlainObject = Field(default_factory=dict)
     """Anything else; kept, never judged by."""
 
     @model_validator(mode="before")
@@ -77,6 +78,12 @@ class Trace(Record):
             object.__setattr__(self, "id", f"t-{self.digest[:12]}")
         return self
 
+    @model_validator(mode="after")
+    def _within_limits(self, info: ValidationInfo) -> Self:
+        if not is_kept(info):
+            check_limits(self)
+        return self
+
     @cached_property
     def digest(self) -> str:
         """64 hexadecimal digits over all that a judge may see, in order (not id, tags, labels, metadata)."""
@@ -84,6 +91,34 @@ class Trace(Record):
         for chunk in self.chunks:
             parts += (chunk.id, *_maybe(chunk.title), chunk.text)
         return digest_parts(parts).hex()
+
+
+def check_limits(trace: Trace) -> None:
+    """Hold a trace to the limits as it is now, however it was made.
+
+    Raises:
+        ValueError: It is beyond one; the message names it.
+    """
+    if len(trace.chunks) > limits.CHUNKS:
+        raise ValueError(f"chunks: more than {limits.CHUNKS:,}; read fewer of each trace (--depth)")
+    if len(trace.tags) > limits.TAGS:
+        raise ValueError(f"tags: more than {limits.TAGS:,}")
+    weight = len(trace.query) + len(trace.reference or "") + len(trace.answer or "")
+    for tag in trace.tags:
+        weight += len(tag)
+    if trace.metadata:
+        weight += json_weight(trace.metadata)
+    for chunk in trace.chunks:
+        weight += len(chunk.text) + len(chunk.id)
+        if chunk.title:
+            weight += len(chunk.title)
+        if chunk.metadata:
+            weight += json_weight(chunk.metadata)
+    # Only what could be too long is written to be measured.
+    if weight * limits.ESCAPED > limits.LINE // 2 and len(trace.model_dump_json().encode()) >= limits.LINE:
+        raise ValueError(
+            f"more than {limits.LINE // 2**20} MiB written as JSON; shorten its texts, or give fewer chunks"
+        )
 
 
 def _maybe(text: str | None) -> tuple[str, str]:
@@ -121,8 +156,8 @@ class Scale(Record):
     """The grades a judge may give, from 0 to `maximum`, and the least that counts as relevant."""
 
     name: Literal["binary", "graded"] = "binary"
-    maximum: int = Field(default=1, ge=1, le=9)
-    relevant: int = Field(default=1, ge=1, le=9)
+    maximum: int = Field(default=1, ge=1, le=limits.GRADE)
+    relevant: int = Field(default=1, ge=1, le=limits.GRADE)
 
     @model_validator(mode="after")
     def _threshold_on_scale(self) -> Self:
@@ -140,7 +175,7 @@ class Verdict(Record):
 
     kind: Literal["verdict"] = "verdict"
     chunk_id: str
-    grade: int = Field(ge=0)
+    grade: int = Field(ge=0, le=limits.GRADE)
     """On the prompt's scale: 0 or 1 where it is binary, 0 to 3 where it is graded."""
     relevant: bool
     """Whether the grade reaches the scale's threshold."""

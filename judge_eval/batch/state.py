@@ -11,7 +11,7 @@ from pydantic import Field, JsonValue
 from judge_eval.data.reading import ReadOptions
 from judge_eval.errors import RunError
 from judge_eval.files import write_atomically
-from judge_eval.record import Record
+from judge_eval.record import PlainObject, Record
 from judge_eval.runs.folder.files import lock_folder
 from judge_eval.runs.folder.records import Dataset
 from judge_eval.runs.judging.selection import Selection
@@ -39,7 +39,7 @@ class BatchSettings(Record):
     relevant: int | None = None
     metrics: tuple[str, ...] = ()
     """What the run is to compute unless `import` is told otherwise; empty for the usual ones."""
-    params: dict[str, JsonValue] = Field(default_factory=dict)
+    params: PlainObject = Field(default_factory=dict)
     base_url: str | None = None
     cache: str | None = None
     lacking: tuple[str, ...] = ()

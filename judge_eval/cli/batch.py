@@ -58,27 +58,28 @@ def export_(
     from judge_eval.batch.state import BatchSettings, Folder
 
     reader, prompt = reading.options(), judging.prompt
-    settings = BatchSettings(
-        data=storable_data(data),
-        format=reader.format,
-        map=dict(reader.map),
-        corpus=None if reader.corpus is None else str(reader.corpus.absolute()),
-        list_sep=reader.list_sep,
-        depth=reader.depth,
-        model=judging.needed_model,
-        prompt=prompt if not prompt.startswith("file:") else f"file:{Path(prompt[5:]).absolute()}",
-        mode=judging.mode,
-        relevant=numbers.relevant,
-        metrics=tuple(numbers.names),
-        params=calling.params,
-        base_url=calling.base_url,
-        cache=calling.cache or None,
-        lacking=tuple(lacking or ()),
-        limit=choosing.limit,
-        seed=choosing.seed,
-        shard=choosing.part,
-        on_invalid=choosing.on_invalid,
-    )
+    given = {
+        "data": storable_data(data),
+        "format": reader.format,
+        "map": dict(reader.map),
+        "corpus": None if reader.corpus is None else str(reader.corpus.absolute()),
+        "list_sep": reader.list_sep,
+        "depth": reader.depth,
+        "model": judging.needed_model,
+        "prompt": prompt if not prompt.startswith("file:") else f"file:{Path(prompt[5:]).absolute()}",
+        "mode": judging.mode,
+        "relevant": numbers.relevant,
+        "metrics": tuple(numbers.names),
+        "params": calling.params,
+        "base_url": calling.base_url,
+        "cache": calling.cache or None,
+        "lacking": tuple(lacking or ()),
+        "limit": choosing.limit,
+        "seed": choosing.seed,
+        "shard": choosing.part,
+        "on_invalid": choosing.on_invalid,
+    }
+    settings = BatchSettings.parse(given, file="batch export")
     with Folder(folder, make=True) as held:
         with closing(Session(settings, files=held.replies() if held.state else ())) as session:
             kept = {"base_url": storable_url(calling.base_url), "cache": storable_cache(settings.cache)}

@@ -60,10 +60,13 @@ def judge(
 
 def _read(path: Path) -> Any:
     from judge_eval.errors import DataError
+    from judge_eval.record import TOO_DEEP
 
     try:
         return json.loads(path.read_bytes())
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror or error}", file=str(path)) from None
+    except RecursionError:
+        raise DataError(TOO_DEEP, file=str(path)) from None
     except ValueError as error:
         raise DataError(f"not JSON: {error}", file=str(path)) from None

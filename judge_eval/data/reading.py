@@ -17,6 +17,7 @@ from judge_eval.data.files.values import as_list, decode_list, is_missing
 from judge_eval.data.shapes.chunks import chunk_data, looks_ours
 from judge_eval.data.shapes.shape import Shape, keys_of
 from judge_eval.errors import ConfigError, DataError, advise
+from judge_eval.record import TOO_DEEP
 from judge_eval.schema import Trace
 
 SAMPLE = 20
@@ -212,7 +213,7 @@ class _Reading:
                 self._refuse(error, row)
                 continue
             except RecursionError:
-                self._refuse(DataError("nested too deeply"), row)
+                self._refuse(DataError(TOO_DEEP), row)
                 continue
             yield trace
 

@@ -94,7 +94,9 @@ def _invalid(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first, *rest = error.errors()
     place = ".".join(str(part) for part in first["loc"])
-    message = f"{place}: {first['msg']}" + (f" (and {len(rest)} more)" if rest else "")
+    message = f"{place}: {first['msg'].removeprefix('Value error, ')}" + (
+        f" (and {len(rest)} more)" if rest else ""
+    )
     return _answer(422, "data", message, fields=len(rest) + 1)
 
 

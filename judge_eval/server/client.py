@@ -181,7 +181,7 @@ class Client:
         self._ask("DELETE", f"/runs/{quote(uuid, safe='')}")
 
     def _ask(self, method: str, path: str, body: Any = None) -> Any:
-        data = None if body is None else json.dumps(body, allow_nan=False).encode()
+        data = None if body is None else json.dumps(body, allow_nan=False, ensure_ascii=False).encode()
         headers = {"Accept": "application/json"}
         if data is not None:
             headers["Content-Type"] = "application/json"

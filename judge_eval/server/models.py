@@ -8,13 +8,14 @@ from uuid import UUID
 
 from pydantic import ConfigDict, Field
 
+from judge_eval import limits
 from judge_eval.record import Record
 from judge_eval.runs.folder.records import Aggregate, Manifest, Status, TraceResult
 from judge_eval.schema import Trace
 
 Offset = Annotated[int, Field(ge=0, le=10**9)]
 PageSize = Annotated[int, Field(ge=1, le=1000)]
-Text = Annotated[str, Field(max_length=10_000)]
+Text = Annotated[str, Field(max_length=limits.ID)]
 
 
 class ApiRecord(Record):
@@ -27,9 +28,9 @@ class Submission(ApiRecord):
     """Traces to be judged by the server's own judge."""
 
     traces: tuple[Trace, ...] = Field(min_length=1)
-    label: str | None = Field(default=None, max_length=500)
-    href: str | None = Field(default=None, max_length=2000)
-    tags: tuple[str, ...] = Field(default=(), max_length=50)
+    label: str | None = Field(default=None, max_length=limits.LABEL)
+    href: str | None = Field(default=None, max_length=limits.HREF)
+    tags: tuple[str, ...] = Field(default=(), max_length=limits.RUN_TAGS)
     baseline: UUID | None = None
     """The run to show differences from."""
     name: str = Field(default="submitted traces", min_length=1, max_length=500)
@@ -46,9 +47,9 @@ class Upload(ApiRecord):
 class GivenLabel(ApiRecord):
     """A human's grade of one chunk."""
 
-    trace_id: str = Field(max_length=10_000)
-    chunk_id: str = Field(max_length=10_000)
-    label: int | None = Field(ge=0, le=9)
+    trace_id: str = Field(max_length=limits.ID)
+    chunk_id: str = Field(max_length=limits.ID)
+    label: int | None = Field(ge=0, le=limits.GRADE)
     """On the run's scale; null takes an earlier label back."""
     by: str = Field(default="", max_length=200)
     blind: bool = False

@@ -86,7 +86,7 @@ def make_router(
     @api.post("/runs/upload", status_code=201, tags=["runs"])
     def upload(given: Upload) -> RunSummary:
         """Take in a run judged elsewhere; its scores are computed again from its verdicts."""
-        manifest, results = checked_upload(given, settings.limits)
+        manifest, results = checked_upload(given)
         try:
             library.find(manifest.id)
         except MissingRunError:

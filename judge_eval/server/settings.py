@@ -25,7 +25,7 @@ class ServerLimits:
     traces: int = 10_000
     """Traces of a submission."""
     chunks: int = 200
-    """Chunks of a trace."""
+    """Chunks of a trace that is submitted."""
     queued: int = 20
     """Submitted runs that wait or are judged, in the whole folder."""
     at_once: int = 1

@@ -33,7 +33,7 @@ def check_size(given: Submission, limits: ServerLimits) -> None:
             )
 
 
-def checked_upload(given: Upload, limits: ServerLimits) -> tuple[Manifest, Sequence[TraceResult]]:
+def checked_upload(given: Upload) -> tuple[Manifest, Sequence[TraceResult]]:
     """See that an uploaded run holds together, and compute its scores from its verdicts.
 
     Raises:
@@ -51,8 +51,6 @@ def checked_upload(given: Upload, limits: ServerLimits) -> tuple[Manifest, Seque
     seen: set[str] = set()
     for number, result in enumerate(given.results):
         where = f"results[{number}]"
-        if len(result.trace.chunks) > limits.chunks:
-            raise TooLargeError(f"more than {limits.chunks} chunks", field=f"{where}.trace.chunks")
         if [o.chunk_id for o in result.outcomes] != [chunk.id for chunk in result.trace.chunks]:
             raise DataError("there must be one outcome for each chunk, in order", field=f"{where}.outcomes")
         if result.trace_id != result.trace.id or result.trace_id in seen or result.position != number:

@@ -6,12 +6,14 @@ import codecs
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 from pydantic_core import from_json
 
+from judge_eval import limits
 from judge_eval.data.files.opening import reading_file
 from judge_eval.errors import DataError
+from judge_eval.record import TOO_DEEP
 from judge_eval.schema import Chunk, Trace
 
 TRACE_FIELDS = frozenset(Trace.model_fields)
@@ -44,16 +46,28 @@ def read_jsonl(
     with reading_file(name):
         file = path.open("rb")
     with file:
-        for number, line in enumerate(file, 1):
+        for number, line in enumerate(_lines(file), 1):
             if line.isspace():
                 continue
             try:
+                if len(line) > limits.LINE:
+                    fault = f"longer than {limits.LINE // 2**20} MiB; a line holds one trace"
+                    raise DataError(fault, file=name, line=number)
                 yield _trace(line, name, number, check)
             except DataError as error:
                 if on_invalid == "error":
                     raise
                 if on_skip is not None:
                     on_skip(error)
+
+
+def _lines(file: IO[bytes]) -> Iterator[bytes]:
+    """Yield the lines of a file; of one that is too long no more than shows it."""
+    while line := file.readline(limits.LINE + 1):
+        rest = line
+        while len(rest) > limits.LINE and not rest.endswith(b"\n"):
+            rest = file.readline(limits.LINE + 1)
+        yield line
 
 
 def _trace(line: bytes, name: str, number: int, check: Callable[[Trace], None] | None) -> Trace:
@@ -63,7 +77,9 @@ def _trace(line: bytes, name: str, number: int, check: Callable[[Trace], None] |
         raise DataError(f"not UTF-8: {error.reason} at byte {error.start}", file=name, line=number) from None
     except json.JSONDecodeError as error:
         raise DataError(f"not JSON: {error.msg} at column {error.colno}", file=name, line=number) from None
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        raise DataError(TOO_DEEP, file=name, line=number) from None
+    except ValueError as error:
         raise DataError(f"not JSON: {error}", file=name, line=number) from None
     if not isinstance(data, dict):
         kind = type(data).__name__

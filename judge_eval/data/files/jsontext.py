@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import IO, Any
 
 from judge_eval.errors import DataError
+from judge_eval.record import TOO_DEEP
 
 BLOCK = 1 << 18
 NEAR = 64
@@ -86,7 +87,7 @@ class JsonText:
                 if not (cut and self._more(grow)):
                     raise self._error(error.msg, error.pos, where) from None
             except (ValueError, RecursionError) as error:  # a number of too many digits, too deep a nest
-                fault = f"not JSON: {error}"
+                fault = TOO_DEEP if isinstance(error, RecursionError) else f"not JSON: {error}"
                 raise DataError(fault, file=self._name, line=line, field=where or None) from None
             else:
                 # A number at the end of the window may go on behind it.

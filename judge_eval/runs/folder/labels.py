@@ -11,6 +11,7 @@ from typing import IO, TypeAlias
 
 from pydantic import Field
 
+from judge_eval import limits
 from judge_eval.errors import RunError
 from judge_eval.files import hold
 from judge_eval.record import Record
@@ -28,7 +29,7 @@ class Label(Record):
     v: int = FORMAT
     trace_id: str
     chunk_id: str
-    label: int | None = Field(ge=0, le=9)
+    label: int | None = Field(ge=0, le=limits.GRADE)
     """On the scale of the run; None takes an earlier label back."""
     by: str = ""
     """Who gave it, where told."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field
 
-from judge_eval.record import Record
+from judge_eval.record import PlainObject, Record
 from judge_eval.schema import Call, Outcome, Trace
 
 FORMAT = 1
@@ -177,15 +177,15 @@ class Manifest(Record):
     created: datetime
     finished: datetime | None = None
     dataset: Dataset
-    judge: dict[str, JsonValue]
+    judge: PlainObject
     """What `Judge.describe` returned: mode, prompt, scale, ..."""
-    backend: dict[str, JsonValue]
+    backend: PlainObject
     """Provider, model, base URL and parameters."""
     metrics: tuple[str, ...]
     intervals: Intervals = Intervals()
     aggregates: dict[str, Aggregate] = Field(default_factory=dict)
     tally: Tally = Tally()
-    environment: dict[str, JsonValue] = Field(default_factory=dict)
+    environment: PlainObject = Field(default_factory=dict)
     """Versions of this package and of Python, and the revision of the working folder, where there is one."""
 
     @property

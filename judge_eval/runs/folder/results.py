@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from judge_eval.errors import RunError
+from judge_eval.record import KEPT
 from judge_eval.runs.folder.files import whole_lines
 from judge_eval.runs.folder.records import FORMAT, TraceResult
 
@@ -29,7 +30,7 @@ def read_result(line: bytes, path: Path, number: int) -> TraceResult:
         RunError: It is not a result, or one of a later version.
     """
     try:
-        return TraceResult.model_validate_json(line)
+        return TraceResult.model_validate_json(line, context=KEPT)
     except ValueError:
         if version := later_format(line):
             raise RunError(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 from judge_eval.errors import RunError, UnknownNameError
+from judge_eval.record import KEPT
 from judge_eval.runs.folder.files import MANIFEST, RESULTS
 from judge_eval.runs.folder.records import Aggregate, Manifest, Status, TraceResult
 from judge_eval.runs.folder.results import ResultsFile, later_format
@@ -136,7 +137,7 @@ def load_manifest(folder: Path) -> Manifest:
     """
     path = folder / MANIFEST
     try:
-        return Manifest.model_validate_json(path.read_bytes())
+        return Manifest.model_validate_json(path.read_bytes(), context=KEPT)
     except FileNotFoundError:
         raise RunError(f"no run in {folder}: it has no {MANIFEST}; name a run's folder or id") from None
     except OSError as error:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, It
 from typing import Any, TypeAlias
 
 from judge_eval.errors import DataError
-from judge_eval.schema import Trace
+from judge_eval.schema import Trace, check_limits
 
 TraceCheck: TypeAlias = Callable[[Trace], None]
 """What every trace must pass; raises `DataError` where one does not."""
@@ -18,9 +18,13 @@ def as_trace(item: Trace | Mapping[str, Any], place: int) -> Trace:
     """Read one item of an iterable.
 
     Raises:
-        DataError: It is neither a trace nor the data of one.
+        DataError: It is neither a trace nor the data of one, or beyond the limits of a record.
     """
     if isinstance(item, Trace):
+        try:
+            check_limits(item)  # it may have been copied, or its metadata filled, since it was made
+        except ValueError as error:
+            raise DataError(str(error), file=f"item {place}") from None
         return item
     if not isinstance(item, Mapping):
         raise DataError(

@@ -19,16 +19,23 @@ from judge_eval.runs.scoring.scorer import Scorer
 
 
 def begin(dataset: Dataset, calling: Calling, intervals: Intervals) -> Manifest:
-    """Write the manifest of a new run of a dataset."""
-    return Manifest(
-        id=str(uuid.uuid4()),
-        created=datetime.now(UTC),
-        dataset=dataset,
-        judge=calling.judge.describe(),
-        backend=backends_record(calling.stack.identities()),
-        metrics=calling.scorer.names,
-        intervals=intervals,
-        environment=environment(),
+    """Write the manifest of a new run of a dataset.
+
+    Raises:
+        DataError: What judge or model say of themselves is beyond the limits of a record.
+    """
+    return Manifest.parse(
+        {
+            "id": str(uuid.uuid4()),
+            "created": datetime.now(UTC),
+            "dataset": dataset,
+            "judge": calling.judge.describe(),
+            "backend": backends_record(calling.stack.identities()),
+            "metrics": calling.scorer.names,
+            "intervals": intervals,
+            "environment": environment(),
+        },
+        file="the run's manifest",
     )
 
 

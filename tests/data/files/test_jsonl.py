@@ -43,7 +43,7 @@ def test_fields_that_are_not_ours_are_kept(tmp_path: Path) -> None:
         ("{bad", "data.jsonl:2: not JSON: Expecting property name enclosed in double quotes at column 2"),
         ("[1]", "data.jsonl:2: a line holds one JSON object (a trace), not a list"),
         ("null", "data.jsonl:2: a line holds one JSON object (a trace), not a NoneType"),
-        ("[" * 100_000, "data.jsonl:2: not JSON: "),
+        ("[" * 100_000, "data.jsonl:2: nested more than 64 deep"),
         (b"\xff\xfe", "data.jsonl:2: not UTF-8: "),
         ('{"qury": "q"}', "data.jsonl:2: query: this field is required"),
         ('{"query": "q", "metadata": 3, "x": 1}', "data.jsonl:2: metadata: input should be a valid dict"),
