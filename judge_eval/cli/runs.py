@@ -54,6 +54,10 @@ def merge_(
         list[str], typer.Argument(help="Each shard's run: its folder, its id or the start of it.")
     ],
     keeping: KeepingFlags,
+    partial: Annotated[
+        bool,
+        typer.Option("--partial", help="Merge what is there; the other shards are merged with it later."),
+    ] = False,
     json_: Json = False,
 ) -> None:
     """Put the runs of all shards together into the run that one machine would have given.
@@ -70,7 +74,9 @@ def merge_(
         parts.load_arrow()
     with written(keeping.out, remark):
         folders = [keeping.find(name) for name in run]
-        merged = merge(folders, keeping.out, label=keeping.label, href=keeping.href, tags=keeping.tag)
+        merged = merge(
+            folders, keeping.out, label=keeping.label, href=keeping.href, tags=keeping.tag, partial=partial
+        )
         if keeping.columnar:
             parts.write_parts(merged)
     summary(merged, json_)

@@ -99,10 +99,10 @@ class ResultsFile(Sequence[TraceResult]):
     def __iter__(self) -> Iterator[TraceResult]:
         return self._read(self._index())
 
-    def lines(self) -> Iterator[tuple[int, bytes]]:
-        """Yield position and bytes of every result's line, in order, without reading what is in it."""
+    def lines(self) -> Iterator[tuple[int, bytes, int]]:
+        """Yield position, bytes and number of every result's line, in order, without reading into it."""
         for number, line in self._lines(self._index()):
-            yield _position(line, self.path, number), line
+            yield _position(line, self.path, number), line, number
 
     def _read(self, entries: NDArray[np.int64]) -> Iterator[TraceResult]:
         for number, line in self._lines(entries):

@@ -20,8 +20,8 @@ from judge_eval.metrics import parse_metric
 from judge_eval.runs.folder.differing import differences
 from judge_eval.runs.folder.files import MANIFEST, RESULTS
 from judge_eval.runs.folder.index import Index, cluster_in
-from judge_eval.runs.folder.records import Manifest
-from judge_eval.runs.folder.results import ResultsFile
+from judge_eval.runs.folder.records import Manifest, Shard
+from judge_eval.runs.folder.results import ResultsFile, read_result
 from judge_eval.runs.folder.run import Run, load_manifest
 from judge_eval.runs.judging.counting import total
 from judge_eval.runs.judging.opening import folder_name
@@ -35,6 +35,7 @@ def merge(
     label: str | None = None,
     href: str | None = None,
     tags: Sequence[str] | None = None,
+    partial: bool = False,
 ) -> Run:
     """Merge the runs of all shards of a dataset.
 
@@ -43,19 +44,21 @@ def merge(
     8 for each of its metrics.
 
     Args:
-        folders: The shards' folders, in any order.
+        folders: The folders of the shards' runs, or of what was merged of some of them, in any order.
         out: The folder of runs; the merged run is written there, in a folder of its own.
         label: What people call the run; what the shards are called where they agree.
         href: Where it belongs; where the shards belong where they agree.
         tags: Words to group and filter by; all tags of the shards where None.
+        partial: Whether shards may be missing, to be merged with this run later.
 
     Raises:
         RunError: The runs are not all the shards of one dataset, judged alike and to their end; the
             message names those that do not fit.
     """
     runs = [(Path(folder), load_manifest(Path(folder))) for folder in folders]
-    runs = _fitting(runs)
+    runs = _fitting(runs, partial)
     first = runs[0][1]
+    shard = _together([m.dataset.shard for _, m in runs if m.dataset.shard])
     manifest = first.model_copy(
         update={
             "id": str(uuid.uuid4()),
@@ -65,7 +68,7 @@ def merge(
             "status": "incomplete" if any(m.tally.failed_verdicts for _, m in runs) else "done",
             "created": min(m.created for _, m in runs),
             "finished": max(m.finished for _, m in runs if m.finished is not None),
-            "dataset": first.dataset.model_copy(update={"shard": None}),
+            "dataset": first.dataset.model_copy(update={"shard": shard}),
             "tally": total([m.tally for _, m in runs]),
         }
     )
@@ -73,7 +76,7 @@ def merge(
     try:
         folder.mkdir(parents=True)
         try:
-            index = _write(runs, folder / RESULTS)
+            index = _write(runs, shard, folder / RESULTS)
             metrics = {name: parse_metric(name) for name in first.metrics}
             aggregates = aggregate_all(index, metrics, first.intervals)
             manifest = manifest.model_copy(update={"aggregates": aggregates})
@@ -88,13 +91,16 @@ def merge(
     return Run(manifest, ResultsFile(folder / RESULTS), folder)
 
 
-def _fitting(runs: Sequence[tuple[Path, Manifest]]) -> list[tuple[Path, Manifest]]:
+def _fitting(runs: Sequence[tuple[Path, Manifest]], partial: bool) -> list[tuple[Path, Manifest]]:
     """See that the runs are all the shards of one dataset, and return them by the shards' index."""
     if not runs:
         raise RunError("no runs to merge; name the folder of each shard's run")
     whole = [folder for folder, manifest in runs if manifest.dataset.shard is None]
     if whole:
-        raise RunError(f"{_names(whole)}: judged the whole dataset, not a shard of it (`run --shard I/N`)")
+        raise RunError(
+            f"{_names(whole)}: judged the whole dataset, not a shard of it (`run --shard I/N`), or holds all "
+            "shards already"
+        )
     first_folder, first = runs[0]
     faults = []
     for folder, manifest in runs[1:]:
@@ -112,19 +118,36 @@ def _fitting(runs: Sequence[tuple[Path, Manifest]]) -> list[tuple[Path, Manifest
     by_index: dict[int, list[tuple[Path, Manifest]]] = {}
     for folder, manifest in runs:
         assert manifest.dataset.shard is not None
-        by_index.setdefault(manifest.dataset.shard.index, []).append((folder, manifest))
+        for index in manifest.dataset.shard.indices:
+            by_index.setdefault(index, []).append((folder, manifest))
         if manifest.status not in ("done", "incomplete"):
             faults.append(f"{folder} did not finish (it is {manifest.status}): run it again with --resume")
     count = max(counts)
     for index, same in sorted(by_index.items()):
         if len(same) > 1:
             faults.append(f"shard {index}/{count} is given twice: {_names([folder for folder, _ in same])}")
-    if missing := [f"{index}/{count}" for index in range(1, count + 1) if index not in by_index]:
+    missing = [f"{index}/{count}" for index in range(1, count + 1) if index not in by_index]
+    if missing and not partial:
         more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
-        faults.append(f"missing: shard {', '.join(missing[:5])}{more}")
+        faults.append(f"missing: shard {', '.join(missing[:5])}{more} (--partial merges without)")
     if faults:
         raise RunError(f"cannot merge: {'; '.join(faults)}")
-    return [by_index[index][0] for index in range(1, count + 1)]
+    ordered = [by_index[index][0] for index in sorted(by_index)]
+    return [run for place, run in enumerate(ordered) if run not in ordered[:place]]
+
+
+def _together(shards: Sequence[Shard]) -> Shard | None:
+    """Return the shard that several make together; None where they are all there are."""
+    indices = tuple(sorted(index for shard in shards for index in shard.indices))
+    if len(indices) == shards[0].count:
+        return None
+    return Shard(
+        index=indices[0],
+        count=shards[0].count,
+        traces=sum(shard.traces for shard in shards),
+        chunks=sum(shard.chunks for shard in shards),
+        parts=indices,
+    )
 
 
 def _names(folders: Sequence[Path]) -> str:
@@ -135,32 +158,44 @@ def _agreed(values: Sequence[str | None]) -> str | None:
     return values[0] if len(set(values)) == 1 else None
 
 
-def _write(runs: Sequence[tuple[Path, Manifest]], path: Path) -> Index:
+def _write(runs: Sequence[tuple[Path, Manifest]], shard: Shard | None, path: Path) -> Index:
     """Write all lines in the dataset's order and return their index."""
     manifest = runs[0][1]
-    key, offset = manifest.intervals.cluster, 0
+    key, offset, before = manifest.intervals.cluster, 0, -1
     index = Index(manifest.metrics, key)
     with path.open("wb") as file:
-        for expected, (position, line) in enumerate(_lines(runs)):
-            if position != expected:
-                what = "stands twice" if position < expected else "is missing"
+        for position, line, number, source in _lines(runs):
+            if position == before:
+                raise RunError(f"cannot merge: trace {position} of the dataset stands twice in the shards")
+            if shard is None and position != before + 1:
+                raise RunError(f"cannot merge: trace {before + 1} of the dataset is missing in the shards")
+            before = position
+            try:
+                result: dict[str, Any] = from_json(line)
+                scores, bounds, trace = result["scores"], result["bounds"], result["trace"]
+                cluster = cluster_in(trace["metadata"], key)
+                index.note(position, scores, bounds, tuple(trace["tags"]), cluster, offset, len(line))
+            except (ValueError, TypeError, KeyError, AttributeError):
+                read_result(line, source, number)  # says where, and that it is none
                 raise RunError(
-                    f"cannot merge: trace {min(position, expected)} of the dataset {what} in the shards"
-                )
-            result: dict[str, Any] = from_json(line)
-            scores, bounds, trace = result["scores"], result["bounds"], result["trace"]
-            cluster = cluster_in(trace["metadata"], key)
-            index.note(position, scores, bounds, tuple(trace["tags"]), cluster, offset, len(line))
+                    f"{source}:{number}: cannot be merged; the file was changed or damaged"
+                ) from None
             file.write(line)
             offset += len(line)
         file.flush()
         os.fsync(file.fileno())
-    if len(index) != manifest.dataset.traces:
-        raise RunError(
-            f"cannot merge: the shards hold {len(index)} traces, the dataset {manifest.dataset.traces}"
-        )
+    wanted = (shard or manifest.dataset).traces
+    if len(index) != wanted:
+        raise RunError(f"cannot merge: the shards hold {len(index)} traces, the dataset {wanted}")
     return index
 
 
-def _lines(runs: Sequence[tuple[Path, Manifest]]) -> Iterator[tuple[int, bytes]]:
-    return heapq.merge(*(ResultsFile(folder / RESULTS).lines() for folder, _ in runs), key=itemgetter(0))
+def _lines(runs: Sequence[tuple[Path, Manifest]]) -> Iterator[tuple[int, bytes, int, Path]]:
+    """Yield position and line of every result in the dataset's order, with the line's number and its file."""
+    files = [ResultsFile(folder / RESULTS) for folder, _ in runs]
+    return heapq.merge(*map(_placed, files), key=itemgetter(0))
+
+
+def _placed(file: ResultsFile) -> Iterator[tuple[int, bytes, int, Path]]:
+    for position, line, number in file.lines():
+        yield position, line, number, file.path

@@ -152,6 +152,70 @@ def test_merge_refuses_a_shard_that_lost_lines(tmp_path: Path) -> None:
     assert list((tmp_path / "merged").iterdir()) == []
 
 
+def test_merged_runs_are_merged(tmp_path: Path) -> None:
+    """Shards merged in two steps, in any order, give the run of one machine byte for byte."""
+    data = dataset(40)
+    whole = judged(data, tmp_path / "whole")
+    one, two, three, four = (
+        judged(data, tmp_path / "shards", (index, 4)).folder or Path() for index in (1, 2, 3, 4)
+    )
+    with pytest.raises(RunError, match=r"missing: shard 1/4, 3/4 \(--partial merges without\)"):
+        merge([four, two], tmp_path / "parts")
+    left = merge([four, two], tmp_path / "parts", partial=True)
+    right = merge([three, one], tmp_path / "parts", partial=True)
+    assert left.folder is not None
+    assert right.folder is not None
+    assert str(left.manifest.dataset.shard) == "2+4/4"
+    assert left.aggregates["AP@5"].n == left.manifest.tally.traces == len(left.results)
+    for folders in ([left.folder, right.folder], [one, left.folder, three], [left.folder, three, one]):
+        merged = merge(folders, tmp_path / "merged")
+        assert merged.folder is not None
+        assert (merged.folder / "results.jsonl").read_bytes() == (whole.folder or Path()).joinpath(
+            "results.jsonl"
+        ).read_bytes()
+        assert plain(EvalRun.load(merged.folder)) == plain(whole)
+    with pytest.raises(RunError, match=r"shard 2/4 is given twice: .*missing: shard 1/4, 3/4"):
+        merge([left.folder, two], tmp_path / "wrong")
+    with pytest.raises(RunError, match="or holds all shards already"):
+        merge([whole.folder or Path()], tmp_path / "wrong")
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"garbage",
+        b'{"v":1,"position":PLACE,"trace_id":"q"',
+        b'{"v":1,"position":PLACE,"scores":{},"bounds":{},"trace":{"metadata":{},"tags":null}}',
+        b'{"v":1,"position":PLACE,"scores":[],"bounds":{},"trace":{"metadata":{},"tags":[]}}',
+        b'{"v":1,"position":PLACE,"scores":{"AP@5":"high"},"bounds":{},"trace":{"metadata":{},"tags":[]}}',
+        b'["position":PLACE, 1]',
+        b"\xff\x00",
+    ],
+)
+def test_a_garbage_line_is_named(tmp_path: Path, garbage: bytes) -> None:
+    """File and number of the line are told, and nothing is left of the merge."""
+    folders = [judged(dataset(12), tmp_path, (index, 2)).folder or Path() for index in (1, 2)]
+    results = folders[1] / "results.jsonl"
+    lines = results.read_bytes().splitlines(keepends=True)
+    place = str(json.loads(lines[2])["position"]).encode()
+    results.write_bytes(b"".join([*lines[:2], garbage.replace(b"PLACE", place) + b"\n", *lines[3:]]))
+    with pytest.raises(RunError, match=r"results\.jsonl:3: ") as caught:
+        merge(folders, tmp_path / "merged")
+    assert str(results) in str(caught.value)
+    merged = tmp_path / "merged"
+    assert not merged.exists() or not list(merged.iterdir())
+
+
+def test_a_shard_whose_results_were_changed_is_refused(tmp_path: Path) -> None:
+    """A line that reads well but is not the one that was written does not fit the manifest's digest."""
+    pytest.importorskip("judge_eval.runs.folder.integrity")
+    folders = [judged(dataset(12), tmp_path, (index, 2)).folder or Path() for index in (1, 2)]
+    results = folders[0] / "results.jsonl"
+    results.write_bytes(results.read_bytes().replace(b'"grade":1', b'"grade":0', 1))
+    with pytest.raises(RunError, match=r"results\.jsonl"):
+        merge(folders, tmp_path / "merged")
+
+
 def test_impossible_shards_are_refused(tmp_path: Path) -> None:
     """A shard beyond the last, or one of a stream that can be read only once, is a configuration error."""
     for shard in ((0, 3), (4, 3)):
