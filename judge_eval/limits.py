@@ -24,6 +24,9 @@ TAGS: Final = 1_000
 TOTAL: Final = 1_000_000
 """The largest `relevant_total`: each chunk of it that was not retrieved is a line of TREC judgments."""
 
+POOL: Final = 100_000
+"""Grades of a trace's `pool`."""
+
 NUMBER: Final = 2**31 - 1
 """How far a `label` may be from 0."""
 

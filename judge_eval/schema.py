@@ -32,6 +32,23 @@ class Chunk(Record):
     """Anything else; kept, never judged by."""
 
 
+class Pool(Record):
+    """What people have judged for a question, retrieved or not, as a collection's judgments (qrels) say."""
+
+    grades: dict[
+        Annotated[str, Field(max_length=limits.ID)], Annotated[int, Field(ge=0, le=limits.GRADE)]
+    ] = Field(max_length=limits.POOL)
+    """By chunk id; never shown to the judge."""
+    maximum: int = Field(ge=1, le=limits.GRADE)
+    """The highest grade of their scale; metrics use them where it is the judge's too."""
+
+    @model_validator(mode="after")
+    def _on_scale(self) -> Self:
+        if self.grades and max(self.grades.values()) > self.maximum:
+            raise ValueError(f"grades: one is above the scale's highest, {self.maximum}")
+        return self
+
+
 class Trace(Record):
     """One retrieval to judge: a question, its reference and the chunks in rank order."""
 
@@ -47,6 +64,8 @@ class Trace(Record):
     """What was retrieved, best first; may be empty."""
     relevant_total: int | None = Field(default=None, ge=0, le=limits.TOTAL)
     """How many relevant chunks exist in the whole pool, where that is known; `Recall@K` needs it."""
+    pool: Pool | None = None
+    """The grades of all judged chunks, where they are known; `bpref` and graded `ndcg` need it."""
     tags: tuple[Annotated[str, Field(max_length=limits.ID)], ...] = ()
     """Words to group and filter by."""
     metadata: PlainObject = Field(default_factory=dict)
@@ -108,6 +127,8 @@ def check_limits(trace: Trace) -> None:
         weight += len(tag)
     if trace.metadata:
         weight += json_weight(trace.metadata)
+    if trace.pool is not None:
+        weight += sum(map(len, trace.pool.grades)) + 5 * len(trace.pool.grades)
     for chunk in trace.chunks:
         weight += len(chunk.text) + len(chunk.id)
         if chunk.title:

@@ -139,7 +139,8 @@ class Metric:
         if missing == "bounds":
             zero, full = self._compute(table.filled(0)), self._compute(table.filled(table.top_grade))
             return np.minimum(zero, full), np.maximum(zero, full)
-        gaps = table.missing_within(self.depth)
+        # What the judge says of any rank makes the pool, where that is the list itself and what it lacks.
+        gaps = table.missing_within(self.depth if table.rest is None else None)
         failed = np.flatnonzero(gaps)
         if missing == "error" and len(failed):
             raise MissingVerdictError(

@@ -50,6 +50,9 @@ class GradeTable:
         probable: float64, laid out like `grades`: the probability that each chunk is relevant; NaN where it
             is not known; None where none is.
         expected: float64, laid out like `grades`: each chunk's mean grade under the judge's probabilities.
+        rest: int8 grades >= 0 of the judged chunks of each query's pool that were not retrieved, laid out
+            like `grades`; with it the pool is these and the grades themselves. Not beside `pool`.
+        rest_offsets: The offsets of `rest`; None exactly where `rest` is None.
 
     Raises:
         MetricError: The arrays do not fit together, or a grade is off the scale.
@@ -65,6 +68,8 @@ class GradeTable:
     pool_offsets: NDArray[np.int64] | None = None
     probable: NDArray[np.float64] | None = None
     expected: NDArray[np.float64] | None = None
+    rest: Grades | None = None
+    rest_offsets: NDArray[np.int64] | None = None
     has_missing: bool = field(init=False)
     """Whether any verdict failed."""
     top_grade: int = field(init=False)
@@ -97,6 +102,16 @@ class GradeTable:
                 keep(self, "top_grade", max(self.top_grade, int(pool.max())))
             keep(self, "pool", read_only(pool))
             keep(self, "pool_offsets", read_only(self.pool_offsets))
+        if self.rest is not None:
+            if (
+                self.pool is not None
+                or self.rest_offsets is None
+                or len(self.rest_offsets) != len(self.offsets)
+            ):
+                raise MetricError("rest comes with its offsets, one row for each, and not beside a pool")
+            rest = check_layout("rest", self.rest, self.rest_offsets)
+            if len(rest) and not 0 <= rest.min() <= rest.max() <= (self.maximum or 127):
+                raise MetricError(f"the grades of rest must lie between 0 and {self.maximum or 127}")
         for name, numbers in (("probable", self.probable), ("expected", self.expected)):
             if numbers is not None and (len(numbers) != len(grades) or np.isinf(numbers).any()):
                 raise MetricError(f"{name} must hold one number for each of the {len(grades)} grades")
@@ -116,6 +131,7 @@ class GradeTable:
         pool: Sequence[Sequence[int]] | None = None,
         probable: Sequence[Sequence[float | None]] | None = None,
         expected: Sequence[Sequence[float | None]] | None = None,
+        rest: Sequence[Sequence[int]] | None = None,
     ) -> GradeTable:
         """Make a table from lists of grades.
 
@@ -128,6 +144,7 @@ class GradeTable:
             pool: For each row the grades of all judged chunks, retrieved or not, in any order.
             probable: Laid out like `rows`: the probability that a chunk is relevant; None where not known.
             expected: Laid out like `rows`: a chunk's mean grade; None where it is not known.
+            rest: For each row the grades of the judged chunks that were not retrieved, in place of `pool`.
 
         Raises:
             MetricError: A grade is not a whole number on the scale, or the lengths differ.
@@ -138,7 +155,9 @@ class GradeTable:
         if totals is not None:
             known = np.array([-1 if total is None else total for total in totals], dtype=np.int64)
         likely, mean = _flat(probable), _flat(expected)
-        return cls(grades, offsets, known, ids, relevant, maximum, flat_pool, pool_offsets, likely, mean)
+        more = (None, None) if rest is None else flatten(rest, ids)
+        pooled = flat_pool, pool_offsets
+        return cls(grades, offsets, known, ids, relevant, maximum, *pooled, likely, mean, *more)
 
     @classmethod
     def from_trec(
@@ -252,6 +271,10 @@ class GradeTable:
         if self.pool is not None and self.pool_offsets is not None:
             counts: IntValues = count_at_least(self.pool, self.pool_offsets, [relevant])[0].astype(np.int64)
             return counts
+        if self.rest is not None and self.rest_offsets is not None:
+            mine: IntValues = count_at_least(self.grades, self.offsets, [relevant])[0].astype(np.int64)
+            mine += count_at_least(self.rest, self.rest_offsets, [relevant])[0]
+            return mine
         unknown = np.arange(len(self)) if self.totals is None else np.flatnonzero(self.totals < 0)
         if len(unknown):
             raise MetricError(
@@ -280,6 +303,11 @@ class GradeTable:
         if self.pool is not None and self.pool_offsets is not None:
             highest = max(1, int(self.pool.max())) if len(self.pool) else 1
             return count_at_least(self.pool, self.pool_offsets, range(1, highest + 1))
+        if self.rest is not None and self.rest_offsets is not None:
+            both = [grades for grades in (self.grades, self.rest) if len(grades)]
+            levels = range(1, max(1, *(int(grades.max()) for grades in both)) + 1 if both else 2)
+            mine = count_at_least(self.grades, self.offsets, levels).astype(np.int64)
+            return mine + count_at_least(self.rest, self.rest_offsets, levels).astype(np.int64)
         if self.maximum != 1:
             raise MetricError(
                 "the grades of the whole pool are unknown; give pool= or qrels (a total is enough on a "
@@ -293,6 +321,10 @@ class GradeTable:
         Raises:
             MetricError: The pool's grades are unknown.
         """
+        if self.rest_offsets is not None:
+            known: IntValues = count_at_least(self.grades, self.offsets, [0])[0].astype(np.int64)
+            known += np.diff(self.rest_offsets)
+            return known
         if self.pool_offsets is None:
             raise MetricError("the judged chunks of the whole pool are unknown; give pool= or qrels")
         return np.diff(self.pool_offsets)

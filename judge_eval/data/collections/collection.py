@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from judge_eval import limits
 from judge_eval.data.collections.corpus import corpus_file, load_corpus
 from judge_eval.data.collections.qrels import read_qrels, read_run
 from judge_eval.data.files.containers import kind_of, rows
@@ -105,8 +106,8 @@ def traces(parts: Parts, judged: bool, depth: int | None, relevant: int | None) 
 
     The order of the chunks is trec_eval's: score descending, then id descending. A query that has judgments
     but stands nowhere in the run is a trace without chunks, so that no mean leaves it out. Labels are the
-    grades of the judgments. `relevant_total` counts the relevant ones; where there are grades above 1 and
-    nobody said which count, it stays unknown.
+    grades of the judgments, and the pool is all of them. `relevant_total` counts the relevant ones; where
+    there are grades above 1 and nobody said which count, it stays unknown.
 
     Args:
         parts: The files.
@@ -139,7 +140,8 @@ def traces(parts: Parts, judged: bool, depth: int | None, relevant: int | None) 
         raise DataError("no corpus here; name it corpus.jsonl, or give --corpus", file=home)
     corpus = load_corpus(parts.corpus, {doc for docs in cut.values() for doc, _ in docs})
     queries = _queries(parts.queries)
-    graded = any(grade > 1 for grades in qrels.values() for grade in grades.values())
+    highest = max((grade for grades in qrels.values() for grade in grades.values()), default=0)
+    graded = highest > 1
     least = relevant if relevant is not None else None if graded else 1
     for query, docs in cut.items():
         if query not in queries:
@@ -156,6 +158,9 @@ def traces(parts: Parts, judged: bool, depth: int | None, relevant: int | None) 
         data: dict[str, Any] = {**queries[query], "id": query, "chunks": chunks}
         if query in qrels and least is not None:
             data["relevant_total"] = sum(grade >= least for grade in grades.values())
+        judged_ones = {doc: grade for doc, grade in grades.items() if grade >= 0}
+        if query in qrels and highest <= limits.GRADE and len(judged_ones) <= limits.POOL:
+            data["pool"] = {"grades": judged_ones, "maximum": max(1, highest)}
         yield data
 
 

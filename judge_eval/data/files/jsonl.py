@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -17,6 +17,7 @@ from judge_eval.record import TOO_DEEP
 from judge_eval.schema import Chunk, Trace
 
 TRACE_FIELDS = frozenset(Trace.model_fields)
+WITHOUT_POOL = TRACE_FIELDS - {"pool"}
 CHUNK_FIELDS = frozenset(Chunk.model_fields) | {"document", "relevance"}
 
 
@@ -101,10 +102,17 @@ def _loads(line: bytes) -> Any:
         return mend(json.loads(line.decode()))
 
 
+def fields_of(record: Mapping[str, Any]) -> frozenset[str]:
+    """Return which keys of a record are fields of a trace: a `pool` without grades is another thing."""
+    pool = record.get("pool")
+    return TRACE_FIELDS if isinstance(pool, dict) and "grades" in pool else WITHOUT_POOL
+
+
 def _fold(data: dict[str, Any]) -> dict[str, Any]:
     """Move the fields that are not ours into `metadata`, in the trace and in its chunks."""
-    if not data.keys() <= TRACE_FIELDS:
-        data = _into_metadata(data, TRACE_FIELDS)
+    fields = fields_of(data)
+    if not data.keys() <= fields:
+        data = _into_metadata(data, fields)
     chunks = data.get("chunks")
     if isinstance(chunks, list):
         data["chunks"] = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from judge_eval.data.files.jsonl import TRACE_FIELDS
+from judge_eval.data.files.jsonl import TRACE_FIELDS, fields_of
 from judge_eval.data.files.values import (
     as_list,
     completed,
@@ -25,13 +25,14 @@ DOCUMENTS = ("documents", "source_documents", "source_nodes", "nodes", "docs", "
 
 
 def _ours(record: Data) -> Iterator[dict[str, Any]]:
-    data = {key: value for key, value in record.items() if key in TRACE_FIELDS and value is not None}
+    fields = fields_of(record)
+    data = {key: value for key, value in record.items() if key in fields and value is not None}
     if "metadata" in data:
         data["metadata"] = decode_mapping(data["metadata"])
     if not isinstance(data.get("metadata", {}), Mapping):
         yield data
         return
-    extra = rest(record, *TRACE_FIELDS)
+    extra = rest(record, *fields)
     if extra:
         data["metadata"] = {**extra, **data.get("metadata", {})}
     yield data

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from judge_eval.errors import DataError, MetricError
 from judge_eval.metrics import GradeTable, Metric, parse_metric
-from judge_eval.schema import Outcome, Scale, Trace
+from judge_eval.schema import Outcome, Pool, Scale, Trace
 
 Scores: TypeAlias = tuple[dict[str, float | None], dict[str, tuple[float, float]]]
 """Scores by metric name, and the bounds of those that have none."""
@@ -35,7 +35,8 @@ class Scorer:
         if not self.metrics:
             raise MetricError("no metric was asked for; name at least one, such as AP@5")
         self.scale = scale
-        self._faults: dict[tuple[int, int | None], tuple[str | None, str] | None] = {}
+        self._faults: dict[tuple[int, int | None, bool], tuple[str | None, str] | None] = {}
+        self._by_pool: dict[tuple[str, bool], bool] = {}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -48,15 +49,24 @@ class Scorer:
         Raises:
             DataError: A metric needs what the trace does not bring; the message names both.
         """
-        kind = len(trace.chunks), trace.relevant_total
+        kind = len(trace.chunks), trace.relevant_total, self._pool(trace) is not None
         if kind not in self._faults:
             if len(self._faults) >= KINDS_KEPT:
                 self._faults.clear()
             self._faults[kind] = self._fault(*kind)
         if (fault := self._faults[kind]) is not None:
-            raise DataError(fault[1], field=fault[0])
+            field, message = fault
+            if trace.pool is not None and self._pool(trace) is None:
+                message += (
+                    f"; the pool's grades go up to {trace.pool.maximum}, the judge's to {self.scale.maximum}"
+                )
+            raise DataError(message, field=field)
 
-    def _fault(self, chunks: int, total: int | None) -> tuple[str | None, str] | None:
+    def _pool(self, trace: Trace) -> Pool | None:
+        """Return a trace's pool where it is on the judge's scale."""
+        return trace.pool if trace.pool is not None and trace.pool.maximum == self.scale.maximum else None
+
+    def _fault(self, chunks: int, total: int | None, pool: bool) -> tuple[str | None, str] | None:
         """Name the field that a metric misses in such traces, with what to do; None where none misses any.
 
         Each metric is asked itself, on a list without a relevant chunk: what it needs is said nowhere else.
@@ -64,18 +74,24 @@ class Scorer:
         for name, metric in self.metrics.items():
             if self._undefined(metric, chunks, total) is None:
                 continue
+            if pool and self._undefined(metric, chunks, None, rest=[[]]) is None:
+                continue
             error = self._undefined(metric, chunks, total or 0)
             if error is None:
                 return "relevant_total", (
                     f"{name} needs to know how many relevant chunks exist; "
                     "give the trace `relevant_total`, or leave the metric out"
                 )
-            return None, f"{error}; or leave the metric out"
+            served = self._undefined(metric, chunks, None, rest=[[]]) is None
+            give = "give the trace a `pool` or the collection's judgments, " if served else ""
+            return "pool" if served else None, f"{error}; {give}or leave the metric out"
         return None
 
-    def _undefined(self, metric: Metric, chunks: int, total: int | None) -> MetricError | None:
+    def _undefined(
+        self, metric: Metric, chunks: int, total: int | None, rest: list[list[int]] | None = None
+    ) -> MetricError | None:
         try:
-            metric.compute(self._table([[0] * chunks], totals=[total]))
+            metric.compute(self._table([[0] * chunks], totals=[total], rest=rest))
         except MetricError as error:
             return error
         return None
@@ -89,6 +105,9 @@ class Scorer:
     ) -> list[Scores]:
         """Score traces, one after the other as given.
 
+        A metric that the number of relevant chunks does not serve takes the pool where a trace brings it: the
+        verdicts of what was retrieved, and people's grades of the rest.
+
         Args:
             judged: The traces with their outcomes.
             failed: Takes the errors of metrics that cannot be computed, which then have neither score nor
@@ -97,27 +116,59 @@ class Scorer:
         Raises:
             MetricError: A metric cannot be computed.
         """
-        rows = [[o.grade if o.kind == "verdict" else None for o in outcomes] for _, outcomes in judged]
-        totals = [trace.relevant_total for trace, _ in judged]
-        probable = expected = None
-        if any(metric.spec.soft for metric in self.metrics.values()):
-            verdicts = [[o if o.kind == "verdict" else None for o in outcomes] for _, outcomes in judged]
-            probable = [[o.confidence if o else None for o in row] for row in verdicts]
-            expected = [[o.expected_grade if o else None for o in row] for row in verdicts]
-        ids = [trace.id for trace, _ in judged]
-        table = self._table(rows, totals=totals, ids=ids, probable=probable, expected=expected)
         out: list[Scores] = [({}, {}) for _ in judged]
-        for name, metric in self.metrics.items():
+        plain = self._table_of(judged)
+        pools = [self._pool(trace) for trace, _ in judged]
+        for metric in self.metrics.values():
+            pooled = [
+                row
+                for row, ((trace, _), pool) in enumerate(zip(judged, pools, strict=True))
+                if pool is not None and self._takes_pool(metric, trace.relevant_total is not None)
+            ]
             try:
-                self._compute(metric, table, out)
+                if not pooled:
+                    self._compute(metric, plain, out)
+                    continue
+                self._compute(
+                    metric,
+                    self._table_of([judged[row] for row in pooled], pooled=True),
+                    [out[r] for r in pooled],
+                )
+                others = [row for row in range(len(judged)) if row not in set(pooled)]
+                if others:
+                    self._compute(
+                        metric, self._table_of([judged[r] for r in others]), [out[r] for r in others]
+                    )
             except MetricError as error:
                 if failed is None:
                     raise
                 failed.append(error)
                 for scores, bounds in out:
-                    scores[name] = None
-                    bounds.pop(name, None)
+                    scores[str(metric)] = None
+                    bounds.pop(str(metric), None)
         return out
+
+    def _takes_pool(self, metric: Metric, total: bool) -> bool:
+        key = str(metric), total
+        if key not in self._by_pool:
+            known = 0 if total else None
+            self._by_pool[key] = self._undefined(metric, 1, known) is not None
+        return self._by_pool[key]
+
+    def _table_of(
+        self, judged: Sequence[tuple[Trace, Sequence[Outcome]]], pooled: bool = False
+    ) -> GradeTable:
+        """Make the table of some traces; `pooled` where each brings a pool and it is to be used."""
+        rows = [[o.grade if o.kind == "verdict" else None for o in outcomes] for _, outcomes in judged]
+        totals = [trace.relevant_total for trace, _ in judged]
+        more: dict[str, Any] = {}
+        if any(metric.spec.soft for metric in self.metrics.values()):
+            verdicts = [[o if o.kind == "verdict" else None for o in outcomes] for _, outcomes in judged]
+            more["probable"] = [[o.confidence if o else None for o in row] for row in verdicts]
+            more["expected"] = [[o.expected_grade if o else None for o in row] for row in verdicts]
+        if pooled:
+            more["rest"] = [_not_retrieved(trace) for trace, _ in judged]
+        return self._table(rows, totals=totals, ids=[trace.id for trace, _ in judged], **more)
 
     @staticmethod
     def _compute(metric: Metric, table: GradeTable, out: Sequence[Scores]) -> None:
@@ -130,3 +181,10 @@ class Scorer:
             for (scores, bounds), low, high in zip(out, lows.tolist(), highs.tolist(), strict=True):
                 if scores[name] is None:
                     bounds[name] = (low, high)
+
+
+def _not_retrieved(trace: Trace) -> list[int]:
+    """Return the grades of the pool's chunks that are not in the list."""
+    retrieved = {chunk.id for chunk in trace.chunks}
+    grades = trace.pool.grades if trace.pool is not None else {}
+    return [grade for chunk_id, grade in grades.items() if chunk_id not in retrieved]

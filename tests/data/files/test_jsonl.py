@@ -118,3 +118,15 @@ def test_only_one_record_is_held(tmp_path: Path) -> None:
     finally:
         tracemalloc.stop()
     assert peak < 1_000_000
+
+
+def test_a_pool_of_another_kind_is_metadata(tmp_path: Path) -> None:
+    """A field called `pool` that holds no grades is kept like any other; one that does is checked."""
+    path = tmp_path / "pool.jsonl"
+    base = {"query": "q?", "reference": "r", "chunks": ["c"]}
+    path.write_text(json.dumps({**base, "pool": "train"}) + "\n")
+    [trace] = read_jsonl(path)
+    assert (trace.pool, trace.metadata) == (None, {"pool": "train"})
+    path.write_text(json.dumps({**base, "pool": {"grades": {"d": 4}, "maximum": 3}}) + "\n")
+    with pytest.raises(DataError, match=r"pool: grades: one is above the scale's highest, 3"):
+        list(read_jsonl(path))
