@@ -51,8 +51,7 @@ class GradeTable:
             is not known; None where none is.
         expected: float64, laid out like `grades`: each chunk's mean grade under the judge's probabilities.
         rest: int8 grades >= 0 of the judged chunks of each query's pool that were not retrieved, laid out
-            like `grades`; with it the pool is these and the grades themselves. Not beside `pool`.
-        rest_offsets: The offsets of `rest`; None exactly where `rest` is None.
+            like `grades`, with `rest_offsets`; the pool is these and `grades` then. Not beside `pool`.
 
     Raises:
         MetricError: The arrays do not fit together, or a grade is off the scale.
