@@ -33,7 +33,7 @@ class Range:
         if value is None:
             return
         kinds = (int,) if self.whole else (int, float)
-        known = isinstance(value, kinds) and not isinstance(value, bool) and math.isfinite(value)
+        known = isinstance(value, kinds) and not isinstance(value, bool)
         if not known or not self.low <= value <= self.high:  # type: ignore[operator]
             raise ConfigError(f"{where} {_brief(value)}: write {self}")
 
@@ -47,7 +47,11 @@ def _spelled(number: float) -> str:
 
 
 def _brief(value: object) -> str:
-    return repr(value) if len(repr(value)) <= 40 else repr(value)[:37] + "..."
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no number of thousands of digits
+        return "of thousands of digits"
+    return text if len(text) <= 40 else text[:37] + "..."
 
 
 _MANY = 10**12

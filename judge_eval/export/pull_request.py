@@ -65,8 +65,9 @@ def _differences(comparison: Comparison) -> list[str]:
     for d in comparison.differences:
         span = interval(d.interval, "+")
         rows.append(
-            f"| {names[d.candidate]} | {markdown(d.metric)} | {d.baseline_mean:.4f} | {d.candidate_mean:.4f} | "
-            f"{d.difference:+.4f} | {span} | {d.p_holm:.3g} | {d.wins}/{d.ties}/{d.losses} |"
+            f"| {names[d.candidate]} | {markdown(d.metric)} | {d.baseline_mean:.4f} | "
+            f"{d.candidate_mean:.4f} | {d.difference:+.4f} | {span} | {d.p_holm:.3g} | "
+            f"{d.wins}/{d.ties}/{d.losses} |"
         )
     out.append("\n".join(rows))
     out.append("\n".join(f"- {names[d.candidate]}: {markdown(d.sentence)}" for d in comparison.differences))

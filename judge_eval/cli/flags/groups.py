@@ -126,8 +126,8 @@ def _bound(name: str, hint: Any) -> None:
 
 
 def _is_number(hint: Any) -> bool:
-    kind = get_args(hint)[0]
-    return bool({int, float} & {kind, *get_args(kind)})
+    kinds = get_args(hint)[:1]
+    return bool({int, float} & {*kinds, *(each for kind in kinds for each in get_args(kind))})
 
 
 def _see(flag: Parameter, value: Any) -> None:
