@@ -21,7 +21,18 @@ NUMBERS = ("timeout", "concurrency", "rpm", "tpm", "attempts", "max_calls", "max
 
 def outside(known: Range) -> list[Any]:
     """Return values beyond both ends, and what is no number."""
-    return [known.low - 1, known.high * 10 + 1, -(10**30), 10**400, 10**5000, math.inf, -math.inf, math.nan, True, "3"]
+    return [
+        known.low - 1,
+        known.high * 10 + 1,
+        -(10**30),
+        10**400,
+        10**5000,
+        math.inf,
+        -math.inf,
+        math.nan,
+        True,
+        "3",
+    ]
 
 
 @pytest.mark.parametrize("name", [*RANGES])
@@ -32,7 +43,9 @@ def test_a_range_names_itself(name: str) -> None:
     known.check(known.high, name)
     known.check(None, name)
     for value in outside(known):
-        with pytest.raises(ConfigError, match=f"^{name} .*: write a (whole )?number from [0-9.,]+ to [0-9,.]+"):
+        with pytest.raises(
+            ConfigError, match=f"^{name} .*: write a (whole )?number from [0-9.,]+ to [0-9,.]+"
+        ):
             known.check(value, name)
 
 
@@ -82,6 +95,6 @@ def test_known_parameters_have_ranges(name: str) -> None:
 @pytest.mark.parametrize("value", [math.nan, math.inf, {"a": [math.nan]}])
 def test_other_parameters_are_finite(value: Any) -> None:
     """What JSON cannot hold is no parameter, however deep it lies."""
-    with pytest.raises(ConfigError, match="the parameter of_its_own .*: write a finite number"):
+    with pytest.raises(ConfigError, match=r"the parameter of_its_own .*: write a finite number"):
         check_params({"of_its_own": value})
     check_params({"of_its_own": -7.5, "other": {"a": [1, None, "nan"]}})

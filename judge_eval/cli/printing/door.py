@@ -15,6 +15,8 @@ from judge_eval.shown import logged, one_line, printable
 
 _STYLE = re.compile(r"(\x1b\[[\d;]*[mAKJ]|\x1b\[\?25[lh]|\r)")
 """What rich and typer write to a terminal: colours, a bar that moves up and is cleared, a hidden cursor."""
+_ORDER = re.compile(r"#(?=#\w*\[)")
+"""What Azure and TeamCity take for a command wherever it stands in a line."""
 _BEYOND_ASCII = re.compile(r"[\x7f-\U0010ffff]")
 
 
@@ -171,7 +173,7 @@ def give_json(text: str) -> None:
     In JSON such characters stand in strings alone.
     """
     lines = (line if line.isprintable() else _BEYOND_ASCII.sub(_spell, line) for line in text.split("\n"))
-    plain = "\n".join(lines) + "\n"
+    plain = _ORDER.sub(r"\\u0023", "\n".join(lines)) + "\n"
     if isinstance(sys.stdout, Door):
         sys.stdout.pass_on(plain)
     else:
