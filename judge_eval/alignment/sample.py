@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import random
 from collections.abc import Sequence
@@ -11,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from judge_eval.errors import DataError
+from judge_eval.files import csv_text
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.shown import safe_cell
@@ -97,9 +96,7 @@ def blind_csv(chosen: Sequence[Chosen], seed: int = 0, *, safe_cells: bool = Fal
     Raises:
         DataError: Under `safe_cells` an id would be changed, and its labels could not be matched.
     """
-    out = io.StringIO()
-    writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
-    writer.writeheader()
+    rows: list[list[object]] = [[*COLUMNS]]
     for one in chosen:
         trace = one.result.trace
         for chunk in _shuffled(one.result, seed):
@@ -114,8 +111,9 @@ def blind_csv(chosen: Sequence[Chosen], seed: int = 0, *, safe_cells: bool = Fal
                 "probability": repr(one.probability),
                 "label": "",
             }
-            writer.writerow(_safe(row) if safe_cells else row)
-    return out.getvalue()
+            safe = _safe(row) if safe_cells else row
+            rows.append([safe[name] for name in COLUMNS])
+    return csv_text(rows)
 
 
 def _safe(row: dict[str, str]) -> dict[str, Any]:

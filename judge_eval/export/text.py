@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
@@ -13,7 +11,7 @@ from pydantic import JsonValue
 from judge_eval.data.writing import trace_line
 from judge_eval.errors import ConfigError
 from judge_eval.export.tables import result_rows
-from judge_eval.files import write_atomically
+from judge_eval.files import csv_text, write_atomically
 from judge_eval.runs.folder.describing import describe, failures
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.folder.wording import interval, number
@@ -56,18 +54,14 @@ def as_csv(run: Run, *, safe_cells: bool = False) -> str:
         run: The run.
         safe_cells: Whether texts that a spreadsheet would compute begin with a `'` (see `safe_cell`).
     """
-    out = io.StringIO()
-    metrics = list(run.manifest.metrics)
-    writer = csv.writer(out, lineterminator="\n")
-    columns = [*VERDICT_COLUMNS, *metrics]
-    writer.writerow(map(safe_cell, columns) if safe_cells else columns)
+    columns = [*VERDICT_COLUMNS, *run.manifest.metrics]
+    rows: list[list[object]] = [[*columns]]
     for result in run.results:
         for row in result_rows(result):
             row |= {"kind": "no_verdict" if row["grade"] is None else "verdict", "query": result.trace.query}
             row |= result.scores
-            cells = ["" if row.get(name) is None else row[name] for name in (*VERDICT_COLUMNS, *metrics)]
-            writer.writerow(map(safe_cell, cells) if safe_cells else cells)
-    return out.getvalue()
+            rows.append(["" if row.get(name) is None else row[name] for name in columns])
+    return csv_text([map(safe_cell, row) for row in rows] if safe_cells else rows)
 
 
 def labelled_lines(run: Run) -> Iterator[str]:
