@@ -10,7 +10,7 @@ _COMMAND = re.compile(r"^(\s*):(?=:)|#(?=#\w*\[)", re.MULTILINE)
 _MARKUP = frozenset("\\`*_[]<>{}|#~&!$^")
 _CALLS = re.compile(
     r"(?<![A-Za-z0-9_])@"  # a mention, of people or of a team
-    r"|@(?!\d+(?:$|[^\w.-]|[.-](?!\w)))"  # an address of mail; `AP@5` is a metric
+    r"|@(?=[\w-]+\.\w)"  # an address of mail
     r"|(?<=:)(?=//)|(?i:\b(?:mailto|xmpp):|\bwww(?=\.))"  # what becomes a link by itself
     r"|(?<=\\[#!~$&])(?=\w)|%(?=\w)|\bGH-(?=\d)"  # numbers of issues, and what GitLab has like them
 )

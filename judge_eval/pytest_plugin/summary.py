@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from judge_eval.runs.folder.describing import failures
 from judge_eval.runs.folder.signs import strip
 from judge_eval.runs.folder.wording import number, word
-from judge_eval.shown import one_line
+from judge_eval.shown import logged, one_line
 
 if TYPE_CHECKING:
     from judge_eval.pytest_plugin.bench import Bench
@@ -45,7 +45,7 @@ def failure_message(run: Run, wanted: Mapping[str, float], bench: Bench | None) 
         lines += ["", one_line(f"verdicts: {bench.source}")]
         if bench.advice:
             lines.append(one_line(f"record them again: {bench.advice}"))
-    return "\n".join(lines)
+    return logged("\n".join(lines))
 
 
 def _rank(result: TraceResult, wanted: Mapping[str, float]) -> float:
@@ -89,6 +89,6 @@ def summary_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
     widths = [max(len(line[place]) for line in shown) for place in range(len(shown[0]))]
     return [
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        logged("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
         for line in shown
     ]

@@ -15,7 +15,8 @@ EVIL = {EVIL!r}
 
 
 def test_it(fake_judge, assert_metrics):
-    trace = {{"id": "q" + EVIL, "query": EVIL, "reference": EVIL, "chunks": [{{"id": "c" + EVIL, "text": EVIL}}]}}
+    chunk = {{"id": "c" + EVIL, "text": EVIL}}
+    trace = {{"id": "q" + EVIL, "query": EVIL, "reference": EVIL, "chunks": [chunk]}}
     judge = fake_judge("never")
     assert_metrics(trace, {{"AP@5": 0.9}}, judge=judge)
 """
