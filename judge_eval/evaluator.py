@@ -16,16 +16,18 @@ from judge_eval.data.remote import is_url
 from judge_eval.engine import Item, Plan, plan
 from judge_eval.errors import ConfigError, DataError, JudgeEvalError
 from judge_eval.eval_run import EvalRun
+from judge_eval.given import check_text
 from judge_eval.judges import Judge, Vote
 from judge_eval.judges.choose import repeated
 from judge_eval.metrics import Metric
 from judge_eval.portal import portal
 from judge_eval.registry import find
 from judge_eval.runs.folder.records import Dataset, Intervals, Manifest, TraceResult
+from judge_eval.runs.folder.run import load_manifest
 from judge_eval.runs.judging.calling import Calling, Driver
 from judge_eval.runs.judging.counting import Progress
 from judge_eval.runs.judging.objects import streamed
-from judge_eval.runs.judging.opening import begin, open_journal
+from judge_eval.runs.judging.opening import begin, folder_to_resume, open_journal
 from judge_eval.runs.judging.selection import EVERY_TRACE, Selecting, Selection, selecting
 from judge_eval.runs.judging.sitting import Sitting
 from judge_eval.runs.judging.sources import Replayable, Traces, replayable
@@ -122,6 +124,7 @@ class Evaluator:
         href: str | None = None,
         tags: Sequence[str] = (),
         resume: str | Path | bool = False,
+        or_new: bool = False,
         watch: Callable[[Progress], None] | None = None,
         driver: Driver | None = None,
         **selecting: Unpack[Selecting],
@@ -138,7 +141,8 @@ class Evaluator:
             href: Where it belongs: a pull request, a commit, a job.
             tags: Words to group and filter by.
             resume: A run's folder to continue; True continues the newest unfinished run of the same data
-                in `out`, or starts one.
+                in `out`, returns the newest as it is where it is done, or starts one where there is none.
+            or_new: With `resume=True`: starts a run where the newest of the same data is done.
             watch: Called with the progress after each block of finished traces.
             driver: Who drives the inquiries, such as `RayDriver`; None has it done in this process.
             limit: The most traces to judge.
@@ -155,6 +159,8 @@ class Evaluator:
             StoreError: The cache cannot be used.
         """
         selection = Selection(**selecting)
+        for what, text in (("label", label), ("href", href), *(("tag", tag) for tag in tags)):
+            check_text(what, text)
         source = self.source(data, selection)
         if source is None and (selection.limit is not None or resume is True or selection.shard is not None):
             raise ConfigError(
@@ -166,7 +172,10 @@ class Evaluator:
             raise DataError(f"there is no trace to judge{left}", file=dataset.name)
         manifest = self.begin(dataset).model_copy(update={"label": label, "href": href, "tags": tuple(tags)})
         root = None if out is None else place_of_runs(out)
-        journal = open_journal(manifest, root, resume, self.scorer)
+        folder = folder_to_resume(manifest, root, resume, or_new)
+        if resume is True and folder is not None and load_manifest(folder).status == "done":
+            return EvalRun.load(folder)
+        journal = open_journal(manifest, root, folder, self.scorer)
         first = journal.manifest if journal else manifest
         sitting = Sitting(first, self.calling(driver), journal, watch)
         with written(root) if root is not None and is_url(out) else nullcontext():

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -69,3 +71,16 @@ def hold(file: IO[bytes], *, wait: bool = True) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def csv_text(rows: Iterable[Iterable[object]]) -> str:
+    """Write rows as CSV, a line each; a cell that holds a line's end of any kind is quoted."""
+    out = io.StringIO(newline="")
+    writer = csv.writer(out, lineterminator="\r\n")  # else Python leaves a lone carriage return unquoted
+    lines = []
+    for row in rows:
+        writer.writerow(row)
+        lines.append(out.getvalue()[:-2] + "\n")
+        out.seek(0)
+        out.truncate()
+    return "".join(lines)

@@ -37,6 +37,23 @@ def read_params(pairs: Iterable[str], where: str) -> dict[str, Any]:
     return params
 
 
+def check_text(where: str, *values: str | None) -> None:
+    """See that texts are Unicode, as every file of a run is.
+
+    Args:
+        where: What they were given by, for the message.
+        values: The texts.
+
+    Raises:
+        ConfigError: One holds a lone surrogate: bytes of the command line that are no UTF-8, for instance.
+    """
+    for value in values:
+        try:
+            (value or "").encode()
+        except UnicodeEncodeError:
+            raise ConfigError(f"{where} {value!r} is no Unicode text (UTF-8); write it anew") from None
+
+
 def prompt_name(given: str) -> str | Path:
     """Tell a prompt's id from a file: `file:PATH` is a file, everything else an id."""
     return Path(given[5:]) if given.startswith("file:") else given

@@ -135,7 +135,18 @@ def test_verbs_show_every_keyword_they_take() -> None:
     """`help()` of a sync verb lists the parameters of its async one, each described, and its own return."""
     names = list(inspect.signature(Evaluator.aevaluate).parameters)
     chosen = ["limit", "seed", "shard", "on_invalid", "name", "reader"]
-    assert names[1:] == ["data", "out", "label", "href", "tags", "resume", "watch", "driver", *chosen]
+    assert names[1:] == [
+        "data",
+        "out",
+        "label",
+        "href",
+        "tags",
+        "resume",
+        "or_new",
+        "watch",
+        "driver",
+        *chosen,
+    ]
     assert list(inspect.signature(Evaluator.evaluate).parameters) == names
     assert list(inspect.signature(Evaluator.plan).parameters)[2:] == chosen
     assert all(f"    {name}:" in str(Evaluator.evaluate.__doc__) for name in names[1:])
@@ -306,11 +317,17 @@ def test_a_run_that_is_done_keeps_its_metrics(tmp_path: Path) -> None:
     assert lines(run.folder) == before
 
 
-def test_resume_without_an_unfinished_run_starts_one(tmp_path: Path) -> None:
-    """`resume=True` starts a run where none of these data is unfinished."""
+def test_resume_without_an_unfinished_run(tmp_path: Path) -> None:
+    """`resume=True` starts a run where there is none of these data, and returns the newest that is done.
+
+    With `or_new` it starts one there too.
+    """
     first = evaluator(ALL).evaluate(TWO, out=tmp_path, resume=True)
     second = evaluator(ALL).evaluate(TWO, out=tmp_path, resume=True)
-    assert first.folder != second.folder
+    assert first.folder == second.folder
+    assert second.manifest == first.manifest
+    third = evaluator(ALL).evaluate(TWO, out=tmp_path, resume=True, or_new=True)
+    assert third.folder != first.folder
     with pytest.raises(ConfigError, match="give the folder of runs"):
         evaluator(ALL).evaluate(TWO, resume=True)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import random
 from collections.abc import Sequence
@@ -11,8 +9,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from judge_eval.errors import DataError
+from judge_eval.files import csv_text
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
+from judge_eval.shown import safe_cell
 from judge_eval.stats import simple_random_sample, stratified_sample
 
 COLUMNS = (
@@ -85,28 +85,45 @@ def blind_jsonl(chosen: Sequence[Chosen], run: Run, seed: int = 0) -> str:
     return "\n".join(rows) + "\n"
 
 
-def blind_csv(chosen: Sequence[Chosen], seed: int = 0) -> str:
-    """Write one row a chunk with an empty column `label`, chunks in random order; nothing of the judge."""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
-    writer.writeheader()
+def blind_csv(chosen: Sequence[Chosen], seed: int = 0, *, safe_cells: bool = False) -> str:
+    """Write one row a chunk with an empty column `label`, chunks in random order; nothing of the judge.
+
+    Args:
+        chosen: The traces.
+        seed: Of the order of chunks.
+        safe_cells: Whether texts that a spreadsheet would compute begin with a `'` (see `safe_cell`).
+
+    Raises:
+        DataError: Under `safe_cells` an id would be changed, and its labels could not be matched.
+    """
+    rows: list[list[object]] = [[*COLUMNS]]
     for one in chosen:
         trace = one.result.trace
         for chunk in _shuffled(one.result, seed):
-            writer.writerow(
-                {
-                    "trace_id": one.result.trace_id,
-                    "chunk_id": chunk.id,
-                    "query": trace.query,
-                    "reference": trace.reference or "",
-                    "answer": trace.answer or "",
-                    "title": chunk.title or "",
-                    "text": chunk.text,
-                    "probability": repr(one.probability),
-                    "label": "",
-                }
+            row = {
+                "trace_id": one.result.trace_id,
+                "chunk_id": chunk.id,
+                "query": trace.query,
+                "reference": trace.reference or "",
+                "answer": trace.answer or "",
+                "title": chunk.title or "",
+                "text": chunk.text,
+                "probability": repr(one.probability),
+                "label": "",
+            }
+            safe = _safe(row) if safe_cells else row
+            rows.append([safe[name] for name in COLUMNS])
+    return csv_text(rows)
+
+
+def _safe(row: dict[str, str]) -> dict[str, Any]:
+    for name in ("trace_id", "chunk_id"):
+        if safe_cell(row[name]) != row[name]:
+            raise DataError(
+                f"the id {row[name]!r} is a formula to a spreadsheet, and labels are matched by it; "
+                "write .jsonl instead"
             )
-    return out.getvalue()
+    return {name: safe_cell(value) for name, value in row.items()}
 
 
 def _shuffled(result: TraceResult, seed: int) -> list[Any]:

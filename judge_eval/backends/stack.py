@@ -24,13 +24,22 @@ from judge_eval.backends.storing.store import Store
 from judge_eval.backends.tape.recording import Recording
 from judge_eval.backends.tape.replay import Replay
 from judge_eval.errors import ConfigError, advise
+from judge_eval.ranges import check_params, check_ranges
 from judge_eval.registry import find, split_model
 from judge_eval.wire import Usage
+
+_NUMBERS = (
+    "timeout", "concurrency", "rpm", "tpm", "attempts", "max_calls", "max_tokens", "max_cost", "hedge",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How the judge is called. None of it changes a verdict but `params` and `base_url`."""
+    """How the judge is called. None of it changes a verdict but `params` and `base_url`.
+
+    Raises:
+        ConfigError: A number is out of its range (`judge_eval.ranges`).
+    """
 
     base_url: str | None = None
     """Of an OpenAI-compatible server; None takes `OPENAI_BASE_URL`, else the provider's own."""
@@ -66,6 +75,10 @@ class Options:
     """How single models of a panel are called, by route, where it differs: base URL, parameters."""
     otel: Otel = "off"
     """Whether OpenTelemetry is told of calls and scores, and whether with their texts."""
+
+    def __post_init__(self) -> None:
+        check_ranges({name: getattr(self, name) for name in _NUMBERS})
+        check_params(self.params)
 
 
 @dataclass
@@ -202,8 +215,6 @@ def build_stack(
     Raises:
         ConfigError: The model or an option cannot be used.
     """
-    if options.hedge is not None and not options.hedge > 0:
-        raise ConfigError(f"--hedge {options.hedge:g}: the seconds to wait must be above 0")
     retried = hedged = None
     inner: Backend
     if options.replay is not None:
@@ -270,4 +281,9 @@ def open_store(cache: str | Path) -> Store:
     """
     if isinstance(cache, str) and is_postgres(cache):
         return PostgresStore(cache)
+    if "://" in str(cache):
+        scheme = str(cache).partition("://")[0]
+        raise ConfigError(
+            f"{scheme}:// cannot hold the cache; give a folder, or a database as postgresql://..."
+        )
     return DiskStore(cache)

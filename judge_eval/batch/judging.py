@@ -13,6 +13,7 @@ from judge_eval.backends.storing.cached import Cached
 from judge_eval.backends.storing.postgres import PostgresStore, is_postgres
 from judge_eval.batch.answers import Answers, Remembered
 from judge_eval.batch.state import BatchSettings, BatchState, Folder
+from judge_eval.data.files.opening import is_stream
 from judge_eval.data.remote import is_url, public
 from judge_eval.errors import ConfigError, RunError
 from judge_eval.evaluator import DEFAULT_METRICS, Evaluator, default_cache
@@ -138,8 +139,8 @@ def storable_data(data: str) -> str:
     Raises:
         ConfigError: It is standard input, or a URL that holds a secret.
     """
-    if data == "-":
-        raise ConfigError("a batch reads its data again at every step; give a file or a URL, not -")
+    if data == "-" or is_stream(Path(data)):
+        raise ConfigError(f"a batch reads its data again at every step; give a file or a URL, not {data}")
     if not is_url(data):
         return str(Path(data).absolute())
     if public(data) != data:

@@ -11,10 +11,17 @@ from pathlib import Path
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run `judge-eval`; exits with the verb's code."""
     _calm_collector()
-    from judge_eval.cli.verbs import make_app
+    from judge_eval.cli.printing.errors import exit_code
 
     given = list(sys.argv[1:] if arguments is None else arguments)
-    make_app(given[0] if given else None)(args=_bare_resume(given), prog_name="judge-eval")
+    sys.exit(exit_code(lambda: _called(given)))
+
+
+def _called(given: list[str]) -> object:
+    from judge_eval.cli.verbs import make_app
+
+    app = make_app(given[0] if given else None)
+    return app(args=_bare_resume(given), prog_name="judge-eval", standalone_mode=False)
 
 
 def _calm_collector() -> None:

@@ -13,6 +13,7 @@ from judge_eval.cli.flags.common import Json, LabellingFlags, Seed
 from judge_eval.cli.flags.groups import only
 from judge_eval.cli.flags.keeping import Runs
 from judge_eval.cli.flags.numbers import NumbersFlags
+from judge_eval.cli.printing.door import give_json
 from judge_eval.cli.printing.errors import verb
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def agree(
             for metric in numbers.names or loaded[0].manifest.metrics[:1]
         ]
         if json_:
-            print(json.dumps([table.model_dump(mode="json") for table in tables], indent=2))
+            give_json(json.dumps([table.model_dump(mode="json") for table in tables], indent=2))
         else:
             for table in tables:
                 _show_rankings(table)
@@ -68,7 +69,7 @@ def agree(
     if len(loaded) > 2 or (len(loaded) == 2 and labels is not None):
         figures = agreement.agree_all(loaded, given, seed=seed)
         if json_:
-            print(json.dumps({k: f.model_dump(mode="json") for k, f in figures.items()}, indent=2))
+            give_json(json.dumps({k: f.model_dump(mode="json") for k, f in figures.items()}, indent=2))
         else:
             who = f"{len(loaded)} judges" + (" and the labels" if labels is not None else "")
             _show_figures(f"Krippendorff's alpha of {who}", figures)
@@ -76,7 +77,7 @@ def agree(
     other = loaded[1] if len(loaded) == 2 else given
     result = agreement.agree(loaded[0], other, threshold=labelling.label_relevant, seed=seed)
     if json_:
-        print(result.model_dump_json(indent=2))
+        give_json(result.model_dump_json(indent=2))
     else:
         _show_agreement(result)
 

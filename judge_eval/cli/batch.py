@@ -17,7 +17,8 @@ from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.flags.reading import ChoosingFlags, ReadingFlags
 from judge_eval.cli.flags.running import RunningFlags
 from judge_eval.cli.printing.batches import show_imported, show_round
-from judge_eval.cli.printing.errors import INCOMPLETE, remark, verb
+from judge_eval.cli.printing.door import give_json, remark, tell
+from judge_eval.cli.printing.errors import INCOMPLETE, verb
 
 app = typer.Typer(
     help="Judge by files: export, submit, status, fetch, import; any step can be repeated.",
@@ -45,8 +46,8 @@ def export_(
             "...); left out of every request; repeatable.",
         ),
     ] = None,
-    max_requests: Annotated[int, typer.Option(min=1, help="The most requests in a file.")] = 50_000,
-    max_bytes: Annotated[int, typer.Option(min=1, help="The most bytes in a file.")] = 190_000_000,
+    max_requests: Annotated[int, typer.Option(help="The most requests in a file.")] = 50_000,
+    max_bytes: Annotated[int, typer.Option(help="The most bytes in a file.")] = 190_000_000,
 ) -> None:
     """Write the requests that the cache does not answer into files for a server's batches.
 
@@ -87,7 +88,7 @@ def export_(
             done, imported = flow.export(held, session, max_requests=max_requests, max_bytes=max_bytes)
         show_imported(imported)
         if done is None:
-            print("nothing is open: the cache holds every answer; `batch import` makes the run")
+            tell("nothing is open: the cache holds every answer; `batch import` makes the run")
             return
         show_round(held, done)
         remark(f"next: judge-eval batch submit {folder}  (or run the files on a server of your own)")
@@ -120,9 +121,9 @@ def status(folder: Place, server: Server, json_: Json = False) -> None:
             with closing(Remote(server.base_url or held.known.settings.base_url)) as remote:
                 flow.refresh(held, remote)
         if json_:
-            print(held.known.model_dump_json(indent=2))
+            give_json(held.known.model_dump_json(indent=2))
         elif not held.known.rounds:
-            print("nothing was exported: the cache held every answer")
+            tell("nothing was exported: the cache held every answer")
         else:
             show_round(held, held.current)
 
@@ -133,7 +134,7 @@ def fetch(
     folder: Place,
     server: Server,
     wait: Annotated[bool, typer.Option("--wait", help="Ask again until every batch has ended.")] = False,
-    interval: Annotated[float, typer.Option(min=0.01, help="With --wait: seconds between checks.")] = 60,
+    interval: Annotated[float, typer.Option(help="With --wait: seconds between checks.")] = 60,
 ) -> None:
     """Bring the replies of the batches that have ended."""
     from judge_eval.batch import flow

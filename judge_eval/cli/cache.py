@@ -10,6 +10,7 @@ import typer
 
 from judge_eval.cli.flags.calling import CachingFlags
 from judge_eval.cli.flags.groups import only
+from judge_eval.cli.printing.door import tell
 from judge_eval.cli.printing.errors import verb
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def _open(caching: CachingFlags) -> DiskStore | PostgresStore | None:
 
     database = _database(caching)
     if database is None and not Path(caching.location).expanduser().exists():
-        print(f"{caching.location}: empty (not made yet)")
+        tell(f"{caching.location}: empty (not made yet)")
         return None
     return database or DiskStore(caching.location)
 
@@ -44,7 +45,7 @@ def _open(caching: CachingFlags) -> DiskStore | PostgresStore | None:
 def path(caching: Cache) -> None:
     """Print where the cache is."""
     database = _database(caching)
-    print(caching.location if database is None else database.location)
+    tell(caching.location if database is None else database.location)
 
 
 @app.command("init")
@@ -57,11 +58,11 @@ def init_table(caching: Cache) -> None:
     """
     store = _database(caching)
     if store is None:
-        print(f"{caching.location}: nothing to do, a folder is made by its first use")
+        tell(f"{caching.location}: nothing to do, a folder is made by its first use")
         return
     with closing(store):
         store.create()
-    print(f"{store.location}: ready")
+    tell(f"{store.location}: ready")
 
 
 @app.command("info")
@@ -74,7 +75,7 @@ def info(caching: Cache) -> None:
     with closing(store):
         contents = store.info()
     note = ", read-only" if contents.read_only else ""
-    print(f"{contents.path}: {contents.entries:,} replies, {contents.bytes:,} bytes{note}")
+    tell(f"{contents.path}: {contents.entries:,} replies, {contents.bytes:,} bytes{note}")
 
 
 @app.command("clear")
@@ -92,4 +93,4 @@ def clear(
         typer.confirm(f"remove every reply from {place}? They would have to be paid for again", abort=True)
     with closing(store):
         store.clear()
-    print(f"{place}: cleared")
+    tell(f"{place}: cleared")

@@ -8,6 +8,7 @@ import typer
 
 from judge_eval.cli.flags.common import Json, LabellingFlags, Seed
 from judge_eval.cli.flags.keeping import OneRun
+from judge_eval.cli.printing.door import give_json
 from judge_eval.cli.printing.errors import verb
 
 
@@ -40,7 +41,7 @@ def calibrate(
         seed=seed,
     )
     if json_:
-        print(fit.model_dump_json(indent=2))
+        give_json(fit.model_dump_json(indent=2))
         return
     say(f"{fit.run} against {fit.labels}")
     say(

@@ -13,6 +13,7 @@ from judge_eval.cli.flags.gating import GatingFlags
 from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.keeping import Runs
 from judge_eval.cli.flags.numbers import NumbersFlags
+from judge_eval.cli.printing.door import give_json
 from judge_eval.cli.printing.errors import GATE, verb
 
 FORMATS = (".json", ".md", ".xml")
@@ -69,7 +70,7 @@ def compare(
     ]
     checks += check_drops(comparison, limits, strict=gating.strict)
     if json_:
-        print(comparison.model_dump_json(indent=2))
+        give_json(comparison.model_dump_json(indent=2))
     else:
         show_comparison(comparison)
     show_checks(checks, quiet=json_)

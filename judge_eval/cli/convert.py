@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -11,7 +10,8 @@ import typer
 from judge_eval.cli.flags.common import Quiet, output_flag
 from judge_eval.cli.flags.groups import FILE
 from judge_eval.cli.flags.reading import ReadingFlags
-from judge_eval.cli.printing.errors import USAGE, remark, verb
+from judge_eval.cli.printing.door import give_json, remark, tell
+from judge_eval.cli.printing.errors import USAGE, verb
 
 
 @verb
@@ -38,7 +38,7 @@ def convert(
     reader = reading.options()
     skipped = 0
 
-    def tell(error: Exception) -> None:
+    def show(error: Exception) -> None:
         nonlocal skipped
         skipped += 1
         if not quiet:
@@ -52,15 +52,14 @@ def convert(
         list_sep=reader.list_sep,
         depth=reader.depth,
         on_invalid=on_invalid,
-        on_skip=tell,
+        on_skip=show,
     )
     if output is None:
         for trace in traces:
-            sys.stdout.buffer.write(trace_line(trace))
-        sys.stdout.flush()
+            give_json(trace_line(trace).decode().rstrip("\n"))
         return
     written = write_jsonl(traces, output)
     if not quiet:
-        print(f"{written} traces in {output}" + (f", {skipped} invalid records skipped" if skipped else ""))
+        tell(f"{written} traces in {output}" + (f", {skipped} invalid records skipped" if skipped else ""))
     if not written:
         raise typer.Exit(USAGE)

@@ -8,6 +8,7 @@ from judge_eval.cli.flags.common import Json, LabellingFlags
 from judge_eval.cli.flags.groups import only
 from judge_eval.cli.flags.keeping import OneRun
 from judge_eval.cli.flags.numbers import NumbersFlags
+from judge_eval.cli.printing.door import give_json
 from judge_eval.cli.printing.errors import verb
 
 
@@ -30,7 +31,7 @@ def correct(
     labels = labels_of(run, labelling.labels)
     corrected = correct_run(run, labels, names or None, threshold=labelling.label_relevant)
     if json_:
-        print(corrected.model_dump_json(indent=2))
+        give_json(corrected.model_dump_json(indent=2))
         return
     say(f"{corrected.run}, corrected by {corrected.labels}")
     say()

@@ -17,6 +17,7 @@ from judge_eval.cli.flags.groups import only
 from judge_eval.cli.flags.judging import JudgingFlags, OneJudge
 from judge_eval.cli.flags.keeping import Runs
 from judge_eval.cli.flags.numbers import NumbersFlags
+from judge_eval.cli.printing.door import tell
 from judge_eval.cli.printing.errors import USAGE, verb
 from judge_eval.given import prompt_name
 
@@ -49,21 +50,21 @@ def doctor(
     key = "set" if os.environ.get("OPENAI_API_KEY") else "not set"
     rows.append(["OPENAI_API_KEY", key, "environment"])
     say_table(["setting", "value", "source"], rows)
-    print()
+    tell()
     for package in PACKAGES:
         try:
-            print(f"{package} {version(package)}")
+            tell(f"{package} {version(package)}")
         except PackageNotFoundError:
-            print(f"{package} is not installed")
-    print()
+            tell(f"{package} is not installed")
+    tell()
     problems = _problems(judging, numbers, keeping.out, calling)
     if not problems and live:
         problems = _call(judging, calling)
     for problem in problems:
-        print(f"cannot be used: {problem}")
+        tell(f"cannot be used: {problem}")
     if problems:
         raise typer.Exit(USAGE)
-    print("everything can be used" + ("" if live else " (nobody was called; --live makes one call)"))
+    tell("everything can be used" + ("" if live else " (nobody was called; --live makes one call)"))
 
 
 def _problems(judging: JudgingFlags, numbers: NumbersFlags, out: Path, calling: CallingFlags) -> list[str]:
@@ -119,11 +120,11 @@ def _call(judging: JudgingFlags, calling: CallingFlags) -> list[str]:
     (outcome,) = result.outcomes
     if outcome.kind == "no_verdict":
         return [f"the judge gave no verdict: {outcome.why}: {outcome.detail}"]
-    print(f"live: the judge answered, {'relevant' if outcome.relevant else 'not relevant'}: {outcome.reason}")
+    tell(f"live: the judge answered, {'relevant' if outcome.relevant else 'not relevant'}: {outcome.reason}")
     for call in result.calls:
-        print(f"live: model {call.model}, {call.input_tokens} + {call.output_tokens} tokens")
+        tell(f"live: model {call.model}, {call.input_tokens} + {call.output_tokens} tokens")
         if call.dropped:
-            print(f"live: the server would not take: {', '.join(call.dropped)}")
+            tell(f"live: the server would not take: {', '.join(call.dropped)}")
     return []
 
 

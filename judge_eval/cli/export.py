@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from judge_eval.cli.flags.common import Quiet, output_flag
+from judge_eval.cli.flags.common import Quiet, SafeCells, output_flag
 from judge_eval.cli.flags.keeping import OneRun
+from judge_eval.cli.printing.door import tell
 from judge_eval.cli.printing.errors import verb
 
 
@@ -30,6 +31,7 @@ def export(
     experiment: Annotated[
         str | None, typer.Option(help="mlflow: the experiment's name; by default MLFLOW_EXPERIMENT_NAME.")
     ] = None,
+    safe_cells: SafeCells = False,
     quiet: Quiet = False,
 ) -> None:
     """Write a run for another tool: TREC files, tables, Phoenix annotations, an Inspect log, an MLflow run.
@@ -50,13 +52,13 @@ def export(
         run = chosen.loaded()
         run_id = log_run(run, tracking_uri=tracking_uri, experiment=experiment)
         if not quiet:
-            print(f"{run.name} as MLflow run {run_id}")
+            tell(f"{run.name} as MLflow run {run_id}")
         return
     if tracking_uri is not None or experiment is not None:
         raise ConfigError("--tracking-uri and --experiment go with --format mlflow")
     if output is None:
         raise ConfigError("say where to write: --output FILE")
     run = chosen.loaded()
-    written = write_as(run, output, format)
+    written = write_as(run, output, format, safe_cells=safe_cells)
     if not quiet:
-        print(f"{run.name} as {written} in {output}")
+        tell(f"{run.name} as {written} in {output}")

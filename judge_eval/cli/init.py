@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from judge_eval.cli.printing.door import tell
 from judge_eval.cli.printing.errors import verb
 
 CONFIG = "judge_eval.toml"
@@ -91,6 +92,6 @@ def init(
     except OSError as error:
         raise ConfigError(f"{error.filename or folder}: cannot be written: {error.strerror}") from None
     for path in files:
-        print(f"wrote {path}")
+        tell(f"wrote {path}")
     inside = "" if folder == Path() else f"cd {folder} && "
-    print(f"try it: {inside}judge-eval run {DATA}")
+    tell(f"try it: {inside}judge-eval run {DATA}")

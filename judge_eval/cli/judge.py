@@ -13,6 +13,7 @@ from judge_eval.cli.flags.common import Json
 from judge_eval.cli.flags.groups import only
 from judge_eval.cli.flags.judging import JudgingFlags
 from judge_eval.cli.flags.numbers import NumbersFlags
+from judge_eval.cli.printing.door import give_json
 from judge_eval.cli.printing.errors import INCOMPLETE, verb
 
 
@@ -51,7 +52,7 @@ def judge(
         done = evaluator.evaluate(given)
     (result,) = done.results
     if json_:
-        print(result.model_dump_json(indent=2))
+        give_json(result.model_dump_json(indent=2))
     else:
         trace_card(result)
     if result.failed:

@@ -12,8 +12,10 @@ from judge_eval.cli.flags.common import Json, Seed, output_flag
 from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.judging import OneJudge
 from judge_eval.cli.flags.numbers import NumbersFlags
-from judge_eval.cli.printing.errors import GATE, complain, remark, verb
+from judge_eval.cli.printing.door import complain, give_json, remark
+from judge_eval.cli.printing.errors import GATE, verb
 from judge_eval.errors import ConfigError, UnknownNameError
+from judge_eval.ranges import RANGES, Range
 
 if TYPE_CHECKING:
     from judge_eval.probes.findings import ProbeReport
@@ -30,7 +32,7 @@ def probe(
     probes: Annotated[
         list[str] | None, typer.Option("--only", help="Probe by this alone; repeatable, or with commas.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=2, help="Probe with a random choice of this many traces.")] = 50,
+    limit: Annotated[int, typer.Option(help="Probe with a random choice of this many traces.")] = 50,
     seed: Seed = 0,
     fail_over: Annotated[
         list[str] | None,
@@ -55,11 +57,12 @@ def probe(
     if output is not None:
         export.check_suffix(output, (".json",))
     names = [name for text in probes or () for name in text.replace(",", " ").split()]
+    Range(2, RANGES["limit"].high).check(limit, "--limit")
     limits = _limits(fail_over or (), names or list(PROBES))
     with judging.evaluator(calling, numbers, ["RR"]) as evaluator:
         report = Prober(evaluator, names, seed).probe(data, limit=limit)
     if json_:
-        print(report.model_dump_json(indent=2))
+        give_json(report.model_dump_json(indent=2))
     else:
         _show(report)
     if output is not None:

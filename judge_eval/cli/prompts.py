@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from judge_eval.cli.printing.door import tell, tell_lines
 from judge_eval.cli.printing.errors import USAGE, verb
 from judge_eval.given import prompt_name
 
@@ -34,13 +35,13 @@ def show_prompt(name: Annotated[str, typer.Argument(help="A prompt's id, or file
     from judge_eval.prompts import load_prompt
 
     prompt = load_prompt(prompt_name(name))
-    print(f"{prompt.ref}, {prompt.mode}, {prompt.scale}, digest {prompt.digest}\n")
-    print("--- system ---")
-    print(prompt.system.strip() + "\n" + prompt.contract.strip())
-    print("\n--- user ---")
-    print(prompt.user.strip())
-    print("\n--- each chunk ---")
-    print(prompt.titled_chunk.strip())
+    tell(f"{prompt.ref}, {prompt.mode}, {prompt.scale}, digest {prompt.digest}")
+    tell_lines("\n--- system ---")
+    tell_lines(prompt.system.strip() + "\n" + prompt.contract.strip())
+    tell_lines("\n--- user ---")
+    tell_lines(prompt.user.strip())
+    tell_lines("\n--- each chunk ---")
+    tell_lines(prompt.titled_chunk.strip())
 
 
 @app.command("check")
@@ -55,11 +56,11 @@ def check(
 
     if name is not None:
         prompt = load_prompt(prompt_name(name))
-        print(f"{prompt.ref} is well formed, digest {prompt.digest}")
+        tell(f"{prompt.ref} is well formed, digest {prompt.digest}")
         return
     faults = check_lock()
     for fault in faults:
-        print(fault)
+        tell(fault)
     if faults:
         raise typer.Exit(USAGE)
-    print(f"{len(prompt_ids())} prompts agree with the LOCK")
+    tell(f"{len(prompt_ids())} prompts agree with the LOCK")

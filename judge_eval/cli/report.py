@@ -10,6 +10,7 @@ import typer
 from judge_eval.cli.flags.calling import CachingFlags
 from judge_eval.cli.flags.common import output_flag
 from judge_eval.cli.flags.keeping import OneRun
+from judge_eval.cli.printing.door import tell
 from judge_eval.cli.printing.errors import verb
 
 
@@ -25,7 +26,7 @@ def report(
         str | None, typer.Option(help="A run whose differences the report of RUN shows.")
     ] = None,
     most: Annotated[
-        int, typer.Option(min=1, help="The most traces to hold in full, those first that need a look.")
+        int, typer.Option(help="The most traces to hold in full, those first that need a look.")
     ] = 10_000,
 ) -> None:
     """Write a report for people: one HTML file that works offline and calls nobody.
@@ -56,4 +57,4 @@ def report(
                 close()
     save_page(text, output)
     of = "" if len(first.results) <= most else f", {most:,} of {len(first.results):,} traces in full"
-    print(f"{output}: {len(text.encode()) / 1e6:.1f} MB{of}")
+    tell(f"{output}: {len(text.encode()) / 1e6:.1f} MB{of}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +17,8 @@ from judge_eval.cli.flags.keeping import KeepingFlags
 from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.flags.reading import ChoosingFlags, ReadingFlags, readable
 from judge_eval.cli.flags.running import RunningFlags
-from judge_eval.cli.printing.errors import GATE, INCOMPLETE, advise_resume, remark, verb
+from judge_eval.cli.printing.door import remark, tell
+from judge_eval.cli.printing.errors import GATE, INCOMPLETE, advise_resume, close, verb
 
 if TYPE_CHECKING:
     from judge_eval.evaluator import Evaluator
@@ -76,6 +78,7 @@ def run(
         resume: Path | bool = running.resume == "newest"
         if running.resume is not None and running.resume != "newest":
             resume = keeping.find(running.resume)
+        before = datetime.now(UTC)
         with written(keeping.out, remark), watching(quiet) as watch:
             done = evaluator.evaluate(
                 path,
@@ -84,12 +87,16 @@ def run(
                 href=href,
                 tags=keeping.tag or (),
                 resume=resume,
+                or_new=running.or_new,
                 watch=watch,
                 driver=running.driver(evaluator),
                 **selected,
             )
             if keeping.columnar:
                 parts.write_parts(done)
+        close(evaluator)
+    if done.manifest.finished and done.manifest.finished < before:
+        remark(f"the newest run of these data is done: {done.folder} (--or-new begins another)")
     summary(done, json_)
     if not json_:
         show_members(done)
@@ -105,10 +112,10 @@ def run(
 def _show_plan(evaluator: Evaluator, path: Path | str, selected: Selecting) -> None:
     dataset, plan = evaluator.plan(path, **selected)
     cost = evaluator.stack.cost_of(plan.input_tokens, plan.output_tokens)
-    print(f"{selected['name']}: {plan.traces} traces, {plan.chunks} chunks")
+    tell(f"{selected['name']}: {plan.traces} traces, {plan.chunks} chunks")
     if dataset.skipped:
-        print(f"{dataset.skipped} invalid records would be skipped")
-    print(f"{plan.calls} calls, {plan.hits} answered without one")
-    print(f"about {plan.input_tokens:,} input tokens, at most {plan.output_tokens:,} output tokens")
-    print(f"at most ${cost:.2f}" if cost is not None else "cost: unknown for this model")
+        tell(f"{dataset.skipped} invalid records would be skipped")
+    tell(f"{plan.calls} calls, {plan.hits} answered without one")
+    tell(f"about {plan.input_tokens:,} input tokens, at most {plan.output_tokens:,} output tokens")
+    tell(f"at most ${cost:.2f}" if cost is not None else "cost: unknown for this model")
     remark("nobody was asked")

@@ -9,7 +9,8 @@ import typer
 
 from judge_eval.cli.flags.common import Json
 from judge_eval.cli.flags.keeping import KeepingFlags, Runs
-from judge_eval.cli.printing.errors import remark, verb
+from judge_eval.cli.printing.door import give_json, remark, tell
+from judge_eval.cli.printing.errors import verb
 
 app = typer.Typer(help="The folder of runs.", no_args_is_help=True)
 
@@ -30,10 +31,10 @@ def list_runs(
 
     manifests = list_runs(keeping.out, label=label, tags=tag or ())
     if json_:
-        print(json.dumps([json.loads(manifest.model_dump_json()) for _, manifest in manifests], indent=2))
+        give_json(json.dumps([json.loads(manifest.model_dump_json()) for _, manifest in manifests], indent=2))
         return
     if not manifests:
-        print(f"no runs in {shown(keeping.out)}" + (" that fit" if label or tag else ""))
+        tell(f"no runs in {shown(keeping.out)}" + (" that fit" if label or tag else ""))
         return
     rows = []
     for _, m in manifests:
@@ -94,7 +95,7 @@ def columnar_(
 
     with written(keeping.out, remark):
         for path in write_parts(keeping.load(run)):
-            print(path)
+            tell(path)
 
 
 @app.command("push")
@@ -107,7 +108,7 @@ def push_(
     """Copy a run to object storage (any URL that fsspec knows)."""
     from judge_eval.runs.keeping.moving import push
 
-    print(push(keeping.find(run), url))
+    tell(push(keeping.find(run), url))
 
 
 @app.command("pull")
@@ -119,7 +120,7 @@ def pull_(
     """Copy a run from object storage into the folder of runs."""
     from judge_eval.runs.keeping.moving import pull
 
-    print(pull(url, keeping.out))
+    tell(pull(url, keeping.out))
 
 
 @app.command("schema")
@@ -136,4 +137,4 @@ def schema(
     schemas = json_schemas()
     if name is not None and name not in schemas:
         raise UnknownNameError("schema", name, schemas)
-    print(json.dumps(schemas if name is None else schemas[name], indent=2))
+    give_json(json.dumps(schemas if name is None else schemas[name], indent=2))

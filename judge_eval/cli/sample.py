@@ -7,15 +7,16 @@ from typing import Annotated, Literal
 
 import typer
 
-from judge_eval.cli.flags.common import Seed, output_flag
+from judge_eval.cli.flags.common import SafeCells, Seed, output_flag
 from judge_eval.cli.flags.keeping import OneRun
-from judge_eval.cli.printing.errors import remark, verb
+from judge_eval.cli.printing.door import remark
+from judge_eval.cli.printing.errors import verb
 
 
 @verb
 def sample(
     chosen: OneRun,
-    n: Annotated[int, typer.Option("--n", "-n", min=1, help="How many traces.")] = 50,
+    n: Annotated[int, typer.Option("--n", "-n", help="How many traces.")] = 50,
     output: Annotated[Path, output_flag("Write them here: .jsonl or .csv, labels to be filled in.")] = Path(
         "to_label.jsonl"
     ),
@@ -27,6 +28,7 @@ def sample(
         Path | None, typer.Option("--without", help="A file of labels: its traces are not chosen again.")
     ] = None,
     seed: Seed = 0,
+    safe_cells: SafeCells = False,
 ) -> None:
     """Choose traces for people to label, shown blind: without verdicts, scores or ranks."""
     from judge_eval.alignment.sample import blind_csv, blind_jsonl, choose_traces
@@ -37,7 +39,10 @@ def sample(
     run = chosen.loaded()
     done = sorted({trace for trace, _ in read_labels(without).grades}) if without is not None else []
     picked = choose_traces(run, n, strata=by, seed=seed, without=done)
-    text = blind_csv(picked, seed) if output.suffix.lower() == ".csv" else blind_jsonl(picked, run, seed)
+    if output.suffix.lower() == ".csv":
+        text = blind_csv(picked, seed, safe_cells=safe_cells)
+    else:
+        text = blind_jsonl(picked, run, seed)
     export.write_text(output, text)
     chunks = sum(len(one.result.outcomes) for one in picked)
     remark(f"{len(picked)} traces with {chunks} chunks to label in {output}")

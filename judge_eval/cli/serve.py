@@ -11,6 +11,7 @@ from judge_eval.cli.flags.judging import OneJudge
 from judge_eval.cli.flags.keeping import Runs
 from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.flags.serving import ServingFlags, TakingFlags
+from judge_eval.cli.printing.door import tell
 from judge_eval.cli.printing.errors import verb
 
 
@@ -59,4 +60,4 @@ def serve(
     )
     evaluator = judging.evaluator(calling, numbers) if judging.model else nullcontext()
     with evaluator as judge:
-        run_server(settings, judge, ready=lambda url: print(f"judge_eval serves {out} on {url}", flush=True))
+        run_server(settings, judge, ready=lambda url: tell(f"judge_eval serves {out} on {url}", flush=True))

@@ -8,6 +8,7 @@ import typer
 
 from judge_eval.cli.flags.common import Json
 from judge_eval.cli.flags.keeping import OneRun
+from judge_eval.cli.printing.door import give_json, tell
 from judge_eval.cli.printing.errors import verb
 
 
@@ -36,14 +37,14 @@ def show(
         for result in run.results:
             if result.trace_id == trace:
                 if json_:
-                    print(result.model_dump_json(indent=2))
+                    give_json(result.model_dump_json(indent=2))
                 else:
                     trace_card(result)
                 return
         ids = [result.trace_id for result in run.results]
         raise RunError(f"no trace {trace!r} in this run; {advise(trace, ids[:1000])}")
     if json_:
-        print(run.manifest.model_dump_json(indent=2))
+        give_json(run.manifest.model_dump_json(indent=2))
         return
     summary(run)
     if members or tags:
@@ -56,7 +57,7 @@ def show(
             scores = [number(result.scores.get(name)) for name in names]
             rows.append([result.trace_id, strip(result.outcomes), *scores, _brief(result.trace.query)])
     if rows:
-        print()
+        tell()
         say_table(["trace", "ranks", *names, "query"], rows, right=range(2, 2 + len(names)))
 
 

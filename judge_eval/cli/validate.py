@@ -8,6 +8,7 @@ import typer
 
 from judge_eval.cli.flags.groups import without
 from judge_eval.cli.flags.reading import ReadingFlags, readable
+from judge_eval.cli.printing.door import tell
 from judge_eval.cli.printing.errors import USAGE, verb
 from judge_eval.given import prompt_name
 
@@ -21,7 +22,7 @@ def validate(
     prompt: Annotated[
         str | None, typer.Option(help="Also check that every trace brings what this prompt needs.")
     ] = None,
-    most: Annotated[int, typer.Option(min=1, help="How many errors to print.")] = 20,
+    most: Annotated[int, typer.Option(help="How many errors to print.")] = 20,
 ) -> None:
     """Read a dataset without judging it; print file, line and field of every error."""
     from judge_eval.errors import DataError
@@ -38,20 +39,20 @@ def validate(
             if not (getattr(trace, need) or "").strip():
                 raise DataError(f"the prompt {prompt} needs the {need}, and this trace has none", field=need)
 
-    def tell(error: DataError) -> None:
+    def show(error: DataError) -> None:
         nonlocal errors
         errors += 1
         if errors <= most:
-            print(error)
+            tell(error)
 
     reader = reading.options()
     with readable(data) as (path, name):
         source = replayable(path, check, Selection(on_invalid="skip", name=name, reader=reader))
         assert source is not None
-        dataset = source.survey(tell)
+        dataset = source.survey(show)
     if errors > most:
-        print(f"... and {errors - most} more")
+        tell(f"... and {errors - most} more")
     labelled = "" if not dataset.traces else f", digest {dataset.digest[:12]}"
-    print(f"{dataset.traces} valid traces, {dataset.chunks} chunks{labelled}; {errors} invalid")
+    tell(f"{dataset.traces} valid traces, {dataset.chunks} chunks{labelled}; {errors} invalid")
     if errors or not dataset.traces:
         raise typer.Exit(USAGE)

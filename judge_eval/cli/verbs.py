@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.metadata import version
@@ -13,8 +12,7 @@ import typer
 
 from judge_eval.cli.flags.config import find_config
 from judge_eval.cli.flags.groups import setting_of
-from judge_eval.cli.printing.errors import USAGE, complain
-from judge_eval.errors import ConfigError
+from judge_eval.cli.printing.door import tell
 
 VERBS = (
     "init", "run", "judge", "score", "show", "compare", "agree", "sample", "correct", "calibrate", "probe",
@@ -56,7 +54,7 @@ def _load(module: str, name: str) -> Any:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        print(f"judge-eval {version('judge-eval')}")
+        tell(f"judge-eval {version('judge-eval')}")
         raise typer.Exit
 
 
@@ -70,17 +68,9 @@ def start(
 
     Settings come from flags, then JUDGE_EVAL_* variables, then [tool.judge_eval] in pyproject.toml or
     judge_eval.toml. Exit codes: 0 ok, 1 gate failed, 2 usage, configuration or data, 3 incomplete,
-    130 interrupted.
+    70 a fault of this program, 130 interrupted, 141 the output's reader has left.
     """
-    for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(errors="backslashreplace")
-    try:
-        _, values = find_config()
-    except ConfigError as error:
-        complain(str(error))
-        raise typer.Exit(USAGE) from None
+    _, values = find_config()
     called = context.invoked_subcommand or ""
     if called in GROUPS:
         commands = _load(called, "app").registered_commands

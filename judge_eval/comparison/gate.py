@@ -46,7 +46,11 @@ class Limit:
             raise ConfigError(
                 f"--{kind} {text!r}: the value must be {'above' if value == 0 else 'at least'} 0"
             )
-        return cls(kind, str(parse_metric(name.strip())), value)
+        metric = parse_metric(name.strip())
+        highest = metric.limits[1]
+        if highest is not None and value > highest:
+            raise ConfigError(f"--{kind} {text!r}: the value must be at most {highest:g}, as {metric} is")
+        return cls(kind, str(metric), value)
 
 
 def read_limits(

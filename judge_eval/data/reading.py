@@ -13,10 +13,12 @@ from judge_eval.data.collections import collection
 from judge_eval.data.collections.corpus import Corpus, load_corpus
 from judge_eval.data.files.containers import Row, kind_of, rows
 from judge_eval.data.files.jsonl import TRACE_FIELDS, mend, read_jsonl
+from judge_eval.data.files.opening import steady
 from judge_eval.data.files.values import as_list, decode_list, is_missing
 from judge_eval.data.shapes.chunks import chunk_data, looks_ours
 from judge_eval.data.shapes.shape import Shape, keys_of
 from judge_eval.errors import ConfigError, DataError, advise
+from judge_eval.ranges import check_ranges
 from judge_eval.record import TOO_DEEP
 from judge_eval.schema import Trace
 
@@ -36,6 +38,9 @@ class ReadOptions:
         depth: The most chunks of a trace to take, from the top; None takes all.
         relevant: The least grade in a collection's judgments that counts into `relevant_total`; needed where
             they hold grades above 1.
+
+    Raises:
+        ConfigError: A number is out of its range.
     """
 
     format: str | None = None
@@ -44,6 +49,9 @@ class ReadOptions:
     list_sep: str | None = None
     depth: int | None = None
     relevant: int | None = None
+
+    def __post_init__(self) -> None:
+        check_ranges({"depth": self.depth, "relevant": self.relevant})
 
 
 def open_dataset(
@@ -113,6 +121,10 @@ class _Reading:
 
     def traces(self) -> Iterator[Trace]:
         """Yield the traces."""
+        with steady(self._path) as self._path:
+            yield from self._traces()
+
+    def _traces(self) -> Iterator[Trace]:
         options = self._options
         parts = collection.find_parts(self._path, options.corpus, options.format)
         if parts is not None:

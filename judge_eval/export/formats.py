@@ -56,7 +56,7 @@ SUFFIXES: Mapping[str, str] = {
 }
 
 
-def write_as(run: Run, path: Path, format: str | None = None) -> str:
+def write_as(run: Run, path: Path, format: str | None = None, *, safe_cells: bool = False) -> str:
     """Write a run in one of `FORMATS`, by default the one that the suffix names.
 
     Args:
@@ -64,6 +64,7 @@ def write_as(run: Run, path: Path, format: str | None = None) -> str:
         path: The file. For an Inspect log it may be a folder of logs: the file in it is then named as
             `inspect view` wants it.
         format: The format.
+        safe_cells: With csv: whether texts that a spreadsheet would compute begin with a `'`.
 
     Returns:
         The format that was written.
@@ -81,8 +82,13 @@ def write_as(run: Run, path: Path, format: str | None = None) -> str:
         raise ConfigError("an MLflow run is no file; log it with `run.to_mlflow()` or `judge-eval export`")
     if chosen not in FORMATS:
         raise UnknownNameError("format", chosen, [*FORMATS, MLFLOW])
+    if safe_cells and chosen != "csv":
+        raise ConfigError(f"safe cells are for csv, which spreadsheets open; {chosen} needs none")
     try:
-        FORMATS[chosen](run, path)
+        if safe_cells:
+            _stream([as_csv(run, safe_cells=True)], path)
+        else:
+            FORMATS[chosen](run, path)
     except OSError as error:
         raise ConfigError(f"cannot write {path}: {error.strerror or error}") from None
     return chosen

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from xml.sax.saxutils import quoteattr
 
 from judge_eval.comparison.gate import Check
+from judge_eval.shown import printable
 
 
 def junit(checks: Sequence[Check]) -> str:
@@ -35,10 +36,5 @@ def junit(checks: Sequence[Check]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Quote an attribute; what XML cannot hold is shown as an escape."""
-    kept = "".join(c if _allowed(ord(c)) else repr(c)[1:-1] for c in text)
-    return quoteattr(kept, {"\n": "&#10;"})
-
-
-def _allowed(code: int) -> bool:
-    return code in (0x9, 0xA, 0xD) or 0x20 <= code <= 0xD7FF or 0xE000 <= code <= 0xFFFD or code >= 0x10000
+    """Quote an attribute; what XML cannot hold, or hides, is shown as an escape."""
+    return quoteattr(printable(text), {"\n": "&#10;"})

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from judge_eval.comparison.findings import CHANGE_WORDS, TraceChange
 from judge_eval.comparison.gate import Check
 from judge_eval.comparison.record import Comparison
-from judge_eval.export.text import as_markdown, cell
+from judge_eval.export.text import as_markdown, linked
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.folder.wording import interval
+from judge_eval.shown import markdown
 
 MARKER = "<!-- judge-eval report -->"
 """Stands at the head of the comment, unseen; a bot finds its own comment by it and updates it."""
@@ -46,19 +46,18 @@ def _verdict(checks: Sequence[Check]) -> list[str]:
         return []
     failed = [check for check in checks if not check.passed]
     title = f"**Gate failed: {len(failed)} of {len(checks)}**" if failed else "**Gate passed**"
-    lines = [f"- {'passed' if c.passed else '**failed**'}: {cell(f'{c.kind} {c.sentence}')}" for c in checks]
+    lines = [
+        f"- {'passed' if c.passed else '**failed**'}: {markdown(f'{c.kind} {c.sentence}')}" for c in checks
+    ]
     return [title, "\n".join(lines)]
 
 
 def _differences(comparison: Comparison) -> list[str]:
-    names = [cell(run.name) for run in comparison.runs]
-    titles = [
-        f"[{name}](<{_address(run.href)}>)" if run.href else name
-        for name, run in zip(names, comparison.runs, strict=True)
-    ]
+    names = [markdown(run.name) for run in comparison.runs]
+    titles = [linked(run.name, run.href) for run in comparison.runs]
     out = [f"### {', '.join(titles[1:])} against {titles[0]}"]
-    out += [f"> **{cell(warning)}**" for warning in comparison.warnings]
-    out += [f"> {cell(note)}" for note in comparison.notes]
+    out += [f"> **{markdown(warning)}**" for warning in comparison.warnings]
+    out += [f"> {markdown(note)}" for note in comparison.notes]
     rows = [
         "| run | metric | baseline | candidate | difference | 95% interval | p (Holm) | wins/ties/losses |",
         "|---|---|---|---|---|---|---|---|",
@@ -66,22 +65,23 @@ def _differences(comparison: Comparison) -> list[str]:
     for d in comparison.differences:
         span = interval(d.interval, "+")
         rows.append(
-            f"| {names[d.candidate]} | {cell(d.metric)} | {d.baseline_mean:.4f} | {d.candidate_mean:.4f} | "
-            f"{d.difference:+.4f} | {span} | {d.p_holm:.3g} | {d.wins}/{d.ties}/{d.losses} |"
+            f"| {names[d.candidate]} | {markdown(d.metric)} | {d.baseline_mean:.4f} | "
+            f"{d.candidate_mean:.4f} | {d.difference:+.4f} | {span} | {d.p_holm:.3g} | "
+            f"{d.wins}/{d.ties}/{d.losses} |"
         )
     out.append("\n".join(rows))
-    out.append("\n".join(f"- {names[d.candidate]}: {cell(d.sentence)}" for d in comparison.differences))
+    out.append("\n".join(f"- {names[d.candidate]}: {markdown(d.sentence)}" for d in comparison.differences))
     return out
 
 
 def _pairs(comparison: Comparison) -> list[str]:
     if not comparison.pairs:
         return []
-    names = [cell(run.name) for run in comparison.runs]
+    names = [markdown(run.name) for run in comparison.runs]
     rows = ["| metric | pair | difference | p (Tukey) |", "|---|---|---|---|"]
     for pair in comparison.pairs:
         who = f"{names[pair.second]} - {names[pair.first]}"
-        rows.append(f"| {cell(pair.metric)} | {who} | {pair.difference:+.4f} | {pair.p:.3g} |")
+        rows.append(f"| {markdown(pair.metric)} | {who} | {pair.difference:+.4f} | {pair.p:.3g} |")
     return ["#### All pairs", "\n".join(rows)]
 
 
@@ -93,7 +93,7 @@ def _traces(comparison: Comparison, room: int) -> str:
     metric = comparison.differences[0].metric if comparison.differences else ""
     head = (
         f"\n\n<details><summary>{total} changed trace{'s' if total > 1 else ''}</summary>\n\n"
-        f"| trace | what | before | after | {cell(metric)} | query |\n|---|---|---|---|---|---|\n"
+        f"| trace | what | before | after | {markdown(metric)} | query |\n|---|---|---|---|---|---|\n"
     )
     tail = "\n</details>"
     room -= len(head) + len(tail) + 100
@@ -112,18 +112,6 @@ def _row(change: TraceChange, metric: str) -> str:
     moved = change.differences.get(metric)
     before, after = (f"`{strip[:40]}`" if strip else "" for strip in (change.before, change.after))
     return (
-        f"| {_quiet(change.trace_id[:100])} | {KINDS[change.kind]} | {before} | {after} | "
-        f"{'' if moved is None else format(moved, '+.4f')} | {_quiet(change.query)} |"
+        f"| {markdown(change.trace_id[:100])} | {KINDS[change.kind]} | {before} | {after} | "
+        f"{'' if moved is None else format(moved, '+.4f')} | {markdown(change.query)} |"
     )
-
-
-def _quiet(text: str) -> str:
-    """Make text safe in a cell, and keep a name in it from calling whoever bears it."""
-    return re.sub(r"(?<!\w)@(?=\w)", "@\u2060", cell(text))
-
-
-def _address(href: str) -> str:
-    """Keep an address inside its angle brackets; what is not http or https is no link."""
-    if not href.startswith(("http://", "https://")):
-        return "#"
-    return "".join(c for c in href if c not in "<>\\" and not c.isspace())

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-import re
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
@@ -14,10 +11,11 @@ from pydantic import JsonValue
 from judge_eval.data.writing import trace_line
 from judge_eval.errors import ConfigError
 from judge_eval.export.tables import result_rows
-from judge_eval.files import write_atomically
+from judge_eval.files import csv_text, write_atomically
 from judge_eval.runs.folder.describing import describe, failures
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.folder.wording import interval, number
+from judge_eval.shown import markdown, safe_cell, web_address
 
 VERDICT_COLUMNS = (
     "trace_id",
@@ -43,18 +41,27 @@ def as_json(run: Run) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def as_csv(run: Run) -> str:
-    """Write one row a verdict: trace, rank, grade, reason, evidence, label, and the trace's scores."""
-    out = io.StringIO()
-    metrics = list(run.manifest.metrics)
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*VERDICT_COLUMNS, *metrics])
+def linked(text: str, href: str | None) -> str:
+    """Write a text as Markdown, linked where the address is one of the web."""
+    href = web_address(href)
+    return f"[{markdown(text)}](<{href}>)" if href else markdown(text)
+
+
+def as_csv(run: Run, *, safe_cells: bool = False) -> str:
+    """Write one row a verdict: trace, rank, grade, reason, evidence, label, and the trace's scores.
+
+    Args:
+        run: The run.
+        safe_cells: Whether texts that a spreadsheet would compute begin with a `'` (see `safe_cell`).
+    """
+    columns = [*VERDICT_COLUMNS, *run.manifest.metrics]
+    rows: list[list[object]] = [[*columns]]
     for result in run.results:
         for row in result_rows(result):
             row |= {"kind": "no_verdict" if row["grade"] is None else "verdict", "query": result.trace.query}
             row |= result.scores
-            writer.writerow(["" if row[name] is None else row[name] for name in (*VERDICT_COLUMNS, *metrics)])
-    return out.getvalue()
+            rows.append(["" if row.get(name) is None else row[name] for name in columns])
+    return csv_text([map(safe_cell, row) for row in rows] if safe_cells else rows)
 
 
 def labelled_lines(run: Run) -> Iterator[str]:
@@ -76,30 +83,20 @@ def labelled_lines(run: Run) -> Iterator[str]:
 def as_markdown(run: Run) -> str:
     """Write the summary as Markdown: what was judged, the table of metrics, what failed."""
     m = run.manifest
-    title, href = cell(m.name), _link(m.href)
-    lines = [f"## judge_eval: {f'[{title}](<{href}>)' if href else title}", ""]
+    lines = [f"## judge_eval: {linked(m.name, m.href)}", ""]
     lines += [
-        cell(describe(run.manifest)),
+        markdown(describe(run.manifest)),
         "",
         "| metric | mean | 95% interval | n | failed |",
         "|---|---|---|---|---|",
     ]
     for name, a in m.aggregates.items():
-        lines.append(f"| {name} | {number(a.mean)} | {interval(a.interval)} | {a.n} | {a.n_failed or ''} |")
+        lines.append(
+            f"| {markdown(name)} | {number(a.mean)} | {interval(a.interval)} | {a.n} | {a.n_failed or ''} |"
+        )
     if m.tally.failed_verdicts:
-        lines += ["", f"**{failures(run.manifest.tally)}**"]
+        lines += ["", f"**{markdown(failures(run.manifest.tally))}**"]
     return "\n".join(lines) + "\n"
-
-
-def cell(text: str) -> str:
-    """Make text safe inside Markdown: no markup, no new line."""
-    return " ".join("".join("\\" + c if c in "\\`*_[]<>|#" else c for c in text).split())
-
-
-def _link(href: str | None) -> str | None:
-    """Return an address that a page may link to; None for any other scheme or what could break out of it."""
-    safe = href is not None and re.fullmatch(r"https?://[^\s<>\\\x00-\x1f]+", href)
-    return href if safe else None
 
 
 WRITERS: dict[str, Callable[[Run], str]] = {".json": as_json, ".csv": as_csv, ".md": as_markdown}

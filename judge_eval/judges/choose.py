@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from judge_eval.errors import ConfigError
 from judge_eval.judges.base import Judge
 from judge_eval.judges.listwise import Listwise
 from judge_eval.judges.panel import Panel
 from judge_eval.judges.pointwise import Pointwise
 from judge_eval.judges.votes import Vote
+from judge_eval.ranges import check_ranges
 
 
 def make_judge(
@@ -37,10 +37,9 @@ def repeated(
     """Make the judge for a prompt, or a panel of samples of it where it is to be asked several times.
 
     Raises:
-        ConfigError: `repeat` is below 1.
+        ConfigError: `repeat` or `relevant` is out of its range.
     """
-    if repeat < 1:
-        raise ConfigError(f"repeat is {repeat}; it is at least 1")
+    check_ranges({"repeat": repeat, "relevant": relevant})
     if repeat == 1:
         return make_judge(prompt, mode, relevant)
     return Panel.of_samples(lambda k: make_judge(prompt, mode, relevant, k), repeat, vote=vote)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from judge_eval.runs.folder.describing import failures
 from judge_eval.runs.folder.signs import strip
-from judge_eval.runs.folder.wording import number, printable, word
+from judge_eval.runs.folder.wording import number, word
+from judge_eval.shown import logged, one_line
 
 if TYPE_CHECKING:
     from judge_eval.pytest_plugin.bench import Bench
@@ -30,19 +31,21 @@ def failure_message(run: Run, wanted: Mapping[str, float], bench: Bench | None) 
     for name, least in wanted.items():
         aggregate = run.aggregates[name]
         verb = "fails" if aggregate.n_failed or aggregate.mean is None or aggregate.mean < least else "holds"
-        lines.append(f"{name} is {number(aggregate.mean)}, wanted at least {number(least)}: {verb}")
+        lines.append(f"{one_line(name)} is {number(aggregate.mean)}, wanted at least {number(least)}: {verb}")
     if run.manifest.tally.failed_verdicts:
-        lines.append(f"{failures(run.manifest.tally)}; a metric over what was not judged does not pass")
+        lines.append(
+            f"{one_line(failures(run.manifest.tally))}; a metric over what was not judged does not pass"
+        )
     results = sorted(run.results, key=lambda result: _rank(result, wanted))
     for result in results[:SHOWN]:
         lines += ["", *_card(result)]
     if len(results) > SHOWN:
         lines += ["", f"... and {len(results) - SHOWN} more traces"]
     if bench is not None:
-        lines += ["", f"verdicts: {bench.source}"]
+        lines += ["", one_line(f"verdicts: {bench.source}")]
         if bench.advice:
-            lines.append(f"record them again: {bench.advice}")
-    return "\n".join(lines)
+            lines.append(one_line(f"record them again: {bench.advice}"))
+    return logged("\n".join(lines))
 
 
 def _rank(result: TraceResult, wanted: Mapping[str, float]) -> float:
@@ -52,20 +55,20 @@ def _rank(result: TraceResult, wanted: Mapping[str, float]) -> float:
 
 
 def _card(result: TraceResult) -> Iterator[str]:
-    scores = "  ".join(f"{name} {number(value)}" for name, value in result.scores.items())
-    yield f"trace {printable(result.trace_id)}  {strip(result.outcomes)}  {scores}"
+    scores = "  ".join(f"{one_line(name)} {number(value)}" for name, value in result.scores.items())
+    yield f"trace {one_line(result.trace_id)}  {strip(result.outcomes)}  {scores}"
     yield f"  query: {_brief(result.trace.query)}"
     if result.trace.reference:
         yield f"  reference: {_brief(result.trace.reference)}"
     for rank, (chunk, outcome) in enumerate(zip(result.trace.chunks, result.outcomes, strict=True), 1):
         reason = outcome.reason if outcome.kind == "verdict" else outcome.detail
         verdict = f"{word(outcome)}: {_brief(reason)}" if reason else word(outcome)
-        yield f"  {rank:>3} {strip([outcome])} {printable(chunk.id)}  {verdict}"
+        yield f"  {rank:>3} {strip([outcome])} {one_line(chunk.id)}  {verdict}"
         yield f"        {_brief(chunk.text)}"
 
 
 def _brief(text: str) -> str:
-    text = printable(" ".join(text.split()))
+    text = one_line(" ".join(text.split()))
     return text if len(text) <= 90 else text[:87] + "..."
 
 
@@ -74,8 +77,8 @@ def summary_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     shown: list[tuple[str, ...]] = [("test", "metric", "score", "wanted", "verdicts", "failed", "")]
     shown += [
         (
-            str(row["test"]),
-            str(row["metric"]),
+            one_line(str(row["test"])),
+            one_line(str(row["metric"])),
             number(row["score"]),
             f">= {number(row['wanted'])}",
             str(row["verdicts"]),
@@ -86,6 +89,6 @@ def summary_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
     widths = [max(len(line[place]) for line in shown) for place in range(len(shown[0]))]
     return [
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        logged("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
         for line in shown
     ]

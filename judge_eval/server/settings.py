@@ -10,6 +10,7 @@ from pathlib import Path
 
 from judge_eval.errors import ConfigError
 from judge_eval.metrics import parse_metric
+from judge_eval.ranges import check_ranges
 
 TOKEN = "JUDGE_EVAL_SERVER_TOKEN"  # noqa: S105  the variable's name
 """The environment variable that holds the bearer token."""
@@ -18,7 +19,11 @@ PORT = 8642
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    """What one request, and all runs together, may take; all are >= 1."""
+    """What one request, and all runs together, may take; all are >= 1.
+
+    Raises:
+        ConfigError: A number is out of its range.
+    """
 
     body: int = 64 * 2**20
     """Bytes of a request."""
@@ -30,6 +35,10 @@ class ServerLimits:
     """Submitted runs that wait or are judged, in the whole folder."""
     at_once: int = 1
     """Submitted runs judged at the same time by this server."""
+
+    def __post_init__(self) -> None:
+        check_ranges({f"max_{name}": getattr(self, name) for name in ("traces", "chunks", "queued")})
+        check_ranges({"max_runs": self.at_once, "max_body": max(1, self.body >> 20)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +64,7 @@ class ServerSettings:
     limits: ServerLimits = ServerLimits()
 
     def __post_init__(self) -> None:
+        check_ranges({"port": self.port})
         if not self.token and not is_loopback(self.host):
             raise ConfigError(
                 f"{self.host} can be reached by others, so the server needs a token: set {TOKEN} to a long "

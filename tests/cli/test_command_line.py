@@ -112,7 +112,7 @@ def test_the_cache_is_told_and_cleared(shell: Shell) -> None:
     assert "empty" in shell("cache", "info").out
     shell("run", "pizza.jsonl", *FAKE)
     assert "4 replies" in shell("cache", "info").out
-    assert shell("cache", "clear", stdin="n\n").code == 1
+    assert shell("cache", "clear", stdin="n\n").code == 130
     assert "4 replies" in shell("cache", "info").out
     assert "cleared" in shell("cache", "clear", "--yes").out
     assert " 0 replies" in shell("cache", "info").out

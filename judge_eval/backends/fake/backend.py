@@ -14,6 +14,7 @@ from typing import Any, Final, Self, TypeAlias
 from judge_eval.backends.base import Identity
 from judge_eval.backends.fake import faults, rules
 from judge_eval.errors import ConfigError, UnknownNameError, advise
+from judge_eval.ranges import check_ranges
 from judge_eval.wire import Completion, Request, Usage
 
 Answer: TypeAlias = str | Completion | Exception
@@ -39,7 +40,7 @@ class FakeBackend:
         requests: The requests that came, oldest first.
 
     Raises:
-        ConfigError: `latency` is negative.
+        ConfigError: `latency` or `keep` is out of its range.
 
     Example:
         >>> backend = FakeBackend(lambda request: '{"evidence": "", "reason": "no", '
@@ -54,8 +55,7 @@ class FakeBackend:
         latency: float = 0.0,
         keep: int | None = None,
     ) -> None:
-        if not latency >= 0:
-            raise ConfigError(f"latency must be at least 0 seconds, not {latency}")
+        check_ranges({"latency": latency, "keep": keep})
         self._function, self.identity, self._latency = function, identity, latency
         self.calls = 0
         self.requests: deque[Request] = deque(maxlen=keep)
@@ -171,7 +171,7 @@ RULES: Final = (*_OPINIONS, "hash", "malformed", "refused", "flaky")
 """The names that `create` knows."""
 
 
-def create(model: str, **options: Any) -> FakeBackend:
+def create(model: str, /, **options: Any) -> FakeBackend:
     """Make a fake judge that answers by a named rule.
 
     Args:

@@ -64,14 +64,14 @@ class CallingFlags(CachingFlags):
         ),
         SET,
     ] = None
-    concurrency: Annotated[int, _flag(min=1, help="The most calls at the same time."), SET] = 256
-    timeout: Annotated[float, _flag(min=0.001, help="Seconds for one call."), SET] = 120.0
+    concurrency: Annotated[int, _flag(help="The most calls at the same time."), SET] = 256
+    timeout: Annotated[float, _flag(help="Seconds for one call."), SET] = 120.0
     rpm: Annotated[float | None, _flag(help="Requests a minute, if the server states no limit."), SET] = None
     tpm: Annotated[float | None, _flag(help="Tokens a minute, if the server states no limit."), SET] = None
-    attempts: Annotated[int, _flag(min=1, help="The most attempts at one call."), SET] = 8
-    max_calls: Annotated[int | None, _flag(min=0, help="Budget: calls."), SET] = None
-    max_tokens: Annotated[int | None, _flag(min=0, help="Budget: tokens."), SET] = None
-    max_cost: Annotated[float | None, _flag(min=0, help="Budget: US dollars."), SET] = None
+    attempts: Annotated[int, _flag(help="The most attempts at one call."), SET] = 8
+    max_calls: Annotated[int | None, _flag(help="Budget: calls."), SET] = None
+    max_tokens: Annotated[int | None, _flag(help="Budget: tokens."), SET] = None
+    max_cost: Annotated[float | None, _flag(help="Budget: US dollars."), SET] = None
     record: Annotated[Path | None, _flag(help="Write every reply to a cassette.")] = None
     replay: Annotated[Path | None, _flag(help="Answer from a cassette instead of calling.")] = None
     lead: Annotated[

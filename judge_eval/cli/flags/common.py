@@ -10,6 +10,10 @@ import typer
 
 Seed: TypeAlias = Annotated[int, typer.Option("--seed", help="The seed of whatever is drawn at random.")]
 Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no remarks.")]
+SafeCells: TypeAlias = Annotated[
+    bool,
+    typer.Option("--safe-cells", help="In CSV: a ' before what a spreadsheet would take for a formula."),
+]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
@@ -30,6 +34,6 @@ class LabellingFlags:
         Path | None,
         typer.Option(help="Human labels: JSON Lines, CSV or TREC qrels; else those in the dataset."),
     ] = None
-    label_relevant: Annotated[
-        int | None, typer.Option(min=1, help="The least label that counts as relevant.")
-    ] = None
+    label_relevant: Annotated[int | None, typer.Option(help="The least label that counts as relevant.")] = (
+        None
+    )

@@ -54,7 +54,7 @@ class JudgingFlags:
         _flag(metavar="MODEL[:PROMPT]", help="A member of a panel of judges; repeat for each."),
     ] = None
     panel: Annotated[Path | None, _flag(help="A panel of judges as TOML.")] = None
-    repeat: Annotated[int, _flag(min=1, help="Judge every chunk this many times, and vote."), ENV] = 1
+    repeat: Annotated[int, _flag(help="Judge every chunk this many times, and vote."), ENV] = 1
     vote: Annotated[
         Literal["majority", "median", "mean"], _flag(help="How several verdicts become one."), ENV
     ] = "majority"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +15,7 @@ import typer
 from judge_eval.cli.flags.groups import FILE, SET
 from judge_eval.cli.flags.keeping import PANEL as KEEPING
 from judge_eval.errors import ConfigError
+from judge_eval.ranges import check_ranges
 
 if TYPE_CHECKING:
     from judge_eval.data.reading import ReadOptions
@@ -43,7 +42,7 @@ class ReadingFlags:
     list_sep: Annotated[
         str | None, _flag(help="What stands between the items of a list in a cell."), FILE
     ] = None
-    depth: Annotated[int | None, _flag(min=1, help="Take at most this many chunks of a trace."), FILE] = None
+    depth: Annotated[int | None, _flag(help="Take at most this many chunks of a trace."), FILE] = None
 
     def options(self, relevant: int | None = None) -> ReadOptions:
         """Say how the data are read.
@@ -69,7 +68,7 @@ class ReadingFlags:
 class ChoosingFlags:
     """Which traces of the data are judged."""
 
-    limit: Annotated[int | None, typer.Option(min=1, help="Judge at most this many traces.")] = None
+    limit: Annotated[int | None, typer.Option(help="Judge at most this many traces.")] = None
     seed: Annotated[
         int | None, typer.Option(help="With --limit: a random sample instead of the first traces.")
     ] = None
@@ -97,6 +96,7 @@ class ChoosingFlags:
         index, slash, count = self.shard.partition("/")
         if not (slash and index.isdecimal() and count.isdecimal() and 1 <= int(index) <= int(count)):
             raise ConfigError(f"--shard {self.shard!r}: write I/N with I from 1 to N, such as 2/8")
+        check_ranges({"shard": int(count)})
         return int(index), int(count)
 
     def selecting(self, name: str, reader: ReadOptions) -> Selecting:
@@ -114,6 +114,7 @@ class ChoosingFlags:
 @contextmanager
 def readable(data: str) -> Iterator[tuple[Path | str, str]]:
     """Yield what can be read twice, with its name: standard input is copied to a temporary file."""
+    from judge_eval.data.files.opening import copied
     from judge_eval.data.remote import is_url, public
 
     if is_url(data):
@@ -122,7 +123,5 @@ def readable(data: str) -> Iterator[tuple[Path | str, str]]:
     if data != "-":
         yield Path(data), data
         return
-    with tempfile.NamedTemporaryFile(prefix="judge_eval-", suffix=".jsonl") as file:
-        shutil.copyfileobj(sys.stdin.buffer, file)
-        file.flush()
-        yield Path(file.name), "standard input"
+    with copied(sys.stdin.buffer, "standard input") as copy:
+        yield copy, "standard input"

@@ -25,7 +25,7 @@ class RunningFlags:
 
     engine: Annotated[str, _flag(help="Where to judge: `local`, or on a cluster: `ray`.")] = "local"
     ray_address: Annotated[str | None, _flag(help="With --engine ray: the cluster's address.")] = None
-    workers: Annotated[int | None, _flag(min=1, help="With --engine ray: how many workers.")] = None
+    workers: Annotated[int | None, _flag(help="With --engine ray: how many workers.")] = None
     resume: Annotated[
         str | None,
         typer.Option(
@@ -34,8 +34,16 @@ class RunningFlags:
             rich_help_panel=KEEPING,
         ),
     ] = None
+    or_new: Annotated[
+        bool,
+        typer.Option(
+            "--or-new",
+            help="With --resume alone: begin a run where the newest of the same data is done.",
+            rich_help_panel=KEEPING,
+        ),
+    ] = False
     max_failures: Annotated[
-        int, typer.Option(min=0, help="How many failed verdicts are allowed before the exit code is 3."), SET
+        int, typer.Option(help="How many failed verdicts are allowed before the exit code is 3."), SET
     ] = 0
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show calls, cache hits and tokens; make no call.")

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated
 
 import typer
 
 from judge_eval.cli.flags.groups import ENV, Setting
-
-_limit = partial(typer.Option, min=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +21,7 @@ class ServingFlags:
         ),
         ENV,
     ] = "127.0.0.1"
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one."), ENV] = 8642
+    port: Annotated[int, typer.Option(help="0 takes a free one."), ENV] = 8642
     allow_host: Annotated[
         list[str] | None, typer.Option(help="Another name people reach the server under; repeatable.")
     ] = None
@@ -39,8 +36,8 @@ class ServingFlags:
 class TakingFlags:
     """How much the server takes."""
 
-    max_body: Annotated[int, _limit(help="Limit: megabytes of a request.")] = 64
-    max_traces: Annotated[int, _limit(help="Limit: traces of a submission.")] = 10_000
-    max_chunks: Annotated[int, _limit(help="Limit: chunks of a trace.")] = 200
-    max_queued: Annotated[int, _limit(help="Limit: submitted runs that wait.")] = 20
-    max_runs: Annotated[int, _limit(help="Limit: submitted runs judged at once.")] = 1
+    max_body: Annotated[int, typer.Option(help="Limit: megabytes of a request.")] = 64
+    max_traces: Annotated[int, typer.Option(help="Limit: traces of a submission.")] = 10_000
+    max_chunks: Annotated[int, typer.Option(help="Limit: chunks of a trace.")] = 200
+    max_queued: Annotated[int, typer.Option(help="Limit: submitted runs that wait.")] = 20
+    max_runs: Annotated[int, typer.Option(help="Limit: submitted runs judged at once.")] = 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from judge_eval.cli.printing.errors import remark
+from judge_eval.cli.printing.door import remark, tell
 
 if TYPE_CHECKING:
     from judge_eval.batch.flow import Imported
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def show_imported(imported: Imported) -> None:
     """Say what an import imported."""
-    print(
+    tell(
         f"{imported.imported:,} replies went into the cache, {imported.rejected:,} could not be read, "
         f"{imported.open:,} requests are open"
     )
@@ -29,9 +29,9 @@ def show_imported(imported: Imported) -> None:
 
 def show_round(folder: Folder, round_: Round) -> None:
     """Say how far the files of a round are."""
-    print(f"round {round_.number} in {folder.place(round_.number)}")
+    tell(f"round {round_.number} in {folder.place(round_.number)}")
     for part in round_.parts:
         line = f"  {part.name}: {part.requests:,} requests, {part.bytes:,} bytes, {part.phase}"
         if part.batch_id:
             line += f" as {part.batch_id} ({part.status}, {part.completed:,} done, {part.failed:,} failed)"
-        print(line + (f": {part.message}" if part.message else ""))
+        tell(line + (f": {part.message}" if part.message else ""))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from judge_eval.cli.printing.errors import complain, remark
+from judge_eval.cli.printing.door import complain, remark, tell
 from judge_eval.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class RunGate:
             comparison = compare(self.baseline, scored, metrics=wanted)
             checks += check_drops(comparison, self.limits, strict=self.strict)
             if not quiet:
-                print()
+                tell()
                 show_comparison(comparison)
         show_checks(checks, quiet=quiet)
         if output is not None:

@@ -10,10 +10,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from judge_eval.cli.printing.door import give_json
 from judge_eval.quotes import marked
 from judge_eval.runs.folder.describing import describe, failures
 from judge_eval.runs.folder.signs import sign
-from judge_eval.runs.folder.wording import interval, number, printable
+from judge_eval.runs.folder.wording import interval, number
+from judge_eval.shown import one_line, printable
 
 if TYPE_CHECKING:
     from judge_eval.alignment.agree import Figure
@@ -46,9 +48,9 @@ def say_table(
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for place, column in enumerate(columns):
         justify: Literal["left", "right"] = "right" if place in right else "left"
-        table.add_column(column, justify=justify, no_wrap=place in right, overflow="fold")
+        table.add_column(one_line(column), justify=justify, no_wrap=place in right, overflow="fold")
     for row in rows:
-        table.add_row(*(cell if isinstance(cell, Text) else Text(printable(cell)) for cell in row))
+        table.add_row(*(cell if isinstance(cell, Text) else Text(one_line(cell)) for cell in row))
     console().print(table)
 
 
@@ -56,7 +58,7 @@ def summary(run: Run, json_: bool = False) -> None:
     """Print what a run found: the table of metrics, what failed, what it took, where it is; or its JSON."""
     m = run.manifest
     if json_:
-        print(m.model_dump_json(indent=2))
+        give_json(m.model_dump_json(indent=2))
         return
     say(describe(m))
     say()
@@ -117,11 +119,11 @@ def took(run: Run) -> str:
 def trace_card(result: TraceResult) -> None:
     """Print a trace with every verdict, its reason, and the chunk with the quote marked."""
     out, trace = console(), result.trace
-    say(f"trace {result.trace_id}", "bold")
+    say(one_line(f"trace {result.trace_id}"), "bold")
     for name, text in (("query", trace.query), ("reference", trace.reference), ("answer", trace.answer)):
         if text:
             out.print(Text(f"{name + ':':<11}{printable(text)}"))
-    scores = "  ".join(f"{name} {number(value)}" for name, value in result.scores.items())
+    scores = "  ".join(f"{one_line(name)} {number(value)}" for name, value in result.scores.items())
     out.print(Text(f"{'scores:':<11}{scores}"))
     if not result.outcomes:
         say("nothing was retrieved")
@@ -131,7 +133,7 @@ def trace_card(result: TraceResult) -> None:
         out.print(_with_evidence(chunk, outcome))
         reason = outcome.reason if outcome.kind == "verdict" else outcome.detail
         if reason:
-            out.print(Text(f"   reason: {printable(reason)}"))
+            out.print(Text(f"   reason: {one_line(reason)}"))
         if outcome.kind == "verdict" and outcome.evidence and not outcome.evidence_found:
             say(f"   quote not found in the chunk: {printable(outcome.evidence)!r}", "yellow")
         if outcome.kind == "verdict" and outcome.instruction_in_chunk:
@@ -147,12 +149,12 @@ def _headline(rank: int, chunk: Chunk, outcome: Verdict | NoVerdict) -> Text:
     label = "" if chunk.label is None else f", human label {chunk.label}"
     head = Text(f"{rank}. [{sign(outcome)}] ")
     head.append(word, style=style)
-    return head.append(printable(f"  {chunk.id}{label}"))
+    return head.append(one_line(f"  {chunk.id}{label}"))
 
 
 def _with_evidence(chunk: Chunk, outcome: Verdict | NoVerdict) -> Text:
     """Return a chunk's text with the evidence between `>>` and `<<`."""
-    out = Text(f"   {printable(chunk.title)}: " if chunk.title else "   ")
+    out = Text(f"   {one_line(chunk.title)}: " if chunk.title else "   ")
     quote = outcome.evidence if outcome.kind == "verdict" else ""
     for place, piece in enumerate(marked(" ".join(chunk.text.split()), quote)):
         if place % 2:

@@ -10,7 +10,7 @@ def describe(m: Manifest) -> str:
     prompt = m.judge.get("prompt")
     members = m.judge.get("members")
     if isinstance(prompt, dict):
-        ref = f"{prompt['id']}@{prompt['version']}"
+        ref = f"{prompt.get('id', 'a prompt of its own')}@{prompt.get('version', '?')}"
     elif isinstance(members, list):
         ref = f"a panel of {len(members)} ({m.judge.get('vote')})"
     else:

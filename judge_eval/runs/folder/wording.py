@@ -1,4 +1,4 @@
-"""Numbers and verdicts in words, safe to print."""
+"""Numbers and verdicts in words."""
 
 from __future__ import annotations
 
@@ -22,8 +22,3 @@ def word(outcome: Outcome) -> str:
     if outcome.kind == "no_verdict":
         return f"no verdict ({outcome.why})"
     return f"{'relevant' if outcome.relevant else 'not relevant'} (grade {outcome.grade})"
-
-
-def printable(text: str) -> str:
-    """Show control characters as escapes, so that no text steers the terminal."""
-    return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)

@@ -13,7 +13,7 @@ from judge_eval.runs.folder.records import Dataset, Intervals, Manifest
 from judge_eval.runs.folder.run import load_manifest
 from judge_eval.runs.judging.calling import Calling
 from judge_eval.runs.judging.provenance import backends_record, environment
-from judge_eval.runs.keeping.finding import newest_unfinished
+from judge_eval.runs.keeping.finding import newest_done, newest_unfinished
 from judge_eval.runs.scoring.rescore import scored_again
 from judge_eval.runs.scoring.scorer import Scorer
 
@@ -39,35 +39,57 @@ def begin(dataset: Dataset, calling: Calling, intervals: Intervals) -> Manifest:
     )
 
 
-def open_journal(
-    manifest: Manifest, out: Path | None, resume: str | Path | bool, scorer: Scorer
-) -> Journal | None:
-    """Open the folder that a run is written to; None where it stays in memory.
+def folder_to_resume(
+    manifest: Manifest, out: Path | None, resume: str | Path | bool, or_new: bool = False
+) -> Path | None:
+    """Find the run to go on with; None where a new one begins.
 
     Args:
         manifest: Of the run as it would begin.
         out: The folder of runs.
         resume: A run's folder to go on with; True goes on with the newest unfinished run of the same data
-            in `out`, or begins one.
-        scorer: The metrics of the manifest, for what earlier sittings have judged under others.
+            in `out`. Where there is none, the newest run that is done is found, which leaves nothing to
+            judge; where there is no run of the data at all, one begins.
+        or_new: Whether a new one begins where the newest is done.
 
     Raises:
         ConfigError: `resume` is True without a folder to look in.
-        RunError: The folder cannot be written, or its run had other data, or another judge; or it
-            is done, and had other metrics.
+        RunError: Its run had other data, another judge; or it is done, and had other metrics.
     """
-    folder = None
-    if resume is True:
-        if out is None:
-            raise ConfigError("resume=True looks for the run in `out`; give the folder of runs")
-        folder = newest_unfinished(out, manifest.dataset.digest, manifest.dataset.shard)
-    elif resume:
-        folder = Path(resume)
+    if not resume:
+        return None
+    data, advice = manifest.dataset, ""
+    if resume is not True:
+        folder: Path | None = Path(resume)
+    elif out is None:
+        raise ConfigError("resume=True looks for the run in `out`; give the folder of runs")
+    else:
+        folder = newest_unfinished(out, data.digest, data.shard)
+        if folder is None and not or_new:
+            folder = newest_done(out, data.digest, data.shard)
+            advice = " (it is the newest run of these data, and done; --or-new, or_new=True, begins another)"
     if folder is not None:
         before = load_manifest(folder)
         # A run that has all its verdicts stays as it is; of any other the metrics may be what ended it.
         if different := differences(before, manifest, metrics=before.status == "done"):
-            raise RunError(f"cannot resume {folder}: {different}")
+            raise RunError(f"cannot resume {folder}: {different}{advice}")
+    return folder
+
+
+def open_journal(manifest: Manifest, out: Path | None, folder: Path | None, scorer: Scorer) -> Journal | None:
+    """Open the folder that a run is written to; None where it stays in memory.
+
+    Args:
+        manifest: Of the run as it would begin.
+        out: The folder of runs.
+        folder: That of a run to go on with.
+        scorer: The metrics of the manifest, for what earlier sittings have judged under others.
+
+    Raises:
+        RunError: The folder cannot be written.
+    """
+    if folder is not None:
+        before = load_manifest(folder)
         going_on = {
             "status": "running",
             "finished": None,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, TypedDict, TypeVar
 
 from judge_eval.data.reading import ReadOptions
+from judge_eval.ranges import check_ranges
 
 OnInvalid = Literal["error", "skip"]
 Verb = TypeVar("Verb", bound=Callable[..., Any])
@@ -15,7 +16,11 @@ Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which traces are judged."""
+    """Which traces are judged.
+
+    Raises:
+        ConfigError: A number is out of its range.
+    """
 
     limit: int | None = None
     """The most traces to judge."""
@@ -29,6 +34,11 @@ class Selection:
     """What to call the data in messages and in the run; a file's path by default."""
     reader: ReadOptions | None = None
     """How a file is to be read, where it does not say so itself."""
+
+    def __post_init__(self) -> None:
+        check_ranges({"limit": self.limit, "seed": self.seed})
+        if self.shard is not None:
+            check_ranges({"shard": self.shard[1]})
 
 
 EVERY_TRACE = Selection()

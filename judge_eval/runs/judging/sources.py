@@ -11,9 +11,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from judge_eval.data.files.opening import is_stream, steady
 from judge_eval.data.reading import ReadOptions, open_dataset
 from judge_eval.data.remote import is_url, local_copy, public
 from judge_eval.errors import ConfigError, DataError
+from judge_eval.given import check_text
 from judge_eval.runs.folder.records import Dataset, Shard
 from judge_eval.runs.judging.fingerprint import Fingerprint, shard_of
 from judge_eval.runs.judging.objects import TraceCheck, as_trace, checked_trace
@@ -141,7 +143,7 @@ class Replayable:
 
 def _stamp(path: str | None) -> tuple[int, int] | None:
     """Tell a file's size and time of change; None where there is no file."""
-    if path is None or not Path(path).exists():
+    if path is None or not Path(path).exists() or is_stream(Path(path)):
         return None
     status = Path(path).stat()
     return status.st_size, status.st_mtime_ns
@@ -183,9 +185,12 @@ def replayable(data: Traces, check: TraceCheck, selection: Selection) -> Replaya
 def _file(data: str | Path, check: TraceCheck, selection: Selection) -> Replayable:
     held = ExitStack()
     path, shown, name = Path(data), str(Path(data)), selection.name
+    check_text("data", shown)
     if isinstance(data, str) and is_url(data):
         path, shown = held.enter_context(local_copy(data)), public(data)
         name = name or shown
+    else:
+        path = held.enter_context(steady(path))
 
     def open_file(on_skip: OnSkip) -> Iterator[Trace]:
         return open_dataset(

@@ -90,9 +90,18 @@ def find_run(name: str, root: Path) -> Path:
 
 def newest_unfinished(root: Path, dataset_digest: str, shard: Shard | None = None) -> Path | None:
     """Return the newest run of a dataset (and of this shard of it) that did not finish, if there is one."""
+    found = _runs_of(root, dataset_digest, shard)
+    return next((bring_run(folder) for folder, m in found if m.status in UNFINISHED), None)
+
+
+def newest_done(root: Path, dataset_digest: str, shard: Shard | None = None) -> Path | None:
+    """Return the newest run of a dataset (and of this shard of it) that is whole, if there is one."""
+    found = _runs_of(root, dataset_digest, shard)
+    return next((bring_run(folder) for folder, m in found if m.status not in UNFINISHED), None)
+
+
+def _runs_of(root: Path, dataset_digest: str, shard: Shard | None) -> Iterator[tuple[Path, Manifest]]:
     for folder, manifest in run_folders(root):
         there = manifest.dataset
-        same = there.digest == dataset_digest and str(there.shard) == str(shard)
-        if manifest.status in UNFINISHED and same:
-            return bring_run(folder)
-    return None
+        if there.digest == dataset_digest and str(there.shard) == str(shard):
+            yield folder, manifest

@@ -1,0 +1,45 @@
+"""A manifest that says odd things of its judge is shown all the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from judge_eval.eval_run import EvalRun
+from judge_eval.export.text import as_markdown
+from judge_eval.pages.report import run_report
+from judge_eval.runs.folder.describing import describe
+from tests.support.command import Shell
+from tests.support.serving import judge, rows
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("judge", {"prompt": {}}),
+        ("judge", {"prompt": {"id": None}}),
+        ("judge", {"prompt": []}),
+        ("judge", {"members": {}}),
+        ("judge", {}),
+        ("backend", {}),
+    ],
+)
+def test_a_run_is_shown_whatever_its_judge_was(tmp_path: Path, part: str, value: Any) -> None:
+    """An uploaded run with a prompt that is `{}`, or with no judge at all, is shown, listed and reported."""
+    run = judge(rows()[:2], tmp_path / "runs")
+    assert run.folder is not None
+    path = run.folder / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {part: value}))
+    odd = EvalRun.load(run.folder)
+    assert "2 traces" in describe(odd.manifest)
+    assert "2 traces" in as_markdown(odd)
+    assert "2 traces" in odd._repr_html_()
+    assert run_report(odd)
+    if value == {"prompt": {}}:
+        shell = Shell(tmp_path)
+        for words in (("show", "latest"), ("runs", "list"), ("report", "latest"), ("score", "latest")):
+            done = shell(*words)
+            assert done.code == 0, done.err
