@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,14 +19,17 @@ from judge_eval.backends.around.route import Routed
 from judge_eval.backends.around.trace import Otel, Traced
 from judge_eval.backends.base import Backend, Identity
 from judge_eval.backends.storing.cached import CacheCounts, Cached
+from judge_eval.backends.storing.databaseurl import is_postgres
 from judge_eval.backends.storing.disk import DiskStore
-from judge_eval.backends.storing.postgres import PostgresStore, is_postgres
+from judge_eval.backends.storing.postgres import PostgresStore
 from judge_eval.backends.storing.store import Store
 from judge_eval.backends.tape.recording import Recording
 from judge_eval.backends.tape.replay import Replay
 from judge_eval.errors import ConfigError, advise
 from judge_eval.registry import find, split_model
 from judge_eval.wire import Usage
+
+_URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:/")  # a folder made from it would bear a password in its name
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,8 +270,10 @@ def open_store(cache: str | Path) -> Store:
     """Open a store of completions: a folder of this machine, or a database by its URL.
 
     Raises:
-        ConfigError: It is a URL that cannot be read.
+        ConfigError: It is a URL that cannot be read, or of something else than a PostgreSQL database.
     """
     if isinstance(cache, str) and is_postgres(cache):
         return PostgresStore(cache)
+    if _URL.match(str(cache)):
+        raise ConfigError("a cache is a folder, or a database as in postgresql://host:5432/name")
     return DiskStore(cache)

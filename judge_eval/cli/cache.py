@@ -22,10 +22,11 @@ app = typer.Typer(help="The replies that were paid for.", no_args_is_help=True)
 
 def _database(caching: CachingFlags) -> PostgresStore | None:
     """Open the cache in a database; None where it is a folder."""
-    from judge_eval.backends.storing.postgres import PostgresStore, is_postgres
+    from judge_eval.backends.stack import open_store
+    from judge_eval.backends.storing.postgres import PostgresStore
 
-    place = caching.location
-    return PostgresStore(place) if isinstance(place, str) and is_postgres(place) else None
+    store = open_store(caching.location)
+    return store if isinstance(store, PostgresStore) else None
 
 
 def _open(caching: CachingFlags) -> DiskStore | PostgresStore | None:

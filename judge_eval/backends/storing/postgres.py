@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from judge_eval.backends.storing.connections import SCHEMES, TABLE, Connections
+from judge_eval.backends.storing.connections import TABLE, Connections
 from judge_eval.backends.storing.store import StoreInfo, check_keys, seal, unseal
 from judge_eval.errors import StoreError
 
@@ -34,7 +34,8 @@ class PostgresStore:
         lease: Seconds after which the lease of a dead process ends.
 
     Raises:
-        ConfigError: It is not such a URL.
+        ConfigError: It is not such a URL, or one that can be read in more than one way; the driver is not
+            installed.
     """
 
     far = True
@@ -44,7 +45,7 @@ class PostgresStore:
         self._url, self.timeout, self.lease = url, timeout, lease
         self._reset()
         self.location = self._connections.location
-        self.secret = bool(self._connections.secrets)
+        self.secret = self._connections.secret
         """Whether the URL holds a password, and may not be written down."""
         self.corrupt = 0
         """How many rows were refused so far because they are not what was written."""
@@ -229,8 +230,3 @@ class PostgresStore:
     def _run(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
         self._own()
         return self._connections.run(statement, values)
-
-
-def is_postgres(cache: object) -> bool:
-    """Tell whether a cache's name is the URL of a PostgreSQL database."""
-    return isinstance(cache, str) and cache.startswith(SCHEMES)

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from judge_eval.data.reading import ReadOptions, open_dataset
-from judge_eval.data.remote import is_url, local_copy, public
+from judge_eval.data.remote import is_url, local_copy
 from judge_eval.errors import ConfigError, DataError
 from judge_eval.runs.folder.records import Dataset, Shard
 from judge_eval.runs.judging.fingerprint import Fingerprint, shard_of
 from judge_eval.runs.judging.objects import TraceCheck, as_trace, checked_trace
 from judge_eval.runs.judging.selection import Selection
 from judge_eval.schema import Trace
+from judge_eval.urls import public_url
 
 Traces: TypeAlias = (
     Trace
@@ -184,7 +185,7 @@ def _file(data: str | Path, check: TraceCheck, selection: Selection) -> Replayab
     held = ExitStack()
     path, shown, name = Path(data), str(Path(data)), selection.name
     if isinstance(data, str) and is_url(data):
-        path, shown = held.enter_context(local_copy(data)), public(data)
+        path, shown = held.enter_context(local_copy(data)), public_url(data)
         name = name or shown
 
     def open_file(on_skip: OnSkip) -> Iterator[Trace]:
