@@ -97,8 +97,14 @@ class Stack:
             for wrapper in (self.retried, self.hedged)
             for kind, number in (wrapper.counts.items() if wrapper else ())
         }
+        odd = {"refused": cache.corrupt, "beside": cache.beside}
         return Counts(
-            meter.calls, cache.hits + cache.shared, meter.usage, retries, tuple(sorted(meter.dropped))
+            meter.calls,
+            cache.hits + cache.shared,
+            meter.usage,
+            retries,
+            tuple(sorted(meter.dropped)),
+            {what: number for what, number in odd.items() if number},
         )
 
     def cost(self, usage: Usage) -> float | None:

@@ -94,3 +94,26 @@ def clear(
     with closing(store):
         store.clear()
     print(f"{place}: cleared")
+
+
+@app.command("seal")
+@verb
+def seal(caching: Cache) -> None:
+    """Seal the replies that are there with the key in JUDGE_EVAL_CACHE_KEY.
+
+    Without it they would be asked for again. Only do so where you trust whoever could write the cache so far.
+
+    Example:
+    judge-eval cache seal --cache postgresql://user:password@host:5432/name
+    """
+    from judge_eval.backends.storing.seals import reseal
+
+    store = _open(caching)
+    if store is None:
+        return
+    with closing(store):
+        sealed, refused = reseal(store)
+    left = f", {refused:,} left that are not what was written" if refused else ""
+    print(
+        f"{getattr(store, 'location', None) or getattr(store, 'folder', '')}: {sealed:,} replies sealed{left}"
+    )

@@ -37,6 +37,7 @@ def doctor(
 
     Makes no call unless --live is given.
     """
+    from judge_eval.backends.storing.seals import KEY_VARIABLE
     from judge_eval.cli.printing.output import say_table
 
     path, _ = find_config()
@@ -50,6 +51,7 @@ def doctor(
         rows.append([name, shown or "(none)", sources.get(source.name if source else "", "default")])
     key = "set" if os.environ.get("OPENAI_API_KEY") else "not set"
     rows.append(["OPENAI_API_KEY", key, "environment"])
+    rows.append([KEY_VARIABLE, "set" if os.environ.get(KEY_VARIABLE) else "not set", "environment"])
     say_table(["setting", "value", "source"], rows)
     print()
     for package in PACKAGES:

@@ -46,7 +46,7 @@ class Address:
         """
         if not reads_one_way(url):
             raise ConfigError(
-                "the base URL can be read in more than one way; write %40 for an @ that does not end credentials"
+                "the base URL can be read in more than one way; write %40 for @ where no credentials end"
             )
         try:
             parts = urlsplit(url.strip())

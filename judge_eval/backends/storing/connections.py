@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from judge_eval.backends.storing.databaseurl import driver, read_database_url
+from judge_eval.backends.storing.table import TABLE
 from judge_eval.errors import StoreError, mask
 
 if TYPE_CHECKING:
     import psycopg
-
-TABLE = "judge_eval_cache"
-"""The one table that is used."""
 
 
 class Connections:
@@ -36,7 +34,7 @@ class Connections:
         self._lock = threading.Lock()
         self._idle: list[psycopg.Connection[Any]] = []
 
-    def run(self, statement: str, values: Sequence[Any]) -> list[Any]:
+    def run(self, statement: str, values: Sequence[Any] | Mapping[str, Any]) -> list[Any]:
         """Execute a statement and return its rows, on a fresh connection again where the server went away.
 
         Raises:

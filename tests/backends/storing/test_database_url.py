@@ -17,8 +17,9 @@ from judge_eval.errors import ConfigError, StoreError
 from tests.support.application import app
 
 NASTY = (
-    "p?Secret9", "p#Secret9", "p/Secret9", "p@Secret9", "12/Secret9", "12/34@Secret9", "Secret9 p", "p%zzSecret9",
-    "p[Secret9", "p]Secret9", ":Secret9", "::Secret9", "p&Secret9=1", "p+Secret9", "p://Secret9", "Secret9\\p",
+    "p?Secret9", "p#Secret9", "p/Secret9", "p@Secret9", "12/Secret9", "12/34@Secret9", "Secret9 p",
+    "p%zzSecret9", "p[Secret9", "p]Secret9", ":Secret9", "::Secret9", "p&Secret9=1", "p+Secret9",
+    "p://Secret9", "Secret9\\p",
     "p%40Secret9", "Secret9,p", "p?x=1&Secret9@y", "Ünıcode-Secret9",
 )  # fmt: skip
 FORMS = (
@@ -69,7 +70,7 @@ def test_no_password_is_shown_or_written(
 
 
 def test_a_url_of_two_readings_is_refused() -> None:
-    """Where the driver and the general rules for URLs find different things, the URL is refused before use."""
+    """Where the driver and the general rules for URLs differ, the URL is refused before it is used."""
     for password in ("p?w", "p#w", "p/w", "p@w", "12/34", "a b", "p%zz"):
         with pytest.raises(ConfigError) as caught:
             read_database_url(f"postgresql://me:{password}@host:5432/name")

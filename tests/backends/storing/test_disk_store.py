@@ -21,7 +21,8 @@ import pytest
 
 from judge_eval.backends.storing.dbfile import DB
 from judge_eval.backends.storing.disk import DiskStore
-from judge_eval.backends.storing.store import Leasing, Store, seal, unseal
+from judge_eval.backends.storing.seals import Sealer
+from judge_eval.backends.storing.store import Leasing, Store
 from judge_eval.errors import StoreError
 
 
@@ -223,6 +224,7 @@ def test_flipped_bytes_never_come_out(store: DiskStore) -> None:
 
 def test_seal_binds_key_and_value() -> None:
     """A sealed value opens under its own key only, whole only."""
+    seal, unseal = Sealer().seal, Sealer().unseal
     row = seal(key(1), b"value")
     assert unseal(key(1), row) == b"value"
     assert unseal(key(2), row) is None
