@@ -47,9 +47,10 @@ def main() -> None:
         cache._con.execute("PRAGMA synchronous = FULL")
         told("synchronous=FULL: the disk is told at every row", each(store, options.rows))
         cache._con.execute("PRAGMA synchronous = NORMAL")
-        checkpoint: Callable[[], object] = lambda: cache._con.execute(
-            "PRAGMA wal_checkpoint(FULL)"
-        ).fetchall()  # noqa: E731
+
+        def checkpoint() -> None:
+            cache._con.execute("PRAGMA wal_checkpoint(FULL)").fetchall()
+
         told("a checkpoint at every row", each(store, options.rows, checkpoint))
         flushes = []
         for _ in range(50):

@@ -13,6 +13,7 @@ import time
 from collections import deque
 from contextlib import closing
 from pathlib import Path
+from typing import TypeAlias
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from benchmarks.store_speed import Mock, drive, requests
@@ -20,6 +21,7 @@ from judge_eval.backends.storing.cached import Cached
 from judge_eval.backends.storing.disk import DiskStore
 from judge_eval.backends.storing.postgres import PostgresStore
 
+_Queue: TypeAlias = deque[tuple[float, bytes]]
 VARIABLE = "JUDGE_EVAL_TEST_POSTGRES_URL"
 
 
@@ -46,7 +48,7 @@ class Delay:
             for one, other in ((near, far), (far, near)):
                 for each in (one, other):
                     each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                queue: deque[tuple[float, bytes]] = deque()
+                queue: _Queue = deque()
                 there = threading.Semaphore(0)
                 threading.Thread(target=self._read, args=(one, queue, there), daemon=True).start()
                 threading.Thread(target=self._write, args=(other, queue, there), daemon=True).start()

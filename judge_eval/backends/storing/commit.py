@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from judge_eval.backends.storing.store import Claiming, Flushing, Immediate, Row, Store
+from judge_eval.backends.storing.store import Claiming, Flushing, Immediate, KeyedRow, Store
 from judge_eval.errors import StoreError
 
 _FLUSHED = 1.0
@@ -23,7 +23,7 @@ _FLUSHED = 1.0
 class _Queue:
     """What waits to be written in one event loop."""
 
-    rows: list[Row] = field(default_factory=list)
+    rows: list[KeyedRow] = field(default_factory=list)
     waiters: list[asyncio.Future[None]] = field(default_factory=list)
     task: asyncio.Task[None] | None = None
 
@@ -53,7 +53,7 @@ class Committer:
         self._worker: ThreadPoolExecutor | None = None
         self._pid = os.getpid()
         self._lock = threading.Lock()
-        self._unsaved: list[Row] = []
+        self._unsaved: list[KeyedRow] = []
         self.stored = 0
         """How many rows were written."""
         self.waiting = 0
@@ -140,7 +140,7 @@ class Committer:
             self._settle(rows, self._submit(rows))
         _wake(waiters)
 
-    def _settle(self, rows: list[Row], job: Future[None]) -> None:
+    def _settle(self, rows: list[KeyedRow], job: Future[None]) -> None:
         """Wait until rows are written, and note how that went."""
         error = job.exception()
         self.waiting -= len(rows)
@@ -159,13 +159,13 @@ class Committer:
         self._timers.pop(loop, None)
         self._in_thread(flushing.flush)
 
-    def _put(self, rows: list[Row]) -> None:
+    def _put(self, rows: list[KeyedRow]) -> None:
         if self._claiming is None:
             self._store.put_many(rows)
         else:
             self.beside += self._claiming.put_claimed(rows)
 
-    def _submit(self, rows: list[Row]) -> Future[None]:
+    def _submit(self, rows: list[KeyedRow]) -> Future[None]:
         return self._in_thread(self._put, rows)
 
     def _in_thread(self, work: Callable[..., None], *values: Any) -> Future[None]:
@@ -177,7 +177,7 @@ class Committer:
             return self._worker.submit(work, *values)
 
 
-def _take(queue: _Queue) -> tuple[list[Row], list[asyncio.Future[None]]]:
+def _take(queue: _Queue) -> tuple[list[KeyedRow], list[asyncio.Future[None]]]:
     rows, waiters = queue.rows, queue.waiters
     queue.rows, queue.waiters = [], []
     return rows, waiters

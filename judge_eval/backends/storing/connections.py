@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from judge_eval.backends.storing.databaseurl import driver, read_database_url
-from judge_eval.backends.storing.table import TABLE
+from judge_eval.backends.storing.statements import TABLE
 from judge_eval.errors import StoreError, mask
 
 if TYPE_CHECKING:

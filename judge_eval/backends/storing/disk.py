@@ -24,7 +24,7 @@ from judge_eval.backends.storing.dbfile import (
     writable,
 )
 from judge_eval.backends.storing.seals import Sealer, same_sealer
-from judge_eval.backends.storing.store import KEY_BYTES, Row, StoreInfo, check_keys
+from judge_eval.backends.storing.store import KEY_BYTES, KeyedRow, StoreInfo, check_keys
 from judge_eval.errors import StoreError
 
 _BATCH = 500  # SQLite's older limit is 999 parameters; more than 500 gains nothing
@@ -99,7 +99,7 @@ class DiskStore:
                 raise store_error(self._path, error) from None
         return [values.get(key) for key in keys]
 
-    def put_many(self, items: Sequence[Row]) -> None:
+    def put_many(self, items: Sequence[KeyedRow]) -> None:
         """Write all rows in one transaction, or none.
 
         Raises:
@@ -115,7 +115,7 @@ class DiskStore:
                 here.close_cache()  # the folder was removed meanwhile: what was written went with it
         raise StoreError(f"{self._path}: the cache is being removed while it is in use; {WAY_OUT}")
 
-    def put_now(self, items: Sequence[Row]) -> bool:
+    def put_now(self, items: Sequence[KeyedRow]) -> bool:
         """Write all rows in one transaction if nobody else is writing; False where nothing was written.
 
         It takes a twentieth of a millisecond, less than handing the rows to a thread.
@@ -266,7 +266,7 @@ class DiskStore:
         before.reading.release()
         before.writing.release()
 
-    def _sealed(self, items: Sequence[Row]) -> list[Row]:
+    def _sealed(self, items: Sequence[KeyedRow]) -> list[KeyedRow]:
         return [(key, self._sealer.seal(key, value)) for key, value in items]
 
     def _watch(self, here: Handles) -> None:
@@ -307,7 +307,7 @@ class DiskStore:
             here.cache_file = inode(self._path)
         return here.cache
 
-    def _write(self, here: Handles, items: Sequence[Row]) -> None:
+    def _write(self, here: Handles, items: Sequence[KeyedRow]) -> None:
         try:
             _put(self._writer(here), self._sealed(items), self.timeout)
         except StoreError:
@@ -318,7 +318,7 @@ class DiskStore:
             raise store_error(self._path, error) from None
 
 
-def _put(cache: Any, items: Sequence[Row], patience: float) -> None:
+def _put(cache: Any, items: Sequence[KeyedRow], patience: float) -> None:
     """Write rows in one transaction, waiting so many seconds for another process that writes."""
     cache.wait(patience)
     cache.put_rows(items)

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import diskcache
 
 from judge_eval.backends.storing.dbfile import APPLICATION_ID, DB, INLINE
-from judge_eval.backends.storing.store import KEY_BYTES, Row
+from judge_eval.backends.storing.store import KEY_BYTES, KeyedRow
 from judge_eval.errors import StoreError
 
 # Every setting is given, so that none is taken from the file: diskcache keeps its settings there and
@@ -107,7 +107,7 @@ class OneConnection(diskcache.Cache):  # type: ignore[misc] # diskcache carries 
                     self.reset(name, value, update=False)
         return self._only
 
-    def put_rows(self, rows: Sequence[Row]) -> None:
+    def put_rows(self, rows: Sequence[KeyedRow]) -> None:
         """Write rows in one transaction, in place of what any row of the same key says."""
         now = time.time()
         with self.transact(retry=False):

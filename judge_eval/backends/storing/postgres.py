@@ -9,10 +9,10 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from judge_eval.backends.storing import table
+from judge_eval.backends.storing import statements
 from judge_eval.backends.storing.connections import Connections
 from judge_eval.backends.storing.seals import MOST_BYTES, Sealer, same_sealer
-from judge_eval.backends.storing.store import KEY_BYTES, Claim, Row, StoreInfo, check_keys
+from judge_eval.backends.storing.store import KEY_BYTES, Claim, KeyedRow, StoreInfo, check_keys
 from judge_eval.errors import StoreError
 
 _BATCH = 1000
@@ -82,7 +82,7 @@ class PostgresStore:
             StoreError: The database cannot be reached, does not let us, or has another table of that name.
         """
         self._own()
-        self._connections.run(table.CREATE, ())
+        self._connections.run(statements.CREATE, ())
         self._run("SELECT 1")  # which looks the table over
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
@@ -93,11 +93,11 @@ class PostgresStore:
         """
         values: dict[bytes, bytes | None] = {}
         for start in range(0, len(keys), _BATCH):
-            for key, row in self._run(table.GET, [MOST_BYTES, list(keys[start : start + _BATCH])]):
+            for key, row in self._run(statements.GET, [MOST_BYTES, list(keys[start : start + _BATCH])]):
                 values[bytes(key)] = self._open(bytes(key), row)
         return [values.get(key) for key in keys]
 
-    def put_many(self, items: Sequence[Row]) -> None:
+    def put_many(self, items: Sequence[KeyedRow]) -> None:
         """Write all rows in one statement, or none; their leases end with it.
 
         Raises:
@@ -105,10 +105,10 @@ class PostgresStore:
         """
         keys, rows = self._sealed(items)
         if keys:
-            self._run(table.PUT, [keys, rows])
+            self._run(statements.PUT, [keys, rows])
             self._forget(keys)
 
-    def put_claimed(self, items: Sequence[Row]) -> int:
+    def put_claimed(self, items: Sequence[KeyedRow]) -> int:
         """Write all rows in one statement, or none, and end their leases; what another wrote since stays.
 
         Returns:
@@ -121,7 +121,7 @@ class PostgresStore:
         if not keys:
             return 0
         given = {"keys": keys, "rows": rows, "holder": self._holder}
-        ((late,),) = self._run(table.PUT_CLAIMED, given)
+        ((late,),) = self._run(statements.PUT_CLAIMED, given)
         self._forget(keys)
         return int(late)
 
@@ -132,7 +132,7 @@ class PostgresStore:
             StoreError: The database cannot be read.
         """
         last = b""
-        while rows := self._run(table.WALK, [last, _BATCH]):
+        while rows := self._run(statements.WALK, [last, _BATCH]):
             last = bytes(rows[-1][0])
             yield [(bytes(key), bytes(row)) for key, row in rows if len(key) == KEY_BYTES]
 
@@ -142,9 +142,9 @@ class PostgresStore:
         Raises:
             StoreError: The database cannot be read.
         """
-        ((entries, size, read_only),) = self._run(table.INFO, [table.TABLE])
+        ((entries, size, read_only),) = self._run(statements.INFO, [statements.TABLE])
         if entries < _COUNTED:
-            ((entries,),) = self._run(table.COUNT)
+            ((entries,),) = self._run(statements.COUNT)
         return StoreInfo(self.location, entries, size, read_only)
 
     def clear(self) -> None:
@@ -153,7 +153,7 @@ class PostgresStore:
         Raises:
             StoreError: The database cannot be written.
         """
-        self._run(table.CLEAR)
+        self._run(statements.CLEAR)
 
     def claim_many(self, keys: Sequence[bytes]) -> list[Claim]:
         """Look up keys, and lease those that have no row and that nobody else holds, in one statement.
@@ -175,7 +175,7 @@ class PostgresStore:
                 "lease": self.lease,
                 "most": MOST_BYTES,
             }
-            for key, row, leased in self._run(table.CLAIM, asked):
+            for key, row, leased in self._run(statements.CLAIM, asked):
                 value = None if leased else self._open(bytes(key), row)
                 found[bytes(key)] = Claim(value, leased, not leased and value is None)
         finally:
@@ -204,7 +204,7 @@ class PostgresStore:
             holder = self._holder
         taken = False
         try:
-            taken = bool(self._run(table.TAKE, [key, holder, self.lease]))
+            taken = bool(self._run(statements.TAKE, [key, holder, self.lease]))
         finally:
             if not taken:
                 self._forget([key])
@@ -225,7 +225,7 @@ class PostgresStore:
             holder = self._holder
         if keys:
             with contextlib.suppress(StoreError):  # what they were held for is done, and may be paid for
-                self._run(table.RELEASE, {"keys": keys, "holder": holder})
+                self._run(statements.RELEASE, {"keys": keys, "holder": holder})
 
     def close(self) -> None:
         """Close the connections; a later use opens them again."""
@@ -255,13 +255,13 @@ class PostgresStore:
                 held, holder = list(self._held), self._holder
             with contextlib.suppress(StoreError):  # whoever asks next is told
                 if held:
-                    self._run(table.RENEW, [self.lease, held, holder])
+                    self._run(statements.RENEW, [self.lease, held, holder])
 
     def _forget(self, keys: Sequence[bytes]) -> None:
         with self._lock:
             self._held.difference_update(keys)
 
-    def _sealed(self, items: Sequence[Row]) -> tuple[list[bytes], list[bytes]]:
+    def _sealed(self, items: Sequence[KeyedRow]) -> tuple[list[bytes], list[bytes]]:
         """Return keys and sealed rows, each key once, in one order for all writers."""
         check_keys(items)
         rows = sorted({key: self._sealer.seal(key, value) for key, value in items}.items())
@@ -281,6 +281,7 @@ class PostgresStore:
         """Run a statement, on a table that was looked over before."""
         self._own()
         if not self._looked_over:
-            table.check_columns(self.location, self._connections.run(table.LOOK_OVER, [table.TABLE]))
+            columns = self._connections.run(statements.LOOK_OVER, [statements.TABLE])
+            statements.check_columns(self.location, columns)
             self._looked_over = True
         return self._connections.run(statement, values)

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from judge_eval.backends.storing.store import Row
+from judge_eval.backends.storing.store import KeyedRow
 from judge_eval.errors import ConfigError
 from judge_eval.wire import Completion
 
@@ -98,7 +98,7 @@ class Resealable(Protocol):
         """Yield every key with its sealed row, some at a time."""
         ...
 
-    def put_many(self, items: Sequence[Row]) -> None:
+    def put_many(self, items: Sequence[KeyedRow]) -> None:
         """Write rows under the seal in force."""
         ...
 

@@ -10,7 +10,7 @@ from judge_eval.errors import StoreError
 
 KEY_BYTES = 32
 """The length of every key."""
-Row: TypeAlias = tuple[bytes, bytes]
+KeyedRow: TypeAlias = tuple[bytes, bytes]
 """A key and its value."""
 
 
@@ -45,7 +45,7 @@ class Store(Protocol):
         """
         ...
 
-    def put_many(self, items: Sequence[Row]) -> None:
+    def put_many(self, items: Sequence[KeyedRow]) -> None:
         """Write all rows or none; a row that is there is replaced. They are kept once this returns.
 
         Raises:
@@ -70,7 +70,7 @@ class Store(Protocol):
 class Immediate(Protocol):
     """A store that can write within a blink, so that an answer is kept in the moment it arrives."""
 
-    def put_now(self, items: Sequence[Row]) -> bool:
+    def put_now(self, items: Sequence[KeyedRow]) -> bool:
         """Write all rows if that takes no waiting; False where nothing was written, for whatever reason."""
         ...
 
@@ -120,7 +120,7 @@ class Claiming(Leasing, Protocol):
         """Look up keys and lease those that have no row and that nobody else holds."""
         ...
 
-    def put_claimed(self, items: Sequence[Row]) -> int:
+    def put_claimed(self, items: Sequence[KeyedRow]) -> int:
         """Write rows and end their leases; what somebody else wrote since stays.
 
         Returns:
@@ -133,7 +133,7 @@ class Claiming(Leasing, Protocol):
         ...
 
 
-def check_keys(items: Sequence[Row]) -> None:
+def check_keys(items: Sequence[KeyedRow]) -> None:
     """See that every key is of the right length.
 
     Raises:

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from judge_eval.backends.stack import open_store
 from judge_eval.backends.storing.postgres import PostgresStore
+from judge_eval.backends.storing.statements import TABLE
 from judge_eval.backends.storing.store import Claiming, Leasing, Store
-from judge_eval.backends.storing.table import TABLE
 from judge_eval.errors import ConfigError, StoreError
 from tests.support.application import app
 from tests.support.chat_server import ChatServer
