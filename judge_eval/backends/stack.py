@@ -193,6 +193,9 @@ def build_stacks(models: Mapping[str, str | Backend], store: Store | None, optio
         route: build_stack(model, store, options.members.get(route, options), purse=purse)
         for route, model in models.items()
     }
+    for stack in list(parts.values())[1:]:
+        if stack.cached is not None:
+            stack.cached.tells_refused = False  # they share a store
     return Stacks(Routed({route: stack.backend for route, stack in parts.items()}), parts)
 
 

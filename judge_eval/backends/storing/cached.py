@@ -96,6 +96,8 @@ class Cached(Wrapper):
         self._patience = patience
         self._kept: dict[bytes, float] = {}  # leases kept for a repair, and until when
         self._bad: set[tuple[bytes, int]] = set()
+        self.tells_refused = True
+        """Whether rows that the store refuses count here; False where another cache around it counts them."""
         self._committer = Committer(store, delay=delay)
         self._flights: WeakKeyDictionary[asyncio.AbstractEventLoop, _Flights] = WeakKeyDictionary()
         self._counts = CacheCounts()
@@ -110,7 +112,8 @@ class Cached(Wrapper):
     @property
     def counts(self) -> CacheCounts:
         """What the cache did so far (a copy)."""
-        corrupt = len(self._bad) + self.store.corrupt - self._corrupt_before
+        refused = self.store.corrupt - self._corrupt_before if self.tells_refused else 0
+        corrupt = len(self._bad) + refused
         beside = self._counts.beside + self._committer.beside
         return replace(self._counts, stored=self._committer.stored, corrupt=corrupt, beside=beside)
 
