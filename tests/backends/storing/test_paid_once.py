@@ -36,8 +36,7 @@ REPAIRING = """if True:
     from judge_eval.backends.stack import open_store
     from judge_eval.backends.storing.cached import Cached
     from judge_eval.wire import Message
-    from tests.support.application import app
-from tests.support.cache_doubles import Counting, ask, readable
+    from tests.support.cache_doubles import Counting, ask, readable
     backend = Counting(lambda r: "yes" if r.follow_up else "perhaps", wait=0.02)
     cached = Cached(backend, open_store(sys.argv[1]))
     while not os.path.exists(sys.argv[2]):
@@ -112,12 +111,13 @@ STOPPED = """if True:
     sys.path.insert(0, sys.argv[2])
     from judge_eval.backends.storing.cached import Cached
     from judge_eval.backends.storing.postgres import PostgresStore
-    from tests.support.application import app
-from tests.support.cache_doubles import Counting, ask
-    def answer(request):
-        print("asking", flush=True)
-        return "yes, says the one who was stopped"
-    cached = Cached(Counting(answer, wait=0.5), PostgresStore(sys.argv[1], lease=0.4))
+    from tests.support.cache_doubles import Counting, ask
+    class Slow(Counting):
+        async def complete(self, request):
+            print("asking", flush=True)
+            return await super().complete(request)
+    slow = Slow(lambda _: "yes, says the one who was stopped", wait=2.0)
+    cached = Cached(slow, PostgresStore(sys.argv[1], lease=0.4))
     async def run():
         print((await cached.complete(ask())).text, flush=True)
         await cached.aclose()
@@ -172,16 +172,31 @@ def test_a_late_answer_that_comes_first_is_there_for_others(url: str) -> None:  
         store.close()
 
 
+class Held(Counting):
+    """A backend that answers when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda _: "yes, slow")
+        self.called, self.may_answer = asyncio.Event(), asyncio.Event()
+
+    async def complete(self, request: Request) -> Completion:
+        self.called.set()
+        await self.may_answer.wait()
+        return await super().complete(request)
+
+
 def test_an_answer_after_patience_ran_out_is_counted(tmp_path: Path) -> None:
     """On one machine too: who asked because another took too long says so, and nobody's row is replaced."""
     store = DiskStore(tmp_path)
 
     async def run() -> tuple[Cached, Cached]:
-        slow = Cached(Counting(lambda _: "yes, slow", wait=0.3), store, patience=0.1)
+        backend = Held()
+        slow = Cached(backend, store, patience=0.01)
         quick = Cached(Counting(lambda _: "yes, quick"), store, patience=0.05)
         first = asyncio.create_task(slow.complete(ask()))
-        await asyncio.sleep(0.02)
+        await backend.called.wait()
         assert (await quick.complete(ask())).text == "yes, quick"
+        backend.may_answer.set()
         assert (await first).text == "yes, slow"
         await asyncio.gather(slow.aclose(), quick.aclose())
         return slow, quick
