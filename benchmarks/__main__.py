@@ -22,6 +22,8 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "kills": ("--calls", "100", "--kills", "2"),
     "client_cpu": ("--calls", "50", "--rounds", "1"),
     "store_speed": ("--rows", "1000", "--calls", "100"),
+    "durability": ("--rows", "20"),
+    "far_cache": ("--calls", "50", "--round-trips", "1", "--repeat", "1"),
     "metrics_speed": ("--queries", "2000"),
     "stats_calibration": ("--simulations", "3000"),
     "scale": ("--traces", "200"),

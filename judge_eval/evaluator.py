@@ -11,7 +11,7 @@ from typing import Any, Literal, Unpack, cast
 
 from judge_eval.backends.base import Backend
 from judge_eval.backends.stack import Options, Stack, Stacks, build_stack, build_stacks, open_store
-from judge_eval.backends.storing.postgres import is_postgres
+from judge_eval.backends.storing.databaseurl import is_postgres
 from judge_eval.data.remote import is_url
 from judge_eval.engine import Item, Plan, plan
 from judge_eval.errors import ConfigError, DataError, JudgeEvalError

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from math import isfinite
+from typing import Any, Literal, NamedTuple, NoReturn, Protocol, TypeAlias, TypeVar, get_args
 
 from pydantic_core import from_json
 
@@ -191,8 +192,14 @@ class Completion:
     """Whether it came from a cache; never stored."""
 
     def encode(self) -> bytes:
-        """Write it as compact JSON, without `cached`."""
-        usage = [getattr(self.usage, name) for name in _USAGE]
+        """Write it as compact JSON, without `cached`.
+
+        Raises:
+            ValueError: It has numbers that `decode` would refuse.
+        """
+        usage = [int(getattr(self.usage, name)) for name in _USAGE]
+        if not all(0 <= count <= _MOST for count in usage):
+            raise ValueError("no number of tokens")
         row: list[Any] = [self.text, self.finish, usage, self.model, list(self.dropped)]
         if self.logprobs:
             row.append([[t.token, t.logprob, [list(pair) for pair in t.top]] for t in self.logprobs])
@@ -207,21 +214,41 @@ class Completion:
         """
         try:
             text, finish, usage, model, dropped, *more = _read_row(data)
-            if not isinstance(text, str) or finish not in ("stop", "length", "refusal", "filter"):
-                raise ValueError("not a completion")
-            logprobs: tuple[TokenLogprob, ...] = ()
-            if more:
-                logprobs = tuple(
-                    TokenLogprob(token, logprob, tuple((t, p) for t, p in top))
-                    for token, logprob, top in more[0]
-                )
             fresh, written, held, thoughts = usage
+            spelled = type(text) is type(model) is str and type(dropped) is type(usage) is list
+            if not (spelled and finish in _FINISHES and len(more) < 2):
+                raise ValueError("not a completion")
+            for name in dropped:
+                if type(name) is not str or not name.encode():  # which no lone surrogate survives
+                    raise ValueError("a name is no text")
+            for count in usage:
+                if type(count) is not int or not 0 <= count <= _MOST:
+                    raise ValueError("no number of tokens")
+            logprobs = tuple(map(_token, more[0])) if more else ()
             tokens = {"input_tokens": fresh, "output_tokens": written}
             used = _filled(Usage, {**tokens, "cached_tokens": held, "reasoning_tokens": thoughts})
             values = {"text": text, "finish": finish, "usage": used, "model": model, "cached": True}
             return _filled(cls, {**values, "dropped": tuple(dropped), "logprobs": logprobs})
-        except (TypeError, ValueError, IndexError) as error:
+        except (TypeError, ValueError) as error:
             raise ValueError(f"not a stored completion: {error}") from None
+
+
+_FINISHES = get_args(Finish)
+_MOST = 2**53
+"""Beyond it a number is not the same for every reader of JSON."""
+
+
+def _token(row: Any) -> TokenLogprob:
+    """Read one token of a stored completion."""
+    token, logprob, top = row
+    pairs = tuple((name, share) for name, share in top)
+    if not all(type(each) is list for each in (row, top, *top)):
+        raise ValueError("not a list")
+    for name, share in ((token, logprob), *pairs):
+        whole = type(share) is int and abs(share) <= _MOST
+        if type(name) is not str or not (whole or (type(share) is float and isfinite(share))):
+            raise ValueError("no probability of a token")
+    return TokenLogprob(token, logprob, pairs)
 
 
 _USAGE = tuple(each.name for each in fields(Usage))
@@ -247,12 +274,23 @@ def _write_row(row: list[Any]) -> bytes:
 
 def _read_row(data: bytes) -> list[Any]:
     try:
-        row = from_json(data)
+        row = from_json(data, allow_inf_nan=False)
     except ValueError:  # a lone surrogate, which the fast reader refuses
-        row = json.loads(data)
+        row = _read_odd(data)
     if not isinstance(row, list):
         raise ValueError("not a list")
     return row
+
+
+def _read_odd(data: bytes) -> Any:
+    try:
+        return json.loads(data, parse_constant=_refuse)
+    except RecursionError:
+        raise ValueError("too deep") from None
+
+
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number")
 
 
 Reply: TypeAlias = Completion | CallError

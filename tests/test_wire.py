@@ -1,11 +1,16 @@
+import json
+import os
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
+from judge_eval.judges.confidence import belief_of
+from judge_eval.judges.parsing import without_surrogates
 from judge_eval.prompts import load_form
+from judge_eval.schema import BINARY, Call
 from judge_eval.wire import Completion, Message, Passage, Request, TokenLogprob, Usage
 
 BASE = Request(
@@ -80,7 +85,7 @@ COMPLETIONS = st.builds(
     st.sampled_from(["stop", "length", "refusal", "filter"]),
     st.builds(Usage, COUNT, COUNT, COUNT, COUNT),
     TEXT,
-    st.lists(TEXT, max_size=3).map(tuple),
+    st.lists(TEXT.filter(bool), max_size=3).map(tuple),
     st.lists(
         st.builds(TokenLogprob, TEXT, NUMBER, st.lists(st.tuples(TEXT, NUMBER), max_size=2).map(tuple)),
         max_size=3,
@@ -102,6 +107,72 @@ def test_other_bytes_are_no_completion(data: bytes) -> None:
     """Whatever else stands in a store is a `ValueError`, never another exception and never an answer."""
     with pytest.raises(ValueError, match="not a stored completion"):
         Completion.decode(data)
+
+
+GOOD = '["yes","stop",[1,2,0,0],"m",[]]'
+BAD_ROWS = [
+    '["yes","stop",[-5,1,0,0],"m",[]]', '["yes","stop",[1.5,1,0,0],"m",[]]',
+    '["yes","stop",[true,1,0,0],"m",[]]',
+    '["yes","stop",[1,2,0],"m",[]]', '["yes","stop",[1,2,0,0,0],"m",[]]', '["yes","stop","1234","m",[]]',
+    '["yes","stop",{"1":1,"2":1,"3":1,"4":1},"m",[]]', f'["yes","stop",[{2**53 + 1},0,0,0],"m",[]]',
+    f'["yes","stop",[1{"0" * 5000},0,0,0],"m",[]]', '["yes","stop",[NaN,0,0,0],"m",[]]',
+    '["yes","done",[1,2,0,0],"m",[]]', '["yes",["stop"],[1,2,0,0],"m",[]]', '["yes",null,[1,2,0,0],"m",[]]',
+    '[7,"stop",[1,2,0,0],"m",[]]', '["yes","stop",[1,2,0,0],7,[]]', '["yes","stop",[1,2,0,0],null,[]]',
+    '["yes","stop",[1,2,0,0],"m","dropped"]', '["yes","stop",[1,2,0,0],"m",[["seed"]]]',
+    '["yes","stop",[1,2,0,0],"m",{"seed":1}]', '["yes","stop",[1,2,0,0],"m",[],[["t",-1,[]]],7]',
+    '["yes","stop",[1,2,0,0],"m",[],[["t",NaN,[]]]]', '["yes","stop",[1,2,0,0],"m",[],[["t",-Infinity,[]]]]',
+    '["yes","stop",[1,2,0,0],"m",[],[["t",1e999,[]]]]', '["yes","stop",[1,2,0,0],"m",[],[["t","x",[]]]]',
+    '["yes","stop",[1,2,0,0],"m",[],[[1,-1,[]]]]', '["yes","stop",[1,2,0,0],"m",[],[["t",-1,[["u"]]]]]',
+    '["yes","stop",[1,2,0,0],"m",[],[["t",-1,["ab"]]]]',
+    '["yes","stop",[1,2,0,0],"m",[],[["t",-1,{"ab":1}]]]',
+    f'["yes","stop",[1,2,0,0],"m",[],[["t",-1{"0" * 400},[]]]]', '["yes","stop",[1,2,0,0],"m",[],null]',
+    '["\\ud800","stop",[1,2,0,0],"m",[],NaN]', "[" * 100_000, '["\\ud800",' + "[" * 100_000,
+    '{"text":"yes"}', "null", "7", "",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("row", BAD_ROWS, ids=lambda row: row[:60])
+def test_a_strangers_row_of_another_shape_is_no_completion(row: str) -> None:
+    """Types, ranges and depth of every field are checked: a row that is odd in one of them is refused."""
+    assert Completion.decode(GOOD.encode()).usage == Usage(1, 2)
+    with pytest.raises(ValueError, match="not a stored completion"):
+        Completion.decode(row.encode())
+
+
+ODD = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=12,
+)
+FUZZED = int(os.environ.get("JUDGE_EVAL_TEST_FUZZED", "300"))
+
+
+@seed(20261122)
+@settings(max_examples=FUZZED, deadline=None)
+@given(COMPLETIONS, st.lists(st.tuples(st.integers(0, 30), ODD), min_size=1, max_size=3))
+def test_whatever_is_decoded_can_be_used_and_stored_again(
+    completion: Completion, changes: list[tuple[int, Any]]
+) -> None:
+    """A row with other things in some of its places is refused, or is a completion like any other."""
+    row = json.loads(completion.encode())
+    for place, value in changes:
+        target, at = row, place % len(row)
+        while isinstance(target[at], list) and target[at] and place % 3:
+            target, place = target[at], place // 3
+            at = place % len(target)
+        target[at] = value
+    try:
+        read = Completion.decode(json.dumps(row).encode())
+    except ValueError:
+        return
+    assert Completion.decode(read.encode()) == read
+    Call(
+        key="0" * 64, chunk_ids=("c",), model=without_surrogates(read.model), finish=read.finish,
+        input_tokens=read.usage.input_tokens, output_tokens=read.usage.output_tokens,
+        dropped=read.dropped,
+    ).model_dump_json()  # fmt: skip
+    belief = belief_of(read, BINARY, 1)
+    assert belief is None or 0 <= belief.confidence <= 1
 
 
 def test_usage_adds_up() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,8 +19,9 @@ from judge_eval.backends.around.route import Routed
 from judge_eval.backends.around.trace import Otel, Traced
 from judge_eval.backends.base import Backend, Identity
 from judge_eval.backends.storing.cached import CacheCounts, Cached
+from judge_eval.backends.storing.databaseurl import is_postgres
 from judge_eval.backends.storing.disk import DiskStore
-from judge_eval.backends.storing.postgres import PostgresStore, is_postgres
+from judge_eval.backends.storing.postgres import PostgresStore
 from judge_eval.backends.storing.store import Store
 from judge_eval.backends.tape.recording import Recording
 from judge_eval.backends.tape.replay import Replay
@@ -31,6 +33,7 @@ from judge_eval.wire import Usage
 _NUMBERS = (
     "timeout", "concurrency", "rpm", "tpm", "attempts", "max_calls", "max_tokens", "max_cost", "hedge",
 )  # fmt: skip
+_URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:/")  # a folder made from it would bear a password in its name
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +109,14 @@ class Stack:
             for wrapper in (self.retried, self.hedged)
             for kind, number in (wrapper.counts.items() if wrapper else ())
         }
+        odd = {"refused": cache.corrupt, "beside": cache.beside}
         return Counts(
-            meter.calls, cache.hits + cache.shared, meter.usage, retries, tuple(sorted(meter.dropped))
+            meter.calls,
+            cache.hits + cache.shared,
+            meter.usage,
+            retries,
+            tuple(sorted(meter.dropped)),
+            {what: number for what, number in odd.items() if number},
         )
 
     def cost(self, usage: Usage) -> float | None:
@@ -196,6 +205,9 @@ def build_stacks(models: Mapping[str, str | Backend], store: Store | None, optio
         route: build_stack(model, store, options.members.get(route, options), purse=purse)
         for route, model in models.items()
     }
+    for stack in list(parts.values())[1:]:
+        if stack.cached is not None:
+            stack.cached.tells_refused = False  # they share a store
     return Stacks(Routed({route: stack.backend for route, stack in parts.items()}), parts)
 
 
@@ -277,13 +289,13 @@ def open_store(cache: str | Path) -> Store:
     """Open a store of completions: a folder of this machine, or a database by its URL.
 
     Raises:
-        ConfigError: It is a URL that cannot be read.
+        ConfigError: It is a URL that cannot be read, or of something else than a PostgreSQL database.
     """
     if isinstance(cache, str) and is_postgres(cache):
         return PostgresStore(cache)
-    if "://" in str(cache):
-        scheme = str(cache).partition("://")[0]
+    if _URL.match(str(cache)):
+        scheme = str(cache).partition(":")[0]
         raise ConfigError(
-            f"{scheme}:// cannot hold the cache; give a folder, or a database as postgresql://..."
+            f"{scheme}:// cannot hold the cache; give a folder, or a database as in postgresql://host:5432/name"
         )
     return DiskStore(cache)

@@ -10,11 +10,11 @@ from judge_eval.backends.chat import endpoint
 from judge_eval.backends.chat.openai import OpenAI
 from judge_eval.backends.stack import Options, Stack
 from judge_eval.backends.storing.cached import Cached
-from judge_eval.backends.storing.postgres import PostgresStore, is_postgres
+from judge_eval.backends.storing.databaseurl import is_postgres, read_database_url
 from judge_eval.batch.answers import Answers, Remembered
 from judge_eval.batch.state import BatchSettings, BatchState, Folder
 from judge_eval.data.files.opening import is_stream
-from judge_eval.data.remote import is_url, public
+from judge_eval.data.remote import is_url
 from judge_eval.errors import ConfigError, RunError
 from judge_eval.evaluator import DEFAULT_METRICS, Evaluator, default_cache
 from judge_eval.given import prompt_name
@@ -22,6 +22,7 @@ from judge_eval.metrics import Metric
 from judge_eval.registry import find, split_model
 from judge_eval.runs.judging.provenance import backends_record
 from judge_eval.runs.judging.sources import Replayable
+from judge_eval.urls import public_url
 
 
 class Session:
@@ -130,7 +131,7 @@ def check_same(folder: Folder, new: BatchState) -> None:
 
 def storable_cache(cache: str | None) -> str | None:
     """Return a cache's place if it may be written down; None where it holds a password."""
-    return None if is_postgres(cache) and PostgresStore(str(cache)).secret else cache
+    return None if cache and is_postgres(cache) and read_database_url(cache).secrets else cache
 
 
 def storable_data(data: str) -> str:
@@ -143,9 +144,9 @@ def storable_data(data: str) -> str:
         raise ConfigError(f"a batch reads its data again at every step; give a file or a URL, not {data}")
     if not is_url(data):
         return str(Path(data).absolute())
-    if public(data) != data:
+    if public_url(data) != data:
         raise ConfigError(
-            f"{public(data)}: leave credentials out of the URL; its driver takes them from elsewhere"
+            f"{public_url(data)}: leave credentials out of the URL; its driver takes them from elsewhere"
         )
     return data
 

@@ -23,10 +23,11 @@ app = typer.Typer(help="The replies that were paid for.", no_args_is_help=True)
 
 def _database(caching: CachingFlags) -> PostgresStore | None:
     """Open the cache in a database; None where it is a folder."""
-    from judge_eval.backends.storing.postgres import PostgresStore, is_postgres
+    from judge_eval.backends.stack import open_store
+    from judge_eval.backends.storing.postgres import PostgresStore
 
-    place = caching.location
-    return PostgresStore(place) if isinstance(place, str) and is_postgres(place) else None
+    store = open_store(caching.location)
+    return store if isinstance(store, PostgresStore) else None
 
 
 def _open(caching: CachingFlags) -> DiskStore | PostgresStore | None:
@@ -94,3 +95,26 @@ def clear(
     with closing(store):
         store.clear()
     tell(f"{place}: cleared")
+
+
+@app.command("seal")
+@verb
+def seal(caching: Cache) -> None:
+    """Seal the replies that are there with the key in JUDGE_EVAL_CACHE_KEY.
+
+    Without it they would be asked for again. Only do so where you trust whoever could write the cache so far.
+
+    Example:
+    judge-eval cache seal --cache postgresql://user:password@host:5432/name
+    """
+    from judge_eval.backends.storing.seals import reseal
+
+    store = _open(caching)
+    if store is None:
+        return
+    with closing(store):
+        sealed, refused = reseal(store)
+    left = f", {refused:,} left that are not what was written" if refused else ""
+    tell(
+        f"{getattr(store, 'location', None) or getattr(store, 'folder', '')}: {sealed:,} replies sealed{left}"
+    )

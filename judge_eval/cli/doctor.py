@@ -20,6 +20,7 @@ from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.door import tell
 from judge_eval.cli.printing.errors import USAGE, verb
 from judge_eval.given import prompt_name
+from judge_eval.urls import public_url
 
 PACKAGES = ("judge-eval", "openai", "pydantic", "tenacity", "numpy", "diskcache", "typer", "genai-prices")
 
@@ -37,6 +38,7 @@ def doctor(
 
     Makes no call unless --live is given.
     """
+    from judge_eval.backends.storing.seals import KEY_VARIABLE
     from judge_eval.cli.printing.output import say_table
 
     path, _ = find_config()
@@ -44,11 +46,13 @@ def doctor(
     rows = []
     for name in (p.name for p in context.command.params if p.name in settings()):
         value = calling.location if name == "cache" else context.params[name]
-        shown = ", ".join(value) if isinstance(value, list | tuple) else "" if value is None else str(value)
+        values = value if isinstance(value, list | tuple) else [] if value is None else [value]
+        shown = ", ".join(public_url(str(one)) for one in values)
         source = context.get_parameter_source(name)
-        rows.append([name, _hide(shown) or "(none)", sources.get(source.name if source else "", "default")])
+        rows.append([name, shown or "(none)", sources.get(source.name if source else "", "default")])
     key = "set" if os.environ.get("OPENAI_API_KEY") else "not set"
     rows.append(["OPENAI_API_KEY", key, "environment"])
+    rows.append([KEY_VARIABLE, "set" if os.environ.get(KEY_VARIABLE) else "not set", "environment"])
     say_table(["setting", "value", "source"], rows)
     tell()
     for package in PACKAGES:
@@ -79,7 +83,7 @@ def _problems(judging: JudgingFlags, numbers: NumbersFlags, out: Path, calling: 
     def try_store() -> None:
         with closing(open_store(calling.location)) as store:
             if store.info().read_only:
-                place = _hide(str(calling.location))
+                place = public_url(str(calling.location))
                 raise ConfigError(f"cache {place} is read-only: only what it holds can be judged")
 
     def try_out() -> None:
@@ -126,12 +130,3 @@ def _call(judging: JudgingFlags, calling: CallingFlags) -> list[str]:
         if call.dropped:
             tell(f"live: the server would not take: {', '.join(call.dropped)}")
     return []
-
-
-def _hide(text: str) -> str:
-    """Leave credentials out of a URL, of one that cannot be read too: all before the last `@` goes."""
-    scheme, mark, rest = text.partition("://")
-    if not mark:
-        return text
-    host = rest.rpartition("@")[2]
-    return f"{scheme}://{host.partition('?')[0]}"

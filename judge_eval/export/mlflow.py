@@ -9,11 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from judge_eval.data.remote import error_text, public
+from judge_eval.data.remote import error_text
 from judge_eval.errors import ConfigError, JudgeEvalError, needs_extra
 from judge_eval.export.tables import TRACE_TYPES, VERDICT_TYPES, trace_rows, verdict_rows
 from judge_eval.export.text import as_json, as_markdown
 from judge_eval.runs.folder.describing import describe
+from judge_eval.urls import public_url
 
 if TYPE_CHECKING:
     from judge_eval.runs.folder.run import Run
@@ -71,7 +72,7 @@ def log_run(run: Run, *, tracking_uri: str | None = None, experiment: str | None
         raise
     except Exception as error:  # MLflow's stores raise errors of their databases and of the network too
         uri = str(tracking_uri or before)
-        raise ConfigError(f"MLflow at {public(uri)} refuses: {error_text(error, uri)[:500]}") from None
+        raise ConfigError(f"MLflow at {public_url(uri)} refuses: {error_text(error, uri)[:500]}") from None
     finally:
         if tracking_uri is not None:
             mlflow.set_tracking_uri(before)

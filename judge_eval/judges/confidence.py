@@ -95,4 +95,5 @@ def _value(text: str, scale: Scale) -> int | None:
         return None
     if scale.name == "binary":
         return next((value for value, word in ((1, "true"), (0, "false")) if word.startswith(text)), None)
-    return int(text) if text.isascii() and text.isdigit() and int(text) <= scale.maximum else None
+    number = int(text) if len(text) < 5 and text.isascii() and text.isdigit() else None
+    return number if number is not None and number <= scale.maximum else None

@@ -159,7 +159,7 @@ def save_page(text: str, path: Path) -> None:
 def store_at(cache: str | Path | None) -> Store | None:
     """Open a cache to look replies up in; None where there is none, or none that can be read."""
     from judge_eval.backends.stack import open_store
-    from judge_eval.backends.storing.postgres import is_postgres
+    from judge_eval.backends.storing.databaseurl import is_postgres
 
     if cache is None or (not is_postgres(cache) and not Path(cache).is_dir()):
         return None

@@ -33,6 +33,8 @@ class Counts:
     """Attempts that were repeated, by what had gone wrong."""
     dropped: tuple[str, ...] = ()
     """What the server would not take and was left out of requests."""
+    cache: Mapping[str, int] = field(default_factory=dict)
+    """What is odd about the cache: rows `refused`, and answers paid for `beside` those of somebody else."""
     parts: Mapping[str, Counts] = field(default_factory=dict)
     """Of several models or workers: what each has done."""
 
@@ -46,6 +48,7 @@ class Counts:
             sum((counts.usage for counts in each), Usage()),
             sum((Counter(counts.retries) for counts in each), Counter()),
             tuple(sorted({name for counts in each for name in counts.dropped})),
+            sum((Counter(counts.cache) for counts in each), Counter()),
             parts,
         )
 
@@ -57,6 +60,7 @@ class Counts:
             self.usage - start.usage,
             Counter(self.retries) - Counter(start.retries),
             self.dropped,
+            Counter(self.cache) - Counter(start.cache),
         )
 
 

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 from judge_eval.errors import CallError, ConfigError, TransientError, mask, needs_extra
+from judge_eval.urls import reads_one_way
 
 DEFAULT = "https://api.openai.com/v1"
 _PORTS = {"http": 80, "https": 443}
@@ -41,8 +42,12 @@ class Address:
         """Read a base URL.
 
         Raises:
-            ConfigError: It is not an http or https URL.
+            ConfigError: It is not an http or https URL, or one in which readers find different credentials.
         """
+        if not reads_one_way(url):
+            raise ConfigError(
+                "the base URL can be read in more than one way; write %40 for @ where no credentials end"
+            )
         try:
             parts = urlsplit(url.strip())
             port = parts.port

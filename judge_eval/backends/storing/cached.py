@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TypeAlias, TypeVar
+from typing import Literal, TypeAlias
 from weakref import WeakKeyDictionary
 
 from judge_eval.backends.base import Backend, Identity, Wrapper
+from judge_eval.backends.storing.claims import FarDesk, make_desk
 from judge_eval.backends.storing.commit import Committer
-from judge_eval.backends.storing.store import Leasing, Store
+from judge_eval.backends.storing.store import Store
 from judge_eval.errors import CallError, MissError, StoreError
 from judge_eval.wire import Completion, Request
 
 _ONLINE = "run once without --offline"
 
-T = TypeVar("T")
+_REPAIRED = ("stop", "length")
+"""How a reply ends that a judge may ask to have repaired."""
+_KEPT = 30.0
+"""Seconds for which a lease is kept for a repair that may never come."""
+_ON_THEIR_WAY = 64
+"""So many rows at most are on their way behind a network before the next one is waited for."""
+_Lease = Literal["kept", "ended", "written"]
+"""Of a lease: kept for a repair; ended here; or ended by the row that is on its way."""
 _Outcome: TypeAlias = Completion | Exception | None  # None: whoever was asking was cancelled
 _Flights: TypeAlias = dict[bytes, "asyncio.Future[_Outcome]"]
 
@@ -40,6 +46,8 @@ class CacheCounts:
     """Requests answered by an equal one that was in flight."""
     corrupt: int = 0
     """Rows of the store that were refused."""
+    beside: int = 0
+    """Answers that were paid for although somebody else had asked, or answered, by the time they came."""
 
 
 def cache_key(identity: Identity, request_digest: bytes) -> bytes:
@@ -54,12 +62,15 @@ class Cached(Wrapper):
     and never stored. Equal requests in flight are one call, in this process and (where the store can
     lease keys) among processes.
 
-    A completion is returned once its row is written. If it cannot be written it is returned all the
-    same, for it is paid, but every later call raises the `StoreError` before it is made (`failure`
-    tells it too), and `aclose` tries once more.
+    A completion is returned once its row is written; behind a network, while its row is on its way, with
+    a few others at most. If it cannot be written it is returned all the same, for it is paid, but every
+    later call raises the `StoreError` before it is made (`failure` tells it too), and `aclose` tries once
+    more.
 
-    A repair (`request.origin`) is always asked, and its accepted answer is stored under the key of the
-    request that started it, so that the next run finds it at its first question.
+    The accepted answer to a repair (`request.origin`) is stored under the key of the request that started
+    it, so that the next run finds it at its first question. The lease of that key is kept from the first
+    question to its repair, so that others wait for the outcome; a repair that somebody else has been
+    given is not asked for again.
 
     Args:
         inner: Whom to ask.
@@ -80,11 +91,13 @@ class Cached(Wrapper):
     ) -> None:
         super().__init__(inner)
         self.store, self.offline = store, offline
-        self._threads: ThreadPoolExecutor | None = None
-        self._pid = os.getpid()
-        self._far = bool(getattr(store, "far", False))
-        self._leases = store if isinstance(store, Leasing) else None  # asked once: this is slow to ask
+        self._desk = make_desk(store)
+        self._far = isinstance(self._desk, FarDesk)
         self._patience = patience
+        self._kept: dict[bytes, float] = {}  # leases kept for a repair, and until when
+        self._bad: set[tuple[bytes, int]] = set()
+        self.tells_refused = True
+        """Whether rows that the store refuses count here; False where another cache around it counts them."""
         self._committer = Committer(store, delay=delay)
         self._flights: WeakKeyDictionary[asyncio.AbstractEventLoop, _Flights] = WeakKeyDictionary()
         self._counts = CacheCounts()
@@ -99,8 +112,10 @@ class Cached(Wrapper):
     @property
     def counts(self) -> CacheCounts:
         """What the cache did so far (a copy)."""
-        corrupt = self._counts.corrupt + self.store.corrupt - self._corrupt_before
-        return replace(self._counts, stored=self._committer.stored, corrupt=corrupt)
+        refused = self.store.corrupt - self._corrupt_before if self.tells_refused else 0
+        corrupt = len(self._bad) + refused
+        beside = self._counts.beside + self._committer.beside
+        return replace(self._counts, stored=self._committer.stored, corrupt=corrupt, beside=beside)
 
     def key(self, request: Request) -> bytes | None:
         """32 bytes over who answers and what is asked; None where nothing is stored."""
@@ -118,10 +133,9 @@ class Cached(Wrapper):
         if identity is None:
             return completions
         places = [place for place, request in enumerate(requests) if request.origin is None]
-        rows = self.store.get_many([cache_key(identity, requests[place].digest) for place in places])
-        for place, row in zip(places, rows, strict=True):
-            if row is not None:
-                completions[place] = self._decode(row)
+        keys = [cache_key(identity, requests[place].digest) for place in places]
+        for place, key, row in zip(places, keys, self.store.get_many(keys), strict=True):
+            completions[place] = self._decode(key, row)
         return completions
 
     async def complete(self, request: Request) -> Completion:
@@ -167,97 +181,110 @@ class Cached(Wrapper):
             StoreError: Paid completions could not be written, in a second try either.
         """
         try:
+            for key in list(self._kept):
+                self._let_go(key)
+            await self._desk.aclose()
             await self._committer.aclose()
         finally:
-            threads, self._threads = self._threads, None
-            if threads is not None and self._pid == os.getpid():
-                threads.shutdown(wait=False)
             await self.inner.aclose()
 
     async def _find_or_ask(self, request: Request, key: bytes, paid: list[Completion]) -> Completion:
         if not self._may_ask():
-            hit = self._look_up(key) if request.origin is None else None
+            hit = self._decode(key, self.store.get_many((key,))[0]) if request.origin is None else None
             if hit is None:
                 raise self._refusal(request)
             return hit
-        if request.origin is not None:
-            return await self._pay(request, key, paid)
-        leases = self._leases
-        leased = leases is not None and await self._lease(leases, key)
+        first = _first(request)
+        root = key if first is request else self.key(first) or key
+        leased = self._kept.pop(root, None) is not None
+        if not leased:
+            # A stored answer to the question answers its repair too, if it can be read.
+            leased, hit = await self._obtain(root, None if first is request else request.accepts)
+            if hit is not None:
+                return hit
+        lease: _Lease = "ended"
         try:
-            # Looked up with the lease in hand: whoever held it before may just have stored the answer.
-            hit = await self._do(self._look_up, key)
-            if hit is None and leases is not None and not leased:
-                leased, hit = await self._await_other(leases, key)
-            return hit if hit is not None else await self._pay(request, key, paid)
+            lease = await self._pay(request, root, paid, leased=leased)
+            return paid[0]
         finally:
-            if leases is not None and leased:
-                await self._do(leases.release_lease, key)
+            if leased and lease == "kept":
+                self._keep(root)
+            elif leased and lease == "ended":
+                self._desk.release(root)
 
-    async def _do(self, work: Callable[[bytes], T], key: bytes) -> T:
-        """Do something with the store: at once where it is near, in a thread where it is far."""
-        return await asyncio.wrap_future(self._pool().submit(work, key)) if self._far else work(key)
+    async def _obtain(
+        self, key: bytes, accepts: Callable[[Completion], bool] | None
+    ) -> tuple[bool, Completion | None]:
+        """Find an answer, or lease the key, waiting while another process asks.
 
-    async def _lease(self, leases: Leasing, key: bytes) -> bool:
-        if not self._far:
-            return leases.take_lease(key)
-        job = self._pool().submit(leases.take_lease, key)
-        try:
-            return await asyncio.shield(asyncio.wrap_future(job))
-        except asyncio.CancelledError:
-            # Taken for someone who has left, it would be held as long as this process lives.
-            job.add_done_callback(lambda _: leases.release_lease(key))
-            raise
-
-    def _pool(self) -> ThreadPoolExecutor:
-        if self._threads is None or self._pid != os.getpid():  # no thread survives a fork
-            self._threads, self._pid = (
-                ThreadPoolExecutor(4, thread_name_prefix="judge-eval-store"),
-                os.getpid(),
-            )
-        return self._threads
-
-    async def _await_other(self, leases: Leasing, key: bytes) -> tuple[bool, Completion | None]:
-        """Wait while another process asks; returns whether the lease was won, and the other's answer."""
+        Returns:
+            Whether the key is leased, and the answer; neither where patience has run out.
+        """
         loop = asyncio.get_running_loop()
         until, wait = loop.time() + self._patience, 0.005
-        while loop.time() < until:
+        while True:
+            value, leased, refused = await self._desk.claim(key)
+            hit = self._decode(key, value)
+            if hit is not None and (accepts is None or accepts(hit)):
+                if leased:
+                    self._desk.release(key)
+                return False, hit
+            if not leased and (refused or value is not None):  # a row that answers nothing
+                leased = await self._desk.lease(key)
+            if leased or loop.time() >= until:
+                return leased, None
             await asyncio.sleep(wait)
-            wait = min(wait * 1.5, 0.05)
-            leased = await self._lease(leases, key)
-            hit = await self._do(self._look_up, key)
-            if leased or hit is not None:
-                return leased, hit
-        return False, None
+            wait = min(wait * 1.5, 0.25 if self._far else 0.05)
 
-    async def _pay(self, request: Request, key: bytes, paid: list[Completion]) -> Completion:
+    def _keep(self, key: bytes) -> None:
+        """Keep a lease for the repair that may follow, for a while."""
+        loop = asyncio.get_running_loop()
+        self._kept[key] = loop.time() + _KEPT
+        loop.call_later(_KEPT, self._sweep, loop)
+
+    def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
+        for key, until in list(self._kept.items()):
+            if until <= loop.time():
+                self._let_go(key)
+
+    def _let_go(self, key: bytes) -> None:
+        if self._kept.pop(key, None) is not None:
+            self._desk.release(key)
+
+    async def _pay(self, request: Request, root: bytes, paid: list[Completion], *, leased: bool) -> _Lease:
+        """Ask and store; returns what becomes of the lease, where there is one."""
         self._counts.misses += 1
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
         completion = await self.inner.complete(request)
         paid.append(completion)
         if request.accepts is not None and not request.accepts(completion):
             self._counts.rejected += 1
-            return completion
-        root = request
-        while root.origin is not None:
-            root = root.origin
+            return "kept" if request.origin is None and completion.finish in _REPAIRED else "ended"
         try:
             row = completion.encode()
-        except ValueError:  # a lone surrogate in the reply: no file can hold it
+        except ValueError:  # numbers that no reader would take
             self._counts.rejected += 1
-            return completion
+            return "ended"
+        if not self._far and (not leased or loop.time() - begun > self._patience):
+            # Others may have lost patience, and asked too.
+            other = self._decode(root, self.store.get_many((root,))[0])
+            if other is not None and (request.accepts is None or request.accepts(other)):
+                self._counts.beside += 1
+                return "ended"
         # No await between the answer and the row: a cancellation cannot come between them.
-        await self._committer.add(key if root is request else self.key(root) or key, row)
-        return completion
+        written = self._committer.add(root, row)
+        if not self._far or self._committer.waiting > _ON_THEIR_WAY:
+            await written
+        return "written" if self._far else "ended"
 
-    def _look_up(self, key: bytes) -> Completion | None:
-        row = self.store.get_many((key,))[0]
-        return None if row is None else self._decode(row)
-
-    def _decode(self, row: bytes) -> Completion | None:
+    def _decode(self, key: bytes, value: bytes | None) -> Completion | None:
+        if value is None:
+            return None
         try:
-            completion = Completion.decode(row)
+            completion = Completion.decode(value)
         except ValueError:
-            self._counts.corrupt += 1
+            self._bad.add((key, hash(value)))
             return None
         self._counts.hits += 1
         return completion
@@ -280,3 +307,10 @@ class Cached(Wrapper):
             f"{request.trace_id!r}, chunks {', '.join(map(repr, request.chunk_ids))}; what is paid for would "
             "be lost: make it writable, name another folder with --cache, or use --no-cache"
         )
+
+
+def _first(request: Request) -> Request:
+    """Return the question that a chain of repairs began with."""
+    while request.origin is not None:
+        request = request.origin
+    return request

@@ -6,15 +6,17 @@ import asyncio
 import contextlib
 import os
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any
 from weakref import WeakKeyDictionary
 
-from judge_eval.backends.storing.store import Immediate, Store
+from judge_eval.backends.storing.store import Claiming, Flushing, Immediate, KeyedRow, Store
 from judge_eval.errors import StoreError
 
-KeyedRow: TypeAlias = tuple[bytes, bytes]
+_FLUSHED = 1.0
+"""Seconds after which what was written is to be on the disk."""
 
 
 @dataclass
@@ -43,6 +45,9 @@ class Committer:
     def __init__(self, store: Store, *, delay: float) -> None:
         self._store = store
         self._immediate = store if isinstance(store, Immediate) else None
+        self._claiming = store if isinstance(store, Claiming) else None
+        self._flushing = store if isinstance(store, Flushing) else None
+        self._timers: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.TimerHandle] = WeakKeyDictionary()
         self._delay = delay
         self._queues: WeakKeyDictionary[asyncio.AbstractEventLoop, _Queue] = WeakKeyDictionary()
         self._worker: ThreadPoolExecutor | None = None
@@ -51,6 +56,10 @@ class Committer:
         self._unsaved: list[KeyedRow] = []
         self.stored = 0
         """How many rows were written."""
+        self.waiting = 0
+        """How many rows are not written yet."""
+        self.beside = 0
+        """How many rows found that somebody else had asked, or answered, meanwhile."""
         self.failure: StoreError | None = None
         """Why rows are not written, where they are not."""
 
@@ -67,7 +76,9 @@ class Committer:
         if ready and self._immediate is not None and self._immediate.put_now([(key, value)]):
             self.stored += 1
             waiter.set_result(None)
+            self._flush_soon(loop)
             return waiter
+        self.waiting += 1
         queue.rows.append((key, value))
         queue.waiters.append(waiter)
         if queue.task is None:
@@ -91,6 +102,11 @@ class Committer:
         except StoreError as error:
             raise StoreError(f"{error} ({len(rows)} paid answers are not in the cache)") from None
         finally:
+            if self._flushing is not None:
+                with contextlib.suppress(
+                    StoreError
+                ):  # they are written, and the disk is told at its own time
+                    self._flushing.flush()
             worker, self._worker = self._worker, None
             if worker is not None and self._pid == os.getpid():
                 worker.shutdown(wait=True)
@@ -116,6 +132,7 @@ class Committer:
         finally:
             self._settle(rows, job)
             _wake(waiters)
+            self._flush_soon(asyncio.get_running_loop())
 
     def _write_now(self, queue: _Queue) -> None:
         rows, waiters = _take(queue)
@@ -126,19 +143,38 @@ class Committer:
     def _settle(self, rows: list[KeyedRow], job: Future[None]) -> None:
         """Wait until rows are written, and note how that went."""
         error = job.exception()
+        self.waiting -= len(rows)
         if error is None:
             self.stored += len(rows)
             return
         self._unsaved += rows
         self.failure = error if isinstance(error, StoreError) else StoreError(f"the cache failed: {error!r}")
 
+    def _flush_soon(self, loop: asyncio.AbstractEventLoop) -> None:
+        """See that what was written is on the disk within a second, without waiting for it."""
+        if self._flushing is not None and loop not in self._timers:
+            self._timers[loop] = loop.call_later(_FLUSHED, self._flush, loop, self._flushing)
+
+    def _flush(self, loop: asyncio.AbstractEventLoop, flushing: Flushing) -> None:
+        self._timers.pop(loop, None)
+        self._in_thread(flushing.flush)
+
+    def _put(self, rows: list[KeyedRow]) -> None:
+        if self._claiming is None:
+            self._store.put_many(rows)
+        else:
+            self.beside += self._claiming.put_claimed(rows)
+
     def _submit(self, rows: list[KeyedRow]) -> Future[None]:
+        return self._in_thread(self._put, rows)
+
+    def _in_thread(self, work: Callable[..., None], *values: Any) -> Future[None]:
         if self._pid != os.getpid():  # a fork has neither the thread nor a lock that can be trusted
             self._worker, self._lock, self._pid = None, threading.Lock(), os.getpid()
         with self._lock:
             if self._worker is None:
                 self._worker = ThreadPoolExecutor(1, thread_name_prefix="judge-eval-cache")
-            return self._worker.submit(self._store.put_many, rows)
+            return self._worker.submit(work, *values)
 
 
 def _take(queue: _Queue) -> tuple[list[KeyedRow], list[asyncio.Future[None]]]:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, unquote, urlsplit
 
-from judge_eval.errors import ConfigError, StoreError, mask, needs_extra
+from judge_eval.backends.storing.databaseurl import driver, read_database_url
+from judge_eval.backends.storing.statements import TABLE
+from judge_eval.errors import StoreError, mask
 
 if TYPE_CHECKING:
     import psycopg
-
-SCHEMES = ("postgresql://", "postgres://")
-TABLE = "judge_eval_cache"
-"""The one table that is used."""
 
 
 class Connections:
@@ -26,23 +23,24 @@ class Connections:
         timeout: Seconds to go on trying when the server cannot be reached.
 
     Raises:
-        ConfigError: It is not such a URL.
+        ConfigError: It is not such a URL, or the driver is not installed.
     """
 
     def __init__(self, url: str, timeout: float) -> None:
         self._url, self._timeout = url, timeout
-        self.location, self.secrets = _public(url)
+        self._address = read_database_url(url)
+        self.location = self._address.location
+        self.secret = bool(self._address.secrets)
         self._lock = threading.Lock()
         self._idle: list[psycopg.Connection[Any]] = []
 
-    def run(self, statement: str, values: Sequence[Any]) -> list[Any]:
+    def run(self, statement: str, values: Sequence[Any] | Mapping[str, Any]) -> list[Any]:
         """Execute a statement and return its rows, on a fresh connection again where the server went away.
 
         Raises:
             StoreError: The server cannot be reached, or refuses; the message says the way out.
-            ConfigError: The driver is not installed.
         """
-        psycopg = _driver()
+        psycopg = driver()
         until, wait = time.monotonic() + self._timeout, 0.05
         while True:
             connection = None
@@ -82,7 +80,7 @@ class Connections:
         with self._lock:
             if self._idle:
                 return self._idle.pop()
-        made: psycopg.Connection[Any] = _driver().connect(self._url, autocommit=True, connect_timeout=10)
+        made: psycopg.Connection[Any] = driver().connect(self._url, autocommit=True, connect_timeout=10)
         return made
 
     def _put_back(self, connection: psycopg.Connection[Any] | None) -> None:
@@ -91,15 +89,7 @@ class Connections:
                 self._idle.append(connection)
 
     def _failed(self, error: Exception) -> StoreError:
-        return StoreError(f"{self.location}: {mask(' '.join(str(error).split()), self.secrets)}")
-
-
-def _driver() -> Any:
-    try:
-        import psycopg
-    except ImportError:
-        raise needs_extra("a cache in PostgreSQL needs the driver", "postgres") from None
-    return psycopg
+        return StoreError(f"{self.location}: {mask(' '.join(str(error).split()), self._address.secrets)}")
 
 
 def _for_good(error: Exception) -> bool:
@@ -109,25 +99,3 @@ def _for_good(error: Exception) -> bool:
         return True
     words = str(error)
     return "authentication failed" in words or "does not exist" in words or "no password supplied" in words
-
-
-def _public(url: str) -> tuple[str, tuple[str, ...]]:
-    """Return a URL without credentials and parameters, and the texts that may never be shown.
-
-    Raises:
-        ConfigError: It is not the URL of a PostgreSQL database.
-    """
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError:
-        raise ConfigError("the cache's URL cannot be read; write postgresql://host:5432/name") from None
-    if not url.startswith(SCHEMES):
-        raise ConfigError("the cache's URL must start with postgresql://, as in postgresql://host/name")
-    query = dict(parse_qsl(parts.query))
-    given = [parts.password, parts.password and unquote(parts.password)]
-    given += [value for name, value in query.items() if "pass" in name]
-    host = parts.hostname or query.get("host") or "localhost"
-    host = f"[{host}]" if ":" in host else host
-    place = f"postgresql://{host}{f':{port}' if port else ''}{parts.path}"
-    return place, tuple(secret for secret in given if secret)

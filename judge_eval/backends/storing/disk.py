@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,16 @@ from judge_eval.backends.storing.dbfile import (
     store_error,
     writable,
 )
-from judge_eval.backends.storing.store import StoreInfo, check_keys, seal, unseal
+from judge_eval.backends.storing.seals import Sealer, same_sealer
+from judge_eval.backends.storing.store import KEY_BYTES, KeyedRow, StoreInfo, check_keys
 from judge_eval.errors import StoreError
 
 _BATCH = 500  # SQLite's older limit is 999 parameters; more than 500 gains nothing
+
+_WALK = (
+    "SELECT rowid, key, value FROM Cache WHERE raw = 1 AND mode = ? AND filename IS NULL AND rowid > ? "
+    "ORDER BY rowid LIMIT ?"
+)
 
 
 class DiskStore:
@@ -34,8 +40,8 @@ class DiskStore:
 
     Nothing is opened before the first use, and a folder is made by the first write only. The folder is
     made with mode 0700 and its files with 0600. A row counts as written once `put_many` returned: it
-    survives the death of the process (not of the machine, whose last moments may be lost). The folder
-    must be on a local disk, since SQLite's locks do not hold over NFS.
+    survives the death of the process, and once `flush` returned that of the machine. The folder must be on
+    a local disk, since SQLite's locks do not hold over NFS.
 
     Args:
         folder: Where it is; `~` stands for the home folder.
@@ -47,14 +53,20 @@ class DiskStore:
         self.timeout = timeout
         self._path = self.folder / DB
         self._open = Handles(self.folder)
-        self.corrupt = 0
+        self._sealer = Sealer.from_environment()
+        self._refused: set[tuple[bytes, int]] = set()
+
+    @property
+    def corrupt(self) -> int:
         """How many rows were refused so far because they are not what was written."""
+        return len(self._refused)
 
-    def __getstate__(self) -> tuple[Path, float]:
-        return self.folder, self.timeout
+    def __getstate__(self) -> tuple[Path, float, str]:
+        return self.folder, self.timeout, self._sealer.mark
 
-    def __setstate__(self, state: tuple[Path, float]) -> None:
+    def __setstate__(self, state: tuple[Path, float, str]) -> None:
         DiskStore.__init__(self, state[0], timeout=state[1])
+        self._sealer = same_sealer(state[2])
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Look up keys of 32 bytes; None where there is no undamaged row.
@@ -78,15 +90,16 @@ class DiskStore:
                         part,
                     )
                     for key, mode, filename, row in rows:
-                        value = unseal(key, row) if mode == INLINE and filename is None else None
-                        values[key] = value
-                        self.corrupt += value is None
+                        inline = mode == INLINE and filename is None
+                        values[key] = self._sealer.unseal(key, row) if inline else None
+                        if values[key] is None:
+                            self._refused.add((key, hash(row)))
             except sqlite3.Error as error:
                 here.close_reader()
                 raise store_error(self._path, error) from None
         return [values.get(key) for key in keys]
 
-    def put_many(self, items: Sequence[tuple[bytes, bytes]]) -> None:
+    def put_many(self, items: Sequence[KeyedRow]) -> None:
         """Write all rows in one transaction, or none.
 
         Raises:
@@ -102,7 +115,7 @@ class DiskStore:
                 here.close_cache()  # the folder was removed meanwhile: what was written went with it
         raise StoreError(f"{self._path}: the cache is being removed while it is in use; {WAY_OUT}")
 
-    def put_now(self, items: Sequence[tuple[bytes, bytes]]) -> bool:
+    def put_now(self, items: Sequence[KeyedRow]) -> bool:
         """Write all rows in one transaction if nobody else is writing; False where nothing was written.
 
         It takes a twentieth of a millisecond, less than handing the rows to a thread.
@@ -111,7 +124,7 @@ class DiskStore:
         if here.cache is None or not here.writing.acquire(blocking=False):
             return False
         try:
-            _put(here.cache, items, 0)
+            _put(here.cache, self._sealed(items), 0)
             return here.cache_file == inode(self._path)
         except Exception as error:  # the way that waits will meet it again and say what it is
             if type(error).__name__ != "Timeout":  # another process is writing, and nothing was begun
@@ -119,6 +132,45 @@ class DiskStore:
             return False
         finally:
             here.writing.release()
+
+    def flush(self) -> None:
+        """Have the disk take what was written: then it outlives the machine's end, too.
+
+        Raises:
+            StoreError: The disk refuses.
+        """
+        # The log is no file that SQLite locks: opening it here ends no lock of this process.
+        for path in (self._path.with_name(DB + "-wal"), self.folder):
+            try:
+                descriptor = os.open(path, os.O_RDONLY)
+            except OSError:  # closed in order meanwhile, which told the disk
+                continue
+            try:
+                os.fsync(descriptor)
+            except OSError as error:
+                raise store_error(self._path, error) from None
+            finally:
+                os.close(descriptor)
+
+    def blocks(self) -> Iterator[list[tuple[bytes, object]]]:
+        """Yield every key with its row as it stands, some at a time; other kinds of rows are left out.
+
+        Raises:
+            StoreError: The cache cannot be read.
+        """
+        here, last = self._open, 0
+        while True:
+            with here.reading:
+                con = self._reader(here)
+                try:
+                    rows = con.execute(_WALK, (INLINE, last, _BATCH)).fetchall() if con is not None else []
+                except sqlite3.Error as error:
+                    here.close_reader()
+                    raise store_error(self._path, error) from None
+            if not rows:
+                return
+            last = rows[-1][0]
+            yield [(key, row) for _, key, row in rows if type(key) is bytes and len(key) == KEY_BYTES]
 
     def info(self) -> StoreInfo:
         """Count rows and bytes; a folder that does not exist holds none.
@@ -214,6 +266,9 @@ class DiskStore:
         before.reading.release()
         before.writing.release()
 
+    def _sealed(self, items: Sequence[KeyedRow]) -> list[KeyedRow]:
+        return [(key, self._sealer.seal(key, value)) for key, value in items]
+
     def _watch(self, here: Handles) -> None:
         if not here.watched:
             here.watched = True
@@ -252,9 +307,9 @@ class DiskStore:
             here.cache_file = inode(self._path)
         return here.cache
 
-    def _write(self, here: Handles, items: Sequence[tuple[bytes, bytes]]) -> None:
+    def _write(self, here: Handles, items: Sequence[KeyedRow]) -> None:
         try:
-            _put(self._writer(here), items, self.timeout)
+            _put(self._writer(here), self._sealed(items), self.timeout)
         except StoreError:
             here.close_cache()  # a failed commit may leave the connection inside its transaction
             raise
@@ -263,9 +318,7 @@ class DiskStore:
             raise store_error(self._path, error) from None
 
 
-def _put(cache: Any, items: Sequence[tuple[bytes, bytes]], patience: float) -> None:
+def _put(cache: Any, items: Sequence[KeyedRow], patience: float) -> None:
     """Write rows in one transaction, waiting so many seconds for another process that writes."""
     cache.wait(patience)
-    with cache.transact(retry=False):
-        for key, value in items:
-            cache.set(key, seal(key, value), retry=False)
+    cache.put_rows(items)

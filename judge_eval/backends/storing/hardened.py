@@ -7,13 +7,15 @@ import os
 import shutil
 import sqlite3
 import tempfile
+import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import diskcache
 
 from judge_eval.backends.storing.dbfile import APPLICATION_ID, DB, INLINE
-from judge_eval.backends.storing.store import KEY_BYTES
+from judge_eval.backends.storing.store import KEY_BYTES, KeyedRow
 from judge_eval.errors import StoreError
 
 # Every setting is given, so that none is taken from the file: diskcache keeps its settings there and
@@ -71,11 +73,23 @@ class StrictDisk(diskcache.Disk):  # type: ignore[misc] # diskcache carries no t
         """Remove nothing: no file is ours, whatever a row says."""
 
 
+_PUT = """
+    INSERT INTO Cache (key, raw, store_time, access_time, mode, value) VALUES (?, 1, ?, ?, ?, ?)
+    ON CONFLICT (key, raw) DO UPDATE SET store_time = excluded.store_time, access_time = excluded.access_time,
+    mode = excluded.mode, value = excluded.value, expire_time = NULL, access_count = 0, tag = NULL, size = 0,
+    filename = NULL"""
+_USED = {
+    "__init__", "__enter__", "__exit__", "_con", "_sql", "_sql_retry", "_transact", "transact", "reset",
+    "close", "directory", "timeout", "disk", "drop_tag_index",
+}  # fmt: skip
+"""What of diskcache is used: it makes the tables, keeps its settings and opens transactions."""
+
+
 class OneConnection(diskcache.Cache):  # type: ignore[misc] # diskcache carries no types
     """A cache with one connection for all threads, which its owner lets in one at a time.
 
     diskcache keeps a connection in each thread, which nobody else can close; before a fork all have to
-    be closed.
+    be closed. None of its methods that touch a row can be called.
     """
 
     _only: sqlite3.Connection | None = None
@@ -93,6 +107,14 @@ class OneConnection(diskcache.Cache):  # type: ignore[misc] # diskcache carries 
                     self.reset(name, value, update=False)
         return self._only
 
+    def put_rows(self, rows: Sequence[KeyedRow]) -> None:
+        """Write rows in one transaction, in place of what any row of the same key says."""
+        now = time.time()
+        with self.transact(retry=False):
+            for key, value in rows:
+                # No expiry, no tag, no file, and the one mode: a row is written whole, never read before.
+                self._con.execute(_PUT, (sqlite3.Binary(key), now, now, INLINE, sqlite3.Binary(value)))
+
     def wait(self, seconds: float) -> None:
         """Set how long a transaction waits for another process that is writing."""
         if self._patience != seconds:
@@ -104,6 +126,16 @@ class OneConnection(diskcache.Cache):  # type: ignore[misc] # diskcache carries 
         if self._only is not None:
             self._only.close()
             self._only = self._patience = None
+
+
+def _refuse(*_: object, **__: object) -> NoReturn:
+    raise StoreError("the rows of the cache are read and written by the cache alone")
+
+
+# Whatever of diskcache could read, unpickle, expire, cull or check a row.
+for _name in vars(diskcache.Cache).keys() - _USED:
+    if callable(getattr(diskcache.Cache, _name)) and _name not in vars(OneConnection):
+        setattr(OneConnection, _name, _refuse)
 
 
 def make_database(folder: Path) -> None:

@@ -6,11 +6,13 @@ import contextlib
 import os
 import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from judge_eval.backends.storing.connections import SCHEMES, TABLE, Connections
-from judge_eval.backends.storing.store import StoreInfo, check_keys, seal, unseal
+from judge_eval.backends.storing import statements
+from judge_eval.backends.storing.connections import Connections
+from judge_eval.backends.storing.seals import MOST_BYTES, Sealer, same_sealer
+from judge_eval.backends.storing.store import KEY_BYTES, Claim, KeyedRow, StoreInfo, check_keys
 from judge_eval.errors import StoreError
 
 _BATCH = 1000
@@ -25,8 +27,9 @@ class PostgresStore:
     connection is opened again and the statement repeated, for up to `timeout` seconds: every statement
     here may be repeated without harm.
 
-    A lease is a row with a time, renewed by a thread while it is held; where its holder dies, it is free
-    after `lease` seconds.
+    A lease is a row with a time and a holder, renewed by a thread while it is held; where its holder dies or
+    stands still, it is free after `lease` seconds. The holder is a fencing token: an answer that comes after
+    its lease has passed to somebody else is told apart by it.
 
     Args:
         url: Where the database is, as in `postgresql://user:password@host:5432/name`.
@@ -34,20 +37,23 @@ class PostgresStore:
         lease: Seconds after which the lease of a dead process ends.
 
     Raises:
-        ConfigError: It is not such a URL.
+        ConfigError: It is not such a URL, or one that can be read in more than one way; the driver is not
+            installed.
     """
-
-    far = True
-    """Calls cross a network: they are made in threads."""
 
     def __init__(self, url: str, *, timeout: float = 60.0, lease: float = 30.0) -> None:
         self._url, self.timeout, self.lease = url, timeout, lease
         self._reset()
         self.location = self._connections.location
-        self.secret = bool(self._connections.secrets)
+        self.secret = self._connections.secret
         """Whether the URL holds a password, and may not be written down."""
-        self.corrupt = 0
+        self._sealer = Sealer.from_environment()
+        self._refused: set[tuple[bytes, int]] = set()
+
+    @property
+    def corrupt(self) -> int:
         """How many rows were refused so far because they are not what was written."""
+        return len(self._refused)
 
     def _reset(self) -> None:
         self._pid = os.getpid()
@@ -57,26 +63,27 @@ class PostgresStore:
         self._holder = uuid.uuid4()
         self._stop = threading.Event()
         self._renewing: threading.Thread | None = None
+        self._looked_over = False
 
     def __repr__(self) -> str:
         return f"PostgresStore({self.location!r})"
 
-    def __getstate__(self) -> tuple[str, float, float]:
-        return self._url, self.timeout, self.lease
+    def __getstate__(self) -> tuple[str, float, float, str]:
+        return self._url, self.timeout, self.lease, self._sealer.mark
 
-    def __setstate__(self, state: tuple[str, float, float]) -> None:
+    def __setstate__(self, state: tuple[str, float, float, str]) -> None:
         PostgresStore.__init__(self, state[0], timeout=state[1], lease=state[2])
+        self._sealer = same_sealer(state[3])
 
     def create(self) -> None:
         """Make the table where it is not there.
 
         Raises:
-            StoreError: The database cannot be reached, or does not let us.
+            StoreError: The database cannot be reached, does not let us, or has another table of that name.
         """
-        self._run(
-            f"CREATE TABLE IF NOT EXISTS {TABLE} ("
-            "key bytea PRIMARY KEY, value bytea, holder uuid, until timestamptz)"
-        )
+        self._own()
+        self._connections.run(statements.CREATE, ())
+        self._run("SELECT 1")  # which looks the table over
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Look up keys of 32 bytes; None where there is no undamaged row.
@@ -86,34 +93,48 @@ class PostgresStore:
         """
         values: dict[bytes, bytes | None] = {}
         for start in range(0, len(keys), _BATCH):
-            rows = self._run(
-                f"SELECT key, value FROM {TABLE} WHERE value IS NOT NULL AND key = ANY(%s)",  # noqa: S608
-                [list(keys[start : start + _BATCH])],
-            )
-            for key, row in rows:
-                value = unseal(bytes(key), bytes(row))
-                values[bytes(key)] = value
-                self.corrupt += value is None
+            for key, row in self._run(statements.GET, [MOST_BYTES, list(keys[start : start + _BATCH])]):
+                values[bytes(key)] = self._open(bytes(key), row)
         return [values.get(key) for key in keys]
 
-    def put_many(self, items: Sequence[tuple[bytes, bytes]]) -> None:
+    def put_many(self, items: Sequence[KeyedRow]) -> None:
         """Write all rows in one statement, or none; their leases end with it.
 
         Raises:
             StoreError: The database cannot be written; the message says the way out.
         """
-        check_keys(items)
-        # In one order for all writers, who would wait for each other in a circle else.
-        rows = sorted({key: seal(key, value) for key, value in items}.items())
-        if rows:
-            self._run(
-                f"INSERT INTO {TABLE} (key, value) "  # noqa: S608
-                "SELECT * FROM unnest(%s::bytea[], %s::bytea[]) ON CONFLICT (key) "
-                "DO UPDATE SET value = excluded.value, holder = NULL, until = NULL",
-                [[key for key, _ in rows], [value for _, value in rows]],
-            )
-            with self._lock:
-                self._held.difference_update(key for key, _ in rows)
+        keys, rows = self._sealed(items)
+        if keys:
+            self._run(statements.PUT, [keys, rows])
+            self._forget(keys)
+
+    def put_claimed(self, items: Sequence[KeyedRow]) -> int:
+        """Write all rows in one statement, or none, and end their leases; what another wrote since stays.
+
+        Returns:
+            How many keys had been leased to, or written by, somebody else.
+
+        Raises:
+            StoreError: The database cannot be written; the message says the way out.
+        """
+        keys, rows = self._sealed(items)
+        if not keys:
+            return 0
+        given = {"keys": keys, "rows": rows, "holder": self._holder}
+        ((late,),) = self._run(statements.PUT_CLAIMED, given)
+        self._forget(keys)
+        return int(late)
+
+    def blocks(self) -> Iterator[list[tuple[bytes, object]]]:
+        """Yield every key with its row as it stands, some at a time.
+
+        Raises:
+            StoreError: The database cannot be read.
+        """
+        last = b""
+        while rows := self._run(statements.WALK, [last, _BATCH]):
+            last = bytes(rows[-1][0])
+            yield [(bytes(key), bytes(row)) for key, row in rows if len(key) == KEY_BYTES]
 
     def info(self) -> StoreInfo:
         """Count rows (above a million, by the database's estimate) and bytes.
@@ -121,15 +142,9 @@ class PostgresStore:
         Raises:
             StoreError: The database cannot be read.
         """
-        ((entries, size, read_only),) = self._run(
-            "SELECT reltuples::bigint, pg_total_relation_size(oid), "
-            "current_setting('transaction_read_only') = 'on' OR NOT has_table_privilege(oid, 'INSERT') "
-            "OR NOT has_table_privilege(oid, 'UPDATE') "
-            "FROM pg_class WHERE oid = %s::regclass",
-            [TABLE],
-        )
+        ((entries, size, read_only),) = self._run(statements.INFO, [statements.TABLE])
         if entries < _COUNTED:
-            ((entries,),) = self._run(f"SELECT count(*) FROM {TABLE} WHERE value IS NOT NULL")  # noqa: S608
+            ((entries,),) = self._run(statements.COUNT)
         return StoreInfo(self.location, entries, size, read_only)
 
     def clear(self) -> None:
@@ -138,10 +153,45 @@ class PostgresStore:
         Raises:
             StoreError: The database cannot be written.
         """
-        self._run(f"DELETE FROM {TABLE}")  # noqa: S608
+        self._run(statements.CLEAR)
+
+    def claim_many(self, keys: Sequence[bytes]) -> list[Claim]:
+        """Look up keys, and lease those that have no row and that nobody else holds, in one statement.
+
+        Raises:
+            StoreError: The database cannot be written.
+        """
+        self._own()
+        with self._lock:
+            free = [key for key in dict.fromkeys(keys) if key not in self._held]
+            self._held.update(free)
+            holder = self._holder
+        found: dict[bytes, Claim] = {}
+        try:
+            asked = {
+                "keys": list(keys),
+                "free": free,
+                "holder": holder,
+                "lease": self.lease,
+                "most": MOST_BYTES,
+            }
+            for key, row, leased in self._run(statements.CLAIM, asked):
+                value = None if leased else self._open(bytes(key), row)
+                found[bytes(key)] = Claim(value, leased, not leased and value is None)
+        finally:
+            self._forget([key for key in free if key not in found or not found[key].leased])
+        if any(claim.leased for claim in found.values()):
+            self._renew()
+        nothing, again = Claim(None, False), set[bytes]()
+        claims = []
+        for key in keys:  # of two who ask for one key at once the first has it
+            claim = found.get(key, nothing)
+            claims.append(nothing if claim.leased and key in again else claim)
+            again.add(key)
+        return claims
 
     def take_lease(self, key: bytes) -> bool:
-        """Lease a key for this process; False while someone else holds it.
+        """Lease a key for this process, whether or not it has a row; False while someone else holds it.
 
         Raises:
             StoreError: The database cannot be written.
@@ -154,39 +204,28 @@ class PostgresStore:
             holder = self._holder
         taken = False
         try:
-            # Our own lease is granted again: it is that of a statement whose answer was lost.
-            taken = bool(
-                self._run(
-                    f"INSERT INTO {TABLE} AS here (key, holder, until) "  # noqa: S608
-                    "VALUES (%s, %s, now() + make_interval(secs => %s)) ON CONFLICT (key) "
-                    "DO UPDATE SET holder = excluded.holder, until = excluded.until "
-                    "WHERE here.until IS NULL OR here.until < now() OR here.holder = excluded.holder "
-                    "RETURNING 1",
-                    [key, holder, self.lease],
-                )
-            )
+            taken = bool(self._run(statements.TAKE, [key, holder, self.lease]))
         finally:
             if not taken:
-                with self._lock:
-                    self._held.discard(key)
+                self._forget([key])
         if taken:
             self._renew()
         return taken
 
     def release_lease(self, key: bytes) -> None:
         """Give a lease back; where the database cannot be reached, it expires by itself."""
+        self.release_many([key])
+
+    def release_many(self, keys: Sequence[bytes]) -> None:
+        """Give leases back; where the database cannot be reached, they expire by themselves."""
         self._own()
         with self._lock:
-            if key not in self._held:
-                return
-            self._held.discard(key)
+            keys = [key for key in keys if key in self._held]
+            self._held.difference_update(keys)
             holder = self._holder
-        with contextlib.suppress(StoreError):  # what it was held for is done, and may be paid for
-            for change in (
-                f"DELETE FROM {TABLE} WHERE key = %s AND holder = %s AND value IS NULL",  # noqa: S608
-                f"UPDATE {TABLE} SET holder = NULL, until = NULL WHERE key = %s AND holder = %s",  # noqa: S608
-            ):
-                self._run(change, [key, holder])
+        if keys:
+            with contextlib.suppress(StoreError):  # what they were held for is done, and may be paid for
+                self._run(statements.RELEASE, {"keys": keys, "holder": holder})
 
     def close(self) -> None:
         """Close the connections; a later use opens them again."""
@@ -216,21 +255,33 @@ class PostgresStore:
                 held, holder = list(self._held), self._holder
             with contextlib.suppress(StoreError):  # whoever asks next is told
                 if held:
-                    self._run(
-                        f"UPDATE {TABLE} SET until = now() + make_interval(secs => %s) "  # noqa: S608
-                        "WHERE key = ANY(%s) AND holder = %s",
-                        [self.lease, held, holder],
-                    )
+                    self._run(statements.RENEW, [self.lease, held, holder])
+
+    def _forget(self, keys: Sequence[bytes]) -> None:
+        with self._lock:
+            self._held.difference_update(keys)
+
+    def _sealed(self, items: Sequence[KeyedRow]) -> tuple[list[bytes], list[bytes]]:
+        """Return keys and sealed rows, each key once, in one order for all writers."""
+        check_keys(items)
+        rows = sorted({key: self._sealer.seal(key, value) for key, value in items}.items())
+        return [key for key, _ in rows], [row for _, row in rows]
+
+    def _open(self, key: bytes, row: Any) -> bytes | None:
+        value = None if row is None else self._sealer.unseal(key, bytes(row))
+        if value is None:
+            self._refused.add((key, hash(row if row is None else bytes(row))))
+        return value
 
     def _own(self) -> None:
         if self._pid != os.getpid():  # a fork shares neither connections nor leases with its parent
             self._reset()
 
-    def _run(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
+    def _run(self, statement: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:
+        """Run a statement, on a table that was looked over before."""
         self._own()
+        if not self._looked_over:
+            columns = self._connections.run(statements.LOOK_OVER, [statements.TABLE])
+            statements.check_columns(self.location, columns)
+            self._looked_over = True
         return self._connections.run(statement, values)
-
-
-def is_postgres(cache: object) -> bool:
-    """Tell whether a cache's name is the URL of a PostgreSQL database."""
-    return isinstance(cache, str) and cache.startswith(SCHEMES)

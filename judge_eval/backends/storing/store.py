@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from judge_eval.errors import StoreError
 
 KEY_BYTES = 32
 """The length of every key."""
-_SUM_BYTES = 8
+KeyedRow: TypeAlias = tuple[bytes, bytes]
+"""A key and its value."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Store(Protocol):
         """
         ...
 
-    def put_many(self, items: Sequence[tuple[bytes, bytes]]) -> None:
+    def put_many(self, items: Sequence[KeyedRow]) -> None:
         """Write all rows or none; a row that is there is replaced. They are kept once this returns.
 
         Raises:
@@ -70,8 +70,21 @@ class Store(Protocol):
 class Immediate(Protocol):
     """A store that can write within a blink, so that an answer is kept in the moment it arrives."""
 
-    def put_now(self, items: Sequence[tuple[bytes, bytes]]) -> bool:
+    def put_now(self, items: Sequence[KeyedRow]) -> bool:
         """Write all rows if that takes no waiting; False where nothing was written, for whatever reason."""
+        ...
+
+
+@runtime_checkable
+class Flushing(Protocol):
+    """A store whose written rows outlive the process at once, and the machine's end once it was flushed."""
+
+    def flush(self) -> None:
+        """Have the disk take what was written.
+
+        Raises:
+            StoreError: The disk refuses.
+        """
         ...
 
 
@@ -88,7 +101,39 @@ class Leasing(Protocol):
         ...
 
 
-def check_keys(items: Sequence[tuple[bytes, bytes]]) -> None:
+class Claim(NamedTuple):
+    """What came of asking for a key."""
+
+    value: bytes | None
+    """The value of its row; None where there is no undamaged one."""
+    leased: bool
+    """Whether the key is leased to this process now, which may ask."""
+    refused: bool = False
+    """Whether there is a row that is not what was written."""
+
+
+@runtime_checkable
+class Claiming(Leasing, Protocol):
+    """A store behind a network: what takes several steps elsewhere takes one here, for many keys at once."""
+
+    def claim_many(self, keys: Sequence[bytes]) -> list[Claim]:
+        """Look up keys and lease those that have no row and that nobody else holds."""
+        ...
+
+    def put_claimed(self, items: Sequence[KeyedRow]) -> int:
+        """Write rows and end their leases; what somebody else wrote since stays.
+
+        Returns:
+            How many keys had been leased to, or written by, somebody else.
+        """
+        ...
+
+    def release_many(self, keys: Sequence[bytes]) -> None:
+        """Give leases back."""
+        ...
+
+
+def check_keys(items: Sequence[KeyedRow]) -> None:
     """See that every key is of the right length.
 
     Raises:
@@ -96,16 +141,3 @@ def check_keys(items: Sequence[tuple[bytes, bytes]]) -> None:
     """
     if any(len(key) != KEY_BYTES for key, _ in items):
         raise StoreError(f"a key of the cache has {KEY_BYTES} bytes")
-
-
-def seal(key: bytes, value: bytes) -> bytes:
-    """Put a checksum over key and value in front of a value."""
-    return hashlib.sha256(key + value).digest()[:_SUM_BYTES] + value
-
-
-def unseal(key: bytes, row: object) -> bytes | None:
-    """Return the value that was sealed under this key; None where the row is anything else."""
-    if type(row) is not bytes or len(row) < _SUM_BYTES:
-        return None
-    value = row[_SUM_BYTES:]
-    return value if hashlib.sha256(key + value).digest()[:_SUM_BYTES] == row[:_SUM_BYTES] else None

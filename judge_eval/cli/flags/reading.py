@@ -115,10 +115,11 @@ class ChoosingFlags:
 def readable(data: str) -> Iterator[tuple[Path | str, str]]:
     """Yield what can be read twice, with its name: standard input is copied to a temporary file."""
     from judge_eval.data.files.opening import copied
-    from judge_eval.data.remote import is_url, public
+    from judge_eval.data.remote import is_url
+    from judge_eval.urls import public_url
 
     if is_url(data):
-        yield data, public(data)
+        yield data, public_url(data)
         return
     if data != "-":
         yield Path(data), data

@@ -113,6 +113,10 @@ def took(run: Run) -> str:
         parts.append(f"${t.cost:.4f}")
     if t.retries:
         parts.append(f"{sum(t.retries.values())} retries")
+    if refused := t.cache.get("refused"):
+        parts.append(f"{refused} row{'s' if refused > 1 else ''} of the cache refused")
+    if beside := t.cache.get("beside"):
+        parts.append(f"{beside} answer{'s' if beside > 1 else ''} paid beside another process's")
     return ", ".join(parts)
 
 

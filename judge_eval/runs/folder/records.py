@@ -168,6 +168,8 @@ class Tally(Record):
     """Attempts that were repeated, by what had gone wrong."""
     dropped: tuple[str, ...] = ()
     """What the server would not take and was left out of requests."""
+    cache: dict[str, int] = Field(default_factory=dict)
+    """Rows of the cache that were `refused`, and answers paid for `beside` those of another process."""
 
 
 class Manifest(Record):

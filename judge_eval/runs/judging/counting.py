@@ -90,6 +90,7 @@ class Counting:
             cost=self._stack.spent(self._start),
             retries=counts.retries,
             dropped=counts.dropped,
+            cache=dict(counts.cache),
         )
         outcome = {
             "traces": len(self._seen),
@@ -113,10 +114,12 @@ def total(tallies: Sequence[Tally]) -> Tally:
     known = [cost for cost in costs if cost is not None]
     failures: Counter[str] = sum((Counter(tally.failures) for tally in tallies), Counter())
     retries: Counter[str] = sum((Counter(tally.retries) for tally in tallies), Counter())
+    cache: Counter[str] = sum((Counter(tally.cache) for tally in tallies), Counter())
     return Tally(
         **{name: sum(getattr(tally, name) for tally in tallies) for name in _SUMMED},
         failures=dict(sorted(failures.items())),
         cost=math.fsum(known) if len(known) == len(costs) else None,
         retries=dict(retries),
+        cache=dict(sorted(cache.items())),
         dropped=tuple(sorted({name for tally in tallies for name in tally.dropped})),
     )

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from judge_eval.data.files.opening import is_stream, steady
 from judge_eval.data.reading import ReadOptions, open_dataset
-from judge_eval.data.remote import is_url, local_copy, public
+from judge_eval.data.remote import is_url, local_copy
 from judge_eval.errors import ConfigError, DataError
 from judge_eval.given import check_text
 from judge_eval.runs.folder.records import Dataset, Shard
@@ -21,6 +21,7 @@ from judge_eval.runs.judging.fingerprint import Fingerprint, shard_of
 from judge_eval.runs.judging.objects import TraceCheck, as_trace, checked_trace
 from judge_eval.runs.judging.selection import Selection
 from judge_eval.schema import Trace
+from judge_eval.urls import public_url
 
 Traces: TypeAlias = (
     Trace
@@ -187,7 +188,7 @@ def _file(data: str | Path, check: TraceCheck, selection: Selection) -> Replayab
     path, shown, name = Path(data), str(Path(data)), selection.name
     check_text("data", shown)
     if isinstance(data, str) and is_url(data):
-        path, shown = held.enter_context(local_copy(data)), public(data)
+        path, shown = held.enter_context(local_copy(data)), public_url(data)
         name = name or shown
     else:
         path = held.enter_context(steady(path))

@@ -10,11 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from judge_eval.data.remote import error_text, file_system, is_url, public
+from judge_eval.data.remote import error_text, file_system, is_url
 from judge_eval.errors import JudgeEvalError, RunError
 from judge_eval.files import write_atomically
 from judge_eval.runs.folder.files import MANIFEST, lock_folder
 from judge_eval.runs.keeping.moving import FILES, copy_here, push
+from judge_eval.urls import public_url
 
 STAGING = "JUDGE_EVAL_STAGING"
 _NOTE = ".synced"
@@ -42,7 +43,7 @@ def place_of_runs(given: str | Path) -> Path:
 
 def shown(root: Path) -> str:
     """Return what to call a folder of runs: its URL without credentials, or its path."""
-    return public(_urls[root]) if root in _urls else str(root)
+    return public_url(_urls[root]) if root in _urls else str(root)
 
 
 def is_mirror(root: Path) -> bool:
@@ -100,7 +101,7 @@ def run_at(url: str) -> Path:
     parent, _, name = url.rstrip("/").rpartition("/")
     folder = bring_run(place_of_runs(parent) / name)
     if not (folder / MANIFEST).is_file():
-        raise RunError(f"no run in {public(url)}: it has no {MANIFEST}; name a run's folder")
+        raise RunError(f"no run in {public_url(url)}: it has no {MANIFEST}; name a run's folder")
     return folder
 
 
@@ -230,4 +231,4 @@ def _readable(url: str) -> Iterator[None]:
     except JudgeEvalError:
         raise
     except Exception as error:  # each file system has errors of its own
-        raise RunError(f"{public(url)}: cannot be read: {error_text(error, url)}") from None
+        raise RunError(f"{public_url(url)}: cannot be read: {error_text(error, url)}") from None

@@ -9,11 +9,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from judge_eval.data.remote import error_text, file_system, public
+from judge_eval.data.remote import error_text, file_system
 from judge_eval.errors import RunError
 from judge_eval.files import replacing
 from judge_eval.runs.folder.files import LABELS, MANIFEST, RESULTS, TRACES, VERDICTS, lock_folder
 from judge_eval.runs.folder.run import load_manifest
+from judge_eval.urls import public_url
 
 FILES = (RESULTS, LABELS, TRACES, VERDICTS, MANIFEST)
 """What there may be of a run, in the order in which it is copied."""
@@ -47,11 +48,11 @@ def push(folder: Path, url: str) -> str:
                     with (folder / name).open("rb") as source, system.open(f"{target}/{name}", "wb") as file:
                         shutil.copyfileobj(source, file, 1 << 20)
         except Exception as error:  # each file system has errors of its own
-            raise RunError(f"{public(url)}: cannot be written: {error_text(error, url)}") from None
+            raise RunError(f"{public_url(url)}: cannot be written: {error_text(error, url)}") from None
     finally:
         if lock is not None:
             lock.close()
-    return f"{public(url).rstrip('/')}/{folder.name}"
+    return f"{public_url(url).rstrip('/')}/{folder.name}"
 
 
 def pull(url: str, out: Path) -> Path:
@@ -84,9 +85,9 @@ def pull(url: str, out: Path) -> Path:
         json.loads((temporary / MANIFEST).read_bytes())
         temporary.rename(target)
     except FileNotFoundError:
-        raise RunError(f"no run in {public(url)}: it has no {MANIFEST} or no {RESULTS}") from None
+        raise RunError(f"no run in {public_url(url)}: it has no {MANIFEST} or no {RESULTS}") from None
     except Exception as error:  # each file system has errors of its own
-        raise RunError(f"{public(url)}: cannot be read: {error_text(error, url)}") from None
+        raise RunError(f"{public_url(url)}: cannot be read: {error_text(error, url)}") from None
     finally:
         with suppress(OSError):
             shutil.rmtree(temporary)

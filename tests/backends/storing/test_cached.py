@@ -205,7 +205,7 @@ def test_garbage_is_never_stored() -> None:
 
 
 def test_a_repair_is_stored_where_the_next_run_begins() -> None:
-    """A repair of a repair is found at the first question, and only there."""
+    """A repair of a repair is found at the first question, and answers every later repair too."""
     replies = {"q": "hm", "again": "hmm", "and again": "yes"}
     backend = Counting(lambda r: replies[r.follow_up[-1].content if r.follow_up else r.query])
     store = MemoryStore()
@@ -219,8 +219,11 @@ def test_a_repair_is_stored_where_the_next_run_begins() -> None:
     assert complete_all(cached, first)[0].text == "yes"
     assert len(backend.asked) == 3
     assert cached.peek([first, second, third])[1:] == [None, None]
-    complete_all(cached, second)
-    assert len(backend.asked) == 4
+    assert complete_all(cached, second)[0].text == "yes"
+    assert len(backend.asked) == 3
+    picky = replace(second, accepts=lambda completion: completion.text == "no")
+    complete_all(cached, picky)
+    assert len(backend.asked) == 4, "a stored answer that cannot be read is asked for again"
 
 
 def test_damaged_rows_are_misses() -> None:

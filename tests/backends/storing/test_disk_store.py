@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import multiprocessing
 import os
@@ -19,10 +20,14 @@ from pathlib import Path
 
 import pytest
 
+from judge_eval.backends.storing import commit
+from judge_eval.backends.storing.cached import Cached
 from judge_eval.backends.storing.dbfile import DB
 from judge_eval.backends.storing.disk import DiskStore
-from judge_eval.backends.storing.store import Leasing, Store, seal, unseal
+from judge_eval.backends.storing.seals import Sealer
+from judge_eval.backends.storing.store import Leasing, Store
 from judge_eval.errors import StoreError
+from tests.support.cache_doubles import Counting, ask
 
 
 def key(n: int) -> bytes:
@@ -223,6 +228,7 @@ def test_flipped_bytes_never_come_out(store: DiskStore) -> None:
 
 def test_seal_binds_key_and_value() -> None:
     """A sealed value opens under its own key only, whole only."""
+    seal, unseal = Sealer().seal, Sealer().unseal
     row = seal(key(1), b"value")
     assert unseal(key(1), row) == b"value"
     assert unseal(key(2), row) is None
@@ -624,3 +630,35 @@ def test_a_row_is_written_at_once_or_not_at_all(tmp_path: Path) -> None:
     assert not store.put_now([(key(5), b"five")])
     store.put_many([(key(5), b"five")])
     assert store.get_many([key(5)]) == [b"five"]
+
+
+def test_what_is_written_is_on_the_disk_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A moment after an answer, and at closing, the disk was told: a power cut from then on loses none."""
+    folder, cut = tmp_path / "cache", tmp_path / "cut"
+    monkeypatch.setattr(commit, "_FLUSHED", 0.02)
+
+    def fsync(descriptor: int) -> None:
+        # What the files hold when the disk is told outlives a power cut.
+        shutil.rmtree(cut, ignore_errors=True)
+        shutil.copytree(folder, cut)
+        real(descriptor)
+
+    real = os.fsync
+    monkeypatch.setattr(os, "fsync", fsync)
+
+    async def run() -> None:
+        cached = Cached(Counting(), DiskStore(folder))
+        for n in range(3):
+            await cached.complete(ask(f"q{n}"))
+        for _ in range(500):
+            await asyncio.sleep(0.01)
+            if cut.exists() and DiskStore(cut).info().entries == 3:
+                break
+        else:
+            raise AssertionError("the disk was not told")
+        shutil.rmtree(cut)
+        await cached.complete(ask("last"))
+        await cached.aclose()
+        assert DiskStore(cut).info().entries == 4
+
+    asyncio.run(run())

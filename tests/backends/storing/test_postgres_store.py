@@ -14,8 +14,9 @@ import pytest
 from typer.testing import CliRunner
 
 from judge_eval.backends.stack import open_store
-from judge_eval.backends.storing.postgres import TABLE, PostgresStore
-from judge_eval.backends.storing.store import Leasing, Store
+from judge_eval.backends.storing.postgres import PostgresStore
+from judge_eval.backends.storing.statements import TABLE
+from judge_eval.backends.storing.store import Claiming, Leasing, Store
 from judge_eval.errors import ConfigError, StoreError
 from tests.support.application import app
 from tests.support.chat_server import ChatServer
@@ -70,6 +71,7 @@ def test_rows_come_back_in_order_and_are_replaced(store: PostgresStore) -> None:
     """What was written comes back, in the order asked for, the last write counting; the rest is None."""
     assert isinstance(store, Store)
     assert isinstance(store, Leasing)
+    assert isinstance(store, Claiming)
     rows = [(key(n), b"value %d" % n * n) for n in range(2500)]
     store.put_many(rows)
     store.put_many([(key(1), b"first"), (key(1), b"second")])

@@ -3,13 +3,16 @@ from __future__ import annotations
 import os
 import pickle
 import sqlite3
+import tomllib
 from collections.abc import Iterator
 from contextlib import closing
+from importlib.metadata import version
 from pathlib import Path
 
 import diskcache
 import pytest
 
+from judge_eval.backends.storing import hardened
 from judge_eval.backends.storing.disk import DiskStore
 from judge_eval.backends.storing.hardened import SETTINGS, StrictDisk
 from judge_eval.errors import StoreError
@@ -304,3 +307,55 @@ def test_rows_of_other_shapes_are_misses(folder: Path) -> None:
         assert store.get_many([KEY, OTHER]) == [None, b"other"]
         assert store.corrupt == 1
         store.close()
+
+
+def test_no_method_of_diskcache_reaches_a_row(folder: Path, canary: Path, victim: Path) -> None:
+    """Whatever diskcache could read, unpickle, expire, cull or check a row by is refused."""
+    bomb = pickle.dumps(Bomb(canary))
+    edit(folder, "INSERT INTO Cache (key, raw, mode, size, value) VALUES (?, 0, 4, 0, ?)", bomb, bomb)
+    edit(folder, "UPDATE Cache SET mode = 2, expire_time = 1, filename = ? WHERE key = ?", str(victim), KEY)
+    statements: list[str] = []
+    with closing(hardened.open_cache(folder, 1.0)) as cache:
+        for work in (
+            lambda: cache.get(KEY), lambda: cache[KEY], lambda: KEY in cache, lambda: list(cache),
+            lambda: cache.expire(), lambda: cache.cull(), lambda: cache.check(fix=True),
+            lambda: cache.clear(), lambda: cache.evict("x"), lambda: cache.pop(KEY),
+            lambda: cache.delete(KEY), lambda: cache.pull(), lambda: cache.peek(),
+            lambda: cache.peekitem(), lambda: cache.incr(KEY), lambda: cache.touch(KEY),
+            lambda: cache.add(KEY, b"x"), lambda: cache.set(KEY, b"x"), lambda: cache.read(KEY),
+            lambda: cache.push(b"x"), lambda: cache.iterkeys(), lambda: list(reversed(cache)),
+            lambda: len(cache), lambda: cache.memoize(), lambda: cache.stats(), lambda: cache.volume(),
+            lambda: cache._cull(0, 0, 0), lambda: cache._iter(), lambda: cache._select_delete("", ()),
+            lambda: cache.__setitem__(KEY, b"x"), lambda: cache._row_update(1, 0, ()),
+            lambda: cache._row_insert(KEY, True, 0, ()),
+        ):  # fmt: skip
+            with pytest.raises(StoreError, match="by the cache alone"):
+                work()
+        cache._con.set_trace_callback(statements.append)
+        cache.put_rows([(KEY, b"new"), (OTHER, b"newer")])
+        cache._con.set_trace_callback(None)
+    words = [each.split()[0] for each in statements if not each.startswith("--")]
+    assert (words[0], words[-1]) == ("BEGIN", "COMMIT")
+    assert set(words[1:-1]) == {"INSERT"}, "no row is read in order to be written"
+    reaching = {name for name, what in vars(diskcache.Cache).items() if callable(what)} - hardened._USED
+    assert all(getattr(hardened.OneConnection, name) is hardened._refuse for name in reaching)
+    assert not hardened._USED & {
+        "get",
+        "__getitem__",
+        "expire",
+        "cull",
+        "_cull",
+        "check",
+        "clear",
+        "set",
+        "pop",
+    }
+    assert victim.exists()
+    assert not canary.exists()
+
+
+def test_the_version_that_was_checked_is_the_one_that_is_installed() -> None:
+    """Diskcache is pinned to the release whose every path to a row was looked at, and that one is here."""
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    assert "diskcache==5.6.3" in project["dependencies"]
+    assert version("diskcache") == "5.6.3"

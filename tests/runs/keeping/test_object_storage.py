@@ -6,10 +6,11 @@ import pytest
 from typer.testing import CliRunner
 
 from judge_eval import Evaluator
-from judge_eval.data.remote import is_url, public
+from judge_eval.data.remote import is_url
 from judge_eval.errors import ConfigError, DataError, RunError
 from judge_eval.eval_run import EvalRun
 from judge_eval.runs.keeping.moving import pull, push
+from judge_eval.urls import public_url
 from tests.support.application import app
 
 fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed: pip install 'judge-eval[fsspec]'")
@@ -74,7 +75,7 @@ def test_missing_files_and_drivers_are_told_without_secrets(place: str) -> None:
             evaluator.evaluate("nosuch://user:passw0rd@host/traces.jsonl?token=hunter22")
     assert "passw0rd" not in str(caught.value)
     assert "hunter22" not in str(caught.value)
-    assert public("s3://key:secret@bucket/a/b?x=1") == "s3://bucket/a/b"
+    assert public_url("s3://key:secret@bucket/a/b?x=1") == "s3://bucket/a/b"
     assert [is_url(name) for name in ("s3://b/x", "C:/x", "x.jsonl", "-", "./a://b")] == [True, *[False] * 4]
 
 
