@@ -9,7 +9,7 @@ from typing import Any
 
 from judge_eval.backends.around.balance import Balanced
 from judge_eval.backends.around.budget import Budgeted, Purse
-from judge_eval.backends.around.hedge import Hedged
+from judge_eval.backends.around.hedge import Hedge, Hedged, check_hedge
 from judge_eval.backends.around.limit import Limited
 from judge_eval.backends.around.meter import Counts, Metered
 from judge_eval.backends.around.prices import price_of
@@ -56,8 +56,8 @@ class Options:
     """A cache miss is an error instead of a call."""
     lead: bool = False
     """Whether a trace's first call goes ahead of its siblings, where the server bills a seen prefix less."""
-    hedge: float | None = None
-    """Seconds after which a call without an answer is made a second time; None never does."""
+    hedge: Hedge | None = None
+    """Seconds after which a call without an answer is made again; `auto` finds them, None never does."""
     record: Path | None = None
     """A cassette to write every completion to."""
     replay: Path | None = None
@@ -93,9 +93,10 @@ class Stack:
             for wrapper in (self.retried, self.hedged)
             for kind, number in (wrapper.counts.items() if wrapper else ())
         }
-        return Counts(
-            meter.calls, cache.hits + cache.shared, meter.usage, retries, tuple(sorted(meter.dropped))
-        )
+        calls, usage = meter.calls, meter.usage
+        if self.hedged is not None:
+            calls, usage = calls + self.hedged.extra_calls, usage + self.hedged.extra_usage
+        return Counts(calls, cache.hits + cache.shared, usage, retries, tuple(sorted(meter.dropped)))
 
     def cost(self, usage: Usage) -> float | None:
         """Return what tokens cost in US dollars; None where the price is not known."""
@@ -202,8 +203,8 @@ def build_stack(
     Raises:
         ConfigError: The model or an option cannot be used.
     """
-    if options.hedge is not None and not options.hedge > 0:
-        raise ConfigError(f"--hedge {options.hedge:g}: the seconds to wait must be above 0")
+    if options.hedge is not None:
+        check_hedge(options.hedge, "--hedge")
     retried = hedged = None
     inner: Backend
     if options.replay is not None:
