@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from bisect import bisect_left, insort
 from collections import Counter, deque
-from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 from judge_eval.backends.base import Backend, Wrapper, when_started
-from judge_eval.errors import ConfigError
+from judge_eval.errors import ConfigError, TransientError
 from judge_eval.wire import Completion, Request, Usage
 
 Hedge: TypeAlias = float | Literal["auto"]
@@ -33,7 +33,8 @@ def check_hedge(after: Hedge, where: str) -> None:
     Raises:
         ConfigError: They are neither above 0 nor `auto`.
     """
-    if after != "auto" and not (isinstance(after, int | float) and 0 < after < float("inf")):
+    given: object = after  # whoever calls from Python may give anything
+    if given != "auto" and not (isinstance(given, int | float) and 0 < given < math.inf):
         raise ConfigError(f"{where} {after}: write the seconds to wait, which must be above 0, or auto")
 
 
@@ -98,7 +99,7 @@ class Hedged(Wrapper):
         """Their tokens: as the server told, else those of the answer to the same request."""
 
     async def complete(self, request: Request) -> Completion:
-        """Answer with the first of at most two calls that succeeds.
+        """Answer with the first call that succeeds, of at most two at the same time.
 
         Raises:
             CallError: Neither brought a completion; the first call's error.
@@ -111,18 +112,25 @@ class Hedged(Wrapper):
         try:
             either: set[asyncio.Future[Any]] = {first, begun}
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            started = clock()
             self._tail.begin()
-            while not first.done() and (wait := self._wait(clock() - started)) > 0:
-                await asyncio.wait({first}, timeout=max(wait, _LEAST))
-            if not first.done():
-                self.counts["hedge"] += 1
-                calls |= dict([self._begin(request)])
-            answered = await _answered(list(calls))
-            if answered is None:
-                return first.result()
-            self._tail.note(clock() - started)
-            return answered.result()
+            started = since = clock()
+            while running := {call for call in calls if not call.done()}:
+                if running == {first} and (wait := self._wait(clock() - since)) <= 0:
+                    self.counts["hedge"] += 1
+                    calls |= dict([self._begin(request)])
+                    continue
+                timeout = max(wait, _LEAST) if running == {first} and wait < math.inf else None
+                done, _ = await asyncio.wait(running, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+                answered = next((call for call in calls if call in done and call.exception() is None), None)
+                if answered is not None:
+                    self._tail.note(clock() - started)
+                    return answered.result()
+                for error in (call.exception() for call in done if call is not first):
+                    # A second call that failed in passing gives way to another; else the first must do.
+                    since = math.inf
+                    if isinstance(error, TransientError):
+                        since = clock() + (error.retry_after or 0.0)
+            return first.result()
         finally:
             await self._end(calls, answered)
 
@@ -161,14 +169,3 @@ class Hedged(Wrapper):
                 continue
             self.extra_calls += 1
             self.extra_usage += usage
-
-
-async def _answered(calls: Sequence[asyncio.Task[Completion]]) -> asyncio.Task[Completion] | None:
-    """Wait for the first call that succeeds; None where all failed."""
-    left = set(calls)
-    while left:
-        done, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
-        for call in calls:
-            if call in done and call.exception() is None:
-                return call
-    return None

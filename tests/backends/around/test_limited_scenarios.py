@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from judge_eval.backends.around.hedge import Hedged
 from judge_eval.backends.around.limit import Limited
 from judge_eval.backends.around.quota import Quota, RateSignal
 from judge_eval.backends.around.retry import Retried
@@ -232,12 +233,15 @@ class Room(Wrapper):
             return await self.inner.complete(request)
 
 
-def faulty(server: FaultyServer, width: int, *, hold: bool = True, calls: int = 1000) -> float:
+def faulty(
+    server: FaultyServer, width: int, *, hold: bool = True, hedge: bool = False, calls: int = 1000
+) -> float:
     """Make the calls, so many in flight and some that wait to be repeated; return the seconds taken."""
 
     async def go() -> float:
         server.scope = f"faulty-{id(server)}"
-        inner = Limited(server, concurrency=width) if hold else Room(server, width)
+        inner: Backend = Limited(server, concurrency=width) if hold else Room(server, width)
+        inner = Hedged(inner, after="auto") if hedge else inner
         backend = Retried(inner, seed=1)
         left = iter(range(calls))
 
@@ -260,6 +264,14 @@ def test_random_faults(width: int, rejected: float, over: float) -> None:
     held = [faulty(FaultyServer(random.Random(seed), rejected), width) for seed in seeds]
     free = [faulty(FaultyServer(random.Random(seed), rejected), width, hold=False) for seed in seeds]
     assert sum(held) <= over * sum(free)
+
+
+def test_hangs_do_not_decide_the_wall_clock() -> None:
+    """With `auto` hedging a run with hangs ends long before a call that hangs times out."""
+    for seed in range(4):
+        took = faulty(FaultyServer(random.Random(seed)), 64, hedge=True)
+        assert took <= 6
+        assert took <= 0.75 * faulty(FaultyServer(random.Random(seed)), 64)
 
 
 def test_a_rise_is_found() -> None:
