@@ -15,10 +15,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "cold": ("--traces", "5", "--chunks", "4", "--rounds", "1", "--latency", "0.01"),
     "warm": ("--traces", "20", "--rounds", "1"),
     "memory": ("--short", "10", "--long", "20"),
-    "faults": (
-        "--traces",
-        "20",
-    ),
+    "faults": ("--traces", "20", "--verdicts", "20", "--rounds", "1"),
     "kills": ("--calls", "100", "--kills", "2"),
     "client_cpu": ("--calls", "50", "--rounds", "1"),
     "store_speed": ("--rows", "1000", "--calls", "100"),

@@ -1,7 +1,8 @@
 """Measures a whole cold run beside a bare loop over the SDK: CPU a verdict, wall over ideal.
 
-Run `python -m benchmarks.cold`. Both send equal bodies to the same server with the same concurrency, in
-turn, several times; the ratio is of neighbours, since absolute times are noisy.
+Run `python -m benchmarks.cold`. A third process times `evaluate` from inside, without its start-up. All send
+equal bodies to the same server with the same concurrency, in turn, several times; the ratio is of neighbours,
+since absolute times are noisy.
 """
 
 from __future__ import annotations
@@ -39,6 +40,21 @@ async def main():
 asyncio.run(main())
 """
 
+INSIDE = """
+import sys, time
+from pathlib import Path
+import openai
+from judge_eval import Evaluator
+from judge_eval.backends.stack import Options
+
+url, data, width, folder = sys.argv[1], sys.argv[2], int(sys.argv[3]), Path(sys.argv[4])
+options = Options(base_url=url, concurrency=width)
+with Evaluator("openai/m", cache=folder / "cache", options=options) as evaluator:
+    started = time.perf_counter()
+    evaluator.evaluate(data, out=folder / "runs")
+    print(time.perf_counter() - started)
+"""
+
 
 def main() -> None:
     """Print the ratios."""
@@ -55,7 +71,7 @@ def main() -> None:
         data = dataset(folder / "data.jsonl", args.traces, args.chunks)
         for latency in args.latency:
             ideal = calls * latency / args.width
-            ratios, ours, bares, walls, bare_walls = [], [], [], [], []
+            ratios, ours, bares, walls, bare_walls, insides = [], [], [], [], [], []
             with server("--latency", str(latency)) as url:
                 for turn in range(args.rounds):
                     env = environment(folder) | {"XDG_CACHE_HOME": str(folder / f"cache-{latency}-{turn}")}
@@ -64,6 +80,12 @@ def main() -> None:
                         raise SystemExit(bare.out)
                     flags = ("--base-url", url, "--concurrency", str(args.width), "-q")
                     run = judge_eval("run", str(data), "--model", "openai/m", *flags, cwd=folder, env=env)
+                    own = str(folder / f"inside-{latency}-{turn}")
+                    command = (sys.executable, "-c", INSIDE, url, str(data), str(args.width), own)
+                    inside = measured(*command, cwd=folder, env=env)
+                    if inside.code:
+                        raise SystemExit(inside.out)
+                    insides.append(float(inside.out.split()[-1]) / ideal)
                     ratios.append(run.cpu / bare.cpu)
                     ours.append(run.cpu / calls * 1e3)
                     bares.append(bare.cpu / calls * 1e3)
@@ -72,7 +94,8 @@ def main() -> None:
             print(
                 f"{calls} calls, {args.width} in flight, {latency * 1000:.0f} ms: CPU a verdict "
                 f"{median(ours):.2f} ms against {median(bares):.2f} ms bare: ratio {median(ratios):.2f}; "
-                f"wall over ideal {median(walls):.2f} against {median(bare_walls):.2f}"
+                f"wall over ideal {median(walls):.2f} against {median(bare_walls):.2f}; "
+                f"without start-up {median(insides):.2f} ({min(insides):.2f} to {max(insides):.2f})"
             )
 
 

@@ -1,6 +1,8 @@
 """Runs a dataset against a server full of faults and compares every verdict with the fault-free run's.
 
-Run `python -m benchmarks.faults`: 5% answer 429 with Retry-After, 5% 500, 2% malformed JSON, 1% reset the
+Run `python -m benchmarks.faults`. First it times 1,000 verdicts against faults at random, a server that names
+a quota once, and hangs with `hedge="auto"`, in turn with the same stack without any hold (a fixed number in
+flight). Then the whole command: 5% answer 429 with Retry-After, 5% 500, 2% malformed JSON, 1% reset the
 connection, 0.5% hang; every verdict must be there and equal the fault-free run's. A second part fails one
 trace for good: exactly that one must be failed and named.
 """
@@ -13,6 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from benchmarks.pacing import pacing
 from benchmarks.support import Took, dataset, environment, measured, server, server_stats
 
 RATES = {"429": 0.05, "500": 0.05, "malformed": 0.02, "reset": 0.01, "hang": 0.005}
@@ -37,7 +40,10 @@ def main() -> None:
     """Print what was retried and whether all is equal."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--traces", type=int, default=1000)
+    parser.add_argument("--verdicts", type=int, default=1000)
+    parser.add_argument("--rounds", type=int, default=3)
     args = parser.parse_args()
+    pacing(args.verdicts, args.rounds)
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         data = dataset(root / "data.jsonl", args.traces, 5, 400)

@@ -10,7 +10,7 @@ from typing import Any
 
 from judge_eval.backends.around.balance import Balanced
 from judge_eval.backends.around.budget import Budgeted, Purse
-from judge_eval.backends.around.hedge import Hedged
+from judge_eval.backends.around.hedge import Hedge, Hedged, check_hedge
 from judge_eval.backends.around.limit import Limited
 from judge_eval.backends.around.meter import Counts, Metered
 from judge_eval.backends.around.prices import price_of
@@ -31,7 +31,7 @@ from judge_eval.registry import find, split_model
 from judge_eval.wire import Usage
 
 _NUMBERS = (
-    "timeout", "concurrency", "rpm", "tpm", "attempts", "max_calls", "max_tokens", "max_cost", "hedge",
+    "timeout", "concurrency", "rpm", "tpm", "attempts", "max_calls", "max_tokens", "max_cost",
 )  # fmt: skip
 _URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:/")  # a folder made from it would bear a password in its name
 
@@ -68,8 +68,8 @@ class Options:
     """A cache miss is an error instead of a call."""
     lead: bool = False
     """Whether a trace's first call goes ahead of its siblings, where the server bills a seen prefix less."""
-    hedge: float | None = None
-    """Seconds after which a call without an answer is made a second time; None never does."""
+    hedge: Hedge | None = None
+    """Seconds after which a call without an answer is made again; `auto` finds them, None never does."""
     record: Path | None = None
     """A cassette to write every completion to."""
     replay: Path | None = None
@@ -82,6 +82,8 @@ class Options:
     def __post_init__(self) -> None:
         check_ranges({name: getattr(self, name) for name in _NUMBERS})
         check_params(self.params)
+        if self.hedge is not None:
+            check_hedge(self.hedge, "hedge")
 
 
 @dataclass
@@ -110,10 +112,13 @@ class Stack:
             for kind, number in (wrapper.counts.items() if wrapper else ())
         }
         odd = {"refused": cache.corrupt, "beside": cache.beside}
+        calls, usage = meter.calls, meter.usage
+        if self.hedged is not None:
+            calls, usage = calls + self.hedged.extra_calls, usage + self.hedged.extra_usage
         return Counts(
-            meter.calls,
+            calls,
             cache.hits + cache.shared,
-            meter.usage,
+            usage,
             retries,
             tuple(sorted(meter.dropped)),
             {what: number for what, number in odd.items() if number},

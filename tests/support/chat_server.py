@@ -492,6 +492,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--burst", type=float, help="the bucket's size; a second's worth by default")
     parser.add_argument("--no-advertise", action="store_true", help="send no x-ratelimit-* headers")
     parser.add_argument("--no-keep", action="store_true", help="do not keep bodies")
+    parser.add_argument("--tell-once", type=int, help="decline the first call, with this limit a minute")
     parser.add_argument("--retry-after", type=float, default=0.05)
     parser.add_argument("--fail-text", action="append", default=[])
     parser.add_argument("--seed", type=int, default=0)
@@ -510,6 +511,11 @@ def main(arguments: list[str] | None = None) -> None:
         latency=given.latency, flavour=given.flavour, faults=faults, bucket=bucket,
         keep=not given.no_keep, port=given.port,
     )  # fmt: skip
+
+    if given.tell_once:
+        advertised = {"limit": f"{given.tell_once}", "remaining": "0", "reset": "60s"}
+        told = {f"x_ratelimit_{name}_requests": value for name, value in advertised.items()}
+        server.script(error(429, "Rate limit reached", retry_after=f"{given.retry_after:g}", **told))
 
     async def run() -> None:
         def ready() -> None:

@@ -3,63 +3,136 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from typing import Any
+import math
+from bisect import bisect_left, insort
+from collections import Counter, deque
+from typing import Any, Literal, TypeAlias
 
 from judge_eval.backends.base import Backend, Wrapper, when_started
-from judge_eval.errors import ConfigError
-from judge_eval.wire import Completion, Request
+from judge_eval.errors import ConfigError, TransientError
+from judge_eval.ranges import RANGES
+from judge_eval.wire import Completion, Request, Usage
+
+Hedge: TypeAlias = float | Literal["auto"]
+"""The seconds after which a call is made a second time, > 0; `auto` finds them."""
+
+_MULTIPLE, _SHARE = 3.0, 0.05
+"""What `auto` stands for: this multiple of the 99th percentile, and the most of all calls made again."""
+_ENOUGH, _KEPT = 50, 512
+"""How many answers it waits for, and how many of the last ones it goes by."""
+_LEAST, _AGAIN = 0.001, 0.25
+"""The least seconds to wait, and those until a call looks again whether it may be made a second time."""
+
+
+def check_hedge(after: Hedge, where: str) -> None:
+    """See that seconds can be waited.
+
+    Args:
+        after: The seconds, or `auto`.
+        where: What they were given by, for the message.
+
+    Raises:
+        ConfigError: They are neither in their range nor `auto`.
+    """
+    if after == "auto":
+        return
+    try:
+        RANGES["hedge"].check(after, where)
+    except ConfigError as error:
+        raise ConfigError(f"{error}, or auto") from None
+
+
+class _Tail:
+    """The times of the last answers, and how many calls were made again on their account."""
+
+    def __init__(self) -> None:
+        self._last: deque[float] = deque()
+        self._sorted: list[float] = []
+        self._calls = self._again = 0
+
+    def begin(self) -> None:
+        """Note a call."""
+        self._calls += 1
+
+    def note(self, took: float) -> None:
+        """Note how long an answer was in coming; of a call made again, since the first began."""
+        self._last.append(took)
+        insort(self._sorted, took)
+        if len(self._last) > _KEPT:
+            del self._sorted[bisect_left(self._sorted, self._last.popleft())]
+
+    def wait(self, waited: float) -> float:
+        """Return the seconds that a call is still to wait; 0 where it is made again now."""
+        if len(self._sorted) < _ENOUGH:
+            return _AGAIN
+        left = _MULTIPLE * self._sorted[len(self._sorted) * 99 // 100] - waited
+        if left > 0:
+            return left
+        if self._again + 1 > _SHARE * self._calls:
+            return _AGAIN
+        self._again += 1
+        return 0.0
 
 
 class Hedged(Wrapper):
     """A backend that asks again where an answer is long in coming, and cancels the slower call.
 
     Waiting for a rate limit does not count as slow. The second call keeps to limits and budgets like any
-    other, and may be billed like the first, so the time should be one that few calls take.
+    other. A server may bill a call that is cancelled under way: it is counted in `extra_calls` and
+    `extra_usage` as if it had taken what the answer took.
 
     Args:
         inner: Whom to ask; who holds calls back within it says `has_started` of each that is let through.
-        after: Seconds to wait for an answer before asking again, > 0.
-
-    Raises:
-        ConfigError: `after` is not above 0.
+        after: Seconds to wait for an answer before asking again, > 0. `auto` waits for three times the
+            99th percentile of the last 512 answers' times, once there are 50, and makes at most a
+            twentieth of all calls a second time.
     """
 
-    def __init__(self, inner: Backend, *, after: float) -> None:
-        if not after > 0:
-            raise ConfigError(f"hedge: the seconds to wait must be above 0, not {after}")
+    def __init__(self, inner: Backend, *, after: Hedge) -> None:
         super().__init__(inner)
-        self._after = after
+        self._after, self._tail = after, _Tail()
         self.counts: Counter[str] = Counter()
         """How many calls were made a second time, under `hedge`."""
+        self.extra_calls = 0
+        """The calls beside those whose answers were taken: answered too, or cancelled under way."""
+        self.extra_usage = Usage()
+        """Their tokens: as the server told, else those of the answer to the same request."""
 
     async def complete(self, request: Request) -> Completion:
-        """Answer with the first of at most two calls that succeeds.
+        """Answer with the first call that succeeds, of at most two at the same time.
 
         Raises:
             CallError: Neither brought a completion; the first call's error.
             FatalCallError: No call can succeed.
         """
+        clock = asyncio.get_running_loop().time
         first, begun = self._begin(request)
-        calls = [first]
+        calls = {first: begun}
+        answered: asyncio.Task[Completion] | None = None
         try:
             either: set[asyncio.Future[Any]] = {first, begun}
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            await asyncio.wait({first}, timeout=self._after)
-            if not first.done():
-                self.counts["hedge"] += 1
-                calls.append(self._begin(request)[0])
-                left = set(calls)
-                while left:
-                    done, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
-                    for call in done:
-                        if call.exception() is None:
-                            return call.result()
+            self._tail.begin()
+            started = since = clock()
+            while running := {call for call in calls if not call.done()}:
+                if running == {first} and (wait := self._wait(clock() - since)) <= 0:
+                    self.counts["hedge"] += 1
+                    calls |= dict([self._begin(request)])
+                    continue
+                timeout = max(wait, _LEAST) if running == {first} and wait < math.inf else None
+                done, _ = await asyncio.wait(running, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+                answered = next((call for call in calls if call in done and call.exception() is None), None)
+                if answered is not None:
+                    self._tail.note(clock() - started)
+                    return answered.result()
+                for error in (call.exception() for call in done if call is not first):
+                    # A second call that failed in passing gives way to another; else the first must do.
+                    since = math.inf
+                    if isinstance(error, TransientError):
+                        since = clock() + (error.retry_after or 0.0)
             return first.result()
         finally:
-            for call in calls:
-                call.cancel()
-            await asyncio.gather(*calls, return_exceptions=True)
+            await self._end(calls, answered)
 
     def _begin(self, request: Request) -> tuple[asyncio.Task[Completion], asyncio.Future[None]]:
         loop = asyncio.get_running_loop()
@@ -71,3 +144,28 @@ class Hedged(Wrapper):
 
         with when_started(started):
             return loop.create_task(self.inner.complete(request)), begun
+
+    def _wait(self, waited: float) -> float:
+        """Return the seconds that a call is still to wait."""
+        return self._tail.wait(waited) if self._after == "auto" else self._after - waited
+
+    async def _end(
+        self,
+        calls: dict[asyncio.Task[Completion], asyncio.Future[None]],
+        answered: asyncio.Task[Completion] | None,
+    ) -> None:
+        """Cancel what is left, and count what may be billed beside the answer."""
+        for call in calls:
+            call.cancel()
+        ended = await asyncio.gather(*calls, return_exceptions=True)
+        for (call, begun), end in zip(calls.items(), ended, strict=True):
+            if answered is None or call is answered:
+                continue
+            if isinstance(end, Completion):
+                usage = end.usage
+            elif isinstance(end, asyncio.CancelledError) and begun.done():
+                usage = answered.result().usage
+            else:
+                continue
+            self.extra_calls += 1
+            self.extra_usage += usage

@@ -11,7 +11,8 @@ from typing import Protocol, runtime_checkable
 from weakref import WeakValueDictionary
 
 from judge_eval.backends.around import rate
-from judge_eval.backends.around.rate import CallOutcome, RateLimits, RateSignal, RateState
+from judge_eval.backends.around.quota import RateSignal
+from judge_eval.backends.around.rate import CallOutcome, RateLimits, RateState
 from judge_eval.backends.base import Backend, Wrapper, has_started
 from judge_eval.errors import ConfigError, TransientError
 from judge_eval.wire import Completion, Request
@@ -35,7 +36,8 @@ class _Waiter:
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[None]
     guess: float
-    granted: bool = False
+    number: int = 0
+    """The number of its call, once that may start."""
 
     def wake(self) -> None:
         if not self.future.done():
@@ -60,18 +62,21 @@ class QuotaGate:
         """What the controller knows now."""
         return self._state
 
-    async def acquire(self, guess: float) -> None:
+    async def acquire(self, guess: float) -> int:
         """Wait for a slot, behind all who came before.
 
         Args:
             guess: The call's tokens, used until completed calls have told.
+
+        Returns:
+            The call's number.
         """
         loop = asyncio.get_running_loop()
         with self._lock:
             if not self._waiters:
                 self._state, wait = rate.admit(self._state, guess, loop.time())
                 if not wait:
-                    return
+                    return self._state.admitted
             waiter = _Waiter(loop, loop.create_future(), guess)
             self._waiters.append(waiter)
             self._pump(loop)
@@ -79,7 +84,7 @@ class QuotaGate:
             await waiter.future
         except BaseException:
             with self._lock:
-                if waiter.granted:
+                if waiter.number:
                     self._state = rate.release(self._state, "neutral", loop.time())
                 else:
                     self._waiters.remove(waiter)
@@ -87,6 +92,7 @@ class QuotaGate:
                 self._alarm = None
                 self._pump(loop)
             raise
+        return waiter.number
 
     def release(
         self,
@@ -95,13 +101,15 @@ class QuotaGate:
         took: float = 0.0,
         tokens: float = 0.0,
         retry_after: float | None = None,
+        number: int | None = None,
     ) -> None:
         """Give a slot back; the arguments are those of `rate.release`."""
         loop = asyncio.get_running_loop()
         with self._lock:
             self._state = rate.release(
-                self._state, outcome, loop.time(), took=took, tokens=tokens, retry_after=retry_after
-            )
+                self._state, outcome, loop.time(),
+                took=took, tokens=tokens, retry_after=retry_after, number=number,
+            )  # fmt: skip
             if self._waiters:
                 self._pump(loop)
 
@@ -131,7 +139,7 @@ class QuotaGate:
                     here.call_later(wait, self._ring, here)
                 return
             waiters.popleft()
-            head.granted = True
+            head.number = self._state.admitted
             if head.loop is here:
                 head.wake()
                 continue
@@ -218,7 +226,7 @@ class Limited(Wrapper):
             raise TransientError(
                 f"the server asks to wait {wait:.0f} s", kind="rate_limit", retry_after=wait, sent=False
             )
-        await gate.acquire(0.0 if gate.state.cost else _guess(request))
+        number = await gate.acquire(0.0 if gate.state.cost else _guess(request))
         has_started()
         started = clock()
         outcome: CallOutcome = "neutral"
@@ -233,10 +241,10 @@ class Limited(Wrapper):
             if error.kind == "rate_limit" or (error.kind == "server" and error.retry_after is not None):
                 outcome, retry_after = "rejected", error.retry_after
             elif error.kind == "timeout" and error.sent:
-                outcome = "rejected"
+                outcome = "late"
             raise
         finally:
-            gate.release(outcome, took=clock() - started, tokens=used, retry_after=retry_after)
+            gate.release(outcome, took=clock() - started, tokens=used, retry_after=retry_after, number=number)
 
 
 def _guess(request: Request) -> float:

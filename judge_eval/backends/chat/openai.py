@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
-from judge_eval.backends.around.rate import RateSignal
+from judge_eval.backends.around.quota import RateSignal
 from judge_eval.backends.base import Identity
 from judge_eval.backends.chat import endpoint
 from judge_eval.backends.chat.bodies import Bodies, plain_params

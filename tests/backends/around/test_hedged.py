@@ -1,5 +1,7 @@
 import asyncio
 import json
+import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,10 +10,12 @@ from typer.testing import CliRunner
 from judge_eval.backends.around.budget import Budgeted
 from judge_eval.backends.around.hedge import Hedged
 from judge_eval.backends.around.limit import Limited
+from judge_eval.backends.around.retry import Retried
 from judge_eval.backends.base import Identity
 from judge_eval.backends.stack import Options, build_stack
-from judge_eval.errors import BudgetError, CallError, ConfigError
-from judge_eval.wire import Completion, Request
+from judge_eval.errors import BudgetError, CallError, ConfigError, TransientError
+from judge_eval.evaluator import Evaluator
+from judge_eval.wire import Completion, Request, Usage
 from tests.support.application import app
 from tests.support.chat_server import ChatServer, Faults
 from tests.support.requests import ask
@@ -134,8 +138,6 @@ def test_a_cancelled_caller_leaves_nothing_running() -> None:
 
 def test_the_time_must_be_above_0() -> None:
     """No time to wait is an error."""
-    with pytest.raises(ConfigError, match="above 0"):
-        Hedged(Slow(), after=0)
     with pytest.raises(ConfigError, match=r"hedge 0: write a number from 0.001"):
         build_stack("fake/overlap", None, Options(hedge=0))
 
@@ -152,5 +154,117 @@ def test_a_run_past_a_server_that_hangs(tmp_path: Path, monkeypatch: pytest.Monk
         assert done.exit_code == 0, done.output
         tally = json.loads(done.stdout)["tally"]
         assert tally["verdicts"] == 60
+        assert tally["calls"] > 60
         assert tally["retries"]["hedge"] >= server.counts["hang"] - tally["retries"].get("timeout", 0) >= 1
         assert server.counts["hang"] >= 1
+
+
+class Hanging:
+    """A backend whose calls take 50 ms, but for some at random that hang."""
+
+    identity: Identity | None = None
+
+    def __init__(self, share: float, seed: int = 1) -> None:
+        self.share, self.random = share, random.Random(seed)
+        self.calls = self.hung = 0
+
+    async def complete(self, request: Request) -> Completion:
+        """Answer, or hang and time out."""
+        self.calls += 1
+        if self.random.random() < self.share:
+            self.hung += 1
+            await asyncio.sleep(10)
+            raise TransientError("no answer", kind="timeout")
+        await asyncio.sleep(self.random.uniform(0.04, 0.06))
+        return Completion("{}", usage=Usage(100, 10))
+
+    async def aclose(self) -> None:
+        """Nothing to close."""
+
+
+def judge_all(backend: Hedged, calls: int) -> float:
+    """Make so many calls, 64 at a time; return the seconds they took, repeats after time-outs included."""
+
+    async def go() -> float:
+        retried, left = Retried(backend, seed=1), iter(range(calls))
+
+        async def work() -> None:
+            for _ in left:
+                await retried.complete(ask())
+
+        await asyncio.gather(*(work() for _ in range(64)))
+        return asyncio.get_running_loop().time()
+
+    return run(go())
+
+
+def test_auto_finds_the_seconds() -> None:
+    """Calls that hang are made again after about three times what others take, and the run does not wait."""
+    backend = Hanging(0.005)
+    hedged = Hedged(Limited(backend, concurrency=64), after="auto")
+    assert judge_all(hedged, 1000) < 3
+    assert 1 <= backend.hung <= hedged.counts["hedge"] <= 50
+    assert judge_all(Hedged(Limited(Hanging(0.005), concurrency=64), after=1e9), 1000) > 10
+
+
+def test_auto_makes_a_twentieth_of_calls_again_at_most() -> None:
+    """Where a fifth of calls hang, hedging does not multiply them."""
+    backend = Hanging(0.2)
+    hedged = Hedged(Limited(backend, concurrency=64), after="auto")
+    judge_all(hedged, 500)
+    assert 10 <= hedged.counts["hedge"] <= 0.05 * backend.calls
+
+
+def test_auto_needs_answers_to_go_by() -> None:
+    """The first calls are not made again: nothing is known of the time they take."""
+    hedged = Hedged(Limited(Hanging(0.2), concurrency=64), after="auto")
+    judge_all(hedged, 40)
+    assert hedged.counts["hedge"] == 0
+
+
+def test_what_both_calls_take_is_counted() -> None:
+    """A cancelled call counts as the answer does, one that failed does not."""
+
+    class Paid(Slow):
+        async def complete(self, request: Request) -> Completion:
+            return replace(await super().complete(request), usage=Usage(100, 10))
+
+    async def go(backend: Slow, concurrency: int) -> tuple[int, Usage]:
+        hedged = Hedged(Limited(backend, concurrency=concurrency), after=1.0)
+        await hedged.complete(ask())
+        return hedged.extra_calls, hedged.extra_usage
+
+    assert run(go(Paid(60.0, 0.5), 2)) == (1, Usage(100, 10))
+    assert run(go(Paid(2.0, 1.0), 2)) == (1, Usage(100, 10))  # both answer at the same moment
+    assert run(go(Paid(3.0, None), 2)) == (0, Usage())
+    assert run(go(Paid(0.5), 2)) == (0, Usage())
+
+
+def test_what_auto_is_called_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`auto` comes from a flag, a configuration file, the environment or Python; nonsense is told plainly."""
+    monkeypatch.chdir(tmp_path)
+    data = tmp_path / "data.jsonl"
+    data.write_text("".join(trace.model_dump_json() + "\n" for trace in traces(2)), encoding="utf-8")
+    command = ["run", str(data), "--model", "fake/overlap", "-q", "--json", "--no-cache"]
+    seen: list[object] = []
+    noted = pytest.MonkeyPatch()
+    noted.setattr("judge_eval.backends.stack.check_hedge", lambda after, where: seen.append(after))
+    assert CliRunner().invoke(app, [*command, "--hedge", "auto"]).exit_code == 0
+    monkeypatch.setenv("JUDGE_EVAL_HEDGE", "20")
+    assert CliRunner().invoke(app, command).exit_code == 0
+    monkeypatch.delenv("JUDGE_EVAL_HEDGE")
+    (tmp_path / "judge_eval.toml").write_text("hedge = 30\n", encoding="utf-8")
+    assert CliRunner().invoke(app, command).exit_code == 0
+    (tmp_path / "judge_eval.toml").write_text('hedge = "auto"\n', encoding="utf-8")
+    assert CliRunner().invoke(app, command).exit_code == 0
+    Evaluator("fake/overlap", metrics=["AP@5"], cache=None, options=Options(hedge="auto")).evaluate(traces(1))
+    assert seen == ["auto", 20.0, 30.0, "auto", "auto"]
+    noted.undo()
+    (tmp_path / "judge_eval.toml").unlink()
+    for given in ("soon", "0", "nan", "inf"):
+        done = CliRunner().invoke(app, [*command, "--hedge", given])
+        assert done.exit_code == 2
+        assert f"--hedge {given}" in done.output.replace("0.0:", "0:")
+        assert "auto" in done.output
+    with pytest.raises(ConfigError, match=r"hedge 'soon': .*auto"):
+        Options(hedge="soon")  # type: ignore[arg-type]

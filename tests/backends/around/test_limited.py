@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from judge_eval.backends.around.limit import Limited, QuotaGate
-from judge_eval.backends.around.rate import RateLimits, RateSignal
+from judge_eval.backends.around.quota import RateSignal
+from judge_eval.backends.around.rate import RateLimits
 from judge_eval.backends.base import Backend, Identity
 from judge_eval.errors import ConfigError, FatalCallError, RefusedError, TransientError
 from judge_eval.wire import Completion, Request
@@ -132,12 +133,21 @@ def test_cancelled_in_the_queue() -> None:
     assert [name for name in slow.came if name in "0345"] == ["0", "3", "4", "5"]
 
 
-def test_retry_after_holds_everyone() -> None:
-    """After a 429 with Retry-After nobody starts before it is over."""
+def test_a_lone_rejection_holds_back_only_itself() -> None:
+    """After one 429 with Retry-After the others go on as if nothing had happened."""
     declined = TransientError("x", kind="rate_limit", retry_after=30.0, sent=False)
     slow = Slow(failing=lambda n: declined if n == 0 else None)
+    virtual_time.run(all_of(Limited(Plain(slow), concurrency=2), 10))
+    assert slow.at == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
+
+
+def test_retry_after_holds_everyone_where_it_is_the_rule() -> None:
+    """After four 429s in a row with Retry-After nobody starts before it is over."""
+    declined = TransientError("x", kind="rate_limit", retry_after=30.0, sent=False)
+    slow = Slow(failing=lambda n: declined if n < 4 else None)
     virtual_time.run(all_of(Limited(Plain(slow), start=2), 10))
-    assert [time for time in slow.at if 1.0 < time < 31.0] == []
+    assert len([time for time in slow.at if time < 1.0]) == 2
+    assert [time for time in slow.at if 4.0 < time < 31.0] == []
     assert len(slow.at) == 10
 
 
@@ -157,7 +167,7 @@ def test_wait_beyond_patience() -> None:
     backend = Limited(Plain(slow), patience=60)
 
     async def go() -> None:
-        await all_of(backend, 1)
+        await all_of(backend, 4)
         with pytest.raises(TransientError, match=r"3\d{3} s") as caught:
             await backend.complete(ask())
         assert caught.value.retry_after is not None
@@ -165,7 +175,7 @@ def test_wait_beyond_patience() -> None:
         assert not caught.value.sent
 
     virtual_time.run(go())
-    assert len(slow.came) == 1
+    assert len(slow.came) == 4
 
 
 def test_one_controller_per_quota() -> None:

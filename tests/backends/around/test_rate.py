@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judge_eval.backends.around import rate
-from judge_eval.backends.around.rate import Quota, RateLimits, RateSignal, RateState
+from judge_eval.backends.around.quota import Quota, RateSignal
+from judge_eval.backends.around.rate import RateLimits, RateState
 
 
 def admitted(state: RateState, now: float = 0.0, most: int = 10_000) -> tuple[RateState, int, float]:
@@ -80,14 +81,61 @@ def test_it_comes_back() -> None:
     assert state.window == 256
 
 
-def test_not_before_is_shared() -> None:
-    """One Retry-After keeps every call back until it is over, and a shorter one does not shorten it."""
-    state, _ = rate.admit(rate.first_state(RateLimits()), 1, 0)
-    state = rate.release(state, "rejected", 1.0, retry_after=30)
+def test_a_lone_rejection_holds_back_only_itself() -> None:
+    """One Retry-After keeps no other call back, nor do more of them far apart from each other."""
+    state = rate.first_state(RateLimits())
+    for turn in range(200):
+        state, wait = rate.admit(state, 1, turn)
+        assert wait == 0
+        outcome: rate.CallOutcome = "ok" if turn % 12 else "rejected"
+        state = rate.release(state, outcome, turn + 0.5, took=0.5, retry_after=None if turn % 12 else 30)
+
+
+def test_not_before_is_shared_where_rejections_are_the_rule() -> None:
+    """Then a Retry-After keeps every call back until it is over, and a shorter one does not shorten it."""
+    state, count, _ = admitted(rate.first_state(RateLimits()))
+    for number in range(count):
+        state = rate.release(state, "rejected", 1.0, retry_after=30, number=number + 1)
     state, wait = rate.admit(state, 1, 2.0)
     assert wait == 29
-    assert rate.release(state, "rejected", 3.0, retry_after=1).not_before == 31
-    assert rate.admit(state, 1, 31.0)[1] == 0
+    state = rate.admit(state, 1, 31.0)[0]
+    assert rate.release(state, "rejected", 31.5, retry_after=30).not_before == 61.5
+    assert rate.release(state, "rejected", 30.5, retry_after=0.1).not_before == 31
+
+
+def test_an_empty_quota_holds_everybody_at_once() -> None:
+    """Where nothing is left of what the server tells with its replies, one Retry-After is everybody's."""
+    state, _ = rate.admit(rate.first_state(RateLimits()), 1, 0)
+    state = rate.advertise(state, RateSignal(Quota(500, 0, 60)), 1.0)
+    state = rate.release(state, "rejected", 1.0, retry_after=30)
+    assert rate.admit(state, 1, 2.0)[1] == 29
+
+
+def test_a_quota_that_is_not_repeated_goes_stale() -> None:
+    """What one rejection said of a quota counts no more after eight completions that do not repeat it."""
+    state, _ = rate.admit(rate.first_state(RateLimits()), 1, 0)
+    state = rate.advertise(state, RateSignal(Quota(500, 0, 60), Quota(1000, 0, 60)), 0.1)
+    state = rate.release(state, "rejected", 0.1)
+    now = 0.2
+    for _ in range(8):
+        assert state.requests is not None
+        while (answer := rate.admit(state, 1, now))[1]:
+            now += answer[1]
+        state = rate.release(answer[0], "ok", now, took=0.1)
+    assert (state.requests, state.tokens) == (None, None)
+    assert rate.advertise(state, RateSignal(Quota(500, 0, 60)), now).requests is None
+
+
+def test_a_quota_that_every_completion_repeats_stays() -> None:
+    """A server that tells its limit with each reply is believed, and so is one that begins to."""
+    state, now = rate.first_state(RateLimits()), 0.0
+    for turn in range(40):
+        state, _ = rate.admit(state, 1, now)
+        if turn >= 20:
+            state = rate.advertise(state, RateSignal(Quota(500, 400, 12)), now)
+        state = rate.release(state, "ok", now, took=0.1)
+        now += 0.2
+        assert (state.requests is not None) == (turn > 20)
 
 
 def test_pacing_under_a_quarter() -> None:
@@ -170,7 +218,7 @@ def test_stricter_limits_hold() -> None:
 
 EVENTS = st.lists(
     st.tuples(
-        st.sampled_from(["admit", "ok", "rejected", "neutral", "signal"]),
+        st.sampled_from(["admit", "ok", "rejected", "late", "neutral", "signal"]),
         st.floats(0, 5),
         st.floats(0, 100),
     ),
@@ -193,5 +241,7 @@ def test_whatever_happens(events: list[tuple[str, float, float]], most: int) -> 
             state = rate.advertise(state, RateSignal(Quota(100, min(number, 100), pause)), now)
         elif state.in_flight:
             state = rate.release(state, event, now, took=pause, retry_after=number)  # type: ignore[arg-type]
+        pace = state.pace.at(now)
+        assert pace is None or pace > 0
         assert 1 <= state.window <= most
         assert 0 <= state.in_flight <= most

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from judge_eval.backends.around.rate import Quota, RateSignal
+from judge_eval.backends.around.quota import Quota, RateSignal
 from judge_eval.backends.chat.headers import duration, rate_signal, retry_after
 
 NOON = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)

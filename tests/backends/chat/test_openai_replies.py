@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from judge_eval.backends.around.rate import Quota, RateSignal
+from judge_eval.backends.around.quota import Quota, RateSignal
 from judge_eval.backends.chat.openai import OpenAI, create
 from judge_eval.errors import CallError, FatalCallError, RefusedError, TransientError
 from judge_eval.wire import Completion, Request, Usage
