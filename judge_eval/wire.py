@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from pydantic_core import from_json
-
 from judge_eval.digest import digest_parts
 from judge_eval.errors import CallError
+from judge_eval.foreign import read_json
 from judge_eval.schema import Scale
 
 T = TypeVar("T")
 Finish = Literal["stop", "length", "refusal", "filter"]
+MOST_TOKENS = 2**42
+"""No call takes so many tokens; a million calls of fewer sum up to what 64 bits hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,16 +208,15 @@ class Completion:
             ValueError: The bytes are not what `encode` writes.
         """
         try:
-            text, finish, usage, model, dropped, *more = _read_row(data)
+            text, finish, usage, model, dropped, *more = read_json(data)
             if not isinstance(text, str) or finish not in ("stop", "length", "refusal", "filter"):
                 raise ValueError("not a completion")
-            logprobs: tuple[TokenLogprob, ...] = ()
-            if more:
-                logprobs = tuple(
-                    TokenLogprob(token, logprob, tuple((t, p) for t, p in top))
-                    for token, logprob, top in more[0]
-                )
-            fresh, written, held, thoughts = usage
+            if not isinstance(model, str) or not isinstance(dropped, list):
+                raise ValueError("not who answered")
+            if dropped and not all(isinstance(name, str) for name in dropped):
+                raise ValueError("not what was left out")
+            logprobs = tuple(map(_token_of, more[0])) if more else ()
+            fresh, written, held, thoughts = map(_tokens, usage)
             tokens = {"input_tokens": fresh, "output_tokens": written}
             used = _filled(Usage, {**tokens, "cached_tokens": held, "reasoning_tokens": thoughts})
             values = {"text": text, "finish": finish, "usage": used, "model": model, "cached": True}
@@ -245,14 +246,26 @@ def _write_row(row: list[Any]) -> bytes:
         return json.dumps(row, separators=(",", ":"), allow_nan=False).encode()
 
 
-def _read_row(data: bytes) -> list[Any]:
-    try:
-        row = from_json(data)
-    except ValueError:  # a lone surrogate, which the fast reader refuses
-        row = json.loads(data)
-    if not isinstance(row, list):
-        raise ValueError("not a list")
-    return row
+def _tokens(count: Any) -> int:
+    """Take a count of tokens: so many that a run's sum of them still fits 64 bits."""
+    if not isinstance(count, int) or not 0 <= count < MOST_TOKENS:
+        raise ValueError("not a number of tokens")
+    return count
+
+
+def _token_of(entry: Any) -> TokenLogprob:
+    """Read a token with its alternatives."""
+    token, logprob, top = entry
+    pairs = tuple((other, _logarithm(chance)) for other, chance in top)
+    if not isinstance(token, str) or not all(isinstance(other, str) for other, _ in pairs):
+        raise ValueError("not a token")
+    return TokenLogprob(token, _logarithm(logprob), pairs)
+
+
+def _logarithm(value: Any) -> float:
+    if not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
+        raise ValueError("not a log-probability")
+    return value
 
 
 Reply: TypeAlias = Completion | CallError
