@@ -96,5 +96,5 @@ class RawServer:
 
 def http(status: int, body: bytes = b"", *headers: str) -> bytes:
     """Write an HTTP reply with its length."""
-    lines = [f"HTTP/1.1 {status} Status", f"content-length: {len(body)}", *headers]
+    lines = [f"HTTP/1.1 {status} Status", f"content-length: {len(body)}", "connection: close", *headers]
     return "\r\n".join(lines).encode("latin-1", "replace") + b"\r\n\r\n" + body

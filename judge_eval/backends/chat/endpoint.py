@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from judge_eval.backends.chat.receiving import ASKED_CODING, Received, receive
-from judge_eval.backends.chat.secrets import credentials_in
+from judge_eval.backends.chat.secrets import Scrubber, credentials_in
 from judge_eval.errors import ConfigError, TransientError, needs_extra
 
 DEFAULT = "https://api.openai.com/v1"
@@ -158,6 +159,11 @@ class Line:
         self._http: Any = http
         self._url = http.build_request("POST", address.under("/chat/completions")).url
         self._most, self._place = most, address.public
+        library = next(kind.__module__ for kind in type(http).__mro__ if kind.__name__ == "AsyncClient")
+        self._log = logging.getLogger(library.partition(".")[0])
+        self._clean = Scrubber(key, address.secrets).log_record
+        if urlsplit(address.url).query:  # the library logs each URL whole
+            self._log.addFilter(self._clean)
 
     async def post(self, content: bytes) -> Received:
         """Send a body and read the reply, whatever its status.
@@ -172,6 +178,7 @@ class Line:
 
     async def aclose(self) -> None:
         """Close the connections."""
+        self._log.removeFilter(self._clean)
         await self._client.close()
 
 

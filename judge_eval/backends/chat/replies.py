@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from judge_eval.backends.chat.failures import spelled, beginning, one_line, raise_failure, whole
+from judge_eval.backends.chat.failures import beginning, one_line, raise_failure, spelled, whole
 from judge_eval.backends.chat.secrets import Scrubber
 from judge_eval.errors import TransientError
 from judge_eval.foreign import read_json

@@ -7,6 +7,7 @@ import re
 from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from logging import LogRecord
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
@@ -120,6 +121,11 @@ class Scrubber:
                     text = mask(text, [gram.secret])
                     break
         return text
+
+    def log_record(self, record: LogRecord) -> bool:
+        """Clean what a library logs; a filter of its logger."""
+        record.msg, record.args = self(record.getMessage()), ()
+        return True
 
     def error(self, error: E_) -> E_:
         """Return the error with a clean detail."""

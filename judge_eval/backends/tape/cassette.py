@@ -128,7 +128,12 @@ def tidy(path: Path) -> None:
         if not data:
             return
         tape = _parse(path, data)
-        lines = [_line(_header(tape.identity)), *map(_line, sorted(tape.rows.values(), key=_order))]
+        rows = sorted(tape.rows.values(), key=_order)
+        try:
+            lines = [_line(_header(tape.identity)), *map(_line, rows)]
+        except ValueError:
+            message = "NaN or an infinity, which are no JSON, stand in a line; mend it, or delete it"
+            raise DataError(message, file=str(path)) from None
         if b"".join(lines) == data:
             return
         with replacing(path, mode=path.stat().st_mode & 0o777) as made:
@@ -188,7 +193,9 @@ def _read_header(path: Path, line: bytes) -> Identity | None:
         "".join([*texts, *(text for pair in params for text in pair)]).encode()
         return Identity(*texts, params)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise DataError(f"not the first line of a cassette: {str(error)[:200]}", file=str(path), line=1) from None
+        raise DataError(
+            f"not the first line of a cassette: {str(error)[:200]}", file=str(path), line=1
+        ) from None
 
 
 def _check_header(path: Path, line: bytes, identity: Identity | None) -> None:

@@ -148,6 +148,8 @@ def test_named_oddities(transport: Transport, name: str, status: int) -> None:
 def wire_bytes(rng: random.Random) -> bytes:
     """Write an odd reply as HTTP, with something odd about that too."""
     status, headers, body = odd_reply(rng)
+    if rng.random() < 0.7:
+        status, headers = 200, {}
     kind = rng.random()
     lines = [
         f"{name}: {value}" for name, value in headers.items() if len(value) < 9000 and "\x7f" not in value
@@ -209,8 +211,8 @@ def test_odd_http(transport: Transport) -> None:
         return read
 
     with RawServer(lambda _: wire_bytes(rng)) as server:
-        assert count / 30 < asyncio.run(go(server.url)) < count
-    assert len(server.requests) > 0.8 * count  # some find a connection that was just closed
+        assert count / 20 < asyncio.run(go(server.url)) < count
+    assert len(server.requests) > 0.9 * count  # some find a connection that was just closed
 
 
 def test_deep_nesting_is_read_alike_everywhere() -> None:
