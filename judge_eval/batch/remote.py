@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from judge_eval.backends.chat import endpoint
-from judge_eval.backends.chat.failures import Declined, raise_failure
+from judge_eval.backends.chat.failures import Declined, beginning, raise_failure
 from judge_eval.backends.chat.receiving import MOST_BYTES, is_packed, too_large
 from judge_eval.backends.chat.secrets import Scrubber
 from judge_eval.errors import CallError, RefusedError, TransientError
@@ -18,6 +19,18 @@ from judge_eval.files import replacing
 
 if TYPE_CHECKING:
     from openai.types import Batch
+
+_USED: Mapping[str, tuple[type, ...]] = {
+    "id": (str,),
+    "status": (str,),
+    "input_file_id": (str,),
+    "output_file_id": (str, NoneType),
+    "error_file_id": (str, NoneType),
+    "metadata": (dict, NoneType),
+    "request_counts": (dict, NoneType),
+    "errors": (dict, NoneType),
+}
+"""What is used of a batch."""
 
 
 class Remote:
@@ -73,7 +86,8 @@ class Remote:
             FatalCallError: It does not know the key, or batches.
         """
         with self._errors():
-            return [one for one in self._client.batches.list(limit=100) if wanted(one.metadata or {})]
+            known = map(self._sound, self._client.batches.list(limit=100))
+            return [one for one in known if wanted(one.metadata or {})]
 
     def upload(self, path: Path) -> str:
         """Bring a file of requests to the server, and return its id there."""
@@ -90,11 +104,13 @@ class Remote:
         """
         try:
             with self._errors():
-                return self._once.batches.create(
-                    completion_window="24h",
-                    endpoint="/v1/chat/completions",
-                    input_file_id=file_id,
-                    metadata=metadata,
+                return self._sound(
+                    self._once.batches.create(
+                        completion_window="24h",
+                        endpoint="/v1/chat/completions",
+                        input_file_id=file_id,
+                        metadata=metadata,
+                    )
                 )
         except TransientError as error:
             if not error.sent:
@@ -109,7 +125,7 @@ class Remote:
     def retrieve(self, batch_id: str) -> Batch:
         """Ask how far a batch is."""
         with self._errors():
-            return self._client.batches.retrieve(batch_id)
+            return self._sound(self._client.batches.retrieve(batch_id))
 
     def download(self, file_id: str, path: Path) -> None:
         """Write a file of the server to a path, in one step."""
@@ -119,6 +135,27 @@ class Remote:
             self._client.files.with_streaming_response.content(file_id) as response,
         ):
             file.writelines(response.iter_bytes(1 << 20))
+
+    def _sound(self, batch: Batch) -> Batch:
+        """See that what is used of a batch is of its kind, which the SDK does not; clean what it says.
+
+        Raises:
+            ValueError: It is not.
+        """
+        known: dict[str, Any] = batch.to_dict(warnings=False)
+        for name, kinds in _USED.items():
+            if not isinstance(known.get(name), kinds):
+                raise ValueError(f"a batch with an odd field {name!r}")
+        counts = known.get("request_counts") or {}
+        errors = (known.get("errors") or {}).get("data") or []
+        if not all(type(counts.get(name, 0)) is int for name in ("completed", "failed")):
+            raise ValueError("a batch with odd counts")
+        if not isinstance(errors, list) or not all(isinstance(error, dict) for error in errors):
+            raise ValueError("a batch with odd errors")
+        for error in (batch.errors.data if batch.errors else None) or []:
+            error.message = beginning(error.message, self._scrub)
+            error.code = beginning(error.code, self._scrub)
+        return batch
 
     def _bound(self, response: Any) -> None:
         """Let no more be read of a response than a reply may hold, nor for longer than a call may take.

@@ -99,7 +99,7 @@ def backend_error(backend: OpenAI, content: bytes) -> str:
 
 
 def test_no_part_of_a_key_reaches_a_run(chat: ChatServer, tmp_path: Path) -> None:
-    """A server that repeats the key, whole or in part, in errors and in replies: no file of the run has it."""
+    """A server repeats the key, whole or in part, in errors and in replies: no file of the run has it."""
     chat.verdict = lambda _: {
         "evidence": "",
         "reason": f"I was sent {KEY}, or {KEY[5:25]}.",
