@@ -206,7 +206,7 @@ def test_odd_http(transport: Transport) -> None:
                 read += 1
             except (CallError, FatalCallError) as error:
                 check_error(error)
-            if number % 20 == 19:
+            if number % 20 == 19 or number == count - 1:
                 await backend.aclose()
         return read
 
