@@ -92,7 +92,7 @@ def test_a_redirect_to_nowhere(location: str | None) -> None:
         server.script(Canned(302, {} if location is None else {"location": location}, ""))
         # The older HTTP library reads the address itself, and fails.
         with pytest.raises(
-            (FatalCallError, CallError), match="an address that cannot be read|connection lost"
+            (FatalCallError, CallError), match=r"an address that cannot be read|connection lost"
         ):
             complete(create("m", base_url=server.url))
 
