@@ -144,8 +144,11 @@ class Remote:
         """
         known: dict[str, Any] = batch.to_dict(warnings=False)
         for name, kinds in _USED.items():
-            if not isinstance(known.get(name), kinds):
+            value = known.get(name)
+            if not isinstance(value, kinds):
                 raise ValueError(f"a batch with an odd field {name!r}")
+            if isinstance(value, str):
+                value.encode()  # half a character can be written to no file
         counts = known.get("request_counts") or {}
         errors = (known.get("errors") or {}).get("data") or []
         if not all(type(counts.get(name, 0)) is int for name in ("completed", "failed")):
@@ -155,6 +158,7 @@ class Remote:
         for error in (batch.errors.data if batch.errors else None) or []:
             error.message = beginning(error.message, self._scrub)
             error.code = beginning(error.code, self._scrub)
+            error.line = error.line if type(error.line) is int else None
         return batch
 
     def _bound(self, response: Any) -> None:
