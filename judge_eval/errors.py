@@ -22,11 +22,13 @@ Every message says what was wrong, where, and what to do. Nothing here carries a
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 Why = Literal["unreachable", "refused", "unparsable", "truncated", "budget"]
 """Why there is no verdict; the closed vocabulary of `NoVerdict.why`."""
+_PART = 8  # characters of a secret in a row that are masked where they stand alone
 
 
 class JudgeEvalError(Exception):
@@ -186,10 +188,31 @@ def _remake(kind: type[MissError], message: str, fields: dict[str, Any]) -> Miss
 
 
 def mask(text: str, secrets: Iterable[str | None]) -> str:
-    """Return a text with `***` in place of every secret, the longest first; no secret is None or empty."""
-    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+    """Return a text with `***` in place of every secret, the longest first; no secret is None or empty.
+
+    What holds 8 characters or more of a secret in a row holds a part of it, which is masked too.
+    """
+    known = sorted(filter(None, secrets), key=len, reverse=True)
+    for secret in known:
         text = text.replace(secret, "***")
+    for secret in known:
+        text = _mask_parts(text, secret)
     return text
+
+
+def _mask_parts(text: str, secret: str) -> str:
+    """Put `***` in place of what is longest of each stretch that also stands in the secret."""
+    held = bytearray(len(text))
+    for start in range(len(secret) - _PART + 1):
+        part = secret[start : start + _PART]
+        at = text.find(part)
+        while at >= 0:
+            held[at : at + _PART] = b"\1" * _PART
+            at = text.find(part, at + 1)
+    if not any(held):
+        return text
+    pieces = re.finditer(rb"\x00+|\x01+", bytes(held))
+    return "".join("***" if held[piece.start()] else text[piece.start() : piece.end()] for piece in pieces)
 
 
 def advise(name: str, known: Sequence[str]) -> str:

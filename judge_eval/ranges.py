@@ -70,6 +70,7 @@ RANGES: Final[Mapping[str, Range]] = MappingProxyType(
         "max_calls": Range(0, _MANY),
         "max_tokens": Range(0, 10**15),
         "max_cost": Range(0, 10**9, whole=False),
+        "max_reply": Range(0.001, 10_000, whole=False),
         "hedge": Range(0.001, 86_400, whole=False),
         "workers": Range(1, 100_000),
         "max_failures": Range(0, _MANY),

@@ -6,16 +6,17 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from math import isfinite
-from typing import Any, Literal, NamedTuple, NoReturn, Protocol, TypeAlias, TypeVar, get_args
-
-from pydantic_core import from_json
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, get_args
 
 from judge_eval.digest import digest_parts
 from judge_eval.errors import CallError
+from judge_eval.foreign import read_json
 from judge_eval.schema import Scale
 
 T = TypeVar("T")
 Finish = Literal["stop", "length", "refusal", "filter"]
+MOST_TOKENS = 2**42
+"""No call takes so many tokens; a million calls of fewer sum up to what 64 bits hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +199,7 @@ class Completion:
             ValueError: It has numbers that `decode` would refuse.
         """
         usage = [int(getattr(self.usage, name)) for name in _USAGE]
-        if not all(0 <= count <= _MOST for count in usage):
+        if not all(0 <= count < MOST_TOKENS for count in usage):
             raise ValueError("no number of tokens")
         row: list[Any] = [self.text, self.finish, usage, self.model, list(self.dropped)]
         if self.logprobs:
@@ -213,7 +214,7 @@ class Completion:
             ValueError: The bytes are not what `encode` writes.
         """
         try:
-            text, finish, usage, model, dropped, *more = _read_row(data)
+            text, finish, usage, model, dropped, *more = read_json(data)
             fresh, written, held, thoughts = usage
             spelled = type(text) is type(model) is str and type(dropped) is type(usage) is list
             if not (spelled and finish in _FINISHES and len(more) < 2):
@@ -222,7 +223,7 @@ class Completion:
                 if type(name) is not str or not name.encode():  # which no lone surrogate survives
                     raise ValueError("a name is no text")
             for count in usage:
-                if type(count) is not int or not 0 <= count <= _MOST:
+                if type(count) is not int or not 0 <= count < MOST_TOKENS:
                     raise ValueError("no number of tokens")
             logprobs = tuple(map(_token, more[0])) if more else ()
             tokens = {"input_tokens": fresh, "output_tokens": written}
@@ -270,27 +271,6 @@ def _write_row(row: list[Any]) -> bytes:
         return json.dumps(row, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
     except UnicodeEncodeError:  # a lone surrogate: JSON can spell it, UTF-8 cannot
         return json.dumps(row, separators=(",", ":"), allow_nan=False).encode()
-
-
-def _read_row(data: bytes) -> list[Any]:
-    try:
-        row = from_json(data, allow_inf_nan=False)
-    except ValueError:  # a lone surrogate, which the fast reader refuses
-        row = _read_odd(data)
-    if not isinstance(row, list):
-        raise ValueError("not a list")
-    return row
-
-
-def _read_odd(data: bytes) -> Any:
-    try:
-        return json.loads(data, parse_constant=_refuse)
-    except RecursionError:
-        raise ValueError("too deep") from None
-
-
-def _refuse(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number")
 
 
 Reply: TypeAlias = Completion | CallError

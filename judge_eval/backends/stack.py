@@ -18,6 +18,8 @@ from judge_eval.backends.around.retry import Retried
 from judge_eval.backends.around.route import Routed
 from judge_eval.backends.around.trace import Otel, Traced
 from judge_eval.backends.base import Backend, Identity
+from judge_eval.backends.chat.receiving import MOST_BYTES
+from judge_eval.backends.chat.secrets import refuse_credentials
 from judge_eval.backends.storing.cached import CacheCounts, Cached
 from judge_eval.backends.storing.databaseurl import is_postgres
 from judge_eval.backends.storing.disk import DiskStore
@@ -78,6 +80,8 @@ class Options:
     """How single models of a panel are called, by route, where it differs: base URL, parameters."""
     otel: Otel = "off"
     """Whether OpenTelemetry is told of calls and scores, and whether with their texts."""
+    max_reply: int = MOST_BYTES
+    """The most bytes that are read of one reply, compressed or not."""
 
     def __post_init__(self) -> None:
         check_ranges({name: getattr(self, name) for name in _NUMBERS})
@@ -273,10 +277,13 @@ def create_backend(model: str, options: Options) -> Backend:
     """
     provider, name = split_model(model)
     factory = find("backends", provider, "provider")
+    refuse_credentials(options.params)
     if provider == "fake":
         backend: Backend = factory(name, **options.params)
         return backend
     how = {"timeout": options.timeout, "concurrency": options.concurrency, "params": options.params}
+    if options.max_reply != MOST_BYTES:  # a provider of your own need not know it
+        how["max_reply"] = options.max_reply
     urls = (options.base_url, *options.fleet)
     made: list[Backend] = [factory(name, base_url=base_url, **how) for base_url in urls]
     if len(made) == 1:

@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic_core import from_json
-
 from judge_eval.backends.base import Identity, Wrapper
+from judge_eval.backends.chat.failures import Declined
 from judge_eval.backends.chat.openai import OpenAI
-from judge_eval.backends.chat.replies import Declined
 from judge_eval.backends.storing.cached import cache_key
-from judge_eval.errors import CallError, MissError, TransientError
+from judge_eval.errors import CallError, FatalCallError, MissError, TransientError
+from judge_eval.foreign import read_json
 from judge_eval.wire import Completion, Reply, Request
 
 NOTHING, FAILURE, SUCCESS = range(3)
@@ -61,23 +60,26 @@ class Answers:
         number, offset, _ = entry
         with self._files[number].open("rb") as file:
             file.seek(offset)
-            record = from_json(file.readline())
+            record = read_json(file.readline())
         response, error = record.get("response"), record.get("error")
         try:
             if not isinstance(response, dict):
                 code = error.get("code") if isinstance(error, dict) else None
-                raise TransientError(str(code or "no response"), sent=False)
+                raise TransientError(self._reader.shown(code or "no response"), sent=False)
             status, body = response.get("status_code"), response.get("body")
-            content = body.encode() if isinstance(body, str) else json.dumps(body).encode()
-            return self._reader.read(content, status if isinstance(status, int) else 200)
+            text = body if isinstance(body, str) else json.dumps(body)
+            if not isinstance(status, int) or not 100 <= status <= 599:
+                status = 200
+            return self._reader.read(text.encode("utf-8", "surrogatepass"), status)
         except Declined as declined:
             lacking = self._reader.lacking_after(declined.objection)
             if not lacking:  # an objection to this very request, for which nothing can be left out
                 return declined.error
             self.declined[f"{declined.objection.message} (--lacking {' --lacking '.join(lacking)})"] += 1
             return None
-        except TransientError as failed:
-            self.unanswered[failed.detail] += 1
+        except (TransientError, FatalCallError) as failed:
+            # What no call to the server could cure then may be cured by now: it is asked again.
+            self.unanswered[str(failed)] += 1
             return None
         except CallError as failed:
             return failed
@@ -86,7 +88,7 @@ class Answers:
         if not line.strip():
             return
         try:
-            record: Any = from_json(line)
+            record: Any = read_json(line)
             key = bytes.fromhex(record["custom_id"])
             response = record.get("response")
             if len(key) != 32:

@@ -64,6 +64,7 @@ class Session:
             concurrency=options.concurrency,
             params=options.params,
             lacking=settings.lacking,
+            max_reply=options.max_reply,
         )
         if not isinstance(backend, OpenAI):
             raise ConfigError(f"{settings.model} takes no batches; use openai/NAME with a --base-url")

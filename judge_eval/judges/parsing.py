@@ -31,6 +31,7 @@ class Problem:
     detail: str
 
 
+_MOST_READ = 5_000_000  # characters of objects that turn out to be none; a thousand times a long reply
 _WANTED = {d: frozenset({"evidence", "reason", "instruction_in_chunk", d}) for d in ("verdict", "grade")}
 
 
@@ -190,7 +191,7 @@ def _whole(text: str) -> dict[str, Any] | None:
 
 def _embedded(text: str) -> Iterator[dict[str, Any]]:
     """Yield every JSON object that stands in the text outside another one."""
-    at = text.find("{")
+    at, read = text.find("{"), 0
     while at >= 0:
         try:
             value, at = _DECODER.raw_decode(text, at)
@@ -198,7 +199,10 @@ def _embedded(text: str) -> Iterator[dict[str, Any]]:
         except RecursionError:
             # Trying again from every brace of such a text would take seconds.
             raise _UnreadableError("the reply is nested too deeply") from None
-        except ValueError:
+        except ValueError as error:
+            read += (error.pos if isinstance(error, json.JSONDecodeError) else len(text)) - at
+            if read > _MOST_READ:
+                raise _UnreadableError("the reply holds too many objects that do not end") from None
             at += 1
         at = text.find("{", at)
 

@@ -281,3 +281,11 @@ def test_a_field_that_stands_twice_is_never_read(pairs: list[tuple[str, object]]
     names = [name for name, _ in pairs]
     if sorted(names) != ["evidence", "instruction_in_chunk", "reason", "verdict"]:
         assert isinstance(read, Problem)
+
+
+def test_a_reply_of_beginnings_is_given_up() -> None:
+    """A reply with many objects that begin and never end is not read once from each of them to its end."""
+    text = '{"a":[' * 400 + "1," * 200_000
+    read = read_one(Completion(text), BINARY)
+    assert isinstance(read, Problem)
+    assert "too many objects" in read.detail

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from judge_eval.backends.chat.capabilities import Capabilities, contract, response_format
+from judge_eval.backends.chat.secrets import refuse_credentials
 from judge_eval.digest import canonical_json
 from judge_eval.errors import ConfigError
 from judge_eval.wire import Form, Request
@@ -67,9 +68,10 @@ def plain_params(params: Mapping[str, Any]) -> dict[str, Any]:
     """Take the parameters that can be sent.
 
     Raises:
-        ConfigError: One is the package's own, or no JSON.
+        ConfigError: One is the package's own, holds a credential, or is no JSON.
     """
     taken = {name: value for name, value in params.items() if value is not None}
+    refuse_credentials(taken)
     for name, value in taken.items():
         if name in _OURS:
             raise ConfigError(f"the parameter {name!r} is set by the package; remove it from params")

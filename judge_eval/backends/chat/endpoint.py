@@ -1,21 +1,22 @@
-"""Where a chat server is and how it is reached: address, key, client, and keeping the key out of messages."""
+"""Where a chat server is and how it is reached: address, key and client."""
 
 from __future__ import annotations
 
 import ipaddress
+import logging
 import os
-import re
-import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from judge_eval.errors import CallError, ConfigError, TransientError, mask, needs_extra
+from judge_eval.backends.chat.receiving import ASKED_CODING, Received, receive
+from judge_eval.backends.chat.secrets import Scrubber, credentials_in
+from judge_eval.errors import ConfigError, TransientError, needs_extra
 from judge_eval.urls import reads_one_way
 
 DEFAULT = "https://api.openai.com/v1"
 _PORTS = {"http": 80, "https": 443}
-_KEYLIKE = re.compile(r"(?i)(bearer\s+|\bsk-|\bkey-|api[-_]?key[=:]\s*)[\w*.~+/=-]{4,}")
 _NOT_SENT = {
     "ConnectError", "ConnectTimeout", "PoolTimeout", "ClientConnectorError", "ClientConnectorDNSError",
     "ClientConnectorCertificateError", "ClientConnectorSSLError", "ConnectionTimeoutError",
@@ -23,7 +24,6 @@ _NOT_SENT = {
 }  # fmt: skip
 _SENT = {"ClientOSError", "ServerDisconnectedError", "ConnectionResetError", "BrokenPipeError"}
 """Found in the chain, these mean that a connection stood; one transport reports them as failed connecting."""
-E_ = TypeVar("E_", bound=CallError)
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,14 @@ class Address:
     """A base URL: the one that is called, and the one that may be shown."""
 
     url: str = field(repr=False)
+    """As given, without user name and password."""
     public: str
     """Lower-case host, no default port, no credentials, no query, no slash at the end."""
     secrets: tuple[str, ...] = field(default=(), repr=False)
     """Credentials and values of the query, never to be shown."""
     loopback: bool = False
+    authorization: str | None = field(default=None, repr=False)
+    """The header that carries user name and password, which stands in the place of the key's."""
 
     @classmethod
     def parse(cls, url: str) -> Address:
@@ -58,9 +61,18 @@ class Address:
         host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
         netloc = host if port in (None, _PORTS[parts.scheme]) else f"{host}:{port}"
         public = f"{parts.scheme}://{netloc}{parts.path.rstrip('/')}"
-        secrets = [text for text in (parts.username, parts.password) if text]
+        who = credentials_in(url.strip())
+        if who is not None and not all(who[:2]):
+            raise ConfigError(
+                "the base URL holds a user name or a password alone; write both, as in "
+                "https://user:password@host/v1, or set the key in the environment"
+            )
+        secrets = [text for text in (*(who or ()), parts.username, parts.password) if text]
+        secrets += [who[2].partition(" ")[2]] if who else []
         secrets += [value for _, value in parse_qsl(parts.query) if len(value) > 3]
-        return cls(url.strip(), public, tuple(secrets), _is_loopback(parts.hostname))
+        bare = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+        header = who[2] if who else None
+        return cls(bare, public, tuple(dict.fromkeys(secrets)), _is_loopback(parts.hostname), header)
 
     def under(self, path: str) -> str:
         """Return the URL of a path under the base URL, whose query is kept."""
@@ -78,14 +90,14 @@ def _is_loopback(host: str) -> bool:
 def read_key(variable: str, address: Address) -> str:
     """Read the key from the environment.
 
-    A server on this machine may do without: it is sent a word in its place.
+    A server on this machine may do without, and one that is sent a password: a word stands in its place.
 
     Raises:
         ConfigError: It is missing or cannot be sent in a header.
     """
     key = os.environ.get(variable, "").strip()
     if not key:
-        if address.loopback:
+        if address.loopback or address.authorization:
             return "none"
         raise ConfigError(f"no key: set the environment variable {variable} to the key for {address.public}")
     if not key.isascii() or not key.isprintable() or " " in key:
@@ -107,13 +119,21 @@ class Line:
         connect: Seconds to wait for a connection.
         concurrency: The most calls in flight; each keeps its connection.
         transport: `httpx`, `aiohttp`, or `auto`, which takes the latter where it is installed.
+        most: The most bytes of a reply that are read.
 
     Raises:
         ConfigError: The transport's package is not installed.
     """
 
     def __init__(
-        self, address: Address, key: str, timeout: float, connect: float, concurrency: int, transport: str
+        self,
+        address: Address,
+        key: str,
+        timeout: float,
+        connect: float,
+        concurrency: int,
+        transport: str,
+        most: int,
     ) -> None:
         import openai
 
@@ -122,7 +142,7 @@ class Line:
             max_connections=concurrency, max_keepalive_connections=concurrency, keepalive_expiry=60.0
         )
         wait = openai.Timeout(timeout, connect=connect)
-        options: dict[str, Any] = {"limits": limits, "timeout": wait}
+        options: dict[str, Any] = {"limits": limits, "timeout": wait, "follow_redirects": False}
         try:
             http = (
                 openai.DefaultAsyncHttpxClient(**options)
@@ -138,51 +158,33 @@ class Line:
         )
         sent = {**self._client.default_headers, **self._client.auth_headers}
         http.headers.update({name: value for name, value in sent.items() if isinstance(value, str)})
+        http.headers["accept-encoding"] = ASKED_CODING
+        if address.authorization is not None:
+            http.headers["authorization"] = address.authorization
         self._http: Any = http
         self._url = http.build_request("POST", address.under("/chat/completions")).url
+        self._most, self._place = most, address.public
         library = next(kind.__module__ for kind in type(http).__mro__ if kind.__name__ == "AsyncClient")
-        self.broken: tuple[type[Exception], ...] = (
-            sys.modules[library.partition(".")[0]].HTTPError,
-            OSError,
-        )
-        """What is raised where no reply comes."""
+        self._log = logging.getLogger(library.partition(".")[0])
+        self._clean = Scrubber(key, address.secrets).log_record
+        if urlsplit(address.url).query:  # the library logs each URL whole
+            self._log.addFilter(self._clean)
 
-    async def post(self, content: bytes) -> Any:
-        """Send a body and return the HTTP response, whatever its status.
+    async def post(self, content: bytes) -> Received:
+        """Send a body and read the reply, whatever its status.
 
         Raises:
-            Exception: One of `broken`.
+            CallError: The reply is too large, or in a coding that was not asked for.
+            Exception: Whatever the HTTP library raises where no reply comes, or an odd one.
         """
-        return await self._http.send(self._http.build_request("POST", self._url, content=content))
+        request = self._http.build_request("POST", self._url, content=content)
+        response = await self._http.send(request, stream=True)
+        return await receive(response, self._most, self._place)
 
     async def aclose(self) -> None:
         """Close the connections."""
+        self._log.removeFilter(self._clean)
         await self._client.close()
-
-
-class Scrubber:
-    """Takes keys out of texts: the one in use, those in the base URL, and whatever looks like one.
-
-    Args:
-        key: The key in use.
-        address: The base URL in use.
-    """
-
-    def __init__(self, key: str, address: Address) -> None:
-        self._secrets = [text for text in (key, *address.secrets) if len(text) > 4]
-
-    def __call__(self, text: str) -> str:
-        """Return the text with `***` in place of secrets."""
-        return _KEYLIKE.sub("***", mask(text, self._secrets))
-
-    def error(self, error: E_) -> E_:
-        """Return the error with a clean detail."""
-        clean = self(error.detail)
-        if clean == error.detail:
-            return error
-        if isinstance(error, TransientError):
-            return type(error)(clean, kind=error.kind, retry_after=error.retry_after, sent=error.sent)
-        return type(error)(clean, why=error.why)
 
 
 def timed_out(timeout: float, place: str) -> TransientError:
@@ -190,7 +192,9 @@ def timed_out(timeout: float, place: str) -> TransientError:
     return TransientError(f"no answer from {place} within {timeout:g} s", kind="timeout")
 
 
-def unreachable(error: BaseException, timeout: float, place: str) -> CallError:
+def unreachable(
+    error: BaseException, timeout: float, place: str, scrub: Callable[[str], str]
+) -> TransientError:
     """Make the error of a call without a reply.
 
     Whether the request was sent is read from the chain of causes: one transport reports a refused
@@ -204,7 +208,8 @@ def unreachable(error: BaseException, timeout: float, place: str) -> CallError:
     names = [name for link in chain for name in (klass.__name__ for klass in type(link).__mro__)]
     stood = _SENT.intersection(type(link).__name__ for link in chain)
     sent = bool(stood) or not _NOT_SENT.intersection(names)
-    innermost = next((str(link) for link in reversed(chain) if str(link)), "")
+    innermost = scrub(" ".join(next((str(link) for link in reversed(chain) if str(link)), "").split()))
+    innermost = innermost.encode("utf-8", "replace").decode()  # no file holds a lone surrogate
     if sent and not stood and any("Timeout" in name for name in names):
         return timed_out(timeout, place)
     what = "connection lost" if sent else "cannot connect"

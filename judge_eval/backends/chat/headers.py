@@ -13,11 +13,13 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _LIMITED = "x-ratelimit-limit-requests"
 _REMAINING = "x-ratelimit-remaining-requests"
+_LONGEST = 100  # characters of a header that says a time or a number
+_MOST = 1e9  # of anything: seconds, requests, tokens
 
 
 def duration(text: str | None) -> float | None:
     """Read `"1s"`, `"6m0s"`, `"250ms"`, `"1.5"` as seconds; None where it is none of these."""
-    if not text:
+    if not text or len(text) > _LONGEST:
         return None
     text = text.strip().lower()
     number = _number(text)
@@ -26,7 +28,8 @@ def duration(text: str | None) -> float | None:
     parts = _PART.findall(text)
     if not parts or "".join(value + unit for value, unit in parts) != text:
         return None
-    return sum(float(value) * _UNITS[unit] for value, unit in parts)
+    seconds = sum(float(value) * _UNITS[unit] for value, unit in parts)
+    return seconds if seconds < _MOST else None
 
 
 def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
@@ -46,16 +49,17 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
     if milliseconds is not None:
         return milliseconds / 1000
     asked = headers.get("retry-after")
-    if asked is not None:
+    if asked is not None and len(asked) <= _LONGEST:
         seconds = _number(asked)
         if seconds is not None:
             return seconds
         try:
             date = parsedate_to_datetime(asked)
-        except (TypeError, ValueError):
+            date = date if date.tzinfo else date.replace(tzinfo=UTC)
+            seconds = max(0.0, (date - (now or datetime.now(UTC))).total_seconds())
+            return seconds if seconds < _MOST else None
+        except (ArithmeticError, LookupError, TypeError, ValueError):
             return None
-        date = date if date.tzinfo else date.replace(tzinfo=UTC)
-        return max(0.0, (date - (now or datetime.now(UTC))).total_seconds())
     resets = [
         (reset, _number(headers.get(f"x-ratelimit-remaining-{what}")))
         for what in ("requests", "tokens")
@@ -75,7 +79,7 @@ def rate_signal(headers: Mapping[str, str]) -> RateSignal | None:
 def _quota(headers: Mapping[str, str], what: str) -> Quota | None:
     limit = _number(headers.get(f"x-ratelimit-limit-{what}"))
     remaining = _number(headers.get(f"x-ratelimit-remaining-{what}"))
-    if not limit or remaining is None:
+    if limit is None or limit < 1 or remaining is None:
         return None
     return Quota(limit, min(remaining, limit), duration(headers.get(f"x-ratelimit-reset-{what}")))
 
@@ -83,7 +87,7 @@ def _quota(headers: Mapping[str, str], what: str) -> Quota | None:
 def _number(text: str | None) -> float | None:
     """Read a finite number >= 0."""
     try:
-        value = float(text) if text is not None else -1.0
+        value = float(text) if text is not None and len(text) <= _LONGEST else -1.0
     except ValueError:
         return None
-    return value if 0 <= value < 1e9 else None
+    return value if 0 <= value < _MOST else None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
@@ -15,10 +15,13 @@ from judge_eval.backends.base import Identity
 from judge_eval.backends.chat import endpoint
 from judge_eval.backends.chat.bodies import Bodies, plain_params
 from judge_eval.backends.chat.capabilities import Capabilities, Objection
+from judge_eval.backends.chat.failures import Declined, MovedError, beginning, raise_failure, read_failure
 from judge_eval.backends.chat.headers import rate_signal
-from judge_eval.backends.chat.replies import Declined, raise_failure, read_completion
+from judge_eval.backends.chat.receiving import MOST_BYTES
+from judge_eval.backends.chat.replies import read_completion
+from judge_eval.backends.chat.secrets import Scrubber
 from judge_eval.digest import canonical_json
-from judge_eval.errors import CallError, ConfigError, FatalCallError
+from judge_eval.errors import CallError, ConfigError
 from judge_eval.wire import Completion, Request
 
 _CONNECT = 30.0
@@ -42,6 +45,8 @@ class OpenAI:
         key_variable: The environment variable that holds the key; read at the first call.
         lacking: What the server is known not to take, in the words of `Completion.dropped`; it is left out
             from the first request on.
+        max_reply: The most bytes that are read of one reply, compressed or not, > 0; a larger one is an
+            error of its call.
 
     Raises:
         ConfigError: An argument or the base URL cannot be used.
@@ -58,18 +63,20 @@ class OpenAI:
         transport: Literal["auto", "httpx", "aiohttp"] = "auto",
         key_variable: str = "OPENAI_API_KEY",
         lacking: Sequence[str] = (),
+        max_reply: int = MOST_BYTES,
     ) -> None:
         if not model.strip():
             raise ConfigError("no model is named; write --model openai/<name>")
-        if not timeout > 0 or concurrency < 1:
-            raise ConfigError(f"timeout and concurrency must be above 0, not {timeout} and {concurrency}")
+        if not timeout > 0 or concurrency < 1 or max_reply < 1:
+            given = f"{timeout}, {concurrency} and {max_reply}"
+            raise ConfigError(f"timeout, concurrency and max_reply must be above 0, not {given}")
         if transport not in ("auto", "httpx", "aiohttp"):
             raise ConfigError(f"no transport {transport!r}; known: aiohttp, auto, httpx")
         self._address = endpoint.Address.parse(
             base_url or os.environ.get("OPENAI_BASE_URL") or endpoint.DEFAULT
         )
         self._timeout, self._concurrency = timeout, concurrency
-        self._transport, self._key_variable = transport, key_variable
+        self._transport, self._key_variable, self._max_reply = transport, key_variable, max_reply
         self._bodies = Bodies(model, plain_params({"temperature": 0, **(params or {})}))
         self._params = self._bodies.params
         shown = tuple(sorted((name, canonical_json(value)) for name, value in self._params.items()))
@@ -114,14 +121,19 @@ class OpenAI:
             CallError: The reply brings no completion.
             FatalCallError: It says that no call can succeed.
         """
-        place = self._address.public
+        place, scrub = self._address.public, self._scrub
         if status != 200:
-            try:
-                body: Any = json.loads(content)
-            except ValueError:
-                body = content.decode("utf-8", "replace")
-            raise_failure(status, body, {}, place)
-        return read_completion(content, self._can.dropped, {}, place)
+            raise_failure(status, read_failure(content), {}, place, scrub)
+        return read_completion(content, self._can.dropped, {}, place, scrub)
+
+    def shown(self, value: Any) -> str:
+        """Show the beginning of what a server wrote, in one line and without a key."""
+        return beginning(value, self._scrub)
+
+    @cached_property
+    def _scrub(self) -> Scrubber:
+        """What keeps the key out of replies that come from files, where it may be missing."""
+        return Scrubber(os.environ.get(self._key_variable, "").strip(), self._address.secrets)
 
     def lacking_after(self, objection: Objection) -> tuple[str, ...]:
         """Name what would have to be left out after an objection; empty where nothing would help."""
@@ -164,8 +176,9 @@ class OpenAI:
                 min(_CONNECT, self._timeout),
                 self._concurrency,
                 self._transport,
+                self._max_reply,
             )
-            session = self._sessions[loop] = _Session(line, endpoint.Scrubber(key, self._address))
+            session = self._sessions[loop] = _Session(line, Scrubber(key, self._address.secrets))
         return session
 
     async def _learn(
@@ -198,7 +211,7 @@ class OpenAI:
                 guessing = True
             if following is None:
                 self._proven = self._proven or guessing
-                raise session.scrub.error(first) from None
+                raise first from None
             can = following
             if not guessing:
                 self._can, self._proven = can, False
@@ -217,24 +230,25 @@ class OpenAI:
             Declined: The server objects to the form of the request.
         """
         place = self._address.public
-        content = self._bodies.write(request, can)
+        body = self._bodies.write(request, can)
         try:
             async with asyncio.timeout(self._timeout):
-                response = await session.line.post(content)
-            self._advertise(response.headers)
-            if not response.is_success:
-                raise_failure(response.status_code, _body_of(response), response.headers, place)
-            return read_completion(response.content, can.dropped, response.headers, place)
-        except Declined:
+                status, headers, content = await session.line.post(body)
+        except CallError:
             raise
-        except CallError as error:
-            raise session.scrub.error(error) from None
-        except FatalCallError as error:
-            raise FatalCallError(session.scrub(str(error))) from None
         except TimeoutError:
             raise endpoint.timed_out(self._timeout, place) from None
-        except session.line.broken as error:
-            raise session.scrub.error(endpoint.unreachable(error, self._timeout, place)) from None
+        except Exception as error:  # no list holds all that two HTTP libraries raise over odd bytes
+            raise endpoint.unreachable(error, self._timeout, place, session.scrub) from None
+        self._advertise(headers)
+        if 200 <= status < 300:
+            return read_completion(content, can.dropped, headers, place, session.scrub)
+        try:
+            raise_failure(status, read_failure(content), headers, place, session.scrub)
+        except MovedError as error:
+            if not self._proven:
+                raise
+            raise CallError(str(error)) from None  # of a server that has answered: this call alone
 
     def _advertise(self, headers: Mapping[str, str]) -> None:
         if self.listener is not None and (signal := rate_signal(headers)) is not None:
@@ -244,17 +258,9 @@ class OpenAI:
 class _Session:
     """What belongs to one event loop."""
 
-    def __init__(self, line: endpoint.Line, scrub: endpoint.Scrubber) -> None:
+    def __init__(self, line: endpoint.Line, scrub: Scrubber) -> None:
         self.line, self.scrub = line, scrub
         self.walking = asyncio.Lock()
-
-
-def _body_of(response: Any) -> Any:
-    """Return a failure's body: as JSON where it is, else as text."""
-    try:
-        return response.json()
-    except ValueError:
-        return response.text
 
 
 create = OpenAI

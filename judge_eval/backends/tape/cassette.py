@@ -14,10 +14,12 @@ from urllib.parse import urlsplit
 from judge_eval.backends.base import Identity
 from judge_eval.errors import ConfigError, DataError, RefusedError
 from judge_eval.files import hold, replacing
+from judge_eval.foreign import read_json
 from judge_eval.wire import Completion, Request, Usage
 
 FORMAT = 1
 _USAGE = tuple(each.name for each in fields(Usage))
+_WHO = 500  # characters of a backend's name and parameters shown in an error
 _ASKED = 100  # characters of the question and of the first passage shown for review
 
 TapeRow: TypeAlias = dict[str, Any]
@@ -61,10 +63,14 @@ def answer_in(row: TapeRow) -> Completion | RefusedError:
     Raises:
         ValueError: It is not that.
     """
+    if not isinstance(row, dict):
+        raise ValueError("not an object")
     if "refused" in row:
         return RefusedError(str(row["refused"]))
     try:
-        usage = [int(row["usage"].get(name, 0)) for name in _USAGE]
+        if not isinstance(row["usage"], dict):
+            raise ValueError("field 'usage' is not an object")
+        usage = [row["usage"].get(name, 0) for name in _USAGE]
         parts = [row["reply"], row["finish"], usage, row["model"], row.get("dropped", [])]
         return Completion.decode(json.dumps([*parts, row.get("logprobs", [])]).encode())
     except KeyError as error:
@@ -122,7 +128,12 @@ def tidy(path: Path) -> None:
         if not data:
             return
         tape = _parse(path, data)
-        lines = [_line(_header(tape.identity)), *map(_line, sorted(tape.rows.values(), key=_order))]
+        rows = sorted(tape.rows.values(), key=_order)
+        try:
+            lines = [_line(_header(tape.identity)), *map(_line, rows)]
+        except ValueError:
+            message = "NaN or an infinity, which are no JSON, stand in a line; mend it, or delete it"
+            raise DataError(message, file=str(path)) from None
         if b"".join(lines) == data:
             return
         with replacing(path, mode=path.stat().st_mode & 0o777) as made:
@@ -139,13 +150,15 @@ def _parse(path: Path, data: bytes) -> Tape:
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
+            row = read_json(line)
             answer_in(row)
-            tape.rows[str(row["key"])] = row
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            _order(row)
+            tape.rows[row["key"]] = row
+        except (ValueError, KeyError) as error:
             if rest and number == len(lines):
                 break
-            message = f"not a recorded answer ({error}); mend the line, or delete it and record it again"
+            what = str(error)[:200].encode("utf-8", "replace").decode()
+            message = f"not a recorded answer ({what}); mend the line, or delete it and record it again"
             raise DataError(message, file=str(path), line=number) from None
     return tape
 
@@ -169,16 +182,20 @@ def _header(identity: Identity | None) -> TapeRow:
 
 def _read_header(path: Path, line: bytes) -> Identity | None:
     try:
-        header = json.loads(line)
+        header = read_json(line)
         if header["cassette"] != FORMAT:
             raise ValueError(f"format {header['cassette']!r}, and this version reads {FORMAT}")
         who = header["backend"]
         if who is None:
             return None
-        params = tuple((str(name), str(value)) for name, value in who["params"])
-        return Identity(str(who["provider"]), str(who["model"]), str(who["base_url"]), params)
-    except (ValueError, TypeError, KeyError) as error:
-        raise DataError(f"not the first line of a cassette: {error}", file=str(path), line=1) from None
+        params = tuple((name, value) for name, value in who["params"])
+        texts = (who["provider"], who["model"], who["base_url"])
+        "".join([*texts, *(text for pair in params for text in pair)]).encode()
+        return Identity(*texts, params)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise DataError(
+            f"not the first line of a cassette: {str(error)[:200]}", file=str(path), line=1
+        ) from None
 
 
 def _check_header(path: Path, line: bytes, identity: Identity | None) -> None:
@@ -194,7 +211,8 @@ def _who(identity: Identity | None) -> str:
     if identity is None:
         return "a backend without a name"
     params = ", ".join(f"{name}={value}" for name, value in identity.params)
-    return " ".join(filter(None, [f"{identity.provider}/{identity.model}", identity.base_url, params]))
+    said = " ".join(filter(None, [f"{identity.provider}/{identity.model}", identity.base_url, params]))
+    return said if len(said) <= _WHO else said[:_WHO] + "…"
 
 
 def _mend(path: Path, file: IO[bytes]) -> None:
@@ -203,7 +221,7 @@ def _mend(path: Path, file: IO[bytes]) -> None:
     data = file.read()
     start = data.rfind(b"\n") + 1
     try:
-        json.loads(data[start:])
+        read_json(data[start:])
         file.write(b"\n")
     except ValueError:
         if not start:
@@ -219,8 +237,18 @@ def _line(row: TapeRow) -> bytes:
 
 
 def _order(row: TapeRow) -> tuple[str, list[str], bool, int, str]:
-    chunks = [str(chunk) for chunk in row.get("chunk_ids") or ()]
-    return str(row.get("trace_id")), chunks, "repair" in row, int(row.get("sample", 0)), row["key"]
+    """Say where a row stands among others.
+
+    Raises:
+        ValueError: Trace, chunks, sample or key are not what `tape_row` writes.
+    """
+    trace, chunks = row.get("trace_id", ""), row.get("chunk_ids", [])
+    sample, key = row.get("sample", 0), row["key"]
+    if not isinstance(trace, str) or not isinstance(sample, int) or not isinstance(key, str):
+        raise ValueError("'trace_id' or 'key' is no text, or 'sample' no number")
+    if not isinstance(chunks, list) or not all(isinstance(chunk, str) for chunk in chunks):
+        raise ValueError("'chunk_ids' is not a list of texts")
+    return trace, chunks, "repair" in row, sample, key
 
 
 def _short(text: str) -> str:

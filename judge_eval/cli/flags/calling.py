@@ -68,6 +68,9 @@ class CallingFlags(CachingFlags):
     ] = None
     concurrency: Annotated[int, _flag(help="The most calls at the same time."), SET] = 256
     timeout: Annotated[float, _flag(help="Seconds for one call."), SET] = 120.0
+    max_reply: Annotated[
+        float, _flag(metavar="MB", help="The most megabytes that are read of one reply."), SET
+    ] = 16.0
     rpm: Annotated[float | None, _flag(help="Requests a minute, if the server states no limit."), SET] = None
     tpm: Annotated[float | None, _flag(help="Tokens a minute, if the server states no limit."), SET] = None
     attempts: Annotated[int, _flag(help="The most attempts at one call."), SET] = 8
@@ -131,6 +134,7 @@ class CallingFlags(CachingFlags):
             lead=self.lead,
             hedge=_hedge(self.hedge),
             otel=self.otel,
+            max_reply=int(self.max_reply * 1_000_000),
         )
 
 
