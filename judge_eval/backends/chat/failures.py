@@ -134,17 +134,17 @@ def _objection(body: Any, scrub: Scrubber) -> tuple[Objection, bool]:
     detail, metadata = error.get("detail"), error.get("metadata")
     if isinstance(detail, list) and detail and isinstance(detail[0], dict):
         where = detail[0].get("loc")
-        parts = [one_line(part) for part in where if part != "body"] if isinstance(where, list) else []
+        parts = [as_line(part) for part in where if part != "body"] if isinstance(where, list) else []
         param = beginning(".".join(parts), scrub)
-        said = f"{param}: {one_line(detail[0].get('msg'))}"
-        return Objection(beginning(said, scrub), one_line(detail[0].get("type")), param), False
+        said = f"{param}: {as_line(detail[0].get('msg'))}"
+        return Objection(beginning(said, scrub), as_line(detail[0].get("type")), param), False
     metadata = metadata if isinstance(metadata, dict) else {}
     message = error.get("message") or detail or metadata.get("raw") or ""
-    kind = one_line(error.get("type"))
+    kind = as_line(error.get("type"))
     code = error.get("code")
-    code = one_line(code)[:_SHOWN] if isinstance(code, str) else kind if kind in _NO_CREDIT else ""
+    code = as_line(code)[:_SHOWN] if isinstance(code, str) else kind if kind in _NO_CREDIT else ""
     flagged = code == "content_filter" or "flagged_input" in metadata or bool(metadata.get("reasons"))
-    param = beginning(one_line(error.get("param")), scrub)
+    param = beginning(as_line(error.get("param")), scrub)
     return Objection(beginning(message or body, scrub), code, param), flagged
 
 
@@ -167,7 +167,7 @@ def spelled(value: Any) -> str:
         return "JSON that nests too deeply"
 
 
-def one_line(value: Any) -> str:
+def as_line(value: Any) -> str:
     """Take a name or a number as a text of one line; what is neither has none."""
     return whole(" ".join(str(value).split())) if isinstance(value, str | int) else ""
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from judge_eval.backends.chat.failures import beginning, one_line, raise_failure, spelled, whole
+from judge_eval.backends.chat.failures import as_line, beginning, raise_failure, spelled, whole
 from judge_eval.backends.chat.secrets import Scrubber
 from judge_eval.errors import TransientError
 from judge_eval.foreign import read_json
@@ -61,7 +61,7 @@ def read_completion(
     if not isinstance(choice, dict) or not isinstance(message, dict):
         raise odd("without a choice")
     text = _text(message.get("content"))
-    finish: Finish = _FINISHES.get(one_line(choice.get("finish_reason")), "stop")
+    finish: Finish = _FINISHES.get(as_line(choice.get("finish_reason")), "stop")
     refusal = message.get("refusal")
     if isinstance(refusal, str) and refusal and finish == "stop":
         finish, text = "refusal", text or whole(refusal)
@@ -70,7 +70,7 @@ def read_completion(
         text=clean,
         finish=finish,
         usage=_usage(body.get("usage")),
-        model=scrub.reply(one_line(body.get("model")))[:_LONGEST],
+        model=scrub.reply(as_line(body.get("model")))[:_LONGEST],
         dropped=dropped,
         # A text that held a key is no longer what its tokens spell.
         logprobs=_logprobs(choice.get("logprobs")) if choice.get("logprobs") and clean == text else (),
