@@ -21,11 +21,11 @@ SERVER = ("--base-url", "http://127.0.0.1:48613/v1")
 RUNS = ("overlap", "chat", "panel")
 ASKED: dict[str, tuple[str, ...]] = {
     "chat": (
-        *("--model", "openai/kept-model", *SERVER, "--prompt", "support/graded", "--metrics", "AP@5,NDCG@5"),
+        *("--model", "openai/kept-model", *SERVER, "--prompt", "support/graded@1", "--metrics", "AP@5,NDCG@5"),
         *("-p", "temperature=0", "--mode", "listwise"),
     ),
-    "panel": ("--member", "openai/kept-model", "--member", "openai/other-model", *SERVER),
-    "overlap": ("--model", "fake/overlap", "--metrics", "AP@5,NDCG@5,MRR"),
+    "panel": ("--panel", "panel.toml", *SERVER),
+    "overlap": ("--model", "fake/overlap", "--metrics", "AP@5,NDCG@5,MRR", "--prompt", "support/binary@1"),
 }
 
 
@@ -33,6 +33,12 @@ ASKED: dict[str, tuple[str, ...]] = {
 def shell(tmp_path: Path) -> Shell:
     """A folder to work in, with copies of the cache, the cassette and the runs."""
     shutil.copytree(KEPT, tmp_path, dirs_exist_ok=True)
+    members = [  # under the names that an id without a version gave them
+        f'[[member]]\nname = "openai/{name}:support/binary"\nmodel = "openai/{name}"\n'
+        'prompt = "support/binary@1"\n'
+        for name in ("kept-model", "other-model")
+    ]
+    (tmp_path / "panel.toml").write_text("".join(members))
     return Shell(tmp_path)
 
 

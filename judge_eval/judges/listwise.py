@@ -24,7 +24,7 @@ from judge_eval.judges.questions import (
     request_for,
     rounds,
 )
-from judge_eval.prompts import PromptForm
+from judge_eval.prompts import PromptForm, form_of_version
 from judge_eval.schema import Scale, Trace, Verdict
 from judge_eval.wire import Completion, Reply, Request
 
@@ -46,7 +46,7 @@ class Listwise:
     Args:
         prompt: A listwise prompt: its id, the path of a file of your own, or a form made of one.
         pointwise: The pointwise prompt for what is left open; by default the listwise prompt's id without
-            its first part (`listwise/support/binary` falls back on `support/binary`).
+            its first part, in the same version (`listwise/support/binary@1` goes with `support/binary@1`).
         relevant: The least grade that counts as relevant; the prompt's own threshold where None.
         max_tokens: The cap on a reply's tokens for each chunk; the prompt's own where None.
         window: The most chunks in one request, >= 2; longer lists are asked in several.
@@ -71,7 +71,7 @@ class Listwise:
         if window < 2:
             raise ConfigError(f"window must be at least 2 chunks, not {window}; one by one is `Pointwise`")
         self.form = fit_form(prompt, "listwise")
-        fallback = pointwise or self.form.prompt.id.removeprefix("listwise/")
+        fallback = pointwise or _fallback(self.form)
         self.pointwise = Pointwise(fallback, relevant=relevant, sample=sample)
         self.scale: Scale = fit_scale(self.form, relevant)
         self.max_tokens = max_tokens or self.form.prompt.max_tokens
@@ -92,6 +92,11 @@ class Listwise:
             "sample": self.sample,
             "pointwise": self.pointwise.describe(),
         }
+
+    def with_form(self, form: PromptForm, pointwise: PromptForm) -> Listwise:
+        """Return the same judge with other prompts."""
+        how: dict[str, Any] = {"relevant": self.scale.relevant, "max_tokens": self.max_tokens}
+        return Listwise(form, pointwise=pointwise, window=self.window, sample=self.sample, **how)
 
     def inquire(self, trace: Trace, known: Mapping[str, Verdict] = {}) -> Inquiry:
         """Plan the judging of one trace: a listwise wave, its repair, then pointwise what is open."""
@@ -135,3 +140,8 @@ class Listwise:
             if reading.grade >= self.form.scale.relevant and not reading.evidence.strip():
                 question.tried.add("bare")
         return None
+
+
+def _fallback(form: PromptForm) -> PromptForm:
+    prompt = form.prompt
+    return form_of_version(prompt.id.removeprefix("listwise/"), prompt.version, pinned=form.pinned)

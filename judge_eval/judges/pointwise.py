@@ -72,6 +72,11 @@ class Pointwise:
             "sample": self.sample,
         }
 
+    def with_form(self, form: PromptForm) -> Pointwise:
+        """Return the same judge with another prompt."""
+        how: dict[str, Any] = {"relevant": self.scale.relevant, "max_tokens": self.max_tokens}
+        return Pointwise(form, sample=self.sample, **how)
+
     def inquire(self, trace: Trace, known: Mapping[str, Verdict] = {}) -> Inquiry:
         """Plan the judging of one trace: a wave of one request for each distinct chunk, then repairs."""
         questions = distinct(trace.chunks, known)
