@@ -21,7 +21,15 @@ SERVER = ("--base-url", "http://127.0.0.1:48613/v1")
 RUNS = ("overlap", "chat", "panel")
 ASKED: dict[str, tuple[str, ...]] = {
     "chat": (
-        *("--model", "openai/kept-model", *SERVER, "--prompt", "support/graded@1", "--metrics", "AP@5,NDCG@5"),
+        *(
+            "--model",
+            "openai/kept-model",
+            *SERVER,
+            "--prompt",
+            "support/graded@1",
+            "--metrics",
+            "AP@5,NDCG@5",
+        ),
         *("-p", "temperature=0", "--mode", "listwise"),
     ),
     "panel": ("--panel", "panel.toml", *SERVER),
