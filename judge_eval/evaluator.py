@@ -35,7 +35,7 @@ from judge_eval.runs.judging.sitting import Sitting
 from judge_eval.runs.judging.sources import Replayable, Traces, replayable
 from judge_eval.runs.keeping.mirroring import place_of_runs, written
 from judge_eval.runs.scoring.scorer import Scorer
-from judge_eval.schema import Trace
+from judge_eval.schema import EvidencePolicy, Trace
 
 DEFAULT_METRICS = ("AP@5", "MRR", "NDCG@5")
 
@@ -68,6 +68,8 @@ class Evaluator:
         judge: A judge of your own, in place of `prompt` and `mode`; or the name under which an installed
             package registers one, which is given `prompt` and `relevant`.
         relevant: The least grade that counts as relevant, in place of the prompt's threshold.
+        evidence: What becomes of a relevant verdict whose quote is missing, too short or not in the chunk:
+            `flag` counts it, `required` makes it a `NoVerdict`; as the prompt says where None, else `flag`.
         repeat: How often each chunk is judged, in samples of their own, combined by `vote`.
         vote: How the grades of samples are combined: by `majority`, `median` or `mean`.
         cache: The folder of the cache, or a database as `postgresql://...`; True takes `default_cache()`,
@@ -89,6 +91,7 @@ class Evaluator:
         mode: Literal["pointwise", "listwise"] = "pointwise",
         judge: Judge | str | None = None,
         relevant: int | None = None,
+        evidence: EvidencePolicy | None = None,
         repeat: int = 1,
         vote: Vote = "majority",
         cache: str | Path | bool = True,
@@ -96,8 +99,10 @@ class Evaluator:
         intervals: Intervals | None = None,
     ) -> None:
         if isinstance(judge, str):
+            if evidence is not None:
+                raise ConfigError(f"the judge {judge!r} has a policy of its own; leave `evidence` out")
             judge = cast(Judge, find("judges", judge, "judge")(prompt, relevant=relevant))
-        self.judge: Judge = judge or repeated(prompt, mode, relevant, repeat, vote)
+        self.judge: Judge = judge or repeated(prompt, mode, relevant, repeat, vote, evidence)
         self.options = options or Options()
         self.intervals = intervals or Intervals()
         self.scorer = Scorer(metrics, self.judge.scale)

@@ -18,7 +18,7 @@ from judge_eval.digest import digest_json, digest_parts
 from judge_eval.errors import DataError, PromptError, UnknownNameError
 from judge_eval.fences import PUBLIC, marks_of
 from judge_eval.record import Record
-from judge_eval.schema import BINARY, GRADED, Scale
+from judge_eval.schema import BINARY, GRADED, EvidencePolicy, Scale
 from judge_eval.wire import Message, Request
 
 READING = "1"
@@ -57,12 +57,22 @@ class Prompt(_Digested):
     """What a trace must bring besides the question: `reference`, `answer`, or nothing."""
     max_tokens: int = Field(ge=16)
     """The cap on the reply's tokens; in a listwise prompt for each chunk."""
+    evidence: EvidencePolicy | None = None
+    """What becomes of a relevant verdict without sound evidence, where nobody says otherwise; None flags it.
+
+    It changes nothing that is asked, so it is no part of the digest.
+    """
     system: str
     contract: str
     """The form of the reply in words; follows `system` in the same message."""
     user: str
     chunk: str
     titled_chunk: str
+
+    @property
+    def digest(self) -> str:
+        """64 hexadecimal digits over every field that changes what is asked."""
+        return digest_json(self.model_dump(mode="json", exclude={"evidence"}))
 
     @property
     def grades(self) -> Scale:

@@ -22,6 +22,7 @@ from judge_eval.given import prompt_name
 from judge_eval.judges.choose import as_begun
 from judge_eval.metrics import Metric
 from judge_eval.registry import find, split_model
+from judge_eval.runs.folder.differing import as_told_now
 from judge_eval.runs.judging.provenance import backends_record
 from judge_eval.runs.judging.sources import Replayable
 from judge_eval.urls import public_url
@@ -82,6 +83,7 @@ class Session:
             prompt=prompt_name(settings.prompt),
             mode=settings.mode,
             relevant=settings.relevant,
+            evidence=settings.evidence,
             metrics=metrics or settings.metrics or DEFAULT_METRICS,
             cache=cache,
             options=options,
@@ -134,7 +136,7 @@ def check_same(folder: Folder, new: BatchState) -> None:
         for name, before, now in (
             ("data", old.dataset.digest, new.dataset.digest),
             ("shard", str(old.dataset.shard), str(new.dataset.shard)),
-            ("judge", old.judge, new.judge),
+            ("judge", as_told_now(old.judge), as_told_now(new.judge)),
             ("model", old.backend, new.backend),
         )
         if before != now

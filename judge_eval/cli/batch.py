@@ -70,6 +70,7 @@ def export_(
         "prompt": prompt if not prompt.startswith("file:") else f"file:{Path(prompt[5:]).absolute()}",
         "mode": judging.mode,
         "relevant": numbers.relevant,
+        "evidence": judging.evidence,
         "metrics": tuple(numbers.names),
         "params": calling.params,
         "base_url": calling.base_url,

@@ -14,6 +14,7 @@ from judge_eval.judges.pointwise import Pointwise
 from judge_eval.judges.votes import Vote
 from judge_eval.prompts import PromptForm, form_of_version, prompt_versions
 from judge_eval.ranges import check_ranges
+from judge_eval.schema import EvidencePolicy
 
 
 def make_judge(
@@ -21,13 +22,14 @@ def make_judge(
     mode: Literal["pointwise", "listwise"] = "pointwise",
     relevant: int | None = None,
     sample: int = 0,
+    evidence: EvidencePolicy | None = None,
 ) -> Judge:
     """Make the judge for a prompt; in listwise mode `support/binary` means `listwise/support/binary`."""
     if mode == "pointwise":
-        return Pointwise(prompt, relevant=relevant, sample=sample)
+        return Pointwise(prompt, relevant=relevant, sample=sample, evidence=evidence)
     if isinstance(prompt, str) and not prompt.startswith("listwise/"):
         prompt = f"listwise/{prompt}"
-    return Listwise(prompt, relevant=relevant, sample=sample)
+    return Listwise(prompt, relevant=relevant, sample=sample, evidence=evidence)
 
 
 def repeated(
@@ -36,6 +38,7 @@ def repeated(
     relevant: int | None = None,
     repeat: int = 1,
     vote: Vote = "majority",
+    evidence: EvidencePolicy | None = None,
 ) -> Judge:
     """Make the judge for a prompt, or a panel of samples of it where it is to be asked several times.
 
@@ -44,8 +47,8 @@ def repeated(
     """
     check_ranges({"repeat": repeat, "relevant": relevant})
     if repeat == 1:
-        return make_judge(prompt, mode, relevant)
-    return Panel.of_samples(lambda k: make_judge(prompt, mode, relevant, k), repeat, vote=vote)
+        return make_judge(prompt, mode, relevant, evidence=evidence)
+    return Panel.of_samples(lambda k: make_judge(prompt, mode, relevant, k, evidence), repeat, vote=vote)
 
 
 def as_begun(judge: Judge, record: Mapping[str, Any]) -> Judge:
