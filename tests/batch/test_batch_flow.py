@@ -435,3 +435,37 @@ def test_metrics_that_the_data_cannot_serve_end_the_export(tmp_path: Path, data:
         assert "relevant_total" in refused.output
         call("batch", "import", tmp_path / "batch", *out)
     assert newest(tmp_path / "runs").manifest.metrics == ("P@2", "MRR")
+
+
+def test_a_batch_that_goes_on_keeps_its_prompts(tmp_path: Path, data: Path) -> None:
+    """A batch that an older version exported, by an id that means another now, is fetched and imported."""
+    with BatchServer() as server:
+        folder, out = tmp_path / "batch", tmp_path / "runs"
+        export(server, data, folder, "--prompt", "support/binary@1")
+        state = json.loads((folder / "batch.json").read_bytes())
+        state["settings"]["prompt"] = "support/binary"
+        del state["judge"]["evidence"], state["settings"]["evidence"]
+        (folder / "batch.json").write_text(json.dumps(state))
+        call("batch", "submit", folder)
+        call("batch", "fetch", folder)
+        call("batch", "import", folder, "--out", out)
+        prompt = newest(out).manifest.judge["prompt"]
+        assert isinstance(prompt, dict)
+        assert prompt["version"] == 1
+        assert server.online == 0
+        assert set(server.paid.values()) == {1}
+
+
+def test_a_batch_keeps_its_policy(tmp_path: Path, data: Path) -> None:
+    """What was exported with --evidence required is imported so."""
+
+    def sloppy(body: Mapping[str, Any]) -> Any:
+        return {**judge(body), "verdict": True, "evidence": "words that nobody wrote"}
+
+    with BatchServer(verdict=sloppy) as server:
+        folder, out = tmp_path / "batch", tmp_path / "runs"
+        export(server, data, folder, "--evidence", "required")
+        call("batch", "submit", folder)
+        call("batch", "fetch", folder)
+        call("batch", "import", folder, "--out", out, "--max-failures", 100)
+        assert newest(out).manifest.tally.failures == {"unsupported": 36}
