@@ -28,7 +28,7 @@ export function headOf(head) {
       stat("queries", head.traces.toLocaleString("en") + (head.of > head.traces ? ` of ${head.of.toLocaleString("en")}` : "")),
       stat("verdicts", head.verdicts.toLocaleString("en")),
       stat("failed verdicts", head.failed ? `${head.failed.toLocaleString("en")} in ${count(head.failed_traces, "trace")}` : "0", head.failed ? "bad" : ""),
-      head.unsupported > 0 && stat("without found evidence", head.unsupported.toLocaleString("en"), "bad"),
+      head.unsupported > 0 && stat("without found evidence", head.unsupported.toLocaleString("en")),
       stat("from the cache", cached), stat("cost", money(head.cost)), stat("time", duration(head.seconds)),
       head.skipped > 0 && stat("records skipped", head.skipped, "bad")));
 }
