@@ -34,7 +34,7 @@ UNSOUND = {
     ),
     "nothing": ("", "it quotes nothing"),
     "a letter": ("T", "its quote is too short: 'T'"),
-    "two words": ("San Marzano", "its quote is too short: 'San Marzano'"),
+    "a word": ("volcano", "its quote is too short: 'volcano'"),
     "crumbs": ("The ... s ... of ... a", "its quote is too short: 'The ... s ... of ... a'"),
 }
 

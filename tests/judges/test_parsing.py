@@ -226,10 +226,10 @@ def test_what_does_not_stand_there_is_not_found(quote: str) -> None:
 
 @pytest.mark.parametrize(
     "quote",
-    ["T", "e", "sauce", "The sauce", "“San Marzano”", "The sauce ... t", "T ... s ... m ... c", "a...o...t"],
+    ["T", "e", "sauce", "“Marzano”", "The sauce ... t", "T ... s ... m ... c", "a...o...t"],
 )
 def test_a_quote_that_says_nothing_is_not_found(quote: str) -> None:
-    """A letter, a word or two, and parts of one word joined by an ellipsis stand in nearly every text."""
+    """A letter, a word, and parts of one word joined by an ellipsis stand in nearly every text."""
     assert evidence_found(quote, Passage(TEXT)) is False
 
 
@@ -261,12 +261,12 @@ def test_a_quote_from_the_title_counts() -> None:
 
 @given(st.text(min_size=1), st.integers(0, 50), st.integers(1, 50))
 def test_any_piece_of_a_text_is_found_in_it(text: str, start: int, length: int) -> None:
-    """A verbatim piece of a passage is found where it has three words; a blank one is no quote."""
+    """A verbatim piece of a passage is found where it has two words; a blank one is no quote."""
     piece = text[start : start + length]
     found = evidence_found(piece, Passage(text))
     if not piece.strip():
         assert found is None
-    elif len(re.findall(r"\w+", piece)) >= 3 and "." not in piece:
+    elif len(re.findall(r"\w+", piece)) >= 2 and "." not in piece:
         assert found is True
 
 
