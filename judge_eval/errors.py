@@ -26,7 +26,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
-Why = Literal["unreachable", "refused", "unparsable", "truncated", "budget"]
+Why = Literal["unreachable", "refused", "unparsable", "truncated", "budget", "unsupported"]
 """Why there is no verdict; the closed vocabulary of `NoVerdict.why`."""
 _PART = 8  # characters of a secret in a row that are masked where they stand alone
 

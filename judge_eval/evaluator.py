@@ -6,6 +6,8 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Unpack, cast
 
@@ -18,7 +20,7 @@ from judge_eval.errors import ConfigError, DataError, JudgeEvalError
 from judge_eval.eval_run import EvalRun
 from judge_eval.given import check_text
 from judge_eval.judges import Judge, Vote
-from judge_eval.judges.choose import repeated
+from judge_eval.judges.choose import as_begun, repeated
 from judge_eval.metrics import Metric
 from judge_eval.portal import portal
 from judge_eval.registry import find
@@ -27,13 +29,13 @@ from judge_eval.runs.folder.run import load_manifest
 from judge_eval.runs.judging.calling import Calling, Driver
 from judge_eval.runs.judging.counting import Progress
 from judge_eval.runs.judging.objects import streamed
-from judge_eval.runs.judging.opening import begin, folder_to_resume, open_journal
+from judge_eval.runs.judging.opening import begin, check_goes_on, folder_to_resume, open_journal
 from judge_eval.runs.judging.selection import EVERY_TRACE, Selecting, Selection, selecting
 from judge_eval.runs.judging.sitting import Sitting
 from judge_eval.runs.judging.sources import Replayable, Traces, replayable
 from judge_eval.runs.keeping.mirroring import place_of_runs, written
 from judge_eval.runs.scoring.scorer import Scorer
-from judge_eval.schema import Trace
+from judge_eval.schema import EvidencePolicy, Trace
 
 DEFAULT_METRICS = ("AP@5", "MRR", "NDCG@5")
 
@@ -66,6 +68,8 @@ class Evaluator:
         judge: A judge of your own, in place of `prompt` and `mode`; or the name under which an installed
             package registers one, which is given `prompt` and `relevant`.
         relevant: The least grade that counts as relevant, in place of the prompt's threshold.
+        evidence: What becomes of a relevant verdict whose quote is missing, too short or not in the chunk:
+            `flag` counts it, `required` makes it a `NoVerdict`; as the prompt says where None, else `flag`.
         repeat: How often each chunk is judged, in samples of their own, combined by `vote`.
         vote: How the grades of samples are combined: by `majority`, `median` or `mean`.
         cache: The folder of the cache, or a database as `postgresql://...`; True takes `default_cache()`,
@@ -87,6 +91,7 @@ class Evaluator:
         mode: Literal["pointwise", "listwise"] = "pointwise",
         judge: Judge | str | None = None,
         relevant: int | None = None,
+        evidence: EvidencePolicy | None = None,
         repeat: int = 1,
         vote: Vote = "majority",
         cache: str | Path | bool = True,
@@ -94,8 +99,10 @@ class Evaluator:
         intervals: Intervals | None = None,
     ) -> None:
         if isinstance(judge, str):
+            if evidence is not None:
+                raise ConfigError(f"the judge {judge!r} has a policy of its own; leave `evidence` out")
             judge = cast(Judge, find("judges", judge, "judge")(prompt, relevant=relevant))
-        self.judge: Judge = judge or repeated(prompt, mode, relevant, repeat, vote)
+        self.judge: Judge = judge or repeated(prompt, mode, relevant, repeat, vote, evidence)
         self.options = options or Options()
         self.intervals = intervals or Intervals()
         self.scorer = Scorer(metrics, self.judge.scale)
@@ -170,14 +177,20 @@ class Evaluator:
         if source and not dataset.traces:
             left = f"; {dataset.skipped} invalid ones were skipped" if dataset.skipped else ""
             raise DataError(f"there is no trace to judge{left}", file=dataset.name)
-        manifest = self.begin(dataset).model_copy(update={"label": label, "href": href, "tags": tuple(tags)})
         root = None if out is None else place_of_runs(out)
-        folder = folder_to_resume(manifest, root, resume, or_new)
-        if resume is True and folder is not None and load_manifest(folder).status == "done":
-            return EvalRun.load(folder)
+        folder = folder_to_resume(dataset, root, resume, or_new)
+        calling = self.calling(driver)
+        if folder is not None:  # a run keeps the prompts it began with, unless a version was asked for
+            calling = replace(calling, judge=as_begun(self.judge, load_manifest(folder).judge))
+        named = {"label": label, "href": href, "tags": tuple(tags)}
+        manifest = begin(dataset, calling, self.intervals).model_copy(update=named)
+        if folder is not None:
+            check_goes_on(folder, manifest, newest=resume is True)
+            if resume is True and load_manifest(folder).status == "done":
+                return EvalRun.load(folder)
         journal = open_journal(manifest, root, folder, self.scorer)
         first = journal.manifest if journal else manifest
-        sitting = Sitting(first, self.calling(driver), journal, watch)
+        sitting = Sitting(first, calling, journal, watch)
         with written(root) if root is not None and is_url(out) else nullcontext():
             async for _ in sitting.results(self._traces(source, data)):
                 pass
@@ -222,6 +235,12 @@ class Evaluator:
     def begin(self, dataset: Dataset) -> Manifest:
         """Write the manifest of a run of a dataset that begins now."""
         return begin(dataset, self.calling(), self.intervals)
+
+    def with_judge(self, judge: Judge) -> Evaluator:
+        """Return an evaluator that judges by another judge of the same scale, with the same connections."""
+        other = copy(self)
+        other.judge = judge
+        return other
 
     def calling(self, driver: Driver | None = None) -> Calling:
         """Tell who judges and how calls are made, in this process or by a driver."""

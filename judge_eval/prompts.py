@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import tomllib
 from collections.abc import Mapping
+from copy import copy
 from functools import cache, cached_property
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -17,15 +16,13 @@ from pydantic import Field
 
 from judge_eval.digest import digest_json, digest_parts
 from judge_eval.errors import DataError, PromptError, UnknownNameError
+from judge_eval.fences import PUBLIC, marks_of
 from judge_eval.record import Record
-from judge_eval.schema import BINARY, GRADED, Scale
+from judge_eval.schema import BINARY, GRADED, EvidencePolicy, Scale
 from judge_eval.wire import Message, Request
 
 READING = "1"
 """The version of how replies are read and repaired; part of every form's digest, so of every cache key."""
-
-_FENCE_KEY = b"judge_eval fence 1"
-"""Not a secret: a chunk cannot hold the HMAC of a text that contains that HMAC."""
 
 _NAMES = {
     "reference": {"mark", "query", "reference", "chunks"},
@@ -60,12 +57,22 @@ class Prompt(_Digested):
     """What a trace must bring besides the question: `reference`, `answer`, or nothing."""
     max_tokens: int = Field(ge=16)
     """The cap on the reply's tokens; in a listwise prompt for each chunk."""
+    evidence: EvidencePolicy | None = None
+    """What becomes of a relevant verdict without sound evidence, where nobody says otherwise; None flags it.
+
+    It changes nothing that is asked, so it is no part of the digest.
+    """
     system: str
     contract: str
     """The form of the reply in words; follows `system` in the same message."""
     user: str
     chunk: str
     titled_chunk: str
+
+    @property
+    def digest(self) -> str:
+        """64 hexadecimal digits over every field that changes what is asked."""
+        return digest_json(self.model_dump(mode="json", exclude={"evidence"}))
 
     @property
     def grades(self) -> Scale:
@@ -115,10 +122,17 @@ class Repair(_Digested):
 
 
 class PromptForm:
-    """A prompt as a `wire.Form`: renders messages, knows the reply's schema, has a digest."""
+    """A prompt as a `wire.Form`: renders messages, knows the reply's schema, has a digest.
 
-    def __init__(self, prompt: Prompt, repair: Repair) -> None:
-        self.prompt, self.repair = prompt, repair
+    Args:
+        prompt: The prompt.
+        repair: What is said in repairs.
+        pinned: Whether this very version was asked for; else a run that is resumed keeps its own.
+    """
+
+    def __init__(self, prompt: Prompt, repair: Repair, *, pinned: bool = True) -> None:
+        self.prompt, self.repair, self.pinned = prompt, repair, pinned
+        self._key = PUBLIC
         self._system = Message("system", prompt.system.strip() + "\n" + prompt.contract.strip())
         self._user, self._chunk, self._titled = (
             Template(text.strip()) for text in (prompt.user, prompt.chunk, prompt.titled_chunk)
@@ -164,38 +178,37 @@ class PromptForm:
     def render(self, request: Request) -> tuple[Message, ...]:
         """Write the system and the user message.
 
-        Each fence carries a mark made from what it fences, so it is stable for caches and cannot be
-        closed from inside. Question and reference share a mark, which makes them a common prefix of all
-        requests of a trace.
+        Each fence carries a mark that follows from what it fences, so requests are stable for caches, and
+        that occurs in none of their texts. Question and reference share a mark, which makes them a common
+        prefix of all requests of a trace. What is sent to a server is `sealed`: its marks follow from a
+        secret too.
         """
-        asked = [request.query, request.reference or "", request.answer or ""]
+        query, reference, answer = asked = [request.query, request.reference or "", request.answer or ""]
+        passages = request.passages
+        fenced = [asked, *([*asked, passage.title or "", passage.text] for passage in passages)]
+        own, *marks = marks_of(self._key, fenced)
         blocks = []
-        for number, passage in enumerate(request.passages, 1):  # a template takes what it names
+        for number, (passage, mark) in enumerate(zip(passages, marks, strict=True), 1):
             template = self._chunk if passage.title is None else self._titled
-            mark = _mark([*asked, passage.title or "", passage.text])
-            blocks.append(
+            blocks.append(  # a template takes what it names
                 template.substitute(mark=mark, text=passage.text, title=passage.title, number=number)
             )
-        query, reference, answer = asked
         user = self._user.substitute(
-            mark=_mark(asked), query=query, reference=reference, answer=answer, chunks="\n".join(blocks)
+            mark=own, query=query, reference=reference, answer=answer, chunks="\n".join(blocks)
         )
         return (self._system, Message("user", user))
+
+    def sealed(self, secret: bytes) -> PromptForm:
+        """Return the same form, with the same digest, whose marks cannot be told without the secret."""
+        if self._key == secret:
+            return self
+        form = copy(self)
+        form._key = secret
+        return form
 
 
 def _object(fields: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
-
-
-def _mark(parts: list[str]) -> str:
-    """12 hexadecimal digits that occur in none of the parts."""
-    data = digest_parts(parts)
-    joined = "\n".join(parts)
-    while True:
-        mark = hmac.digest(_FENCE_KEY, data, "sha256").hex()[:12]
-        if mark not in joined:
-            return mark
-        data = hashlib.sha256(data).digest()
 
 
 def _root() -> Traversable:
@@ -214,8 +227,17 @@ def _walk(folder: Traversable, prefix: str = "") -> dict[str, Traversable]:
 
 
 def prompt_ids() -> list[str]:
-    """List the ids of the prompts that come with the package (newest versions), sorted."""
+    """List the ids of the shipped prompts, sorted; an id alone means the newest version."""
     return sorted(name for name in _walk(_root()) if name != "repair" and "@" not in name)
+
+
+def prompt_versions(name: str) -> list[int]:
+    """List the shipped versions of a prompt, newest first; none where there is no such id."""
+    entries = _walk(_root())
+    if name not in entries or name == "repair":
+        return []
+    older = (int(entry.rpartition("@")[2]) for entry in entries if entry.startswith(f"{name}@"))
+    return [_shipped(name).version, *sorted(older, reverse=True)]
 
 
 @cache
@@ -227,7 +249,8 @@ def _shipped(name: str) -> Prompt:
     prompt = _read(entries[wanted], Prompt, wanted)
     if version and str(prompt.version) != version:
         if name not in entries:
-            raise PromptError(f"prompt {wanted!r} has no version {version!r}; the newest is {prompt.version}")
+            known = ", ".join(map(str, prompt_versions(wanted)))
+            raise PromptError(f"prompt {wanted!r} has no version {version!r}; known: {known}")
         prompt = _read(entries[name], Prompt, name)
     prompt.check()
     return prompt
@@ -246,7 +269,9 @@ def _read(entry: Traversable, kind: type[R], name: str) -> R:
 
 
 def load_prompt(name: str | Path) -> Prompt:
-    """Load a prompt by id (`support/binary`, or `support/binary@1`), or a file of your own by its `Path`.
+    """Load a prompt by id, or a file of your own by its `Path`.
+
+    `support/binary@1` is that version; `support/binary` the newest.
 
     Raises:
         UnknownNameError: There is no prompt of that id.
@@ -267,7 +292,18 @@ def load_repair() -> Repair:
 
 def load_form(name: str | Path) -> PromptForm:
     """Load a prompt and make a form of it."""
-    return PromptForm(load_prompt(name), load_repair())
+    pinned = isinstance(name, Path) or "@" in name
+    return PromptForm(load_prompt(name), load_repair(), pinned=pinned)
+
+
+def form_of_version(name: str, version: int, *, pinned: bool) -> PromptForm:
+    """Load a prompt in a version, or in the newest where it has no such version, and make a form of it.
+
+    Raises:
+        UnknownNameError: There is no prompt of that id.
+    """
+    ref = f"{name}@{version}" if version in prompt_versions(name) else name
+    return PromptForm(load_prompt(ref), load_repair(), pinned=pinned)
 
 
 def lock() -> dict[str, str]:

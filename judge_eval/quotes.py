@@ -8,6 +8,16 @@ import unicodedata
 LONGEST = 200_000
 """Characters of a text that is folded to find a quote that does not stand there letter by letter."""
 
+LEAST_WORDS = 2
+"""A quote, and each part of one with an ellipsis, of fewer words says nothing of where it was taken from.
+
+Two, not three, since names and dates that answer a question are often quoted alone (`San Marzano`).
+"""
+
+# In scripts that put no space between words every letter counts.
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_WORD = re.compile(rf"[{_UNSPACED}\U00020000-\U0003ffff]|[^\W{_UNSPACED}\U00020000-\U0003ffff]+")
+_ENOUGH = re.compile(r"\w+\W+\w")
 _ELLIPSIS = re.compile(r"\.\.\.|\[\.\.\.\]")
 _FOLDS = str.maketrans(
     dict.fromkeys("‘’‚‛′`´‹›", "'")
@@ -36,6 +46,21 @@ def stands_in(text: str, quote: str) -> bool:
             return False
         at += len(part)
     return bool(parts)
+
+
+def is_evidence(text: str, quote: str) -> bool:
+    """Tell whether a quote stands in a text and is long enough to say something.
+
+    It has at least two words, and so has each part around an ellipsis; fewer only where the text has no more.
+    """
+    if quote in text and "..." not in quote and _ENOUGH.search(quote):
+        return True
+    return stands_in(text, quote) and _is_long(text, quote)
+
+
+def _is_long(text: str, quote: str) -> bool:
+    counts = [len(_WORD.findall(part)) for part in _parts(quote)]
+    return min(counts) >= min(LEAST_WORDS, len(_WORD.findall(fold(text))))
 
 
 def _parts(quote: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import Field, ValidationInfo, model_validator
 
@@ -191,6 +191,11 @@ BINARY = Scale(name="binary", maximum=1, relevant=1)
 GRADED = Scale(name="graded", maximum=3, relevant=2)
 
 
+EvidencePolicy: TypeAlias = Literal["flag", "required"]
+"""What becomes of a relevant verdict without sound evidence: `flag` counts it, in the means and by itself;
+`required` makes it a `NoVerdict` with the reason `unsupported`."""
+
+
 class Verdict(Record):
     """What the judge said of one chunk, in a form that can be read and checked."""
 
@@ -205,13 +210,18 @@ class Verdict(Record):
     evidence: str = ""
     """The quote the judge rests on; empty where it gave none."""
     evidence_found: bool | None = None
-    """Whether the quote really stands in the chunk (after folding); None where there is no quote."""
+    """Whether the quote stands in the chunk (after folding) and is long enough; None without a quote."""
     instruction_in_chunk: bool = False
     """Whether the judge saw an attempt to instruct it inside the chunk."""
     confidence: float | None = Field(default=None, ge=0, le=1)
     """The probability that the chunk is relevant, where the server told; else None."""
     expected_grade: float | None = Field(default=None, ge=0)
     """The mean grade under the server's probabilities, where it told; else None."""
+
+    @property
+    def unsupported(self) -> bool:
+        """Whether it is relevant without evidence that was found in the chunk."""
+        return self.relevant and not self.evidence_found
 
 
 class NoVerdict(Record):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from math import isfinite
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, get_args, runtime_checkable
 
 from judge_eval.digest import digest_parts
 from judge_eval.errors import CallError
@@ -73,6 +73,15 @@ class Form(Protocol):
 
     def render(self, request: Request) -> tuple[Message, ...]:
         """Write the messages: static system text, question, reference or answer, passages."""
+        ...
+
+
+@runtime_checkable
+class Sealable(Protocol):
+    """A form whose fences can carry marks that follow from a secret."""
+
+    def sealed(self, secret: bytes) -> Form:
+        """Return the same form, with the same digest, whose marks cannot be told without the secret."""
         ...
 
 
@@ -148,6 +157,12 @@ class Request:
     def messages(self) -> tuple[Message, ...]:
         """The whole conversation, static part first."""
         return self.form.render(self) + self.follow_up
+
+
+def sealed(request: Request, secret: bytes) -> Request:
+    """Return a request as it is sent: the same digest, its fences marked from a secret where the form can."""
+    form = request.form
+    return replace(request, form=form.sealed(secret)) if isinstance(form, Sealable) else request
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ import pytest
 from judge_eval.eval_run import EvalRun
 from judge_eval.runs.columns import loading
 from judge_eval.runs.columns.packed import pack
+from judge_eval.runs.folder.differing import differences
+from judge_eval.runs.folder.run import load_manifest
 from tests.support.command import FIXTURES, Shell
 
 KEPT = FIXTURES / "kept"
@@ -21,11 +23,19 @@ SERVER = ("--base-url", "http://127.0.0.1:48613/v1")
 RUNS = ("overlap", "chat", "panel")
 ASKED: dict[str, tuple[str, ...]] = {
     "chat": (
-        *("--model", "openai/kept-model", *SERVER, "--prompt", "support/graded", "--metrics", "AP@5,NDCG@5"),
+        *(
+            "--model",
+            "openai/kept-model",
+            *SERVER,
+            "--prompt",
+            "support/graded@1",
+            "--metrics",
+            "AP@5,NDCG@5",
+        ),
         *("-p", "temperature=0", "--mode", "listwise"),
     ),
-    "panel": ("--member", "openai/kept-model", "--member", "openai/other-model", *SERVER),
-    "overlap": ("--model", "fake/overlap", "--metrics", "AP@5,NDCG@5,MRR"),
+    "panel": ("--panel", "panel.toml", *SERVER),
+    "overlap": ("--model", "fake/overlap", "--metrics", "AP@5,NDCG@5,MRR", "--prompt", "support/binary@1"),
 }
 
 
@@ -33,6 +43,12 @@ ASKED: dict[str, tuple[str, ...]] = {
 def shell(tmp_path: Path) -> Shell:
     """A folder to work in, with copies of the cache, the cassette and the runs."""
     shutil.copytree(KEPT, tmp_path, dirs_exist_ok=True)
+    members = [  # under the names that an id without a version gave them
+        f'[[member]]\nname = "openai/{name}:support/binary"\nmodel = "openai/{name}"\n'
+        'prompt = "support/binary@1"\n'
+        for name in ("kept-model", "other-model")
+    ]
+    (tmp_path / "panel.toml").write_text("".join(members))
     return Shell(tmp_path)
 
 
@@ -67,13 +83,14 @@ def test_every_verdict_comes_from_the_kept_cache(shell: Shell, name: str) -> Non
     )
     assert told.code == 0, told.err
     folder = only_run(shell.folder / "new")
-    tally, judged = manifest_of(folder)["tally"], manifest_of(KEPT / "runs" / name)
+    tally = manifest_of(folder)["tally"]
     assert (tally["verdicts"], tally["failed_verdicts"], tally["calls"]) == (15, 0, 0)
     assert tally["hits"] == {"overlap": 15, "chat": 3, "panel": 30}[name]
     assert means_of(folder) == means_of(KEPT / "runs" / name)
     assert outcomes_of(folder) == outcomes_of(KEPT / "runs" / name)
-    assert manifest_of(folder)["judge"] == judged["judge"]
-    assert manifest_of(folder)["backend"] == judged["backend"]
+    now, then = load_manifest(folder), load_manifest(KEPT / "runs" / name)
+    assert differences(then, now) == ""
+    assert now.backend == then.backend
 
 
 def test_the_kept_cassette_answers(shell: Shell) -> None:
@@ -132,3 +149,48 @@ def test_the_kept_parts_are_accepted(shell: Shell, monkeypatch: pytest.MonkeyPat
     columns = loading.columns_of(run, metrics, cluster)
     for name in ("ids", "scores", "starts", "passages", "grades", "labels"):
         assert np.array_equal(getattr(columns, name), getattr(packed, name)), name
+
+
+def begun(shell: Shell, name: str) -> Path:
+    """A kept run as it was when it was stopped before its last trace."""
+    folder = shell.folder / "runs" / name
+    for part in folder.glob("*.parquet"):
+        part.unlink()
+    lines = (folder / "results.jsonl").read_bytes().splitlines(keepends=True)
+    (folder / "results.jsonl").write_bytes(b"".join(lines[:-1]))
+    manifest = manifest_of(folder) | {"status": "interrupted", "finished": None, "aggregates": {}}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    return folder
+
+
+def unversioned(name: str) -> list[str]:
+    """What the kept run was asked for, in the words of that time: ids of prompts without a version."""
+    if name == "panel":
+        return ["--member", "openai/kept-model", "--member", "openai/other-model", *SERVER]
+    return [word.removesuffix("@1") for word in ASKED[name]]
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_that_goes_on_keeps_its_prompts(shell: Shell, name: str) -> None:
+    """An id without a version, which means another now, finishes a run in the version it began with."""
+    folder = begun(shell, name)
+    how = ("--offline", "--cache", shell.folder / "cache", "--out", "runs", "--resume", folder)
+    told = shell("run", TRACES, *unversioned(name), *how, OPENAI_API_KEY="x")
+    assert told.code == 0, told.err
+    assert manifest_of(folder)["status"] == "done"
+    assert manifest_of(folder)["judge"] == manifest_of(KEPT / "runs" / name)["judge"]
+    assert means_of(folder) == means_of(KEPT / "runs" / name)
+    assert outcomes_of(folder) == outcomes_of(KEPT / "runs" / name)
+
+
+def test_a_version_that_is_asked_for_is_not_changed(shell: Shell) -> None:
+    """A run of version 1 does not go on with version 2 that a command names, nor with another policy."""
+    folder = begun(shell, "overlap")
+    asked = unversioned("overlap")
+    for more, said in (
+        (["--prompt", "support/binary@2"], "the judge differs in prompt"),
+        (["--evidence", "required"], "the judge differs in evidence ('flag' there; 'required' here)"),
+    ):
+        told = shell("run", TRACES, *asked, *more, "--out", "runs", "--resume", folder)
+        assert told.code == 2, told.out
+        assert said in told.err

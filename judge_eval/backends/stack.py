@@ -16,6 +16,7 @@ from judge_eval.backends.around.meter import Counts, Metered
 from judge_eval.backends.around.prices import price_of
 from judge_eval.backends.around.retry import Retried
 from judge_eval.backends.around.route import Routed
+from judge_eval.backends.around.sealing import Sealing
 from judge_eval.backends.around.trace import Otel, Traced
 from judge_eval.backends.base import Backend, Identity
 from judge_eval.backends.chat.receiving import MOST_BYTES
@@ -24,6 +25,7 @@ from judge_eval.backends.storing.cached import CacheCounts, Cached
 from judge_eval.backends.storing.databaseurl import is_postgres
 from judge_eval.backends.storing.disk import DiskStore
 from judge_eval.backends.storing.postgres import PostgresStore
+from judge_eval.backends.storing.secret import secret_beside
 from judge_eval.backends.storing.store import Store
 from judge_eval.backends.tape.recording import Recording
 from judge_eval.backends.tape.replay import Replay
@@ -243,6 +245,7 @@ def build_stack(
     else:
         inner = create_backend(model, options) if isinstance(model, str) else model
         fleet = isinstance(inner, Balanced)  # its servers have a gate each; what is left is the user's limit
+        inner = _sealed(inner, store)
         if _remote(inner) and (not fleet or (options.rpm, options.tpm) != (None, None)):
             inner = Limited(inner, concurrency=options.concurrency, rpm=options.rpm, tpm=options.tpm)
         if (options.max_calls, options.max_tokens, options.max_cost) != (None, None, None):
@@ -290,6 +293,13 @@ def create_backend(model: str, options: Options) -> Backend:
         return made[0]
     servers = [Limited(one, concurrency=options.concurrency) for one in made]
     return Balanced(servers, most=options.concurrency)
+
+
+def _sealed(backend: Backend, store: Store | None) -> Backend:
+    """Have a backend's requests sealed, unless it is a fake one: those answer without sending anything."""
+    from judge_eval.backends.fake.backend import FakeBackend
+
+    return backend if isinstance(backend, FakeBackend) else Sealing(backend, secret_beside(store))
 
 
 def _remote(backend: Backend) -> bool:

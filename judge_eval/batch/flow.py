@@ -91,7 +91,7 @@ def export(
         state = state.model_copy(update={"rounds": rounds})
     at_hand, asked = AtHand(session.cached, session.answers), set[bytes]()
     lines = (
-        (request.trace_id, line_of(key, session.backend.body(request)))
+        (request.trace_id, line_of(key, session.body(request)))
         for key, request in _fresh(session, at_hand, asked)
     )
     number = len(state.rounds) + 1

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from judge_eval.backends.chat import endpoint
 from judge_eval.backends.chat.openai import OpenAI
-from judge_eval.backends.stack import Options, Stack
+from judge_eval.backends.stack import Options, Stack, open_store
 from judge_eval.backends.storing.cached import Cached
 from judge_eval.backends.storing.databaseurl import is_postgres, read_database_url
+from judge_eval.backends.storing.secret import secret_beside
 from judge_eval.batch.answers import Answers, Remembered
 from judge_eval.batch.state import BatchSettings, BatchState, Folder
 from judge_eval.data.files.opening import is_stream
@@ -18,11 +19,14 @@ from judge_eval.data.remote import is_url
 from judge_eval.errors import ConfigError, RunError
 from judge_eval.evaluator import DEFAULT_METRICS, Evaluator, default_cache
 from judge_eval.given import prompt_name
+from judge_eval.judges.choose import as_begun
 from judge_eval.metrics import Metric
 from judge_eval.registry import find, split_model
+from judge_eval.runs.folder.differing import as_told_now
 from judge_eval.runs.judging.provenance import backends_record
 from judge_eval.runs.judging.sources import Replayable
 from judge_eval.urls import public_url
+from judge_eval.wire import Request, sealed
 
 
 class Session:
@@ -35,6 +39,7 @@ class Session:
         files: The files of replies.
         metrics: What to compute when the run is made; what the settings name where empty.
         online: Whether a run may ask for what the batch did not bring.
+        begun: The batch's state, where it was begun before: it keeps the prompts of that time.
 
     Raises:
         ConfigError: A setting cannot be used, or the model is not one whose server takes batches.
@@ -48,6 +53,7 @@ class Session:
         files: Sequence[Path] = (),
         metrics: Sequence[str | Metric] = (),
         online: bool = True,
+        begun: BatchState | None = None,
     ) -> None:
         given = options or Options()
         options = replace(
@@ -70,15 +76,20 @@ class Session:
             raise ConfigError(f"{settings.model} takes no batches; use openai/NAME with a --base-url")
         self.settings, self.backend = settings, backend
         self.answers = Answers(files, backend)
+        cache = settings.cache or default_cache()
+        self._secret = secret_beside(open_store(cache))
         self.evaluator = Evaluator(
             Remembered(backend, self.answers, online=online),
             prompt=prompt_name(settings.prompt),
             mode=settings.mode,
             relevant=settings.relevant,
+            evidence=settings.evidence,
             metrics=metrics or settings.metrics or DEFAULT_METRICS,
-            cache=settings.cache or default_cache(),
+            cache=cache,
             options=options,
         )
+        if begun is not None:
+            self.evaluator.judge = as_begun(self.evaluator.judge, begun.judge)
 
     @property
     def cached(self) -> Cached:
@@ -87,6 +98,10 @@ class Session:
         assert isinstance(stack, Stack)  # a batch asks one model
         assert stack.cached is not None  # and always has a cache
         return stack.cached
+
+    def body(self, request: Request) -> bytes:
+        """Write the JSON body of a request as it is sent."""
+        return self.backend.body(sealed(request, self._secret()))
 
     @property
     def source(self) -> Replayable:
@@ -121,7 +136,7 @@ def check_same(folder: Folder, new: BatchState) -> None:
         for name, before, now in (
             ("data", old.dataset.digest, new.dataset.digest),
             ("shard", str(old.dataset.shard), str(new.dataset.shard)),
-            ("judge", old.judge, new.judge),
+            ("judge", as_told_now(old.judge), as_told_now(new.judge)),
             ("model", old.backend, new.backend),
         )
         if before != now

@@ -15,6 +15,7 @@ from judge_eval.record import PlainObject, Record
 from judge_eval.runs.folder.files import lock_folder
 from judge_eval.runs.folder.records import Dataset
 from judge_eval.runs.judging.selection import Selection
+from judge_eval.schema import EvidencePolicy
 
 STATE = "batch.json"
 
@@ -37,6 +38,7 @@ class BatchSettings(Record):
     """A prompt's id, or `file:PATH`."""
     mode: Literal["pointwise", "listwise"] = "pointwise"
     relevant: int | None = None
+    evidence: EvidencePolicy | None = None
     metrics: tuple[str, ...] = ()
     """What the run is to compute unless `import` is told otherwise; empty for the usual ones."""
     params: PlainObject = Field(default_factory=dict)

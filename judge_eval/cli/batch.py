@@ -70,6 +70,7 @@ def export_(
         "prompt": prompt if not prompt.startswith("file:") else f"file:{Path(prompt[5:]).absolute()}",
         "mode": judging.mode,
         "relevant": numbers.relevant,
+        "evidence": judging.evidence,
         "metrics": tuple(numbers.names),
         "params": calling.params,
         "base_url": calling.base_url,
@@ -82,7 +83,8 @@ def export_(
     }
     settings = BatchSettings.parse(given, file="batch export")
     with Folder(folder, make=True) as held:
-        with closing(Session(settings, files=held.replies() if held.state else ())) as session:
+        files = held.replies() if held.state else ()
+        with closing(Session(settings, files=files, begun=held.state)) as session:
             kept = {"base_url": storable_url(calling.base_url), "cache": storable_cache(settings.cache)}
             session.settings = settings.model_copy(update=kept)
             done, imported = flow.export(held, session, max_requests=max_requests, max_bytes=max_bytes)
@@ -196,6 +198,7 @@ def import_(
             files=held.replies(),
             metrics=numbers.names,
             online=finish == "online",
+            begun=held.state,
         )
         with closing(session):
             imported = flow.bring_in(held, session)

@@ -16,21 +16,20 @@ app = typer.Typer(help="The texts the judge is given.", no_args_is_help=True)
 @app.command("list")
 @verb
 def list_prompts() -> None:
-    """List the prompts that come with the package."""
+    """List the prompts that come with the package, newest version first; an id alone means that one."""
     from judge_eval.cli.printing.output import say_table
-    from judge_eval.prompts import load_prompt, prompt_ids
+    from judge_eval.prompts import load_prompt, prompt_ids, prompt_versions
 
-    prompts = [load_prompt(name) for name in prompt_ids()]
-    rows = [
-        [p.id, str(p.version), p.mode, p.scale, ", ".join(p.needs) or "nothing", p.digest[:12]]
-        for p in prompts
-    ]
-    say_table(["prompt", "version", "mode", "scale", "needs besides the query", "digest"], rows)
+    prompts = [load_prompt(f"{name}@{v}") for name in prompt_ids() for v in prompt_versions(name)]
+    rows = [[p.ref, p.mode, p.scale, ", ".join(p.needs) or "nothing", p.digest[:12]] for p in prompts]
+    say_table(["prompt", "mode", "scale", "needs besides the query", "digest"], rows)
 
 
 @app.command("show")
 @verb
-def show_prompt(name: Annotated[str, typer.Argument(help="A prompt's id, or file:PATH.")]) -> None:
+def show_prompt(
+    name: Annotated[str, typer.Argument(help="A prompt's id, with @VERSION for an older one, or file:PATH.")],
+) -> None:
     """Show a prompt as the judge reads it."""
     from judge_eval.prompts import load_prompt
 
@@ -52,7 +51,7 @@ def check(
     ] = None,
 ) -> None:
     """Check a prompt file of your own, or that no shipped prompt was changed after its release."""
-    from judge_eval.prompts import check_lock, load_prompt, prompt_ids
+    from judge_eval.prompts import check_lock, load_prompt, lock
 
     if name is not None:
         prompt = load_prompt(prompt_name(name))
@@ -63,4 +62,4 @@ def check(
         tell(fault)
     if faults:
         raise typer.Exit(USAGE)
-    tell(f"{len(prompt_ids())} prompts agree with the LOCK")
+    tell(f"{len(lock())} released texts agree with the LOCK")

@@ -15,6 +15,7 @@ from judge_eval.distributed.worker import Block, Worker, share_of
 from judge_eval.engine import Judged, Source
 from judge_eval.errors import ConfigError, needs_extra
 from judge_eval.evaluator import Evaluator
+from judge_eval.judges import Judge
 
 
 @dataclass
@@ -85,6 +86,11 @@ class RayDriver:
         self._workers = []
         if self._started:
             self._ray.shutdown()
+
+    def judging_by(self, judge: Judge) -> Self:
+        """Judge by a judge that may not be the evaluator's own: a run that goes on keeps its prompts."""
+        self._evaluator = self._evaluator.with_judge(judge)
+        return self
 
     def take(self) -> list[Judged]:
         """Return what has finished and was not handed on yet."""

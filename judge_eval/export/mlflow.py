@@ -127,7 +127,17 @@ def metrics_of(run: Run) -> dict[str, float]:
             pairs += [("least", a.bounds[0]), ("most", a.bounds[1])]
         out |= {f"{key}/{what}": float(value) for what, value in pairs if value is not None}
     tally = run.manifest.tally
-    for what in ("traces", "verdicts", "failed_verdicts", "failed_traces", "calls", "hits", "cost"):
+    counts = (
+        "traces",
+        "verdicts",
+        "failed_verdicts",
+        "failed_traces",
+        "unsupported",
+        "calls",
+        "hits",
+        "cost",
+    )
+    for what in counts:
         value = getattr(tally, what)
         if value is not None:
             out[f"judge_eval/{what}"] = float(value)

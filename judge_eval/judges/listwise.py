@@ -18,14 +18,15 @@ from judge_eval.judges.questions import (
     conclude,
     describe_form,
     distinct,
+    fit_evidence,
     fit_form,
     fit_scale,
     repair,
     request_for,
     rounds,
 )
-from judge_eval.prompts import PromptForm
-from judge_eval.schema import Scale, Trace, Verdict
+from judge_eval.prompts import PromptForm, form_of_version
+from judge_eval.schema import EvidencePolicy, Scale, Trace, Verdict
 from judge_eval.wire import Completion, Reply, Request
 
 
@@ -46,11 +47,13 @@ class Listwise:
     Args:
         prompt: A listwise prompt: its id, the path of a file of your own, or a form made of one.
         pointwise: The pointwise prompt for what is left open; by default the listwise prompt's id without
-            its first part (`listwise/support/binary` falls back on `support/binary`).
+            its first part, in the same version (`listwise/support/binary@1` goes with `support/binary@1`).
         relevant: The least grade that counts as relevant; the prompt's own threshold where None.
         max_tokens: The cap on a reply's tokens for each chunk; the prompt's own where None.
         window: The most chunks in one request, >= 2; longer lists are asked in several.
         sample: Which sample to ask for; 0 is the first.
+        evidence: What becomes of a relevant verdict whose quote is missing, too short or not in the chunk;
+            the prompt's own policy where None, else `flag`.
 
     Raises:
         ConfigError: The window is below 2.
@@ -67,12 +70,14 @@ class Listwise:
         max_tokens: int | None = None,
         window: int = 20,
         sample: int = 0,
+        evidence: EvidencePolicy | None = None,
     ) -> None:
         if window < 2:
             raise ConfigError(f"window must be at least 2 chunks, not {window}; one by one is `Pointwise`")
         self.form = fit_form(prompt, "listwise")
-        fallback = pointwise or self.form.prompt.id.removeprefix("listwise/")
-        self.pointwise = Pointwise(fallback, relevant=relevant, sample=sample)
+        fallback = pointwise or _fallback(self.form)
+        self.evidence = fit_evidence(self.form, evidence)
+        self.pointwise = Pointwise(fallback, relevant=relevant, sample=sample, evidence=self.evidence)
         self.scale: Scale = fit_scale(self.form, relevant)
         self.max_tokens = max_tokens or self.form.prompt.max_tokens
         self.window = window
@@ -90,8 +95,15 @@ class Listwise:
             "max_tokens": self.max_tokens,
             "window": self.window,
             "sample": self.sample,
+            "evidence": self.evidence,
             "pointwise": self.pointwise.describe(),
         }
+
+    def with_form(self, form: PromptForm, pointwise: PromptForm) -> Listwise:
+        """Return the same judge with other prompts."""
+        how: dict[str, Any] = {"relevant": self.scale.relevant, "max_tokens": self.max_tokens}
+        how |= {"window": self.window, "sample": self.sample, "evidence": self.evidence}
+        return Listwise(form, pointwise=pointwise, **how)
 
     def inquire(self, trace: Trace, known: Mapping[str, Verdict] = {}) -> Inquiry:
         """Plan the judging of one trace: a listwise wave, its repair, then pointwise what is open."""
@@ -102,7 +114,7 @@ class Listwise:
         left = [q for q in questions if "bare" in q.tried or (q.reading is None and q.problem is None)]
         if left:
             yield from self.pointwise.ask(trace, left)
-        return conclude(trace, questions, self.scale, known)
+        return conclude(trace, questions, self.scale, known, self.evidence)
 
     def _request(self, trace: Trace, window: Sequence[Question]) -> Request:
         count = len(window)
@@ -135,3 +147,8 @@ class Listwise:
             if reading.grade >= self.form.scale.relevant and not reading.evidence.strip():
                 question.tried.add("bare")
         return None
+
+
+def _fallback(form: PromptForm) -> PromptForm:
+    prompt = form.prompt
+    return form_of_version(prompt.id.removeprefix("listwise/"), prompt.version, pinned=form.pinned)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from judge_eval.errors import Why
-from judge_eval.quotes import stands_in
+from judge_eval.quotes import is_evidence, stands_in
 from judge_eval.schema import Scale
 from judge_eval.wire import Completion, Passage
 
@@ -208,7 +208,7 @@ def _embedded(text: str) -> Iterator[dict[str, Any]]:
 
 
 def evidence_found(evidence: str, passage: Passage) -> bool | None:
-    """Tell whether a quote stands in a passage's text or title, after folding.
+    """Tell whether a quote stands in a passage's text or title, after folding, and is long enough.
 
     A quote with an ellipsis stands there if its parts do, in that order.
 
@@ -217,6 +217,12 @@ def evidence_found(evidence: str, passage: Passage) -> bool | None:
     """
     if not evidence.strip():
         return None
-    if evidence in passage.text:
-        return True
-    return stands_in(passage.text, evidence) or stands_in(passage.title or "", evidence)
+    return is_evidence(passage.text, evidence) or is_evidence(passage.title or "", evidence)
+
+
+def fault_of(evidence: str, passage: Passage) -> str:
+    """Say in a clause why a quote is no evidence."""
+    if not evidence.strip():
+        return "it quotes nothing"
+    short = stands_in(passage.text, evidence) or stands_in(passage.title or "", evidence)
+    return f"its quote is {'too short' if short else 'not in the chunk'}: {_show(evidence)}"

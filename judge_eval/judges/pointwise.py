@@ -17,6 +17,7 @@ from judge_eval.judges.questions import (
     conclude,
     describe_form,
     distinct,
+    fit_evidence,
     fit_form,
     fit_scale,
     repair,
@@ -24,7 +25,7 @@ from judge_eval.judges.questions import (
     rounds,
 )
 from judge_eval.prompts import PromptForm
-from judge_eval.schema import Scale, Trace, Verdict
+from judge_eval.schema import EvidencePolicy, Scale, Trace, Verdict
 from judge_eval.wire import Completion, Message, Reply, Request
 
 
@@ -40,6 +41,8 @@ class Pointwise:
         relevant: The least grade that counts as relevant; the prompt's own threshold where None.
         max_tokens: The cap on each reply's tokens; the prompt's own where None.
         sample: Which sample to ask for; 0 is the first.
+        evidence: What becomes of a relevant verdict whose quote is missing, too short or not in the chunk;
+            the prompt's own policy where None, else `flag`.
 
     Raises:
         PromptError: The prompt is listwise or unusable.
@@ -53,11 +56,13 @@ class Pointwise:
         relevant: int | None = None,
         max_tokens: int | None = None,
         sample: int = 0,
+        evidence: EvidencePolicy | None = None,
     ) -> None:
         self.form = fit_form(prompt, "pointwise")
         self.scale: Scale = fit_scale(self.form, relevant)
         self.max_tokens = max_tokens or self.form.prompt.max_tokens
         self.sample = sample
+        self.evidence = fit_evidence(self.form, evidence)
 
     @property
     def needs(self) -> tuple[Literal["reference", "answer"], ...]:
@@ -70,13 +75,19 @@ class Pointwise:
             **describe_form(self.form, self.scale),
             "max_tokens": self.max_tokens,
             "sample": self.sample,
+            "evidence": self.evidence,
         }
+
+    def with_form(self, form: PromptForm) -> Pointwise:
+        """Return the same judge with another prompt."""
+        how: dict[str, Any] = {"relevant": self.scale.relevant, "max_tokens": self.max_tokens}
+        return Pointwise(form, sample=self.sample, evidence=self.evidence, **how)
 
     def inquire(self, trace: Trace, known: Mapping[str, Verdict] = {}) -> Inquiry:
         """Plan the judging of one trace: a wave of one request for each distinct chunk, then repairs."""
         questions = distinct(trace.chunks, known)
         yield from self.ask(trace, questions)
-        return conclude(trace, questions, self.scale, known)
+        return conclude(trace, questions, self.scale, known, self.evidence)
 
     def ask(self, trace: Trace, questions: Sequence[Question]) -> Generator[Wave, Sequence[Reply], None]:
         """Ask until every question has a reading or a problem."""

@@ -6,15 +6,15 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from string import Template
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
-from judge_eval.errors import PromptError, Why
+from judge_eval.errors import ConfigError, PromptError, Why, advise
 from judge_eval.judges.base import Wave
 from judge_eval.judges.confidence import Belief
-from judge_eval.judges.parsing import Problem, Reading, evidence_found, without_surrogates
+from judge_eval.judges.parsing import Problem, Reading, evidence_found, fault_of, without_surrogates
 from judge_eval.prompts import PromptForm, load_form
 from judge_eval.record import trusted
-from judge_eval.schema import Call, Chunk, Judgment, NoVerdict, Scale, Trace, Verdict
+from judge_eval.schema import Call, Chunk, EvidencePolicy, Judgment, NoVerdict, Scale, Trace, Verdict
 from judge_eval.wire import Completion, Message, Passage, Reply, Request
 
 T = TypeVar("T")
@@ -144,8 +144,24 @@ def call_of(request: Request, completion: Completion) -> Call:
     )
 
 
+def fit_evidence(form: PromptForm, evidence: EvidencePolicy | None) -> EvidencePolicy:
+    """Return what becomes of verdicts without evidence: as given, else as the prompt says, else `flag`.
+
+    Raises:
+        ConfigError: There is no such policy.
+    """
+    policies = get_args(EvidencePolicy)
+    if evidence is not None and evidence not in policies:
+        raise ConfigError(f"evidence is {evidence!r}; {advise(evidence, policies)}")
+    return evidence or form.prompt.evidence or "flag"
+
+
 def conclude(
-    trace: Trace, questions: Sequence[Question], scale: Scale, known: Mapping[str, Verdict]
+    trace: Trace,
+    questions: Sequence[Question],
+    scale: Scale,
+    known: Mapping[str, Verdict],
+    evidence: EvidencePolicy = "flag",
 ) -> Judgment:
     """Put together a trace's judgment: one outcome for each chunk, in rank order."""
     by_id = {chunk_id: question for question in questions for chunk_id in question.chunk_ids}
@@ -156,6 +172,11 @@ def conclude(
             verdict = known.get(chunk.id)
             outcomes.append(verdict or Verdict(chunk_id=chunk.id, grade=0, relevant=False, reason=BLANK))
         elif (read := question.reading) is not None:
+            found = evidence_found(read.evidence, question.passage)
+            if evidence == "required" and read.grade >= scale.relevant and not found:
+                detail = f"relevant, but {fault_of(read.evidence, question.passage)}"
+                outcomes.append(NoVerdict(chunk_id=chunk.id, why="unsupported", detail=detail))
+                continue
             outcomes.append(
                 trusted(
                     Verdict,
@@ -166,7 +187,7 @@ def conclude(
                         "relevant": read.grade >= scale.relevant,
                         "reason": read.reason,
                         "evidence": read.evidence,
-                        "evidence_found": evidence_found(read.evidence, question.passage),
+                        "evidence_found": found,
                         "instruction_in_chunk": read.instruction_in_chunk,
                         "confidence": question.belief.confidence if question.belief else None,
                         "expected_grade": question.belief.expected_grade if question.belief else None,

@@ -43,6 +43,7 @@ def head(manifest: Manifest) -> JSON:
         "verdicts": tally.verdicts,
         "failed": tally.failed_verdicts,
         "failed_traces": tally.failed_traces,
+        "unsupported": tally.unsupported,
         "cached": tally.hits / asked if asked else None,
         "calls": tally.calls,
         "cost": tally.cost,

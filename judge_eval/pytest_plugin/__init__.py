@@ -47,8 +47,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the marker and, where results are gathered, the summary."""
     config.addinivalue_line(
         "markers",
-        "judge_eval(model, prompt, mode, judge, metrics, relevant, params, base_url, cassette): how this "
-        "test's traces are judged",
+        "judge_eval(model, prompt, mode, judge, metrics, relevant, evidence, params, base_url, cassette): "
+        "how this test's traces are judged",
     )
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(_Summary(), "judge_eval_summary")

@@ -24,7 +24,18 @@ from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.judging.sources import Traces
 from judge_eval.schema import Trace
 
-SETTINGS = ("model", "prompt", "mode", "judge", "metrics", "relevant", "params", "base_url", "cassette")
+SETTINGS = (
+    "model",
+    "prompt",
+    "mode",
+    "judge",
+    "metrics",
+    "relevant",
+    "evidence",
+    "params",
+    "base_url",
+    "cassette",
+)
 
 
 class Bench:
@@ -76,7 +87,7 @@ class FakeBench:
 
         Args:
             answers: A table (see `FakeBackend.table`), a function (see `FakeBackend`), or a rule's name.
-            settings: `prompt`, `mode`, `judge`, `metrics` or `relevant`, in place of the marker's.
+            settings: `prompt`, `mode`, `judge`, `metrics`, `relevant` or `evidence`, instead of the marker's.
 
         Raises:
             ConfigError: A setting cannot be used.
@@ -167,7 +178,9 @@ def _known(settings: Mapping[str, Any]) -> dict[str, Any]:
 def _evaluator(
     model: str | Backend, chosen: Mapping[str, Any], *, cache: str | bool, options: Options
 ) -> Evaluator:
-    judging = {name: chosen[name] for name in ("prompt", "mode", "judge", "relevant") if name in chosen}
+    judging = {
+        name: chosen[name] for name in ("prompt", "mode", "judge", "relevant", "evidence") if name in chosen
+    }
     if isinstance(judging.get("prompt"), str):
         judging["prompt"] = prompt_name(judging["prompt"])
     metrics = chosen.get("metrics") or DEFAULT_METRICS

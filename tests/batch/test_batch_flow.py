@@ -9,6 +9,7 @@ from typer.testing import CliRunner, Result
 from judge_eval.batch.judging import storable_cache
 from judge_eval.batch.state import Folder
 from judge_eval.eval_run import EvalRun
+from judge_eval.fences import KEPT_IN
 from judge_eval.runs.keeping.finding import run_folders
 from tests.support.application import app
 from tests.support.batch_server import BatchServer
@@ -47,9 +48,18 @@ def call(*arguments: object, code: int = 0) -> Result:
     return done
 
 
+def new_cache(folder: Path) -> Path:
+    """Make the folder of a cache that marks fences as all others here do, so that bodies are the same."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not (kept := folder / KEPT_IN).exists():
+        kept.touch(0o600)
+        kept.write_bytes(b"s" * 32)
+    return folder
+
+
 def export(server: BatchServer, data: Path, folder: Path, *more: object, code: int = 0) -> Result:
     """Export the data for the server, with a cache beside the folder."""
-    cache = folder.parent / f"{folder.name}-cache"
+    cache = new_cache(folder.parent / f"{folder.name}-cache")
     return call(
         "batch", "export", data, "--out", folder, "--model", "openai/m", "--base-url", server.url,
         "--cache", cache, *more, code=code,
@@ -59,7 +69,8 @@ def export(server: BatchServer, data: Path, folder: Path, *more: object, code: i
 def run_online(server: BatchServer, data: Path, out: Path, *more: object, code: int = 0) -> EvalRun:
     """Judge the data online, with a cache of its own."""
     call(
-        "run", data, "--model", "openai/m", "--base-url", server.url, "--cache", out / "cache",
+        "run", data, "--model", "openai/m", "--base-url", server.url,
+        "--cache", new_cache(out / "cache"),
         "--out", out, "--metrics", "AP@5,NDCG@5", "-q", *more, code=code,
     )  # fmt: skip
     return EvalRun.load(next(run_folders(out))[0])
@@ -424,3 +435,37 @@ def test_metrics_that_the_data_cannot_serve_end_the_export(tmp_path: Path, data:
         assert "relevant_total" in refused.output
         call("batch", "import", tmp_path / "batch", *out)
     assert newest(tmp_path / "runs").manifest.metrics == ("P@2", "MRR")
+
+
+def test_a_batch_that_goes_on_keeps_its_prompts(tmp_path: Path, data: Path) -> None:
+    """A batch that an older version exported, by an id that means another now, is fetched and imported."""
+    with BatchServer() as server:
+        folder, out = tmp_path / "batch", tmp_path / "runs"
+        export(server, data, folder, "--prompt", "support/binary@1")
+        state = json.loads((folder / "batch.json").read_bytes())
+        state["settings"]["prompt"] = "support/binary"
+        del state["judge"]["evidence"], state["settings"]["evidence"]
+        (folder / "batch.json").write_text(json.dumps(state))
+        call("batch", "submit", folder)
+        call("batch", "fetch", folder)
+        call("batch", "import", folder, "--out", out)
+        prompt = newest(out).manifest.judge["prompt"]
+        assert isinstance(prompt, dict)
+        assert prompt["version"] == 1
+        assert server.online == 0
+        assert set(server.paid.values()) == {1}
+
+
+def test_a_batch_keeps_its_policy(tmp_path: Path, data: Path) -> None:
+    """What was exported with --evidence required is imported so."""
+
+    def sloppy(body: Mapping[str, Any]) -> Any:
+        return {**judge(body), "verdict": True, "evidence": "words that nobody wrote"}
+
+    with BatchServer(verdict=sloppy) as server:
+        folder, out = tmp_path / "batch", tmp_path / "runs"
+        export(server, data, folder, "--evidence", "required")
+        call("batch", "submit", folder)
+        call("batch", "fetch", folder)
+        call("batch", "import", folder, "--out", out, "--max-failures", 100)
+        assert newest(out).manifest.tally.failures == {"unsupported": 36}

@@ -282,7 +282,7 @@ def test_a_reader_that_leaves_is_no_error(shell: Shell) -> None:
         timeout=60,
         check=False,
     )
-    assert done.stdout.startswith("support/binary@1")
+    assert done.stdout.startswith("support/binary@2")
     assert done.stderr == ""
 
 

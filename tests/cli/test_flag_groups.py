@@ -81,10 +81,10 @@ def test_settings_are_the_fields_of_groups() -> None:
 
 def test_settings_stay() -> None:
     """The keys of `[tool.judge_eval]` are a promise to files that are out there."""
-    promised = """model prompt mode judge metrics out cache base_url param label href tags relevant baseline
-        fail_under max_drop non_inferior interval cluster concurrency timeout rpm tpm attempts max_failures
-        hedge max_calls max_tokens max_cost max_reply on_invalid thresholds format map corpus list_sep depth
-        otel columnar"""
+    promised = """model prompt mode judge evidence metrics out cache base_url param label href tags
+        relevant baseline fail_under max_drop non_inferior interval cluster concurrency timeout
+        rpm tpm attempts max_failures hedge max_calls max_tokens max_cost max_reply on_invalid
+        thresholds format map corpus list_sep depth otel columnar"""
     assert set(settings()) == set(promised.split())
 
 

@@ -95,3 +95,22 @@ def test_scores_of_a_cluster_are_told_as_those_of_one_machine(
     with Evaluator("fake/hash", cache=False, options=Options(otel=otel)) as evaluator:
         evaluator.evaluate(data, driver=RayDriver(evaluator, workers=1, block=2))
     assert sorted(told) == [(trace.id, otel == "content") for trace in data]
+
+
+@pytest.mark.usefixtures("ray")
+def test_a_run_that_goes_on_keeps_its_prompts_on_a_cluster(tmp_path: Path) -> None:
+    """Workers judge by the version that the run began with, not by the one an id alone means now."""
+    data = dataset(3)
+    with Evaluator("fake/overlap", prompt="support/binary@1", cache=False) as evaluator:
+        begun = evaluator.evaluate(data, out=tmp_path)
+    assert begun.folder is not None
+    keys = [[call.key for call in result.calls] for result in begun.results]
+    results, manifest = begun.folder / "results.jsonl", begun.folder / "manifest.json"
+    results.write_bytes(results.read_bytes().splitlines(keepends=True)[0])
+    manifest.write_text(json.dumps({**json.loads(manifest.read_bytes()), "status": "interrupted"}))
+    with Evaluator("fake/overlap", cache=False) as evaluator:
+        driver = RayDriver(evaluator, workers=1)
+        run = evaluator.evaluate(data, out=tmp_path, resume=begun.folder, driver=driver)
+        assert evaluator.judge.describe()["prompt"]["version"] == 2
+    assert run.manifest.judge == begun.manifest.judge
+    assert [[call.key for call in result.calls] for result in run.results] == keys

@@ -37,7 +37,7 @@ def test_it_is_a_judge() -> None:
     assert isinstance(judge, Judge)
     assert judge.needs == ("reference",)
     assert judge.describe()["prompt"]["id"] == "support/binary"
-    assert set(judge.describe()) == {"mode", "prompt", "scale", "max_tokens", "sample"}
+    assert set(judge.describe()) == {"mode", "prompt", "scale", "max_tokens", "sample", "evidence"}
 
 
 def test_one_wave_asks_about_every_chunk() -> None:

@@ -155,9 +155,13 @@ def decide(text: str) -> int:
 
 
 def judge(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the verdict that a body deserves: a function of its first question, also when asked to repair."""
+    """Give the verdict that a body deserves: a function of its first question, also when asked to repair.
+
+    The marks of the fences do not count: each cache has a secret of its own that they follow from.
+    """
     deciding, listwise = shape_of(body)
     asked = next((str(m.get("content") or "") for m in body["messages"] if m.get("role") == "user"), "")
+    asked = re.sub(r" \d{9}>", ">", asked)
     quote = " ".join(max(asked[len(asked) // 2 :].split("\n"), key=len).split()[:6])
 
     def one(salt: str) -> dict[str, Any]:

@@ -58,6 +58,14 @@ class JudgingFlags:
     vote: Annotated[
         Literal["majority", "median", "mean"], _flag(help="How several verdicts become one."), ENV
     ] = "majority"
+    evidence: Annotated[
+        Literal["flag", "required"] | None,
+        _flag(
+            help="A relevant verdict whose quote is missing, too short or not in the chunk: `flag` counts it "
+            "and says so (the default, unless the prompt file says otherwise), `required` takes it for none."
+        ),
+        SET,
+    ] = None
     confidence: Annotated[
         bool,
         _flag("--confidence", help="Ask the server for log-probabilities; where it refuses, do without."),
@@ -116,6 +124,7 @@ class JudgingFlags:
                 mode=self.mode,
                 vote=self.vote,
                 relevant=numbers.relevant,
+                evidence=self.evidence,
                 options=options,
             )
         return Evaluator(
@@ -127,11 +136,12 @@ class JudgingFlags:
             mode=self.mode,
             metrics=metrics or numbers.names or DEFAULT_METRICS,
             relevant=numbers.relevant,
+            evidence=self.evidence,
             cache=False if calling.no_cache else calling.cache or True,
             options=options,
             intervals=numbers.intervals,
         )
 
 
-OneJudge: TypeAlias = Annotated[JudgingFlags, only("model", "prompt", "mode")]
+OneJudge: TypeAlias = Annotated[JudgingFlags, only("model", "prompt", "mode", "evidence")]
 """One model that judges by a prompt."""

@@ -13,6 +13,7 @@ from judge_eval.given import prompt_name, read_toml
 if TYPE_CHECKING:
     from judge_eval.backends.stack import Options
     from judge_eval.judges import Panel, Vote
+    from judge_eval.schema import EvidencePolicy
 
 _FIELDS = ("name", "model", "prompt", "mode", "base_url", "params", "sample")
 
@@ -64,6 +65,7 @@ def panel_of(
     mode: str,
     vote: str,
     relevant: int | None,
+    evidence: EvidencePolicy | None,
     options: Options,
 ) -> tuple[dict[str, str], Panel, Options]:
     """Make the panel that flags and a file describe: its models by route, and the options of single members.
@@ -77,6 +79,7 @@ def panel_of(
         mode: How those put chunks to the judge that do not say.
         vote: How the grades become one, where the file does not say.
         relevant: The least grade that counts as relevant.
+        evidence: What becomes of a member's relevant verdict without sound evidence.
         options: How the judges are called.
 
     Raises:
@@ -121,7 +124,11 @@ def panel_of(
         if not isinstance(sample, int) or sample < 0:
             raise ConfigError(f"member {number} of the panel: sample is {sample!r}; it is a number from 0")
         judge = make_judge(
-            prompt_name(own_prompt), "listwise" if own_mode == "listwise" else "pointwise", relevant, sample
+            prompt_name(own_prompt),
+            "listwise" if own_mode == "listwise" else "pointwise",
+            relevant,
+            sample,
+            evidence,
         )
         name = str(given.get("name") or f"{model}:{own_prompt}")
         if any(member.name == name for member in made):

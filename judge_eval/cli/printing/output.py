@@ -12,7 +12,7 @@ from rich.text import Text
 
 from judge_eval.cli.printing.door import give_json
 from judge_eval.quotes import marked
-from judge_eval.runs.folder.describing import describe, failures
+from judge_eval.runs.folder.describing import describe, failures, unsupported
 from judge_eval.runs.folder.signs import sign
 from judge_eval.runs.folder.wording import interval, number
 from judge_eval.shown import one_line, printable
@@ -73,6 +73,8 @@ def summary(run: Run, json_: bool = False) -> None:
     say()
     if m.tally.failed_verdicts:
         say(f"{failures(m.tally)}; `bounds` say where they could lie.", "bold red")
+    if bare := unsupported(m.tally):
+        say(f"{bare}.", "yellow")
     if m.dataset.skipped:
         say(f"{m.dataset.skipped} invalid records were skipped.", "yellow")
     say(took(run))
@@ -139,7 +141,7 @@ def trace_card(result: TraceResult) -> None:
         if reason:
             out.print(Text(f"   reason: {one_line(reason)}"))
         if outcome.kind == "verdict" and outcome.evidence and not outcome.evidence_found:
-            say(f"   quote not found in the chunk: {printable(outcome.evidence)!r}", "yellow")
+            say(f"   quote not found in the chunk, or too short: {printable(outcome.evidence)!r}", "yellow")
         if outcome.kind == "verdict" and outcome.instruction_in_chunk:
             say("   the judge saw an instruction in this chunk", "yellow")
 

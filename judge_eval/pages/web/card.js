@@ -88,7 +88,7 @@ function cardOf(source, trace, chunk, scale, systems, again) {
     facts.push(el("span.share", { title: "what this rank adds to average precision" }, "adds ", el("b", null, num(chunk.share)), el("span.bar", { "aria-hidden": "true" }, fill)));
   }
   const flags = [
-    chunk.evidence && chunk.found === false && el("div.warn", null, el("b", null, "quote not found"), " in the chunk: ", quoted("q", chunk.evidence)),
+    chunk.evidence && chunk.found === false && el("div.warn", null, el("b", null, "quote not found"), " in the chunk, or too short: ", quoted("q", chunk.evidence)),
     chunk.instruction && el("div.warn", null, el("b", null, "instruction found in chunk"), ": the judge saw an attempt to instruct it"),
   ];
   const human = chunk.label === null || chunk.label === undefined ? null

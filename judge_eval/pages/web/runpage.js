@@ -28,11 +28,12 @@ export function headOf(head) {
       stat("queries", head.traces.toLocaleString("en") + (head.of > head.traces ? ` of ${head.of.toLocaleString("en")}` : "")),
       stat("verdicts", head.verdicts.toLocaleString("en")),
       stat("failed verdicts", head.failed ? `${head.failed.toLocaleString("en")} in ${count(head.failed_traces, "trace")}` : "0", head.failed ? "bad" : ""),
+      head.unsupported > 0 && stat("without found evidence", head.unsupported.toLocaleString("en")),
       stat("from the cache", cached), stat("cost", money(head.cost)), stat("time", duration(head.seconds)),
       head.skipped > 0 && stat("records skipped", head.skipped, "bad")));
 }
 
-function metricCard(metric, baseline) {
+function metricCard(metric, baseline, unsupported) {
   const pair = metric.pair;
   const way = pair ? verdictOf(pair.interval) : "";
   return el("div.metric", { title: metric.definition },
@@ -41,6 +42,7 @@ function metricCard(metric, baseline) {
     el("p.interval", null, range(metric.interval)),
     whisker(metric.mean, metric.interval, pair ? pair.baseline : null),
     el("p.dim", null, `n = ${metric.n}`, metric.n_failed > 0 && el("span.badtext", null, ` · ${metric.n_failed} without a value`)),
+    unsupported > 0 && el("p.dim", { title: "relevant verdicts whose quote is missing, too short or not in the chunk" }, `counts ${count(unsupported, "verdict")} without found evidence`),
     metric.n_failed > 0 && metric.bounds && el("p.dim", { title: "with every failed verdict irrelevant, and with every one relevant" }, "bounds " + range(metric.bounds)),
     baseline && (pair
       ? el(`p.pairing.${way}`, { title: `p = ${pvalue(pair.p)} (randomisation), ${pair.n} traces in common` }, el("b", null, { better: "▲ ", worse: "▼ " }[way] || "", signed(pair.difference)), " against the baseline", el("br"), range(pair.interval, 3, signed))
@@ -171,7 +173,7 @@ export async function runPage(root, source, served) {
   const skip = el("button.skip", { type: "button", onclick: () => { told.pick("traces"); list.box.focus(); } }, "Skip to the traces");
   root.replaceChildren(skip, topBar(served, blind), el("main", null, headOf(data.head),
     served && ["submitted", "running"].includes(data.head.status) && goingOn(source), extras || "",
-    el("section.metrics", { "aria-label": "Metrics" }, data.metrics.map((m) => metricCard(m, data.baseline))),
+    el("section.metrics", { "aria-label": "Metrics" }, data.metrics.map((m) => metricCard(m, data.baseline, data.head.unsupported))),
     el("details.overview", { open: true }, el("summary", null, "Distribution and tags"), figures(data, { setFilter: (text) => { told.pick("traces"); return list.setFilter(text); } })),
     data.shown && el("p.note.left", null, `This file holds ${data.shown.n.toLocaleString("en")} of ${data.shown.of.toLocaleString("en")} traces: `,
       data.baseline ? "those that lost most against the baseline" : "those without a value, and those with the lowest scores", ". All figures are of all traces."),

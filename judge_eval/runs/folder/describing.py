@@ -21,6 +21,15 @@ def describe(m: Manifest) -> str:
     return f"{m.dataset.name}: {m.tally.traces} traces, judged by {who} with {ref}"
 
 
+def unsupported(t: Tally) -> str:
+    """Say how many relevant verdicts rest on no sound evidence; empty where none does, or nobody counted."""
+    if not t.unsupported:
+        return ""
+    if t.unsupported == 1:
+        return "1 relevant verdict rests on no quote found in its chunk; the means count it"
+    return f"{t.unsupported} relevant verdicts rest on no quote found in their chunks; the means count them"
+
+
 def failures(t: Tally) -> str:
     """Say how many verdicts failed and why."""
     whys = ", ".join(f"{why} {count}" for why, count in t.failures.items())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pydantic import JsonValue
 
 from judge_eval.digest import short
@@ -34,7 +36,20 @@ def differences(old: Manifest, new: Manifest, *, metrics: bool = True) -> str:
 
 def judge_differences(old: Manifest, new: Manifest) -> list[str]:
     """Name what differs in who judged and how, in sentences; empty where both judged alike."""
-    return _compare("judge", old.judge, new.judge) + _compare("model", old.backend, new.backend)
+    judges = as_told_now(old.judge), as_told_now(new.judge)
+    return _compare("judge", *judges) + _compare("model", old.backend, new.backend)
+
+
+def as_told_now(judge: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Complete what an older version told of a judge: verdicts without sound evidence were always flagged."""
+    told = dict(judge)
+    if told.get("mode") in ("pointwise", "listwise"):
+        told.setdefault("evidence", "flag")
+    if isinstance(pointwise := told.get("pointwise"), dict):
+        told["pointwise"] = as_told_now(pointwise)
+    if isinstance(members := told.get("members"), list):
+        told["members"] = [as_told_now(one) if isinstance(one, dict) else one for one in members]
+    return told
 
 
 def _compare(what: str, old: dict[str, JsonValue], new: dict[str, JsonValue]) -> list[str]:

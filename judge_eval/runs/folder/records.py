@@ -156,6 +156,11 @@ class Tally(Record):
     failed_traces: int = 0
     failures: dict[str, int] = Field(default_factory=dict)
     """Failed verdicts by reason."""
+    unsupported: int | None = None
+    """Relevant verdicts whose quote is missing, too short or not in the chunk; the means count them.
+
+    None in runs of older versions, which did not count them.
+    """
     calls: int = 0
     """Completions paid for by this run (all its sittings), unreadable ones included."""
     hits: int = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from judge_eval.backends.stack import Stack, Stacks
 from judge_eval.engine import Engine, Judged, Source
@@ -19,6 +19,10 @@ class Driver(AbstractAsyncContextManager[Any], Protocol):
     @property
     def stack(self) -> Stack | Stacks | None:
         """Who answers, and counts what it took; None where that is the evaluator's own stack."""
+        ...
+
+    def judging_by(self, judge: Judge) -> Self:
+        """Take the judge, which may not be the evaluator's own, before it starts; return the driver."""
         ...
 
     def take(self) -> list[Judged]:
@@ -46,10 +50,14 @@ class Calling:
 
     def engine(self) -> Engine | Driver:
         """Return who drives the inquiries."""
-        return self.driver or Engine(
-            self.judge,
-            self.stack.backend,
-            concurrency=self.concurrency,
-            lead=self.lead,
-            salvage=lambda: not self.stack.keeps,
+        return (
+            self.driver.judging_by(self.judge)
+            if self.driver
+            else Engine(
+                self.judge,
+                self.stack.backend,
+                concurrency=self.concurrency,
+                lead=self.lead,
+                salvage=lambda: not self.stack.keeps,
+            )
         )

@@ -43,6 +43,7 @@ class Counting:
         self.failures: dict[int, Counter[str]] = {}
         """By a trace's position, why chunks of it have no verdict."""
         self._seen: set[int] = set()
+        self._unsupported: dict[int, int] = {}
         self._chunks = self._failed = 0
 
     def add(self, result: TraceResult) -> None:
@@ -52,6 +53,9 @@ class Counting:
             self._chunks += len(result.outcomes)
         if before := self.failures.pop(result.position, None):
             self._failed -= before.total()
+        self._unsupported.pop(result.position, None)
+        if bare := sum(o.kind == "verdict" and o.unsupported for o in result.outcomes):
+            self._unsupported[result.position] = bare
         whys = [o.why for o in result.outcomes if o.kind == "no_verdict"]
         if whys:
             self.failures[result.position] = Counter(whys)
@@ -98,6 +102,7 @@ class Counting:
             "failed_verdicts": self._failed,
             "failed_traces": len(self.failures),
             "failures": dict(sorted(whys.items())),
+            "unsupported": sum(self._unsupported.values()),
         }
         return total([self._before, taken]).model_copy(update=outcome)
 
@@ -115,9 +120,11 @@ def total(tallies: Sequence[Tally]) -> Tally:
     failures: Counter[str] = sum((Counter(tally.failures) for tally in tallies), Counter())
     retries: Counter[str] = sum((Counter(tally.retries) for tally in tallies), Counter())
     cache: Counter[str] = sum((Counter(tally.cache) for tally in tallies), Counter())
+    bare = [tally.unsupported for tally in tallies if tally.unsupported is not None]
     return Tally(
         **{name: sum(getattr(tally, name) for tally in tallies) for name in _SUMMED},
         failures=dict(sorted(failures.items())),
+        unsupported=sum(bare) if len(bare) == len(tallies) else None,
         cost=math.fsum(known) if len(known) == len(costs) else None,
         retries=dict(retries),
         cache=dict(sorted(cache.items())),

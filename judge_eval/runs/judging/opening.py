@@ -40,12 +40,12 @@ def begin(dataset: Dataset, calling: Calling, intervals: Intervals) -> Manifest:
 
 
 def folder_to_resume(
-    manifest: Manifest, out: Path | None, resume: str | Path | bool, or_new: bool = False
+    dataset: Dataset, out: Path | None, resume: str | Path | bool, or_new: bool = False
 ) -> Path | None:
     """Find the run to go on with; None where a new one begins.
 
     Args:
-        manifest: Of the run as it would begin.
+        dataset: What would be judged.
         out: The folder of runs.
         resume: A run's folder to go on with; True goes on with the newest unfinished run of the same data
             in `out`. Where there is none, the newest run that is done is found, which leaves nothing to
@@ -54,26 +54,35 @@ def folder_to_resume(
 
     Raises:
         ConfigError: `resume` is True without a folder to look in.
-        RunError: Its run had other data, another judge; or it is done, and had other metrics.
     """
-    if not resume:
-        return None
-    data, advice = manifest.dataset, ""
     if resume is not True:
-        folder: Path | None = Path(resume)
-    elif out is None:
+        return Path(resume) if resume else None
+    if out is None:
         raise ConfigError("resume=True looks for the run in `out`; give the folder of runs")
-    else:
-        folder = newest_unfinished(out, data.digest, data.shard)
-        if folder is None and not or_new:
-            folder = newest_done(out, data.digest, data.shard)
-            advice = " (it is the newest run of these data, and done; --or-new, or_new=True, begins another)"
-    if folder is not None:
-        before = load_manifest(folder)
-        # A run that has all its verdicts stays as it is; of any other the metrics may be what ended it.
-        if different := differences(before, manifest, metrics=before.status == "done"):
-            raise RunError(f"cannot resume {folder}: {different}{advice}")
+    folder = newest_unfinished(out, dataset.digest, dataset.shard)
+    if folder is None and not or_new:
+        folder = newest_done(out, dataset.digest, dataset.shard)
     return folder
+
+
+def check_goes_on(folder: Path, manifest: Manifest, *, newest: bool) -> None:
+    """See that a run can be gone on with.
+
+    Args:
+        folder: Of the run to go on with.
+        manifest: Of the run as it would begin.
+        newest: Whether it was found as the newest of its data.
+
+    Raises:
+        RunError: It had other data, another judge; or it is done, and had other metrics.
+    """
+    before = load_manifest(folder)
+    # A run that has all its verdicts stays as it is; of any other the metrics may be what ended it.
+    if different := differences(before, manifest, metrics=before.status == "done"):
+        advice = ""
+        if newest and before.status == "done":
+            advice = " (it is the newest run of these data, and done; --or-new, or_new=True, begins another)"
+        raise RunError(f"cannot resume {folder}: {different}{advice}")
 
 
 def open_journal(manifest: Manifest, out: Path | None, folder: Path | None, scorer: Scorer) -> Journal | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TypeVar
@@ -13,7 +14,7 @@ from judge_eval.runs.folder.records import Intervals, TraceResult
 from judge_eval.runs.folder.run import AnyRun, Run
 from judge_eval.runs.scoring.aggregate import aggregate_all
 from judge_eval.runs.scoring.scorer import Scorer
-from judge_eval.schema import BINARY, Outcome, Scale
+from judge_eval.schema import BINARY, NoVerdict, Outcome, Scale
 
 T = TypeVar("T")
 
@@ -50,14 +51,24 @@ def rescore(
     if relevant is not None:
         scale = Scale.parse({**scale.model_dump(), "relevant": relevant})
     scorer = Scorer(metrics, scale)
-    results = _Rescored(run.results, scorer, moved=scale.relevant != scale_of(run).relevant)
+    required = run.manifest.judge.get("evidence") == "required"
+    results = _Rescored(run.results, scorer, scale.relevant != scale_of(run).relevant, required)
     chosen = intervals or run.manifest.intervals
     index = Index(scorer.names, chosen.cluster)
+    bare, traces, whys = 0, 0, Counter[str]()
     for result in results:
         index.add(result, 0, 0)
+        bare += sum(o.kind == "verdict" and o.unsupported for o in result.outcomes)
+        whys.update(o.why for o in result.outcomes if o.kind == "no_verdict")
+        traces += bool(result.failed)
     aggregates = aggregate_all(index, scorer.metrics, chosen)
     judge = {**run.manifest.judge, "scale": scale.model_dump()}
+    tally = run.manifest.tally.model_copy(update={"unsupported": bare})
+    if more := whys.total() - tally.failed_verdicts:  # verdicts that the new threshold wants evidence of
+        counts = {"failed_verdicts": whys.total(), "failed_traces": traces, "failures": dict(whys)}
+        tally = tally.model_copy(update={"verdicts": tally.verdicts - more, **counts})
     update = {"metrics": scorer.names, "aggregates": aggregates, "judge": judge, "intervals": chosen}
+    update |= {"tally": tally}
     return run.but(run.manifest.model_copy(update=update), results)
 
 
@@ -83,9 +94,9 @@ def scored_again(results: Sequence[TraceResult], scorer: Scorer) -> list[TraceRe
 class _Rescored(Sequence[TraceResult]):
     """Results with other scores, computed as they are read."""
 
-    def __init__(self, results: Sequence[TraceResult], scorer: Scorer, moved: bool) -> None:
+    def __init__(self, results: Sequence[TraceResult], scorer: Scorer, moved: bool, required: bool) -> None:
         self._results, self._scorer = results, scorer
-        self._moved = moved
+        self._moved, self._required = moved, required
 
     def __len__(self) -> int:
         return len(self._results)
@@ -112,6 +123,9 @@ class _Rescored(Sequence[TraceResult]):
         if outcome.kind == "no_verdict" or not self._moved:
             return outcome
         relevant = outcome.grade >= self._scorer.scale.relevant
+        if relevant and self._required and not outcome.evidence_found:
+            detail = "relevant under this threshold, but no quote of it was found in the chunk"
+            return NoVerdict(chunk_id=outcome.chunk_id, why="unsupported", detail=detail)
         return outcome.model_copy(update={"relevant": relevant, "confidence": None})
 
 

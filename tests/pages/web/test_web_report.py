@@ -82,7 +82,7 @@ def test_the_head_says_what_was_judged(made: dict[str, Any], open_page: Callable
     run = made["old_run"]
     for part in (
         "fake/overlap",
-        "support/binary@1",
+        "support/binary@2",
         "38",
         "185",
         run.manifest.dataset.digest[:12],

@@ -1,0 +1,121 @@
+"""What the prompts cost: tokens of a trace of five chunks of 600 characters, counted by real vocabularies.
+
+`python -m benchmarks.tokens` prints the figures that were counted, after seeing that the prompts are still
+those that they were counted of. To count anew, without any package of this project:
+
+    npm install --prefix /tmp/vocabularies gpt-tokenizer@4.0.0
+    python -m benchmarks.tokens --count /tmp/vocabularies
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from judge_eval import Chunk, Trace
+from judge_eval.judges.choose import make_judge
+from judge_eval.prompts import prompt_ids, prompt_versions
+
+HERE = Path(__file__).parent
+KEPT = HERE / "tokens.json"
+DATA = HERE.parent / "fixtures" / "docs_qa.jsonl"
+CHUNKS, CHARACTERS = 5, 600
+VOCABULARIES = ("o200k_base", "cl100k_base")
+COUNTING = """
+const fs = require("fs"), texts = JSON.parse(fs.readFileSync(0)), counts = {};
+for (const name of JSON.parse(process.argv[1])) {
+  const { encode } = require("gpt-tokenizer/encoding/" + name);
+  counts[name] = texts.map((messages) => messages.reduce((sum, text) => sum + encode(text).length, 0));
+}
+console.log(JSON.stringify(counts));
+"""
+
+
+def traces() -> dict[str, Trace]:
+    """Make the two traces: a question with a short answer, and one with an answer of two sentences."""
+    rows = [json.loads(line) for line in DATA.read_text(encoding="utf-8").splitlines()]
+    text = " ".join(chunk["text"] for row in rows for chunk in row["chunks"])
+    shown = [text[n * CHARACTERS : (n + 1) * CHARACTERS] for n in range(CHUNKS)]
+    chunks = [Chunk(id=f"c{n}", text=text) for n, text in enumerate(shown, 1)]
+    asked = {
+        "short answer": ("In which town was the director of the film The Long Harvest born?", "Uppsala"),
+        "long answer": (rows[0]["query"], rows[0]["reference"]),
+    }
+    return {
+        name: Trace(id=name, query=query, reference=answer, answer=answer, chunks=chunks)
+        for name, (query, answer) in asked.items()
+    }
+
+
+def conversations(ref: str, trace: Trace) -> list[list[str]]:
+    """Return the texts of the messages of each request of the first wave."""
+    mode: Literal["pointwise", "listwise"] = "listwise" if ref.startswith("listwise/") else "pointwise"
+    requests = next(make_judge(ref, mode).inquire(trace))
+    return [[message.content for message in request.messages] for request in requests]
+
+
+def texts() -> dict[str, dict[str, list[list[str]]]]:
+    """Return all that is counted, by prompt and trace."""
+    refs = [f"{name}@{version}" for name in prompt_ids() for version in prompt_versions(name)]
+    made = traces()
+    return {ref: {name: conversations(ref, trace) for name, trace in made.items()} for ref in refs}
+
+
+def fingerprint(said: list[list[str]]) -> str:
+    """Digest what was counted, so that a figure is known to be of this text."""
+    return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+
+
+def count(folder: Path) -> dict[str, Any]:
+    """Count the tokens by the vocabularies that an npm package in a folder carries."""
+    found: dict[str, Any] = {}
+    for ref, by_trace in texts().items():
+        for name, said in by_trace.items():
+            done = subprocess.run(
+                ["node", "-e", COUNTING, json.dumps(VOCABULARIES)],
+                input=json.dumps(said).encode(),
+                cwd=folder,
+                stdout=subprocess.PIPE,
+                check=True,
+            )
+            tokens = {vocabulary: sum(each) for vocabulary, each in json.loads(done.stdout).items()}
+            characters = sum(len(text) for messages in said for text in messages)
+            row = {**tokens, "characters": characters, "of": fingerprint(said)}
+            found.setdefault(ref, {})[name] = row
+    return found
+
+
+def stale(kept: Mapping[str, Any]) -> list[str]:
+    """Name the prompts whose text is not the one that was counted."""
+    return [
+        f"{ref}, {name}"
+        for ref, by_trace in texts().items()
+        for name, said in by_trace.items()
+        if kept.get(ref, {}).get(name, {}).get("of") != fingerprint(said)
+    ]
+
+
+def main() -> None:
+    """Print the figures, counted anew where a folder is given."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--count", type=Path, metavar="FOLDER", help="in which npm installed gpt-tokenizer")
+    args = parser.parse_args()
+    if args.count is not None:
+        KEPT.write_text(json.dumps(count(args.count), indent=1) + "\n", encoding="utf-8")
+    kept = json.loads(KEPT.read_text(encoding="utf-8"))
+    if old := stale(kept):
+        parser.error(f"counted of another text: {'; '.join(old)}; count anew")
+    for ref, by_trace in kept.items():
+        for name, row in by_trace.items():
+            figures = "  ".join(f"{vocabulary} {row[vocabulary]:>5}" for vocabulary in VOCABULARIES)
+            most = row["characters"] / row[VOCABULARIES[0]]
+            print(f"{ref:<28}{name:<14}{figures}  {most:.2f} characters a token")
+
+
+if __name__ == "__main__":
+    main()
