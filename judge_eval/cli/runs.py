@@ -10,7 +10,7 @@ import typer
 from judge_eval.cli.flags.common import Json
 from judge_eval.cli.flags.keeping import KeepingFlags, Runs
 from judge_eval.cli.printing.door import give_json, remark, tell
-from judge_eval.cli.printing.errors import verb
+from judge_eval.cli.printing.errors import GATE, verb
 
 app = typer.Typer(help="The folder of runs.", no_args_is_help=True)
 
@@ -81,6 +81,33 @@ def merge_(
         if keeping.columnar:
             parts.write_parts(merged)
     summary(merged, json_)
+
+
+@app.command("verify")
+@verb
+def verify_(
+    run: Annotated[str, typer.Argument(help="A run's folder, its id or the start of it, or latest.")],
+    keeping: Runs,
+    json_: Json = False,
+) -> None:
+    """Say whether a run is what was written, and what was changed where it is not.
+
+    Exit codes: 0 nothing was changed (or the run, of an older version, holds no digest and nothing in it
+    contradicts itself: it is said to be unverified); 1 something was changed; 2 there is no run.
+
+    Example:
+    judge-eval runs verify latest
+    """
+    from judge_eval.cli.printing.verification import say_verification
+    from judge_eval.runs.judging.verifying import verify
+
+    found = verify(keeping.find(run))
+    if json_:
+        print(found.model_dump_json(indent=2))
+    else:
+        say_verification(found)
+    if found.condition == "changed":
+        raise typer.Exit(GATE)
 
 
 @app.command("columnar")

@@ -72,7 +72,7 @@ def folder_to_resume(
         before = load_manifest(folder)
         # A run that has all its verdicts stays as it is; of any other the metrics may be what ended it.
         if different := differences(before, manifest, metrics=before.status == "done"):
-            raise RunError(f"cannot resume {folder}: {different}{advice}")
+            raise RunError(f"cannot resume: {different}{advice}", file=folder)
     return folder
 
 

@@ -1,0 +1,171 @@
+"""Whether the files of a run are what they were when it ended."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from io import BufferedReader
+from pathlib import Path
+from typing import cast
+
+from judge_eval.digest import digest_json
+from judge_eval.errors import RunError
+from judge_eval.files import open_plain
+from judge_eval.runs.folder.files import whole_lines
+from judge_eval.runs.folder.records import Manifest, ResultsDigest
+
+BLOCKS = 256
+"""The most blocks of lines that are told apart."""
+ADVICE = "take the run again from where it came, or judge it again (`runs verify` says what was changed)"
+
+_FIGURES = {"dataset", "judge", "backend", "metrics", "intervals", "aggregates", "tally"}
+
+
+def sealed(manifest: Manifest, lines: Iterable[bytes], count: int) -> Manifest:
+    """Return the manifest of a run that has ended, with the digest of its results.
+
+    Args:
+        manifest: As it will be written but for the digest.
+        lines: The results as they were written, in order.
+        count: How many lines there are.
+    """
+    size = block_size(count)
+    whole, block = hashlib.sha256(), hashlib.sha256()
+    blocks: list[str] = []
+    written = number = 0
+    for number, line in enumerate(lines, 1):
+        whole.update(line)
+        block.update(line)
+        written += len(line)
+        if number % size == 0:
+            blocks.append(block.hexdigest()[:16])
+            block = hashlib.sha256()
+    if number % size:
+        blocks.append(block.hexdigest()[:16])
+    results = ResultsDigest(
+        lines=number,
+        bytes=written,
+        sha256=whole.hexdigest(),
+        blocks=tuple(blocks),
+        figures=figures_of(manifest),
+    )
+    return manifest.model_copy(update={"results": results})
+
+
+def sealed_file(manifest: Manifest, path: Path, count: int) -> Manifest:
+    """Return the manifest with the digest of the results that a file holds; see `sealed`.
+
+    Raises:
+        RunError: The file cannot be read.
+    """
+    return sealed(manifest, (line for _, line in whole_lines(path)), count)
+
+
+def block_size(count: int) -> int:
+    """Return how many lines make a block of a file of so many."""
+    return max(1, -(-count // BLOCKS))
+
+
+def figures_of(manifest: Manifest) -> str:
+    """Digest what a manifest says of judge, data, metrics, means and counts; people may change the rest."""
+    # What is as a new run has it is left out: a field that a later version adds changes no digest.
+    return digest_json(json.loads(manifest.model_dump_json(include=_FIGURES, exclude_defaults=True)))
+
+
+def fits(manifest: Manifest, sha256: str, traces: int) -> bool:
+    """Tell whether results are those of a manifest; without a digest in it the count of an ended run tells.
+
+    Args:
+        manifest: Of the run.
+        sha256: Of the results' file.
+        traces: How many results it holds.
+    """
+    if manifest.results is not None:
+        return (manifest.results.sha256, manifest.results.lines) == (sha256, traces)
+    return manifest.status not in ("done", "incomplete") or manifest.tally.traces == traces
+
+
+class ResultsCheck:
+    """The results of a run as they are read, checked at the end against what the manifest says of them.
+
+    Args:
+        path: Of the results.
+        manifest: Of their run. Where it holds no digest, the count of a run that ended is checked alone; None
+            checks nothing.
+    """
+
+    def __init__(self, path: Path, manifest: Manifest | None) -> None:
+        self.path, self.manifest = path, manifest
+        self.expected = None if manifest is None else manifest.results
+        self._hash = hashlib.sha256()
+        self._lines = self._bytes = 0
+
+    def add(self, line: bytes) -> None:
+        """Take in a line."""
+        self._lines += 1
+        self._bytes += len(line)
+        if self.expected is not None:
+            self._hash.update(line)
+
+    def conclude(self, traces: int | None = None) -> None:
+        """See that what was read is what was written.
+
+        Args:
+            traces: How many different traces the lines are about; as many as there are lines where None.
+
+        Raises:
+            RunError: It is not.
+        """
+        expected, manifest = self.expected, self.manifest
+        if expected is not None:
+            if self._lines != expected.lines:
+                self._refuse(f"holds {self._lines:,} results, and its manifest counts {expected.lines:,}")
+            # The last line may have no end, and is passed over then: the size tells.
+            same = self._bytes == expected.bytes == self.path.lstat().st_size
+            if not same or self._hash.hexdigest() != expected.sha256:
+                self._refuse("is not what was written when the run ended")
+        elif manifest is not None:
+            held = self._lines if traces is None else traces
+            if not fits(manifest, "", held):
+                self._refuse(f"holds {held:,} results, and its manifest counts {manifest.tally.traces:,}")
+
+    def _refuse(self, what: str) -> None:
+        raise RunError(f"{what}; {ADVICE}", file=self.path)
+
+
+def sha256_of(path: Path) -> str:
+    """Digest a file.
+
+    Raises:
+        OSError: It is a link, or cannot be read.
+    """
+    with open_plain(path) as file:
+        return hashlib.file_digest(cast(BufferedReader, file), "sha256").hexdigest()
+
+
+def check_length(path: Path, manifest: Manifest) -> None:
+    """See that the results of a run are as long as its manifest says, without reading them.
+
+    Raises:
+        RunError: They are not, or are not there.
+    """
+    if manifest.results is not None:
+        try:
+            size = path.lstat().st_size
+        except OSError as error:
+            raise RunError(f"cannot be read: {error.strerror or error}; {ADVICE}", file=path) from None
+        if size != manifest.results.bytes:
+            check_results(path, manifest)
+
+
+def check_results(path: Path, manifest: Manifest) -> None:
+    """See that the results of a run are those that its manifest tells of; about a second a gigabyte.
+
+    Raises:
+        RunError: They are not, or cannot be read.
+    """
+    check = ResultsCheck(path, manifest)
+    for _, line in whole_lines(path):
+        check.add(line)
+    check.conclude()
