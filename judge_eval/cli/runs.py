@@ -23,17 +23,20 @@ def list_runs(
     tag: Annotated[list[str] | None, typer.Option(help="Only runs with this tag; repeatable.")] = None,
     json_: Json = False,
 ) -> None:
-    """List runs, newest first."""
+    """List runs, newest first; at the end, with what is wrong, those that cannot be read."""
     from judge_eval.cli.printing.output import say_table
-    from judge_eval.runs.folder.wording import interval, number
-    from judge_eval.runs.keeping.finding import list_runs
+    from judge_eval.runs.folder.wording import interval, number, printable
+    from judge_eval.runs.keeping.finding import list_runs, listing, names_in
     from judge_eval.runs.keeping.mirroring import shown
 
     manifests = list_runs(keeping.out, label=label, tags=tag or ())
+    unreadable = [] if label or tag else listing(keeping.out).unreadable
     if json_:
+        for _, error in unreadable:
+            remark(printable(f"unreadable: {error.told(names_in(keeping.out))}"))
         give_json(json.dumps([json.loads(manifest.model_dump_json()) for _, manifest in manifests], indent=2))
         return
-    if not manifests:
+    if not manifests and not unreadable:
         tell(f"no runs in {shown(keeping.out)}" + (" that fit" if label or tag else ""))
         return
     rows = []
@@ -44,6 +47,9 @@ def list_runs(
         started = m.created.strftime("%Y-%m-%d %H:%M")
         figures = [m.id[:8], started, m.status, str(m.tally.traces), failed, score]
         rows.append([*figures, m.label or "", ", ".join(m.tags)])
+    for folder, error in unreadable:
+        what = error.told(names_in(keeping.out))
+        rows.append([folder.name[:40], "", "unreadable", "", "", "", what, ""])
     columns = ["id", "started (UTC)", "status", "traces", "failed", "first metric", "label", "tags"]
     say_table(columns, rows, right=(3, 4))
 

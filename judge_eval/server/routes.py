@@ -15,6 +15,7 @@ from judge_eval.pages.runpage import head
 from judge_eval.runs.folder.files import MANIFEST, RESULTS
 from judge_eval.runs.folder.records import Manifest, Status
 from judge_eval.runs.folder.results import encode
+from judge_eval.runs.keeping.finding import names_in
 from judge_eval.server.judge_routes import make_judging_routes
 from judge_eval.server.library import Library, MissingRunError
 from judge_eval.server.models import (
@@ -26,6 +27,7 @@ from judge_eval.server.models import (
     RunProgress,
     RunSummary,
     Text,
+    UnreadableRun,
     Upload,
 )  # fmt: skip
 from judge_eval.server.pagedata import make_page_routes
@@ -72,16 +74,27 @@ def make_router(
         limit: PageSize = 100,
     ) -> RunList:
         """List runs, newest first; `label` and `dataset` are parts of the names, all tags must be there."""
+        found = library.listing()
         fitting = [
             (folder, m)
-            for folder, m in library.runs()
+            for folder, m in found.runs
             if label.lower() in (m.label or "").lower()
             and dataset.lower() in m.dataset.name.lower()
             and set(tag or ()) <= set(m.tags)
             and status in (None, m.status)
         ]
         runs = tuple(summarise(*run, settings, submissions) for run in fitting[offset : offset + limit])
-        return RunList(total=len(fitting), offset=offset, runs=runs, thresholds=dict(settings.thresholds))
+        unreadable = tuple(
+            UnreadableRun(folder=folder.name, error=error.told(names_in(library.root)))
+            for folder, error in found.unreadable[:100]
+        )
+        return RunList(
+            total=len(fitting),
+            offset=offset,
+            runs=runs,
+            thresholds=dict(settings.thresholds),
+            unreadable=unreadable,
+        )
 
     @api.post("/runs/upload", status_code=201, tags=["runs"])
     def upload(given: Upload) -> RunSummary:

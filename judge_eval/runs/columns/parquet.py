@@ -69,10 +69,10 @@ def _take_in(run: Run, paths: tuple[Path, Path]) -> None:
     """Note the digests of the parts in the manifest of a run that has those of its results."""
     assert run.folder is not None
     there = load_manifest(run.folder)
-    if there.results is None:
+    if there.seal is None:
         return
     parts = {path.name: sha256_of(path) for path in paths}
-    results = there.results.model_copy(update={"parts": parts})
+    results = there.seal.model_copy(update={"parts": parts})
     run.manifest = there.model_copy(update={"results": results})
     write_atomically(run.folder / MANIFEST, run.manifest.model_dump_json(indent=2).encode() + b"\n")
 
@@ -191,5 +191,5 @@ def parts_fit(origin: Any, path: Path, metrics: Sequence[str], cluster: str) -> 
 
 def parts_known(manifest: Manifest, paths: Sequence[Path]) -> bool:
     """Tell whether parts are those that the manifest names; one without digests names none, and takes any."""
-    results = manifest.results
+    results = manifest.seal
     return results is None or all(results.parts.get(path.name) == sha256_of(path) for path in paths)

@@ -17,7 +17,10 @@ from judge_eval.runs.folder.records import Manifest, ResultsDigest
 
 BLOCKS = 256
 """The most blocks of lines that are told apart."""
-ADVICE = "take the run again from where it came, or judge it again (`runs verify` says what was changed)"
+ADVICE = (
+    "it was changed or damaged: take the run again from where it came, or judge it again "
+    "(`runs verify` says what was changed)"
+)
 
 _FIGURES = {"dataset", "judge", "backend", "metrics", "intervals", "aggregates", "tally"}
 
@@ -81,23 +84,22 @@ def fits(manifest: Manifest, sha256: str, traces: int) -> bool:
         sha256: Of the results' file.
         traces: How many results it holds.
     """
-    if manifest.results is not None:
-        return (manifest.results.sha256, manifest.results.lines) == (sha256, traces)
-    return manifest.status not in ("done", "incomplete") or manifest.tally.traces == traces
+    if manifest.seal is not None:
+        return (manifest.seal.sha256, manifest.seal.lines) == (sha256, traces)
+    return manifest.counted in (None, traces)
 
 
 class ResultsCheck:
-    """The results of a run as they are read, checked at the end against what the manifest says of them.
+    """The results of a run as they are read, checked at the end against what its manifest says of them.
 
     Args:
         path: Of the results.
-        manifest: Of their run. Where it holds no digest, the count of a run that ended is checked alone; None
-            checks nothing.
+        expected: What they must be; None where that is not known.
+        count: How many there must be; None where that is not known.
     """
 
-    def __init__(self, path: Path, manifest: Manifest | None) -> None:
-        self.path, self.manifest = path, manifest
-        self.expected = None if manifest is None else manifest.results
+    def __init__(self, path: Path, expected: ResultsDigest | None, count: int | None = None) -> None:
+        self.path, self.expected, self.count = path, expected, count
         self._hash = hashlib.sha256()
         self._lines = self._bytes = 0
 
@@ -117,7 +119,7 @@ class ResultsCheck:
         Raises:
             RunError: It is not.
         """
-        expected, manifest = self.expected, self.manifest
+        expected = self.expected
         if expected is not None:
             if self._lines != expected.lines:
                 self._refuse(f"holds {self._lines:,} results, and its manifest counts {expected.lines:,}")
@@ -125,10 +127,10 @@ class ResultsCheck:
             same = self._bytes == expected.bytes == self.path.lstat().st_size
             if not same or self._hash.hexdigest() != expected.sha256:
                 self._refuse("is not what was written when the run ended")
-        elif manifest is not None:
+        else:
             held = self._lines if traces is None else traces
-            if not fits(manifest, "", held):
-                self._refuse(f"holds {held:,} results, and its manifest counts {manifest.tally.traces:,}")
+            if self.count not in (None, held):
+                self._refuse(f"holds {held:,} results, and its manifest counts {self.count:,}")
 
     def _refuse(self, what: str) -> None:
         raise RunError(f"{what}; {ADVICE}", file=self.path)
@@ -150,12 +152,12 @@ def check_length(path: Path, manifest: Manifest) -> None:
     Raises:
         RunError: They are not, or are not there.
     """
-    if manifest.results is not None:
+    if manifest.seal is not None:
         try:
             size = path.lstat().st_size
         except OSError as error:
             raise RunError(f"cannot be read: {error.strerror or error}; {ADVICE}", file=path) from None
-        if size != manifest.results.bytes:
+        if size != manifest.seal.bytes:
             check_results(path, manifest)
 
 
@@ -165,7 +167,7 @@ def check_results(path: Path, manifest: Manifest) -> None:
     Raises:
         RunError: They are not, or cannot be read.
     """
-    check = ResultsCheck(path, manifest)
+    check = ResultsCheck(path, manifest.seal, manifest.counted)
     for _, line in whole_lines(path):
         check.add(line)
     check.conclude()

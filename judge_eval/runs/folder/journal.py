@@ -143,7 +143,7 @@ def _recover(path: Path, manifest: Manifest) -> tuple[Index, int]:
     index, size = Index(manifest.metrics, manifest.intervals.cluster), 0
     if not os.path.lexists(path):
         return index, size
-    check = ResultsCheck(path, manifest if manifest.results is not None else None)
+    check = ResultsCheck(path, manifest.results)
     for offset, line in whole_lines(path):
         check.add(line)
         index.add(read_result(line, path, len(index) + 1), offset, len(line))

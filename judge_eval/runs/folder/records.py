@@ -228,6 +228,16 @@ class Manifest(Record):
     """What the results were when the run ended; None while it is written, and in runs of version 0.1.0."""
 
     @property
+    def seal(self) -> ResultsDigest | None:
+        """What the results must be; None for as long as they are written, and in runs of version 0.1.0."""
+        return None if self.status in ("submitted", "running") else self.results
+
+    @property
+    def counted(self) -> int | None:
+        """How many results there must be; None where the run has not ended."""
+        return self.tally.traces if self.status in ("done", "incomplete") else None
+
+    @property
     def name(self) -> str:
         """What people call the run: its label, else the start of its id."""
         return name_of(self.label, self.id)

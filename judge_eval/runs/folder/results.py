@@ -89,7 +89,8 @@ class ResultsFile(Sequence[TraceResult]):
     def _index(self) -> NDArray[np.int64]:
         if self._entries is None:
             offsets, positions = array("q"), array("q")
-            check = ResultsCheck(self.path, self.manifest)
+            told = self.manifest
+            check = ResultsCheck(self.path, told.seal if told else None, told.counted if told else None)
             for number, (offset, line) in enumerate(whole_lines(self.path), 1):
                 check.add(line)
                 offsets.append(offset)

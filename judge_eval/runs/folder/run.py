@@ -142,8 +142,8 @@ def load_manifest(folder: Path) -> Manifest:
         RunError: There is none, it is damaged, a later version wrote it, or its numbers were changed.
     """
     manifest = read_manifest(folder)
-    if manifest.results is not None and manifest.results.figures != figures_of(manifest):
-        what = "what it says of judge, data or means was changed by hand"
+    if manifest.seal is not None and manifest.seal.figures != figures_of(manifest):
+        what = "what it says of judge, data or means is not what was written when the run ended"
         raise RunError(f"{what}; {ADVICE}", file=folder / MANIFEST)
     return manifest
 

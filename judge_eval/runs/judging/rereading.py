@@ -22,8 +22,6 @@ from judge_eval.runs.scoring.aggregate import aggregate_all
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.runs.scoring.scorer import Scorer
 
-ENDED = ("done", "incomplete")
-"""How a run stands whose results are all there."""
 _BLOCK = 256
 
 
@@ -67,8 +65,8 @@ class Reread:
 
     def findings(self) -> list[Finding]:
         """Read the file and name what is wrong with it."""
-        expected, status = self.manifest.results, self.manifest.status
-        if expected is None and status not in ENDED and not self.path.exists():
+        expected, ended = self.manifest.seal, self.manifest.counted is not None
+        if expected is None and not ended and not self.path.exists():
             return []  # nothing was judged yet
         whole, block = hashlib.sha256(), hashlib.sha256()
         size = block_size(expected.lines) if expected else 1
@@ -92,11 +90,11 @@ class Reread:
         if self.lines % size:
             blocks.append(block.hexdigest()[:16])
         told = expected.lines if expected else self.manifest.tally.traces
-        if self.lines != told and (expected is not None or status in ENDED):
+        if self.lines != told and (expected is not None or ended):
             self._found.insert(
                 0, self._finding(f"holds {self.lines:,} results, and was written with {told:,}")
             )
-        if left and (expected is not None or status in ENDED):
+        if left and (expected is not None or ended):
             self._found.append(self._finding(f"ends in {left:,} bytes that are no line"))
         if expected is not None and (whole.hexdigest() != expected.sha256 or left):
             self.changed = True
@@ -118,7 +116,7 @@ class Reread:
         except RunError:
             self._found.append(self._finding("not a result of a run", number))
             return
-        if result.position in self._seen and self.manifest.status in ENDED:
+        if result.position in self._seen and self.manifest.counted is not None:
             before = self._seen[result.position]
             self._found.append(self._finding(f"a second result of the trace of line {before}", number))
         self._seen[result.position] = number
@@ -155,7 +153,7 @@ class Reread:
     def contradictions(self) -> Iterator[Finding]:
         """Name where the manifest says what does not follow from the results."""
         manifest = self.manifest
-        if manifest.status not in ENDED:
+        if manifest.counted is None:
             return
         tally, dataset = manifest.tally, manifest.dataset
         counts = (("traces", len(self._seen)), ("failed_verdicts", self._failed))

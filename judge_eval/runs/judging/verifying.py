@@ -13,7 +13,7 @@ from judge_eval.runs.folder.integrity import figures_of, sha256_of
 from judge_eval.runs.folder.labels import given_labels
 from judge_eval.runs.folder.records import Manifest
 from judge_eval.runs.folder.run import read_manifest
-from judge_eval.runs.judging.rereading import ENDED, Finding, Reread
+from judge_eval.runs.judging.rereading import Finding, Reread
 
 Condition = Literal["whole", "unverified", "unfinished", "changed"]
 """`whole`: every byte is what was written; `unverified`: the manifest holds no digest, and nothing
@@ -53,7 +53,7 @@ def verify(folder: Path) -> Verification:
         )
     reading = Reread(folder / RESULTS, manifest)
     findings = reading.findings()
-    if manifest.results is not None and manifest.results.figures != figures_of(manifest):
+    if manifest.seal is not None and manifest.seal.figures != figures_of(manifest):
         findings.append(
             Finding(file=MANIFEST, what="what it says of judge, data, metrics, means or counts was changed")
         )
@@ -63,8 +63,8 @@ def verify(folder: Path) -> Verification:
     condition: Condition = "whole"
     if findings:
         condition = "changed"
-    elif manifest.results is None:
-        condition = "unverified" if manifest.status in ENDED else "unfinished"
+    elif manifest.seal is None:
+        condition = "unverified" if manifest.counted is not None else "unfinished"
     return Verification(
         folder=str(folder),
         id=manifest.id,

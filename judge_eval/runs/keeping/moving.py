@@ -38,7 +38,7 @@ def push(folder: Path, url: str) -> str:
     """
     manifest = load_manifest(folder)
     with locked(folder):
-        if manifest.results is not None:
+        if manifest.seal is not None:
             check_results(folder / RESULTS, manifest)
         system, base = file_system(url)
         target = f"{base.rstrip('/')}/{folder.name}"

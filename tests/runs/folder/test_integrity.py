@@ -138,7 +138,7 @@ def test_a_manifest_with_other_numbers_is_refused(tmp_path: Path) -> None:
         {"backend": {**manifest["backend"], "model": "another"}},
     ):
         path.write_text(json.dumps({**manifest, **change}))
-        with pytest.raises(RunError, match=r"manifest.json: what it says of .* was changed by hand"):
+        with pytest.raises(RunError, match=r"manifest.json: what it says of .* is not what was written"):
             EvalRun.load(folder)
 
 
