@@ -117,6 +117,29 @@ def write_atomically(path: Path, data: bytes) -> None:
         file.write(data)
 
 
+@contextmanager
+def held_folder(folder: Path) -> Iterator[None]:
+    """Keep other processes that ask for the same folder waiting while the block runs; it leaves no file.
+
+    On a system where a folder cannot be locked nobody is kept out.
+
+    Raises:
+        OSError: The folder cannot be opened.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    number = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a network's file system may know no such locks
+            fcntl.flock(number, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(number)
+
+
 def hold(file: IO[bytes], *, wait: bool = True) -> bool:
     """Take a lock on an open file until it is closed; the system frees it however the process ends.
 

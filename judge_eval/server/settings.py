@@ -17,6 +17,22 @@ TOKEN = "JUDGE_EVAL_SERVER_TOKEN"  # noqa: S105  the variable's name
 PORT = 8642
 
 
+TOKEN_LENGTH = 16
+"""Characters that a token has at least: a shorter one can be guessed."""
+SMALL_BODY = 128 * 2**10
+"""Bytes of a request that brings neither traces nor a run."""
+RECORD = 4 * 2**20
+"""Characters of one trace, or of one result, in a request."""
+READ_SECONDS = 60.0
+"""Seconds in which what a request brought is read and checked, once it is here."""
+PIECE_SECONDS = 30.0
+"""Seconds between two pieces of a request's body."""
+BODIES = 4
+"""Requests with traces or a run that are held in memory at the same time; others wait to be read."""
+REQUESTS = 200
+"""Requests that are answered at the same time; others are told to come again."""
+
+
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
     """What one request, and all runs together, may take; all are >= 1.
@@ -28,7 +44,7 @@ class ServerLimits:
     body: int = 64 * 2**20
     """Bytes of a request."""
     traces: int = 10_000
-    """Traces of a submission."""
+    """Traces of a submission, or results of an uploaded run."""
     chunks: int = 200
     """Chunks of a trace that is submitted."""
     queued: int = 20
@@ -46,7 +62,7 @@ class ServerSettings:
     """How a server is set up.
 
     Raises:
-        ConfigError: The address is open to others and there is no token.
+        ConfigError: The address is open to others and there is no token, or the token is short.
     """
 
     root: Path
@@ -69,6 +85,11 @@ class ServerSettings:
             raise ConfigError(
                 f"{self.host} can be reached by others, so the server needs a token: set {TOKEN} to a long "
                 "random text, or leave --host at 127.0.0.1"
+            )
+        if self.token and len(self.token) < TOKEN_LENGTH:
+            raise ConfigError(
+                f"{TOKEN} has fewer than {TOKEN_LENGTH} characters and can be guessed: set it to a long "
+                "random text, such as `openssl rand -hex 32` prints"
             )
 
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import threading
 import uuid
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from judge_eval.errors import DataError, JudgeEvalError, RunError
 from judge_eval.evaluator import Evaluator
-from judge_eval.files import is_plain, read_plain, write_atomically
+from judge_eval.files import held_folder, is_plain, read_plain, write_atomically
 from judge_eval.runs.folder.files import MANIFEST
 from judge_eval.runs.folder.records import Manifest, Status
 from judge_eval.runs.folder.run import load_manifest
@@ -58,6 +60,7 @@ class Submissions:
         self._waiting: asyncio.Queue[str] = asyncio.Queue()
         self._taken: set[str] = set()
         self._tasks: list[asyncio.Task[None]] = []
+        self._lock = threading.Lock()
 
     def start(self) -> None:
         """Start judging, first what an earlier server left behind."""
@@ -79,9 +82,26 @@ class Submissions:
             QueueFullError: Too many runs are waiting.
             RunError: The folder cannot be written.
         """
+        with self._alone():
+            return self._keep(given)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep all others, of other servers on the folder too, from the queue; blocks until it is free."""
+        try:
+            self.library.root.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunError(f"the folder of runs cannot be written: {error.strerror or error}") from None
+        with self._lock, held_folder(self.library.root):
+            yield
+
+    def _check_room(self) -> None:
         open_runs = sum(m.status in OPEN and is_plain(f / TRACES) for f, m in self.library.runs())
         if open_runs >= self.limits.queued:
             raise QueueFullError(f"{open_runs} submitted runs are waiting already; try again later")
+
+    def _keep(self, given: Submission) -> Manifest:
+        self._check_room()
         source = self.evaluator.source(given.traces, Selection(name=given.name))
         assert source is not None
         sent = {"label": given.label, "href": given.href, "tags": given.tags, "status": "submitted"}
@@ -154,12 +174,19 @@ class Submissions:
 
         Raises:
             RunError: It was not submitted here, or has nothing left to judge.
+            QueueFullError: Too many runs are waiting.
         """
+        with self._alone():
+            return self._resume(run_id)
+
+    def _resume(self, run_id: str) -> Manifest:
         folder, manifest = self.library.find(run_id)
         if not is_plain(folder / TRACES):
             raise RunError("this run was not submitted to a server; resume it where it was judged")
         if manifest.status not in ("failed", "incomplete", "interrupted"):
             raise RunError(f"there is nothing to resume: the run is {manifest.status}")
+        if manifest.status not in OPEN:
+            self._check_room()
         return _mark(folder, manifest, "submitted", None)
 
 

@@ -144,10 +144,10 @@ def test_a_run_that_is_not_there_is_told(served: dict[str, Any], chromium: Any) 
 def test_a_page_asks_for_the_token(chromium: Any, tmp_path: Path) -> None:
     """With a token set the page asks for it, and shows the runs once it is right."""
     judge(rows()[:2], tmp_path, label="secret run")
-    with serving(ServerSettings(tmp_path, token="right")) as url:
+    with serving(ServerSettings(tmp_path, token="right and long enough")) as url:
         page = chromium.new_page()
         page.goto(url)
-        for word in ("wrong", "right"):
+        for word in ("wrong", "right and long enough"):
             page.fill("#token", word)
             page.get_by_role("button", name="Open").click()
             page.wait_for_timeout(200)
