@@ -28,6 +28,9 @@ from judge_eval.server.client import Client
 from judge_eval.server.settings import TOKEN_LENGTH, ServerLimits, ServerSettings
 from tests.support.serving import ask, judge, rows, serving
 
+# See test_server_api: two servers made at once in threads of one process.
+pytestmark = pytest.mark.filterwarnings("ignore::pydantic.warnings.UnsupportedFieldAttributeWarning")
+
 ONE = {"query": "a", "reference": "b", "chunks": ["c"]}
 
 
