@@ -14,11 +14,12 @@ from starlette.requests import ClientDisconnect, Request
 
 from judge_eval.data.files.jsontext import JsonText
 from judge_eval.errors import DataError
+from judge_eval.limits import CHUNKS
 from judge_eval.record import R
 from judge_eval.runs.folder.records import Manifest, TraceResult
 from judge_eval.schema import Trace
 from judge_eval.server.models import Submission, Upload
-from judge_eval.server.settings import BODIES, READ_SECONDS, RECORD, ServerLimits
+from judge_eval.server.settings import BODIES, READ_SECONDS, RECORD, UPLOADED, ServerLimits
 
 T = TypeVar("T")
 
@@ -74,14 +75,16 @@ def read_submission(body: bytes, limits: ServerLimits) -> Submission:
             fields[key] = value
         else:
             where = f"traces[{number}]"
-            _few_chunks(value, limits, where)
+            _few_chunks(value, limits.chunks, where)
             traces.append(_make(Trace, value, where))
     given = Submission.parse({**fields, "traces": traces[:1]})
     return given.model_copy(update={"traces": tuple(traces)})
 
 
-def read_upload(body: bytes, limits: ServerLimits) -> Upload:
+def read_upload(body: bytes) -> Upload:
     """Read an uploaded run; the results are counted before they are made.
+
+    A run that was judged elsewhere keeps the limits of a record alone: none that ended is beyond the server.
 
     Raises:
         TooLargeError: More results, chunks or text than the server takes.
@@ -89,12 +92,12 @@ def read_upload(body: bytes, limits: ServerLimits) -> Upload:
     """
     results: list[TraceResult] = []
     manifest = None
-    for key, number, value in _parts(body, "results", limits.traces, set(Upload.model_fields)):
+    for key, number, value in _parts(body, "results", UPLOADED, set(Upload.model_fields)):
         if number is None:
             manifest = _make(Manifest, value, key)
         else:
             where = f"results[{number}]"
-            _few_chunks(value.get("trace") if isinstance(value, dict) else None, limits, f"{where}.trace")
+            _few_chunks(value.get("trace") if isinstance(value, dict) else None, CHUNKS, f"{where}.trace")
             results.append(_make(TraceResult, value, where))
     if manifest is None:
         raise DataError("this field is required", field="manifest")
@@ -129,11 +132,11 @@ def _parts(body: bytes, items: str, most: int, known: set[str]) -> Iterator[tupl
         raise DataError("this field is required", field=items)
 
 
-def _few_chunks(trace: Any, limits: ServerLimits, where: str) -> None:
+def _few_chunks(trace: Any, most: int, where: str) -> None:
     chunks = trace.get("chunks") if isinstance(trace, dict) else None
-    if isinstance(chunks, list) and len(chunks) > limits.chunks:
+    if isinstance(chunks, list) and len(chunks) > most:
         raise TooLargeError(
-            f"{len(chunks):,} chunks; this server takes {limits.chunks:,} a trace", field=f"{where}.chunks"
+            f"{len(chunks):,} chunks; this server takes {most:,} a trace", field=f"{where}.chunks"
         )
 
 

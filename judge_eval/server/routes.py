@@ -103,7 +103,7 @@ def make_router(
         )
 
     def take_in(body: bytes) -> RunSummary:
-        manifest, lines = checked_upload(read_upload(body, limits))
+        manifest, lines = checked_upload(read_upload(body))
         try:
             library.find(manifest.id)
         except MissingRunError:

@@ -19,10 +19,12 @@ PORT = 8642
 
 TOKEN_LENGTH = 16
 """Characters that a token has at least: a shorter one can be guessed."""
-SMALL_BODY = 128 * 2**10
+SMALL_BODY = 256 * 2**10
 """Bytes of a request that brings neither traces nor a run."""
-RECORD = 4 * 2**20
-"""Characters of one trace, or of one result, in a request."""
+RECORD = 64 * 2**20
+"""Characters of one trace, or of one result, in a request; of brackets and commas a 32nd of them."""
+UPLOADED = 100_000
+"""Results of an uploaded run."""
 READ_SECONDS = 60.0
 """Seconds in which what a request brought is read and checked, once it is here."""
 PIECE_SECONDS = 30.0
@@ -44,7 +46,7 @@ class ServerLimits:
     body: int = 64 * 2**20
     """Bytes of a request."""
     traces: int = 10_000
-    """Traces of a submission, or results of an uploaded run."""
+    """Traces of a submission."""
     chunks: int = 200
     """Chunks of a trace that is submitted."""
     queued: int = 20

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+from judge_eval import limits
 from judge_eval.errors import ConfigError, DataError, RunError
 from judge_eval.eval_run import EvalRun
 from judge_eval.runs.folder.integrity import fits, sealed
@@ -73,12 +74,12 @@ def _faults(manifest: Manifest, results: Sequence[TraceResult]) -> Iterator[tupl
         yield "finished", "is missing, and the run has ended"
     elif not manifest.created <= manifest.finished <= datetime.now(UTC) + AHEAD:
         yield "finished", "lies before the run's start, or in the future"
-    if len(manifest.tags) > 50 or any(len(tag) > 500 for tag in manifest.tags):
-        yield "tags", "there may be 50 tags of 500 characters"
-    if len(manifest.label or "") > 500:
-        yield "label", "is longer than 500 characters"
-    if len(manifest.href or "") > 2000:
-        yield "href", "is longer than 2,000 characters"
+    if len(manifest.tags) > limits.RUN_TAGS or any(len(tag) > limits.ID for tag in manifest.tags):
+        yield "tags", f"there may be {limits.RUN_TAGS} tags of {limits.ID:,} characters"
+    if len(manifest.label or "") > limits.LABEL:
+        yield "label", f"is longer than {limits.LABEL} characters"
+    if len(manifest.href or "") > limits.HREF:
+        yield "href", f"is longer than {limits.HREF:,} characters"
     yield from _miscounted(manifest, results)
     dataset = manifest.dataset
     part = dataset.shard.traces if dataset.shard is not None else dataset.traces

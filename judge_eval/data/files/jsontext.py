@@ -27,7 +27,7 @@ class JsonText:
     Args:
         file: The file, opened for bytes; UTF-8, a byte order mark is allowed.
         name: What to call it in messages.
-        most: The most characters of a value, and of brackets and commas in it a sixteenth of them: so much is
+        most: The most characters of a value, and of brackets and commas in it a 32nd of them: so much is
             decoded in one go. None where the file is the user's own.
     """
 
@@ -105,7 +105,7 @@ class JsonText:
         if self._most is None:
             return
         parts = sum(self._text.count(sign, self._at) for sign in "{[,")
-        if len(self._text) - self._at > self._most or parts > self._most // 16:
+        if len(self._text) - self._at > self._most or parts > self._most // 32:
             fault = f"a value is larger than {self._most:,} characters, or has too many parts"
             raise DataError(fault, file=self._name, line=self._count(), field=where or None)
 

@@ -44,6 +44,9 @@ class Journal:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = lock_folder(folder)
+            if manifest.results is not None:
+                _check(folder / RESULTS, manifest)
+                self.write_manifest(manifest)  # before a line is changed: a kill leaves no digest of others
             if rescored is not None:
                 _rescore(folder / RESULTS, manifest, rescored)
             self.index, self._size = _recover(folder / RESULTS, manifest)
@@ -138,17 +141,22 @@ def _rescore(path: Path, manifest: Manifest, rescored: Callable[[TraceResult], T
                 out.write(encode(rescored(read_result(line, path, number))))
 
 
+def _check(path: Path, manifest: Manifest) -> None:
+    """See that the results are those that an earlier sitting ended with."""
+    check = ResultsCheck(path, manifest.results)
+    for _, line in whole_lines(path):
+        check.add(line)
+    check.conclude()
+
+
 def _recover(path: Path, manifest: Manifest) -> tuple[Index, int]:
     """Index the lines that are there, cutting off a torn last one; return the index and the file's size."""
     index, size = Index(manifest.metrics, manifest.intervals.cluster), 0
     if not os.path.lexists(path):
         return index, size
-    check = ResultsCheck(path, manifest.results)
     for offset, line in whole_lines(path):
-        check.add(line)
         index.add(read_result(line, path, len(index) + 1), offset, len(line))
         size = offset + len(line)
-    check.conclude()
     with open_plain(path, "ab") as file:
         if os.fstat(file.fileno()).st_size > size:
             file.truncate(size)
