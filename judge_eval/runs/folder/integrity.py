@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from io import BufferedReader
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import cast
 
@@ -76,6 +77,40 @@ def figures_of(manifest: Manifest) -> str:
     return digest_json(json.loads(manifest.model_dump_json(include=_FIGURES, exclude_defaults=True)))
 
 
+def blocks_of(lines: Iterable[bytes], size: int) -> Iterator[str]:
+    """Yield what stands for each block of so many lines in a `ResultsDigest`."""
+    rest = iter(lines)
+    while block := list(islice(rest, size)):
+        yield hashlib.sha256(b"".join(block)).hexdigest()[:16]
+
+
+def changed_lines(path: Path, expected: ResultsDigest) -> Iterator[tuple[int, int]]:
+    """Yield the first and last lines of each stretch that is not what was written, as exactly as is known.
+
+    Raises:
+        RunError: The file cannot be read.
+    """
+    size = block_size(expected.lines)
+    count, first = 0, None
+
+    def lines() -> Iterator[bytes]:
+        nonlocal count
+        for _, line in whole_lines(path):
+            count += 1
+            yield line
+
+    pairs = zip_longest(expected.blocks, blocks_of(lines(), size))
+    place = 0
+    for place, (written, read) in enumerate(pairs, 1):
+        if written != read:
+            first = place if first is None else first
+        elif first is not None:
+            yield (first - 1) * size + 1, (place - 1) * size
+            first = None
+    if first is not None:
+        yield (first - 1) * size + 1, min(place * size, max(count, expected.lines))
+
+
 def fits(manifest: Manifest, sha256: str, traces: int) -> bool:
     """Tell whether results are those of a manifest; without a digest in it the count of an ended run tells.
 
@@ -126,14 +161,16 @@ class ResultsCheck:
             # The last line may have no end, and is passed over then: the size tells.
             same = self._bytes == expected.bytes == self.path.lstat().st_size
             if not same or self._hash.hexdigest() != expected.sha256:
-                self._refuse("is not what was written when the run ended")
+                first, last = next(changed_lines(self.path, expected), (None, None))
+                within = f" (within the lines to {last:,})" if first != last else ""
+                self._refuse(f"is not what was written when the run ended{within}", first)
         else:
             held = self._lines if traces is None else traces
             if self.count not in (None, held):
                 self._refuse(f"holds {held:,} results, and its manifest counts {self.count:,}")
 
-    def _refuse(self, what: str) -> None:
-        raise RunError(f"{what}; {ADVICE}", file=self.path)
+    def _refuse(self, what: str, line: int | None = None) -> None:
+        raise RunError(f"{what}; {ADVICE}", file=self.path, line=line)
 
 
 def sha256_of(path: Path) -> str:

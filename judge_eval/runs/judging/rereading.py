@@ -13,7 +13,7 @@ from judge_eval.errors import ConfigError, DataError, MetricError, RunError
 from judge_eval.record import Record
 from judge_eval.runs.folder.files import MANIFEST, RESULTS, whole_lines
 from judge_eval.runs.folder.index import Index
-from judge_eval.runs.folder.integrity import block_size
+from judge_eval.runs.folder.integrity import changed_lines
 from judge_eval.runs.folder.records import Aggregate, Manifest, TraceResult
 from judge_eval.runs.folder.results import read_result
 from judge_eval.runs.folder.run import Run
@@ -68,27 +68,19 @@ class Reread:
         expected, ended = self.manifest.seal, self.manifest.counted is not None
         if expected is None and not ended and not self.path.exists():
             return []  # nothing was judged yet
-        whole, block = hashlib.sha256(), hashlib.sha256()
-        size = block_size(expected.lines) if expected else 1
-        blocks: list[str] = []
+        whole = hashlib.sha256()
         read = 0
         try:
             for _, line in whole_lines(self.path):
                 self.lines += 1
                 read += len(line)
                 whole.update(line)
-                block.update(line)
-                if self.lines % size == 0:
-                    blocks.append(block.hexdigest()[:16])
-                    block = hashlib.sha256()
                 self._look(line)
             self._score()
             left = self.path.lstat().st_size - read
         except RunError as error:
             self.changed = True
             return [self._finding(error.message)]
-        if self.lines % size:
-            blocks.append(block.hexdigest()[:16])
         told = expected.lines if expected else self.manifest.tally.traces
         if self.lines != told and (expected is not None or ended):
             self._found.insert(
@@ -98,7 +90,7 @@ class Reread:
             self._found.append(self._finding(f"ends in {left:,} bytes that are no line"))
         if expected is not None and (whole.hexdigest() != expected.sha256 or left):
             self.changed = True
-            places = list(_ranges(expected.blocks, blocks, size, max(self.lines, expected.lines)))
+            places = changed_lines(self.path, expected)
             self._found += [self._finding("not what was written", *place) for place in places]
         elif self._found:
             self.changed = True
@@ -195,15 +187,3 @@ def _same(a: float | None, b: float | None) -> bool:
 
 def _plain(value: float | None) -> str:
     return "none" if value is None else f"{value:.6g}"
-
-
-def _ranges(written: tuple[str, ...], read: list[str], size: int, lines: int) -> Iterator[tuple[int, int]]:
-    """Yield the first and last lines of what differs; neighbouring blocks are one."""
-    first = None
-    for place in range(max(len(written), len(read)) + 1):
-        pair = [digests[place] if place < len(digests) else None for digests in (written, read)]
-        if pair[0] != pair[1]:
-            first = place if first is None else first
-        elif first is not None:
-            yield first * size + 1, min(place * size, lines)
-            first = None
