@@ -25,7 +25,7 @@ def list_runs(
 ) -> None:
     """List runs, newest first; at the end, with what is wrong, those that cannot be read."""
     from judge_eval.cli.printing.output import say_table
-    from judge_eval.runs.folder.wording import interval, number, printable
+    from judge_eval.runs.folder.wording import interval, number
     from judge_eval.runs.keeping.finding import list_runs, listing, names_in
     from judge_eval.runs.keeping.mirroring import shown
 
@@ -33,7 +33,7 @@ def list_runs(
     unreadable = [] if label or tag else listing(keeping.out).unreadable
     if json_:
         for _, error in unreadable:
-            remark(printable(f"unreadable: {error.told(names_in(keeping.out))}"))
+            remark(f"unreadable: {error.told(names_in(keeping.out))}")
         give_json(json.dumps([json.loads(manifest.model_dump_json()) for _, manifest in manifests], indent=2))
         return
     if not manifests and not unreadable:
@@ -109,7 +109,7 @@ def verify_(
 
     found = verify(keeping.find(run))
     if json_:
-        print(found.model_dump_json(indent=2))
+        give_json(found.model_dump_json(indent=2))
     else:
         say_verification(found)
     if found.condition == "changed":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from judge_eval.runs.folder.wording import printable
+from judge_eval.cli.printing.door import tell
 from judge_eval.runs.judging.verifying import Condition, Verification
 
 MOST = 20
@@ -19,10 +19,8 @@ _SAID: dict[Condition, str] = {
 def say_verification(found: Verification) -> None:
     """Print what was found, one finding a line."""
     name = found.id[:8] if found.id else found.folder
-    print(
-        printable(f"{found.condition}: run {name} {_SAID[found.condition]} ({found.results:,} results read)")
-    )
+    tell(f"{found.condition}: run {name} {_SAID[found.condition]} ({found.results:,} results read)")
     for finding in found.findings[:MOST]:
-        print(printable(f"  {finding}"))
+        tell(f"  {finding}")
     if len(found.findings) > MOST:
-        print(f"  and {len(found.findings) - MOST:,} more (--json names all)")
+        tell(f"  and {len(found.findings) - MOST:,} more (--json names all)")
