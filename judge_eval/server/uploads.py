@@ -99,8 +99,8 @@ def _faults(manifest: Manifest, results: Sequence[TraceResult]) -> Iterator[tupl
         sent = sealed(manifest, map(encode, results), len(results)).results
         if sent is None or not fits(manifest, sent.sha256, len(results)):
             yield "results", "the digest is not that of the results"
-        elif sent.figures != manifest.seal.figures:
-            yield "results", "the digest of the figures is not that of the manifest"
+        elif (sent.figures, sent.origin) != (manifest.seal.figures, manifest.seal.origin):
+            yield "results", "the digests of the figures and their origin are not those of the manifest"
 
 
 def _miscounted(manifest: Manifest, results: Sequence[TraceResult]) -> Iterator[tuple[str, str]]:

@@ -23,7 +23,8 @@ ADVICE = (
     "(`runs verify` says what was changed)"
 )
 
-_FIGURES = {"dataset", "judge", "backend", "metrics", "intervals", "aggregates", "tally"}
+_FIGURES = {"metrics", "intervals", "aggregates", "tally"}
+_ORIGIN = {"dataset", "judge", "backend"}
 
 
 def sealed(manifest: Manifest, lines: Iterable[bytes], count: int) -> Manifest:
@@ -53,6 +54,7 @@ def sealed(manifest: Manifest, lines: Iterable[bytes], count: int) -> Manifest:
         sha256=whole.hexdigest(),
         blocks=tuple(blocks),
         figures=figures_of(manifest),
+        origin=origin_of(manifest),
     )
     return manifest.model_copy(update={"results": results})
 
@@ -72,9 +74,18 @@ def block_size(count: int) -> int:
 
 
 def figures_of(manifest: Manifest) -> str:
-    """Digest what a manifest says of judge, data, metrics, means and counts; people may change the rest."""
+    """Digest a manifest's metrics, means, intervals and counts."""
+    return _digest(manifest, _FIGURES)
+
+
+def origin_of(manifest: Manifest) -> str:
+    """Digest what a manifest says of judge, model and data; people may change what neither digest holds."""
+    return _digest(manifest, _ORIGIN)
+
+
+def _digest(manifest: Manifest, fields: set[str]) -> str:
     # What is as a new run has it is left out: a field that a later version adds changes no digest.
-    return digest_json(json.loads(manifest.model_dump_json(include=_FIGURES, exclude_defaults=True)))
+    return digest_json(json.loads(manifest.model_dump_json(include=fields, exclude_defaults=True)))
 
 
 def blocks_of(lines: Iterable[bytes], size: int) -> Iterator[str]:

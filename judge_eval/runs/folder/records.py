@@ -195,7 +195,9 @@ class ResultsDigest(Record):
     blocks: tuple[str, ...] = ()
     """By block of lines the first 16 digits of its SHA-256, so that a change can be placed; at most 256."""
     figures: str
-    """The SHA-256 of what the manifest says of judge, data, metrics, means and counts."""
+    """The SHA-256 of the manifest's metrics, means, intervals and counts."""
+    origin: str
+    """The SHA-256 of what the manifest says of judge, model and data."""
     parts: dict[str, str] = Field(default_factory=dict)
     """By name the SHA-256 of the Parquet files that were made from the results."""
 

@@ -143,7 +143,7 @@ def load_manifest(folder: Path) -> Manifest:
     """
     manifest = read_manifest(folder)
     if manifest.seal is not None and manifest.seal.figures != figures_of(manifest):
-        what = "what it says of judge, data or means is not what was written when the run ended"
+        what = "what it says of means and counts is not what was written when the run ended"
         raise RunError(f"{what}; {ADVICE}", file=folder / MANIFEST)
     return manifest
 

@@ -9,7 +9,7 @@ from typing import Literal
 from judge_eval.errors import RunError
 from judge_eval.record import Record
 from judge_eval.runs.folder.files import LABELS, MANIFEST, RESULTS, TRACES, VERDICTS
-from judge_eval.runs.folder.integrity import figures_of, sha256_of
+from judge_eval.runs.folder.integrity import figures_of, origin_of, sha256_of
 from judge_eval.runs.folder.labels import given_labels
 from judge_eval.runs.folder.records import Manifest
 from judge_eval.runs.folder.run import read_manifest
@@ -54,9 +54,9 @@ def verify(folder: Path) -> Verification:
     reading = Reread(folder / RESULTS, manifest)
     findings = reading.findings()
     if manifest.seal is not None and manifest.seal.figures != figures_of(manifest):
-        findings.append(
-            Finding(file=MANIFEST, what="what it says of judge, data, metrics, means or counts was changed")
-        )
+        findings.append(Finding(file=MANIFEST, what="what it says of metrics, means or counts was changed"))
+    if manifest.seal is not None and manifest.seal.origin != origin_of(manifest):
+        findings.append(Finding(file=MANIFEST, what="what it says of judge, model or data was changed"))
     if not reading.changed:  # of other results nothing follows for the manifest
         findings += reading.contradictions()
     findings += _beside(folder, manifest)

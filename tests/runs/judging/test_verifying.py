@@ -116,11 +116,23 @@ def test_a_changed_manifest_is_told(tmp_path: Path, old: bool) -> None:
     found = told(folder)
     assert "manifest.json: aggregates.AP@3: mean is 0.25, and the results give 1" in found
     assert "manifest.json: tally.failed_verdicts is 2, and the results give 0" in found
-    assert (
-        "manifest.json: what it says of judge, data, metrics, means or counts was changed" in found
-    ) != old
+    assert ("manifest.json: what it says of metrics, means or counts was changed" in found) != old
     path.write_text("{")
     assert told(folder)[0].startswith("manifest.json: not a run's manifest")
+
+
+@pytest.mark.parametrize(
+    ("part", "change"),
+    [("backend", {"model": "other"}), ("judge", {"mode": "other"}), ("dataset", {"name": "x"})],
+)
+def test_another_judge_in_the_manifest_is_told(tmp_path: Path, part: str, change: dict[str, str]) -> None:
+    """No number follows from who judged what: the run opens, and the change is a finding."""
+    folder = judged(tmp_path)
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_bytes())
+    path.write_text(json.dumps({**manifest, part: {**manifest[part], **change}}))
+    assert len(Run.at(folder).results) == 12
+    assert told(folder) == ["manifest.json: what it says of judge, model or data was changed"]
 
 
 def test_links_and_other_files_are_told(tmp_path: Path) -> None:
