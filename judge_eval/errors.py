@@ -23,7 +23,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from os import PathLike
 from typing import Any, Literal
 
 Why = Literal["unreachable", "refused", "unparsable", "truncated", "budget", "unsupported"]
@@ -36,6 +37,12 @@ class JudgeEvalError(Exception):
 
     run_folder: str | None = None
     """The run that the error ended, where there is one; it can be resumed."""
+
+
+def _placed(message: str, file: str | None, line: int | None, field: str | None = None) -> str:
+    """Put the place in front of a message: `file:line: field: message`."""
+    where = ":".join(str(part) for part in (file, line) if part is not None)
+    return ": ".join(part for part in (where, field, message) if part)
 
 
 class ConfigError(JudgeEvalError):
@@ -80,9 +87,11 @@ class DataError(JudgeEvalError):
         self, message: str, *, file: str | None = None, line: int | None = None, field: str | None = None
     ) -> None:
         self.message, self.file, self.line, self.field = message, file, line, field
-        where = ":".join(str(part) for part in (file, line) if part is not None)
-        parts = [part for part in (where, field, message) if part]
-        super().__init__(": ".join(parts))
+        super().__init__(_placed(message, file, line, field))
+
+    def told(self, called: Callable[[str], str]) -> str:
+        """Return the message with what `called` makes of the file's name in its place."""
+        return _placed(self.message, self.file and called(self.file), self.line, self.field)
 
 
 class PromptError(JudgeEvalError):
@@ -98,7 +107,21 @@ class MissingVerdictError(MetricError):
 
 
 class RunError(JudgeEvalError):
-    """A run folder cannot be read, written or resumed."""
+    """A run folder cannot be read, written or resumed.
+
+    Args:
+        message: What is wrong and what to do.
+        file: The file or the folder, where the message is about one.
+        line: The line in it, counted from 1.
+    """
+
+    def __init__(self, message: str, *, file: str | PathLike[str] | None = None, line: int | None = None):
+        self.message, self.file, self.line = message, None if file is None else str(file), line
+        super().__init__(_placed(message, self.file, line))
+
+    def told(self, called: Callable[[str], str]) -> str:
+        """Return the message with what `called` makes of the file's name in its place."""
+        return _placed(self.message, self.file and called(self.file), self.line)
 
 
 class StoreError(JudgeEvalError):

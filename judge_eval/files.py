@@ -1,14 +1,79 @@
-"""Writing a file whole, and holding a file against other processes."""
+"""Files written whole, held against other processes, and opened where no link leads elsewhere."""
 
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import os
+import secrets
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Literal
+
+_SAFELY = (
+    getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+"""How every file that may lie in a stranger's folder is opened, where the system knows these flags."""
+
+
+def is_plain(path: Path) -> bool:
+    """Tell whether a path is a file itself: no link to one, no folder, no pipe, no device."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False
+
+
+def open_plain(path: Path, mode: Literal["rb", "ab", "ab+"] = "rb") -> IO[bytes]:
+    """Open a file that is a file itself: neither a link is followed nor a pipe waited for.
+
+    A folder that came from a stranger may hold links to files that are nobody else's business. The folders on
+    the way there may be reached through links: those are of whoever named the path.
+
+    Args:
+        path: The file.
+        mode: As of `open`; `ab` and `ab+` make the file where it is not there, and write without a buffer.
+
+    Raises:
+        FileNotFoundError: There is none, to read.
+        OSError: It is no plain file, or cannot be opened.
+    """
+    flags = {"rb": os.O_RDONLY, "ab": os.O_WRONLY, "ab+": os.O_RDWR}[mode]
+    if mode != "rb":
+        flags |= os.O_APPEND | os.O_CREAT
+    if path.is_symlink():  # said alike on every system; O_NOFOLLOW keeps it true
+        raise OSError(errno.ELOOP, "it is a link, and links in a folder of runs are not followed", str(path))
+    # A pipe or a device is opened without waiting, so that it can be refused.
+    number = os.open(path, flags | _SAFELY, 0o666)
+    try:
+        if not stat.S_ISREG(os.fstat(number).st_mode):
+            raise OSError(errno.EINVAL, "it is no plain file", str(path))
+        return os.fdopen(number, mode, -1 if mode == "rb" else 0)
+    except BaseException:
+        os.close(number)
+        raise
+
+
+def read_plain(path: Path, most: int) -> bytes:
+    """Read all of a file that is a file itself; see `open_plain`.
+
+    Args:
+        path: The file.
+        most: The most bytes it may hold.
+
+    Raises:
+        OSError: It is no plain file, is larger, or cannot be read.
+    """
+    with open_plain(path) as file:
+        if os.fstat(file.fileno()).st_size > most:
+            raise OSError(errno.EFBIG, f"it is larger than {most:,} bytes", str(path))
+        return file.read(most)
 
 
 @contextmanager
@@ -25,12 +90,13 @@ def replacing(path: Path, *, mode: int | None = None) -> Iterator[IO[bytes]]:
     Raises:
         OSError: The folder cannot be written, or the disk is full.
     """
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    # A name that nobody can have put a link under, and that no other writer of the same file shares.
+    beside = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    number = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFELY, 0o666 if mode is None else mode)
     try:
-        if mode is not None:
-            beside.touch(mode)
-            beside.chmod(mode)
-        with beside.open("wb") as file:
+        with os.fdopen(number, "wb") as file:
+            if mode is not None:
+                beside.chmod(mode)
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -49,6 +115,29 @@ def write_atomically(path: Path, data: bytes) -> None:
     """
     with replacing(path) as file:
         file.write(data)
+
+
+@contextmanager
+def held_folder(folder: Path) -> Iterator[None]:
+    """Keep other processes that ask for the same folder waiting while the block runs; it leaves no file.
+
+    On a system where a folder cannot be locked nobody is kept out.
+
+    Raises:
+        OSError: The folder cannot be opened.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    number = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a network's file system may know no such locks
+            fcntl.flock(number, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(number)
 
 
 def hold(file: IO[bytes], *, wait: bool = True) -> bool:

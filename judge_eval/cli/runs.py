@@ -10,7 +10,7 @@ import typer
 from judge_eval.cli.flags.common import Json
 from judge_eval.cli.flags.keeping import KeepingFlags, Runs
 from judge_eval.cli.printing.door import give_json, remark, tell
-from judge_eval.cli.printing.errors import verb
+from judge_eval.cli.printing.errors import GATE, verb
 
 app = typer.Typer(help="The folder of runs.", no_args_is_help=True)
 
@@ -23,17 +23,20 @@ def list_runs(
     tag: Annotated[list[str] | None, typer.Option(help="Only runs with this tag; repeatable.")] = None,
     json_: Json = False,
 ) -> None:
-    """List runs, newest first."""
+    """List runs, newest first; at the end, with what is wrong, those that cannot be read."""
     from judge_eval.cli.printing.output import say_table
     from judge_eval.runs.folder.wording import interval, number
-    from judge_eval.runs.keeping.finding import list_runs
+    from judge_eval.runs.keeping.finding import list_runs, listing, names_in
     from judge_eval.runs.keeping.mirroring import shown
 
     manifests = list_runs(keeping.out, label=label, tags=tag or ())
+    unreadable = [] if label or tag else listing(keeping.out).unreadable
     if json_:
+        for _, error in unreadable:
+            remark(f"unreadable: {error.told(names_in(keeping.out))}")
         give_json(json.dumps([json.loads(manifest.model_dump_json()) for _, manifest in manifests], indent=2))
         return
-    if not manifests:
+    if not manifests and not unreadable:
         tell(f"no runs in {shown(keeping.out)}" + (" that fit" if label or tag else ""))
         return
     rows = []
@@ -44,6 +47,9 @@ def list_runs(
         started = m.created.strftime("%Y-%m-%d %H:%M")
         figures = [m.id[:8], started, m.status, str(m.tally.traces), failed, score]
         rows.append([*figures, m.label or "", ", ".join(m.tags)])
+    for folder, error in unreadable:
+        what = error.told(names_in(keeping.out))
+        rows.append([folder.name[:40], "", "unreadable", "", "", "", what, ""])
     columns = ["id", "started (UTC)", "status", "traces", "failed", "first metric", "label", "tags"]
     say_table(columns, rows, right=(3, 4))
 
@@ -81,6 +87,33 @@ def merge_(
         if keeping.columnar:
             parts.write_parts(merged)
     summary(merged, json_)
+
+
+@app.command("verify")
+@verb
+def verify_(
+    run: Annotated[str, typer.Argument(help="A run's folder, its id or the start of it, or latest.")],
+    keeping: Runs,
+    json_: Json = False,
+) -> None:
+    """Say whether a run is what was written, and what was changed where it is not.
+
+    Exit codes: 0 nothing was changed (or the run, of an older version, holds no digest and nothing in it
+    contradicts itself: it is said to be unverified); 1 something was changed; 2 there is no run.
+
+    Example:
+    judge-eval runs verify latest
+    """
+    from judge_eval.cli.printing.verification import say_verification
+    from judge_eval.runs.judging.verifying import verify
+
+    found = verify(keeping.find(run))
+    if json_:
+        give_json(found.model_dump_json(indent=2))
+    else:
+        say_verification(found)
+    if found.condition == "changed":
+        raise typer.Exit(GATE)
 
 
 @app.command("columnar")

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -16,14 +17,16 @@ from starlette.responses import JSONResponse, Response
 from judge_eval.errors import ConfigError, DataError, JudgeEvalError, MetricError, RunError, StoreError
 from judge_eval.evaluator import Evaluator
 from judge_eval.pages.report import store_at
+from judge_eval.runs.keeping.finding import names_in
+from judge_eval.server.document import describe_bodies
 from judge_eval.server.guard import Guard
+from judge_eval.server.incoming import Incoming, TooLargeError
 from judge_eval.server.library import Library, MissingRunError
 from judge_eval.server.pagedata import MissingTraceError
 from judge_eval.server.pages import make_pages
 from judge_eval.server.routes import make_router
 from judge_eval.server.settings import ServerSettings
 from judge_eval.server.submissions import QueueFullError, Submissions
-from judge_eval.server.uploads import TooLargeError
 
 _CODES: dict[type[JudgeEvalError], int] = {
     MissingRunError: 404,
@@ -45,7 +48,7 @@ def create_app(settings: ServerSettings, evaluator: Evaluator | None = None) -> 
         settings: Where, for whom, within which limits.
         evaluator: The one judge for submitted traces; None takes no submissions. It is closed at the end.
     """
-    library = Library(settings.root)
+    library, incoming = Library(settings.root), Incoming()
     submissions = None if evaluator is None else Submissions(library, evaluator, settings.limits)
 
     @asynccontextmanager
@@ -56,6 +59,7 @@ def create_app(settings: ServerSettings, evaluator: Evaluator | None = None) -> 
         try:
             yield
         finally:
+            incoming.close()
             if submissions is not None:
                 await submissions.stop()
 
@@ -68,12 +72,13 @@ def create_app(settings: ServerSettings, evaluator: Evaluator | None = None) -> 
         openapi_url="/api/v1/openapi.json",
         lifespan=lifespan,
     )
-    app.include_router(make_router(settings, library, store_at(settings.cache), submissions))
+    app.include_router(make_router(settings, library, store_at(settings.cache), submissions, incoming))
     app.include_router(make_pages())
-    app.add_exception_handler(JudgeEvalError, partial(_told, root=str(settings.root)))
+    app.add_exception_handler(JudgeEvalError, partial(_told, root=settings.root))
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(UnicodeError, _not_text)
+    describe_bodies(app)
     app.add_middleware(Guard, settings=settings)
     return app
 
@@ -83,11 +88,13 @@ def _answer(code: int, kind: str, message: str, **more: Any) -> Response:
     return JSONResponse({"error": {"type": kind, "message": text, **more}}, status_code=code)
 
 
-def _told(_: Request, error: Exception, *, root: str) -> Response:
+def _told(_: Request, error: Exception, *, root: Path) -> Response:
     code = next((code for kind, code in _CODES.items() if isinstance(error, kind)), 400)
     kind = type(error).__name__.removesuffix("Error").lower()
-    # Where the folder lies on the server's disk is nobody's business.
-    return _answer(code, kind, str(error).replace(root, "the folder of runs"))
+    # Where the folder lies on the server's disk is nobody's business: files go by their names in it.
+    if isinstance(error, RunError | DataError):
+        return _answer(code, kind, error.told(names_in(root)))
+    return _answer(code, kind, str(error))
 
 
 def _invalid(_: Request, error: Exception) -> Response:

@@ -14,6 +14,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from judge_eval.errors import ConfigError, DataError, JudgeEvalError, RunError
 from judge_eval.eval_run import EvalRun
 from judge_eval.runs.folder.records import Manifest, TraceResult
+from judge_eval.runs.folder.results import ResultsFile
 from judge_eval.schema import Chunk, Trace
 from judge_eval.server.models import ResultPage, RunList, RunSummary
 from judge_eval.server.settings import is_loopback
@@ -166,7 +167,10 @@ class Client:
             RunError: The server has it already, or cannot be reached.
         """
         results = [result.model_dump(mode="json") for result in run.results]
-        body = {"manifest": run.manifest.model_dump(mode="json"), "results": results}
+        manifest = run.manifest
+        if not isinstance(run.results, ResultsFile):  # the digest is of what is in the run's folder
+            manifest = manifest.model_copy(update={"results": None})
+        body = {"manifest": manifest.model_dump(mode="json"), "results": results}
         return RunSummary.parse(self._ask("POST", "/runs/upload", body))
 
     def label(

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import ipaddress
 from urllib.parse import urlsplit
 
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from judge_eval.server.settings import ServerSettings, is_loopback
+from judge_eval.server.settings import (
+    PIECE_SECONDS,
+    REQUESTS,
+    SMALL_BODY,
+    ServerSettings,
+    is_loopback,
+)
+
+LARGE = ("/api/v1/runs", "/api/v1/runs/upload")
+"""Paths that take traces or runs."""
 
 OPEN = ("/api/v1/health",)
 """Paths of the API that need no token."""
@@ -42,7 +53,7 @@ class Guard:
     """
 
     def __init__(self, app: ASGIApp, settings: ServerSettings) -> None:
-        self.app, self._limit = app, settings.limits.body
+        self.app, self._limit, self._active = app, settings.limits.body, 0
         self._token = settings.token.encode() if settings.token else None
         self._hosts = {settings.host.lower(), *(name.lower() for name in settings.allowed_hosts)}
         if is_loopback(settings.host):
@@ -65,17 +76,33 @@ class Guard:
         if refusal is not None:
             await _refused(*refusal)(scope, receive, safe)
             return
-        read = 0
+        if scope["method"] == "OPTIONS":
+            allow = {"allow": ", ".join(_methods(scope))}
+            await Response(status_code=204, headers=allow)(scope, receive, safe)
+            return
+        if scope["method"] == "HEAD":  # the answer to GET; the server sends its headers alone
+            scope = {**scope, "method": "GET"}
+        if self._active >= REQUESTS and scope["path"] not in OPEN:
+            await _refused(503, "too many requests at once; try again later")(scope, receive, safe)
+            return
+        read, limit = 0, self._most(scope["path"])
 
         async def limited() -> Message:
             nonlocal read
-            message = await receive()
+            try:
+                message = await asyncio.wait_for(receive(), PIECE_SECONDS)
+            except TimeoutError:
+                raise HTTPException(408, f"nothing came for {PIECE_SECONDS:g} seconds") from None
             read += len(message.get("body", b""))
-            if read > self._limit:
-                raise HTTPException(413, self._too_large())
+            if read > limit:
+                raise HTTPException(413, _too_large(limit))
             return message
 
-        await self.app(scope, limited, safe)
+        self._active += 1
+        try:
+            await self.app(scope, limited, safe)
+        finally:
+            self._active -= 1
 
     def _refusal(self, path: str, headers: dict[bytes, bytes]) -> tuple[int, str] | None:
         host = headers.get(b"host", b"").decode("latin-1")
@@ -85,8 +112,9 @@ class Guard:
         if origin is not None and _netloc(origin.decode("latin-1")) != host.lower():
             return 403, "requests from pages of another origin are refused"
         length = headers.get(b"content-length", b"0")
-        if length.isdigit() and int(length) > self._limit:
-            return 413, self._too_large()
+        limit = self._most(path)
+        if length.isdigit() and int(length) > limit:
+            return 413, _too_large(limit)
         if self._token is not None and path.startswith("/api/") and path not in OPEN:
             kind, _, given = headers.get(b"authorization", b"").partition(b" ")
             same = hmac.compare_digest(given.strip(), self._token)
@@ -94,8 +122,9 @@ class Guard:
                 return 401, "this server asks for its token: send it as `Authorization: Bearer ...`"
         return None
 
-    def _too_large(self) -> str:
-        return f"the request is larger than {self._limit:,} bytes"
+    def _most(self, path: str) -> int:
+        """Return the most bytes that a request to a path may have."""
+        return self._limit if path in LARGE else min(self._limit, SMALL_BODY)
 
     def _known(self, host: str) -> bool:
         try:
@@ -103,6 +132,21 @@ class Guard:
         except ValueError:
             return False
         return name in self._hosts or (self._any_address and _is_address(name))
+
+
+def _too_large(limit: int) -> str:
+    return f"the request is larger than {limit:,} bytes"
+
+
+def _methods(scope: Scope) -> list[str]:
+    """Return the methods that a path answers to."""
+    routes = scope["app"].routes if "app" in scope else ()
+    found = {"OPTIONS"}
+    for method in ("GET", "POST", "DELETE"):
+        asked = {**scope, "method": method}
+        if any(route.matches(asked)[0] is Match.FULL for route in routes):
+            found |= {method, "HEAD"} if method == "GET" else {method}
+    return sorted(found)
 
 
 def _netloc(origin: str) -> str:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
 from judge_eval.errors import RunError
 from judge_eval.eval_run import EvalRun
-from judge_eval.files import hold
+from judge_eval.files import hold, open_plain
 from judge_eval.pages.comparepage import SideBySide
 from judge_eval.pages.overview import Table
 from judge_eval.runs.folder.files import LABELS, MANIFEST, RESULTS
 from judge_eval.runs.folder.labels import with_labels
 from judge_eval.runs.folder.records import Manifest
 from judge_eval.runs.folder.run import load_manifest
+from judge_eval.runs.keeping.finding import Listing, listing
 
 T = TypeVar("T")
 
@@ -50,31 +52,27 @@ class Library:
         self._read: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
 
     def runs(self) -> list[tuple[Path, Manifest]]:
-        """List the runs, newest first; what is no run, or lies elsewhere by a link, is passed over."""
-        runs = []
-        with self._lock:
-            seen = set()
-            for folder in self._folders():
-                path = folder / MANIFEST
-                try:
-                    stamp = _stamp(path)
-                    known = self._manifests.get(folder)
-                    if known is None or known[0] != stamp:
-                        known = self._manifests[folder] = (stamp, load_manifest(folder))
-                except (OSError, RunError):
-                    continue
-                seen.add(folder)
-                runs.append((folder, known[1]))
-            for gone in self._manifests.keys() - seen:
-                del self._manifests[gone]
-        return sorted(runs, key=lambda pair: (pair[1].created, pair[1].id), reverse=True)
+        """List the runs, newest first; what is no run, or cannot be read, is passed over."""
+        return self.listing().runs
 
-    def _folders(self) -> Iterator[Path]:
-        if not self.root.is_dir():
-            return
-        for folder in self.root.iterdir():
-            if not folder.name.startswith(".") and not folder.is_symlink() and (folder / MANIFEST).is_file():
-                yield folder
+    def listing(self) -> Listing:
+        """List the runs, and what cannot be read."""
+        with self._lock:
+            found = listing(self.root, self._load)
+            for gone in self._manifests.keys() - {folder for folder, _ in found.runs}:
+                del self._manifests[gone]
+        return found
+
+    def _load(self, folder: Path) -> Manifest:
+        """Read a manifest, once for as long as its file stays the same."""
+        try:
+            stamp = _stamp(folder / MANIFEST)
+        except OSError as error:
+            raise RunError(f"cannot be read: {error.strerror or error}", file=folder / MANIFEST) from None
+        known = self._manifests.get(folder)
+        if known is None or known[0] != stamp:
+            known = self._manifests[folder] = (stamp, load_manifest(folder))
+        return known[1]
 
     def find(self, run_id: str) -> tuple[Path, Manifest]:
         """Find a run by its whole id.
@@ -147,22 +145,26 @@ class Library:
 
 
 def _open(folder: Path, manifest: Manifest) -> EvalRun:
-    return EvalRun.load(folder) if (folder / RESULTS).is_file() else EvalRun(manifest, [], folder)
+    """Open a run; one that waits to be judged has no results yet."""
+    waits = manifest.seal is None and manifest.counted is None
+    if waits and not os.path.lexists(folder / RESULTS):
+        return EvalRun(manifest, [], folder)
+    return EvalRun.load(folder)
 
 
 def _stamp(path: Path) -> tuple[int, int]:
-    return (status := path.stat()).st_mtime_ns, status.st_size
+    return (status := path.lstat()).st_mtime_ns, status.st_size
 
 
 def _stamps(folder: Path) -> tuple[tuple[int, int] | None, ...]:
     paths = [folder / name for name in (MANIFEST, RESULTS, LABELS)]
-    return tuple(_stamp(path) if path.is_file() else None for path in paths)
+    return tuple(_stamp(path) if os.path.lexists(path) else None for path in paths)
 
 
 def is_being_written(folder: Path) -> bool:
     """Tell whether a process holds the lock of a run's folder."""
     try:
-        with (folder / ".lock").open("rb") as file:
+        with open_plain(folder / ".lock") as file:
             return not hold(file, wait=False)
     except FileNotFoundError:
         return False

@@ -106,6 +106,15 @@ class RunSummary(ApiRecord):
         return self.status in ("done", "incomplete", "failed")
 
 
+class UnreadableRun(ApiRecord):
+    """A folder that should hold a run, and cannot be read."""
+
+    folder: str
+    """Its name in the folder of runs."""
+    error: str
+    """What is wrong with it."""
+
+
 class RunList(ApiRecord):
     """A page of the list of runs, newest first."""
 
@@ -113,6 +122,8 @@ class RunList(ApiRecord):
     offset: int
     runs: tuple[RunSummary, ...]
     thresholds: dict[str, float]
+    unreadable: tuple[UnreadableRun, ...] = ()
+    """What should be runs and cannot be read, whatever is asked for; the first 100."""
 
 
 class ResultPage(ApiRecord):

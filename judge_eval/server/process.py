@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from judge_eval.errors import ConfigError, needs_extra
 from judge_eval.evaluator import Evaluator
 from judge_eval.server.settings import ServerSettings
+
+if TYPE_CHECKING:
+    import uvicorn
+    from fastapi import FastAPI
 
 
 def serve(
@@ -48,13 +53,22 @@ def serve(
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     if ready is not None:
         ready(address)
-    config = uvicorn.Config(
-        create_app(settings, evaluator),
+    uvicorn.Server(make_config(create_app(settings, evaluator))).run(sockets=[listener])
+
+
+def make_config(app: FastAPI) -> uvicorn.Config:
+    """Say how connections are handled; how many requests are answered at once is the guard's business."""
+    import uvicorn
+
+    from judge_eval.server.connections import PromptProtocol
+
+    return uvicorn.Config(
+        app,
+        http=PromptProtocol,
+        ws="none",
         log_level="warning",
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=10,
-        limit_concurrency=200,
         lifespan="on",
     )
-    uvicorn.Server(config).run(sockets=[listener])

@@ -7,14 +7,16 @@ from pathlib import Path
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 
 from judge_eval.backends.storing.store import Store
 from judge_eval.errors import RunError
 from judge_eval.pages.runpage import head
 from judge_eval.runs.folder.files import MANIFEST, RESULTS
 from judge_eval.runs.folder.records import Manifest, Status
-from judge_eval.runs.folder.results import encode
+from judge_eval.runs.keeping.finding import names_in
+from judge_eval.server.document import body_of
+from judge_eval.server.incoming import Incoming, read_upload
 from judge_eval.server.judge_routes import make_judging_routes
 from judge_eval.server.library import Library, MissingRunError
 from judge_eval.server.models import (
@@ -26,6 +28,7 @@ from judge_eval.server.models import (
     RunProgress,
     RunSummary,
     Text,
+    UnreadableRun,
     Upload,
 )  # fmt: skip
 from judge_eval.server.pagedata import make_page_routes
@@ -49,16 +52,21 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 
 
 def make_router(
-    settings: ServerSettings, library: Library, store: Store | None, submissions: Submissions | None
+    settings: ServerSettings,
+    library: Library,
+    store: Store | None,
+    submissions: Submissions | None,
+    incoming: Incoming,
 ) -> APIRouter:
     """Make the routes over a library."""
     api = APIRouter(prefix="/api/v1", responses=ERRORS)
+    limits = settings.limits
 
     def summary(run_id: str) -> RunSummary:
         return summarise(*library.find(run_id), settings, submissions)
 
     @api.get("/health", tags=["server"])
-    def health() -> Health:
+    async def health() -> Health:
         """Tell that the server is there."""
         return Health(version=version("judge-eval"), judging=submissions is not None)
 
@@ -72,29 +80,42 @@ def make_router(
         limit: PageSize = 100,
     ) -> RunList:
         """List runs, newest first; `label` and `dataset` are parts of the names, all tags must be there."""
+        found = library.listing()
         fitting = [
             (folder, m)
-            for folder, m in library.runs()
+            for folder, m in found.runs
             if label.lower() in (m.label or "").lower()
             and dataset.lower() in m.dataset.name.lower()
             and set(tag or ()) <= set(m.tags)
             and status in (None, m.status)
         ]
         runs = tuple(summarise(*run, settings, submissions) for run in fitting[offset : offset + limit])
-        return RunList(total=len(fitting), offset=offset, runs=runs, thresholds=dict(settings.thresholds))
+        unreadable = tuple(
+            UnreadableRun(folder=folder.name, error=error.told(names_in(library.root)))
+            for folder, error in found.unreadable[:100]
+        )
+        return RunList(
+            total=len(fitting),
+            offset=offset,
+            runs=runs,
+            thresholds=dict(settings.thresholds),
+            unreadable=unreadable,
+        )
 
-    @api.post("/runs/upload", status_code=201, tags=["runs"])
-    def upload(given: Upload) -> RunSummary:
-        """Take in a run judged elsewhere; its scores are computed again from its verdicts."""
-        manifest, results = checked_upload(given)
+    def take_in(body: bytes) -> RunSummary:
+        manifest, lines = checked_upload(read_upload(body))
         try:
             library.find(manifest.id)
         except MissingRunError:
-            data = b"".join(map(encode, results))
             text = manifest.model_dump_json(indent=2).encode() + b"\n"
-            make_run_folder(library.root, manifest, {RESULTS: data, MANIFEST: text})
+            make_run_folder(library.root, manifest, {RESULTS: b"".join(lines), MANIFEST: text})
             return summary(manifest.id)
         raise RunError(f"there is a run {manifest.id} already")
+
+    @api.post("/runs/upload", status_code=201, tags=["runs"], openapi_extra=body_of(Upload))
+    async def upload(request: Request) -> RunSummary:
+        """Take in a run judged elsewhere; its scores are computed again from its verdicts."""
+        return await incoming.read(request, take_in)
 
     @api.get("/runs/{run_id}", tags=["runs"])
     def get_run(run_id: UUID) -> Manifest:
@@ -118,7 +139,7 @@ def make_router(
         page = tuple(results[offset : offset + limit])
         return ResultPage(total=len(results), offset=offset, results=page)
 
-    api.include_router(make_judging_routes(submissions, settings.limits, summary))
+    api.include_router(make_judging_routes(submissions, limits, incoming, summary))
     api.include_router(make_page_routes(library, store))
     return api
 

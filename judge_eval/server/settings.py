@@ -17,6 +17,24 @@ TOKEN = "JUDGE_EVAL_SERVER_TOKEN"  # noqa: S105  the variable's name
 PORT = 8642
 
 
+TOKEN_LENGTH = 16
+"""Characters that a token has at least: a shorter one can be guessed."""
+SMALL_BODY = 256 * 2**10
+"""Bytes of a request that brings neither traces nor a run."""
+RECORD = 64 * 2**20
+"""Characters of one trace, or of one result, in a request; of brackets and commas a 32nd of them."""
+UPLOADED = 100_000
+"""Results of an uploaded run."""
+READ_SECONDS = 60.0
+"""Seconds in which what a request brought is read and checked, once it is here."""
+PIECE_SECONDS = 30.0
+"""Seconds between two pieces of a request's body."""
+BODIES = 4
+"""Requests with traces or a run that are held in memory at the same time; others wait to be read."""
+REQUESTS = 200
+"""Requests that are answered at the same time; others are told to come again."""
+
+
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
     """What one request, and all runs together, may take; all are >= 1.
@@ -46,7 +64,7 @@ class ServerSettings:
     """How a server is set up.
 
     Raises:
-        ConfigError: The address is open to others and there is no token.
+        ConfigError: The address is open to others and there is no token, or the token is short.
     """
 
     root: Path
@@ -69,6 +87,11 @@ class ServerSettings:
             raise ConfigError(
                 f"{self.host} can be reached by others, so the server needs a token: set {TOKEN} to a long "
                 "random text, or leave --host at 127.0.0.1"
+            )
+        if self.token and len(self.token) < TOKEN_LENGTH:
+            raise ConfigError(
+                f"{TOKEN} has fewer than {TOKEN_LENGTH} characters and can be guessed: set it to a long "
+                "random text, such as `openssl rand -hex 32` prints"
             )
 
 

@@ -5,21 +5,24 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import threading
 import uuid
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from judge_eval.errors import JudgeEvalError, RunError
+from judge_eval.errors import DataError, JudgeEvalError, RunError
 from judge_eval.evaluator import Evaluator
-from judge_eval.files import write_atomically
+from judge_eval.files import held_folder, is_plain, read_plain, write_atomically
 from judge_eval.runs.folder.files import MANIFEST
 from judge_eval.runs.folder.records import Manifest, Status
 from judge_eval.runs.folder.run import load_manifest
 from judge_eval.runs.judging.counting import Progress
 from judge_eval.runs.judging.opening import folder_name
 from judge_eval.runs.judging.selection import Selection
+from judge_eval.runs.keeping.finding import names_in
 from judge_eval.server.library import Library, is_being_written
 from judge_eval.server.models import Submission
 from judge_eval.server.settings import ServerLimits
@@ -27,6 +30,8 @@ from judge_eval.server.settings import ServerLimits
 TRACES, NOTES = "submission.jsonl", "submission.json"
 OPEN: frozenset[Status] = frozenset({"submitted", "running", "interrupted"})
 """The statuses in which a submitted run is judged without being asked for again."""
+MOST_NOTES = 2**20
+"""Bytes that are read of a submission's notes."""
 SCAN = 5.0
 """Seconds between looks for runs that another server left behind."""
 
@@ -55,6 +60,7 @@ class Submissions:
         self._waiting: asyncio.Queue[str] = asyncio.Queue()
         self._taken: set[str] = set()
         self._tasks: list[asyncio.Task[None]] = []
+        self._lock = threading.Lock()
 
     def start(self) -> None:
         """Start judging, first what an earlier server left behind."""
@@ -76,9 +82,26 @@ class Submissions:
             QueueFullError: Too many runs are waiting.
             RunError: The folder cannot be written.
         """
-        open_runs = sum(m.status in OPEN and (f / TRACES).is_file() for f, m in self.library.runs())
+        with self._alone():
+            return self._keep(given)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep all others, of other servers on the folder too, from the queue; blocks until it is free."""
+        try:
+            self.library.root.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunError(f"the folder of runs cannot be written: {error.strerror or error}") from None
+        with self._lock, held_folder(self.library.root):
+            yield
+
+    def _check_room(self) -> None:
+        open_runs = sum(m.status in OPEN and is_plain(f / TRACES) for f, m in self.library.runs())
         if open_runs >= self.limits.queued:
             raise QueueFullError(f"{open_runs} submitted runs are waiting already; try again later")
+
+    def _keep(self, given: Submission) -> Manifest:
+        self._check_room()
         source = self.evaluator.source(given.traces, Selection(name=given.name))
         assert source is not None
         sent = {"label": given.label, "href": given.href, "tags": given.tags, "status": "submitted"}
@@ -102,7 +125,7 @@ class Submissions:
         while True:
             with suppress(OSError, RunError):
                 for folder, manifest in reversed(await asyncio.to_thread(self.library.runs)):
-                    if manifest.status in OPEN and (folder / TRACES).is_file():
+                    if manifest.status in OPEN and is_plain(folder / TRACES):
                         self.enqueue(manifest.id)
             await asyncio.sleep(SCAN)
 
@@ -123,6 +146,8 @@ class Submissions:
         folder, _ = await asyncio.to_thread(self.library.find, run_id)
         if load_manifest(folder).status not in OPEN or is_being_written(folder):
             return  # another server has judged it, or is judging it
+        if not is_plain(folder / TRACES):
+            return  # a link planted meanwhile
         try:
             await self.evaluator.aevaluate(
                 folder / TRACES,
@@ -133,8 +158,11 @@ class Submissions:
         except Exception as error:
             if is_being_written(folder):
                 return
-            text = str(error) if isinstance(error, JudgeEvalError) else "an internal error; see the log"
-            note(folder, error=text.replace(str(folder), "the run's folder"))
+            if isinstance(error, RunError | DataError):
+                text = error.told(names_in(self.library.root))
+            else:
+                text = str(error) if isinstance(error, JudgeEvalError) else "an internal error; see the log"
+            note(folder, error=text)
             manifest = load_manifest(folder)
             if manifest.status in OPEN:
                 _mark(folder, manifest, "failed", datetime.now(UTC))
@@ -146,12 +174,19 @@ class Submissions:
 
         Raises:
             RunError: It was not submitted here, or has nothing left to judge.
+            QueueFullError: Too many runs are waiting.
         """
+        with self._alone():
+            return self._resume(run_id)
+
+    def _resume(self, run_id: str) -> Manifest:
         folder, manifest = self.library.find(run_id)
-        if not (folder / TRACES).is_file():
+        if not is_plain(folder / TRACES):
             raise RunError("this run was not submitted to a server; resume it where it was judged")
         if manifest.status not in ("failed", "incomplete", "interrupted"):
             raise RunError(f"there is nothing to resume: the run is {manifest.status}")
+        if manifest.status not in OPEN:
+            self._check_room()
         return _mark(folder, manifest, "submitted", None)
 
 
@@ -182,10 +217,11 @@ def make_run_folder(root: Path, manifest: Manifest, files: dict[str, bytes]) -> 
 def notes_of(folder: Path) -> dict[str, Any]:
     """Read what a submission's folder says besides its manifest: `baseline`, and `error` where it failed."""
     try:
-        notes = json.loads((folder / NOTES).read_bytes())
-    except (OSError, ValueError):
+        notes = json.loads(read_plain(folder / NOTES, MOST_NOTES))
+    except (OSError, ValueError, RecursionError):
         return {}
-    return notes if isinstance(notes, dict) else {}
+    given = notes if isinstance(notes, dict) else {}
+    return {name: value for name, value in given.items() if isinstance(value, str)}
 
 
 def note(folder: Path, **outcome: str) -> None:

@@ -390,7 +390,11 @@ def test_a_damaged_run_is_told_and_the_others_are_served(tmp_path: Path) -> None
     (bad.folder / "results.jsonl").write_text('{"position": 0, "what": 1}\n')
     (worst.folder / "manifest.json").write_text("{")
     with serving(ServerSettings(tmp_path)) as url:
-        assert {run["id"] for run in ask(f"{url}/api/v1/runs")[1]["runs"]} == {good.id, bad.id}
+        listed = ask(f"{url}/api/v1/runs")[1]
+        assert {run["id"] for run in listed["runs"]} == {good.id, bad.id}
+        (unreadable,) = listed["unreadable"]
+        assert unreadable["folder"] == worst.folder.name
+        assert unreadable["error"].startswith(f"{worst.folder.name}/manifest.json: not a run's manifest")
         code, told, _ = ask(f"{url}/api/v1/runs/{bad.id}/page")
         assert code == 409
         assert "damaged" in told["error"]["message"]

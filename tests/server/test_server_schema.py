@@ -70,12 +70,8 @@ def places(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str |
 @pytest.mark.slow
 def test_an_upload_taken_apart_is_never_a_server_error(tmp_path: Path) -> None:
     """Whatever part of an uploaded run is replaced by junk, the answer is a run or a 4xx, and pages work."""
-    run = judge(rows()[:1])
+    run = judge([{**row, "chunks": row["chunks"][:2]} for row in rows()[:1]])
     results = [result.model_dump(mode="json") for result in run.results]
-    results[0]["outcomes"], results[0]["trace"]["chunks"] = (
-        results[0]["outcomes"][:2],
-        results[0]["trace"]["chunks"][:2],
-    )
     whole = {"manifest": run.manifest.model_dump(mode="json"), "results": results}
     taken = 0
     with serving(ServerSettings(tmp_path)) as url:

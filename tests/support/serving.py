@@ -16,6 +16,7 @@ import uvicorn
 
 from judge_eval import EvalRun, Evaluator, FakeBackend
 from judge_eval.server.app import create_app
+from judge_eval.server.process import make_config
 from judge_eval.server.settings import ServerSettings
 from judge_eval.wire import Request
 
@@ -25,9 +26,8 @@ FIXTURES = Path(__file__).parents[2] / "fixtures"
 @contextmanager
 def serving(settings: ServerSettings, evaluator: Evaluator | None = None) -> Iterator[str]:
     """Serve in a thread; yields the address."""
-    config = uvicorn.Config(
-        create_app(settings, evaluator), host="127.0.0.1", port=0, log_level="error", lifespan="on"
-    )
+    config = make_config(create_app(settings, evaluator))
+    config.port = 0
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

@@ -17,7 +17,8 @@ class ServingFlags:
     host: Annotated[
         str,
         typer.Option(
-            help="The address to listen on; any but this machine's own needs JUDGE_EVAL_SERVER_TOKEN."
+            help="The address to listen on; any but this machine's own needs JUDGE_EVAL_SERVER_TOKEN, "
+            "of at least 16 characters."
         ),
         ENV,
     ] = "127.0.0.1"

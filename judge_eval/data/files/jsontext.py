@@ -27,10 +27,12 @@ class JsonText:
     Args:
         file: The file, opened for bytes; UTF-8, a byte order mark is allowed.
         name: What to call it in messages.
+        most: The most characters of a value, and of brackets and commas in it a 32nd of them: so much is
+            decoded in one go. None where the file is the user's own.
     """
 
-    def __init__(self, file: IO[bytes], name: str) -> None:
-        self._file, self._name = file, name
+    def __init__(self, file: IO[bytes], name: str | None, most: int | None = None) -> None:
+        self._file, self._name, self._most = file, name, most
         self._decode = codecs.getincrementaldecoder("utf-8-sig")()
         self._text, self._at, self._bytes = "", 0, 0
         self._line, self._counted = 1, 0  # the line that the window's character of this number stands on
@@ -84,6 +86,8 @@ class JsonText:
                 value, end = DECODER.raw_decode(self._text, self._at)
             except json.JSONDecodeError as error:
                 cut = error.msg.startswith("Unterminated string") or error.pos + NEAR > len(self._text)
+                if cut:
+                    self._bound(where)
                 if not (cut and self._more(grow)):
                     raise self._error(error.msg, error.pos, where) from None
             except (ValueError, RecursionError) as error:  # a number of too many digits, too deep a nest
@@ -95,6 +99,15 @@ class JsonText:
                     self._at = end
                     return value, line
             grow *= 2
+
+    def _bound(self, where: str) -> None:
+        """See that the value that stands next, of which more is to be read, is not too large."""
+        if self._most is None:
+            return
+        parts = sum(self._text.count(sign, self._at) for sign in "{[,")
+        if len(self._text) - self._at > self._most or parts > self._most // 32:
+            fault = f"a value is larger than {self._most:,} characters, or has too many parts"
+            raise DataError(fault, file=self._name, line=self._count(), field=where or None)
 
     def elements(self, where: str = "") -> Iterator[tuple[Any, int]]:
         """Read the list that stands next, yielding each element with the line it begins on.

@@ -18,6 +18,7 @@ export async function runsPage(root) {
   const dataset = el("select", { "aria-label": "Dataset of the trend", id: "dataset", onchange: () => drawTrend() });
   const compare = el("button", { type: "button", id: "compare", disabled: true, onclick: () => { location.href = `/compare?a=${picked[0]}&b=${picked[1]}`; } }, "Compare");
   const told = el("p.told", { role: "status" });
+  const unreadable = el("ul.note", { id: "unreadable", "aria-label": "Runs that cannot be read" });
   const body = el("tbody");
   const chart = el("div");
   const more = el("button.quiet", { type: "button", hidden: true, onclick: () => load(false) }, "Show more");
@@ -35,6 +36,8 @@ export async function runsPage(root) {
     if (mine !== turn) return;
     runs = fresh ? [...found.runs] : [...runs, ...found.runs];
     ({ total, thresholds } = found);
+    unreadable.replaceChildren(...found.unreadable.map((run) => el("li.badtext", null, "cannot be read: ", quoted("bdi", run.folder), " – ", quoted("span", run.error))));
+    unreadable.hidden = !found.unreadable.length;
     const names = [...new Set(runs.flatMap((run) => Object.keys(run.metrics)))];
     if (!names.includes(metric)) metric = names.find((n) => n.startsWith("AP")) || names[0] || null;
     which.replaceChildren(...names.map((n) => el("option", { value: n, selected: n === metric }, n)));
@@ -104,7 +107,7 @@ export async function runsPage(root) {
     el("div.filters", null, label, tag, status, which, compare), told,
     el("div.scroll", { tabindex: "0", role: "region", "aria-label": "runs" }, el("table.runs", null,
       el("thead", null, el("tr", null, columns.map((c, i) => el([5, 9, 10].includes(i) ? "th.right" : "th", { scope: "col", "aria-label": hidden[i] }, c)))), body)),
-    more,
+    more, unreadable,
     el("section.panel", null, el("div.heading", null, el("h2", null, "Trend"), dataset), chart, el("p.dim", null, "Oldest first, with 95% intervals; the dashed line is the threshold."))));
   await load(true);
   document.addEventListener("keydown", (event) => {

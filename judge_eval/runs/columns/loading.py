@@ -8,8 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from judge_eval.errors import ConfigError
+from judge_eval.files import is_plain, open_plain
 from judge_eval.metrics.ragged import offsets_of
 from judge_eval.runs.columns.packed import (
     NO_LABEL,
@@ -20,7 +22,7 @@ from judge_eval.runs.columns.packed import (
     pack,
     put_labels,
 )
-from judge_eval.runs.columns.parquet import KEY, hash_number, load_arrow, parts_fit
+from judge_eval.runs.columns.parquet import KEY, hash_number, load_arrow, parts_fit, parts_known
 from judge_eval.runs.folder.files import TRACES, VERDICTS
 from judge_eval.runs.folder.labels import Labelled, given_labels
 from judge_eval.runs.folder.results import ResultsFile
@@ -65,25 +67,33 @@ def _from_parts(run: Run, metrics: tuple[str, ...], cluster: str, chunk_ids: boo
     if not isinstance(results, ResultsFile) or run.folder is None:
         return None
     paths = run.folder / TRACES, run.folder / VERDICTS
-    if not all(path.is_file() for path in paths):
+    if not all(is_plain(path) for path in paths):
         return None
     try:
         arrow, parquet = load_arrow()
     except ConfigError:  # the results say the same, only slower
         return None
     try:
-        with parquet.ParquetFile(paths[0]) as traces, parquet.ParquetFile(paths[1]) as verdicts:
+        if not parts_known(run.manifest, paths):
+            return None
+        with (
+            open_plain(paths[0]) as first,
+            open_plain(paths[1]) as second,
+            parquet.ParquetFile(first) as traces,
+            parquet.ParquetFile(second) as verdicts,
+        ):
             origins = [json.loads((part.schema_arrow.metadata or {})[KEY]) for part in (traces, verdicts)]
             if origins[0] != origins[1] or not parts_fit(origins[0], results.path, metrics, cluster):
                 return None
-            return _read(traces, verdicts, metrics, results, chunk_ids)
+            columns, places = _read(traces, verdicts, metrics, chunk_ids)
+            return columns if results.placed(places, origins[0]["sha256"]) else None
     except (arrow.ArrowException, OSError, KeyError, ValueError):  # damaged: the results are there
         return None
 
 
 def _read(
-    traces: Any, verdicts: Any, metrics: tuple[str, ...], results: ResultsFile, chunk_ids: bool
-) -> Columns:
+    traces: Any, verdicts: Any, metrics: tuple[str, ...], chunk_ids: bool
+) -> tuple[Columns, NDArray[np.int64]]:
     n, m = traces.metadata.num_rows, verdicts.metadata.num_rows
     ids, questions = np.empty((n, 2), np.uint64), np.empty(n, np.uint64)
     clusters, sizes = np.zeros(n, np.uint64), np.empty(n, np.int64)
@@ -124,9 +134,11 @@ def _read(
         labels[here] = columns["label"].fill_null(NO_LABEL).to_numpy(zero_copy_only=False)
     if at != m or int(sizes.sum()) != m:
         raise ValueError("the parts do not fit together")
-    results.places = places
     starts = offsets_of(sizes)
-    return Columns(metrics, ids, questions, clusters, scores, starts, names, passages, grades, labels)
+    return (
+        Columns(metrics, ids, questions, clusters, scores, starts, names, passages, grades, labels),
+        places,
+    )
 
 
 def _by_name(column: Any, make: Any) -> Any:

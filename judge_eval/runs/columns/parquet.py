@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from judge_eval.errors import RunError, needs_extra
-from judge_eval.files import replacing
+from judge_eval.files import replacing, write_atomically
 from judge_eval.runs.columns.packed import label_code, passage_hash, question_hash
-from judge_eval.runs.folder.files import TRACES, VERDICTS, lock_folder
+from judge_eval.runs.folder.files import MANIFEST, TRACES, VERDICTS, locked
 from judge_eval.runs.folder.index import cluster_of
-from judge_eval.runs.folder.records import TraceResult
+from judge_eval.runs.folder.integrity import sha256_of
+from judge_eval.runs.folder.records import Manifest, TraceResult
 from judge_eval.runs.folder.results import ResultsFile
-from judge_eval.runs.folder.run import Run
+from judge_eval.runs.folder.run import Run, load_manifest
 
 KEY = b"judge_eval"
 _BLOCK = 4096
@@ -27,37 +27,54 @@ def write_parts(run: Run) -> tuple[Path, Path]:
     """Write the parts of a run in a folder: `traces.parquet` and `verdicts.parquet`.
 
     They name the size and the SHA-256 of the results they were made from, and are read only as long as the
-    results are these: the results stay what counts.
+    results are these: the results stay what counts. The manifest takes in their own digests, in the folder
+    and in the run in hand.
 
     Raises:
         ConfigError: PyArrow is not installed.
-        RunError: The run has no folder, is being written, or the parts cannot be written.
+        RunError: The run has no folder, is being written, was changed, or the parts cannot be written.
     """
     arrow, parquet = load_arrow()
     if run.folder is None or not isinstance(run.results, ResultsFile):
         raise RunError("a run in memory has no parts; judge it into a folder")
-    lock = lock_folder(run.folder)
-    metrics, cluster = run.manifest.metrics, run.manifest.intervals.cluster
-    origin = json.dumps(_origin(run.results.path, metrics, cluster)).encode()
-    traces = _traces_schema(arrow, metrics).with_metadata({KEY: origin})
-    verdicts = _verdicts_schema(arrow).with_metadata({KEY: origin})
     paths = run.folder / TRACES, run.folder / VERDICTS
     try:
-        with (
-            replacing(paths[0]) as first,
-            replacing(paths[1]) as second,
-            parquet.ParquetWriter(first, traces) as trace_file,
-            parquet.ParquetWriter(second, verdicts) as verdict_file,
-        ):
-            for rows, chunks in _blocks(run.results, metrics, cluster):
-                trace_file.write_table(arrow.Table.from_pylist(rows, schema=traces))
-                verdict_file.write_table(arrow.Table.from_pylist(chunks, schema=verdicts))
+        with locked(run.folder):
+            _write(run.results, run.manifest, paths, arrow, parquet)
+            _take_in(run, paths)
     except OSError as error:
-        raise RunError(f"{run.folder}: the parts cannot be written: {error.strerror or error}") from None
-    finally:
-        if lock is not None:
-            lock.close()
+        raise RunError(f"the parts cannot be written: {error.strerror or error}", file=run.folder) from None
     return paths
+
+
+def _write(
+    results: ResultsFile, manifest: Manifest, paths: tuple[Path, Path], arrow: Any, parquet: Any
+) -> None:
+    metrics, cluster = manifest.metrics, manifest.intervals.cluster
+    origin = json.dumps(_origin(results.path, metrics, cluster)).encode()
+    traces = _traces_schema(arrow, metrics).with_metadata({KEY: origin})
+    verdicts = _verdicts_schema(arrow).with_metadata({KEY: origin})
+    with (
+        replacing(paths[0]) as first,
+        replacing(paths[1]) as second,
+        parquet.ParquetWriter(first, traces) as trace_file,
+        parquet.ParquetWriter(second, verdicts) as verdict_file,
+    ):
+        for rows, chunks in _blocks(results, metrics, cluster):
+            trace_file.write_table(arrow.Table.from_pylist(rows, schema=traces))
+            verdict_file.write_table(arrow.Table.from_pylist(chunks, schema=verdicts))
+
+
+def _take_in(run: Run, paths: tuple[Path, Path]) -> None:
+    """Note the digests of the parts in the manifest of a run that has those of its results."""
+    assert run.folder is not None
+    there = load_manifest(run.folder)
+    if there.seal is None:
+        return
+    parts = {path.name: sha256_of(path) for path in paths}
+    results = there.seal.model_copy(update={"parts": parts})
+    run.manifest = there.model_copy(update={"results": results})
+    write_atomically(run.folder / MANIFEST, run.manifest.model_dump_json(indent=2).encode() + b"\n")
 
 
 def load_arrow() -> tuple[Any, Any]:
@@ -76,10 +93,8 @@ def load_arrow() -> tuple[Any, Any]:
 
 def _origin(results: Path, metrics: Sequence[str], cluster: str) -> dict[str, Any]:
     """Say which results parts are made from, and how."""
-    with results.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
     size = results.stat().st_size
-    return {"v": 1, "bytes": size, "sha256": digest, "metrics": list(metrics), "cluster": cluster}
+    return {"v": 1, "bytes": size, "sha256": sha256_of(results), "metrics": list(metrics), "cluster": cluster}
 
 
 def _traces_schema(arrow: Any, metrics: Sequence[str]) -> Any:
@@ -172,3 +187,9 @@ def parts_fit(origin: Any, path: Path, metrics: Sequence[str], cluster: str) -> 
     if not set(metrics) <= set(origin.get("metrics", ())) or origin.get("bytes") != path.stat().st_size:
         return False
     return _origin(path, origin["metrics"], cluster) == origin
+
+
+def parts_known(manifest: Manifest, paths: Sequence[Path]) -> bool:
+    """Tell whether parts are those that the manifest names; one without digests names none, and takes any."""
+    results = manifest.seal
+    return results is None or all(results.parts.get(path.name) == sha256_of(path) for path in paths)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 from judge_eval.errors import RunError
-from judge_eval.files import hold
+from judge_eval.files import hold, open_plain
 
 MANIFEST, RESULTS, LABELS = "manifest.json", "results.jsonl", "labels.jsonl"
 TRACES, VERDICTS = "traces.parquet", "verdicts.parquet"
+
+
+MOST_MANIFEST = 64 * 2**20
+"""Bytes that a manifest may have: more than any whose breakdown by tag is full."""
 
 
 def lock_folder(folder: Path) -> IO[bytes]:
@@ -18,12 +23,28 @@ def lock_folder(folder: Path) -> IO[bytes]:
 
     Raises:
         RunError: Another process holds it.
+        OSError: It cannot be opened, or is a link.
     """
-    file = (folder / ".lock").open("wb")
+    file = open_plain(folder / ".lock", "ab")
     if not hold(file, wait=False):
         file.close()
-        raise RunError(f"run folder {folder}: another process is writing this run; wait for it")
+        raise RunError("another process is writing this run; wait for it", file=folder)
     return file
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the folder's lock while the block runs.
+
+    Raises:
+        RunError: Another process holds it, or it cannot be taken.
+    """
+    try:
+        file = lock_folder(folder)
+    except OSError as error:
+        raise RunError(f"cannot be locked: {error.strerror or error}", file=folder) from None
+    with file:
+        yield
 
 
 def whole_lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -34,9 +55,9 @@ def whole_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """
     offset = 0
     try:
-        opened = path.open("rb")
+        opened = open_plain(path)
     except OSError as error:
-        raise RunError(f"{path}: cannot be read: {error.strerror or error}") from None
+        raise RunError(f"cannot be read: {error.strerror or error}", file=path) from None
     with opened as file:
         for line in file:
             if not line.endswith(b"\n"):

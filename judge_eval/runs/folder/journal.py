@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import IO
 
 from judge_eval.errors import RunError
-from judge_eval.files import replacing, write_atomically
+from judge_eval.files import open_plain, replacing, write_atomically
 from judge_eval.runs.folder.files import MANIFEST, RESULTS, lock_folder, whole_lines
 from judge_eval.runs.folder.index import Index
+from judge_eval.runs.folder.integrity import ResultsCheck, sealed_file
 from judge_eval.runs.folder.records import Manifest, TraceResult
 from judge_eval.runs.folder.results import encode, read_result
 
@@ -24,12 +25,12 @@ class Journal:
 
     Args:
         folder: The run's folder; made where it is not there.
-        manifest: Written at once.
+        manifest: Written at once, without the digest of the results, which those that are there must fit.
         rescored: Gives a result of an earlier sitting the scores of the manifest's metrics, where it was
             written under others.
 
     Raises:
-        RunError: The folder cannot be written, or another process is writing it.
+        RunError: The folder cannot be written, another process is writing it, or its results were changed.
     """
 
     def __init__(
@@ -43,10 +44,13 @@ class Journal:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = lock_folder(folder)
+            if manifest.results is not None:
+                _check(folder / RESULTS, manifest)
+                self.write_manifest(manifest)  # before a line is changed: a kill leaves no digest of others
             if rescored is not None:
                 _rescore(folder / RESULTS, manifest, rescored)
             self.index, self._size = _recover(folder / RESULTS, manifest)
-            self._file = (folder / RESULTS).open("ab", buffering=0)
+            self._file = open_plain(folder / RESULTS, "ab")
             self.write_manifest(manifest)
         except OSError as error:
             self.close()
@@ -77,7 +81,15 @@ class Journal:
             self._size += len(line)
 
     def write_manifest(self, manifest: Manifest) -> None:
-        """Replace the manifest in one step."""
+        """Replace the manifest in one step; it holds no digest of results that are still written."""
+        self._write(manifest.model_copy(update={"results": None}))
+
+    def finish(self, manifest: Manifest) -> Manifest:
+        """Replace the manifest by that of a run that has ended, and return it: with its results' digest."""
+        self._write(sealed_file(manifest, self.folder / RESULTS, len(self.index)))
+        return self.manifest
+
+    def _write(self, manifest: Manifest) -> None:
         self.manifest = manifest
         try:
             write_atomically(self.folder / MANIFEST, manifest.model_dump_json(indent=2).encode() + b"\n")
@@ -92,12 +104,12 @@ class Journal:
             if self.index.in_order():
                 return self.index
             target = self.index.sorted()
-            with replacing(path) as out, path.open("rb") as source:
+            with replacing(path) as out, open_plain(path) as source:
                 for row in self.index.order():
                     source.seek(self.index.offsets[row])
                     out.write(source.read(self.index.lengths[row]))
                 self._file.close()
-            self._file = path.open("ab", buffering=0)
+            self._file = open_plain(path, "ab")
         except OSError as error:
             raise _unwritable(self.folder, error) from None
         self.index = target
@@ -113,8 +125,9 @@ class Journal:
 
 def _unwritable(folder: Path, error: OSError) -> RunError:
     return RunError(
-        f"run folder {folder}: cannot be written: {error.strerror or error}; "
-        "what was written stays; make room or fix the folder, then run again with --resume"
+        f"cannot be written: {error.strerror or error}; "
+        "what was written stays; make room or fix the folder, then run again with --resume",
+        file=folder,
     )
 
 
@@ -128,14 +141,23 @@ def _rescore(path: Path, manifest: Manifest, rescored: Callable[[TraceResult], T
                 out.write(encode(rescored(read_result(line, path, number))))
 
 
+def _check(path: Path, manifest: Manifest) -> None:
+    """See that the results are those that an earlier sitting ended with."""
+    check = ResultsCheck(path, manifest.results)
+    for _, line in whole_lines(path):
+        check.add(line)
+    check.conclude()
+
+
 def _recover(path: Path, manifest: Manifest) -> tuple[Index, int]:
     """Index the lines that are there, cutting off a torn last one; return the index and the file's size."""
     index, size = Index(manifest.metrics, manifest.intervals.cluster), 0
-    if not path.exists():
+    if not os.path.lexists(path):
         return index, size
     for offset, line in whole_lines(path):
         index.add(read_result(line, path, len(index) + 1), offset, len(line))
         size = offset + len(line)
-    if path.stat().st_size > size:
-        os.truncate(path, size)
+    with open_plain(path, "ab") as file:
+        if os.fstat(file.fileno()).st_size > size:
+            file.truncate(size)
     return index, size

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from judge_eval import limits
 from judge_eval.errors import RunError
-from judge_eval.files import hold
+from judge_eval.files import hold, open_plain
 from judge_eval.record import Record
 from judge_eval.runs.folder.files import LABELS, whole_lines
 from judge_eval.runs.folder.records import FORMAT, TraceResult
@@ -46,13 +46,13 @@ def given_labels(folder: Path) -> dict[tuple[str, str], Label]:
     """
     path = folder / LABELS
     labels: dict[tuple[str, str], Label] = {}
-    if not path.exists():
+    if not os.path.lexists(path):
         return labels
     for number, (_, line) in enumerate(whole_lines(path), 1):
         try:
             label = Label.model_validate_json(line)
         except ValueError:
-            raise RunError(f"{path}:{number}: not a label; the file was changed or damaged") from None
+            raise RunError("not a label; the file was changed or damaged", file=path, line=number) from None
         labels[label.trace_id, label.chunk_id] = label
     return {key: label for key, label in labels.items() if label.label is not None}
 
@@ -66,7 +66,7 @@ def add_label(folder: Path, label: Label) -> None:
     line = json.dumps(label.model_dump(mode="json"), ensure_ascii=False, separators=(",", ":")).encode()
     path = folder / LABELS
     try:
-        with path.open("ab+", buffering=0) as file:
+        with open_plain(path, "ab+") as file:
             hold(file)
             size = _cut_torn_line(file)
             if file.write(line + b"\n") != len(line) + 1:  # a full disk takes a part
@@ -74,7 +74,7 @@ def add_label(folder: Path, label: Label) -> None:
                 raise OSError(28, "No space left on device")
             os.fsync(file.fileno())
     except OSError as error:
-        raise RunError(f"{path}: cannot be written: {error.strerror or error}") from None
+        raise RunError(f"cannot be written: {error.strerror or error}", file=path) from None
 
 
 def _cut_torn_line(file: IO[bytes]) -> int:

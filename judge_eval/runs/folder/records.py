@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Any, Literal
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, AwareDatetime, Field
 
 from judge_eval.record import PlainObject, Record
 from judge_eval.schema import Call, Outcome, Trace
@@ -130,6 +130,17 @@ class Shard(Record):
         return f"{'+'.join(map(str, self.indices))}/{self.count}"
 
 
+def _in_utc(moment: datetime) -> datetime:
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("a time that has no like in UTC") from None
+
+
+Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
+"""A time with its zone, kept in UTC: times without one could not be put in order."""
+
+
 class Dataset(Record):
     """Which traces a run judged."""
 
@@ -177,6 +188,25 @@ class Tally(Record):
     """Rows of the cache that were `refused`, and answers paid for `beside` those of another process."""
 
 
+class ResultsDigest(Record):
+    """What the files beside a manifest must be, for as long as nobody changes them."""
+
+    lines: int = Field(ge=0)
+    """Of `results.jsonl`: one for each trace."""
+    bytes: int = Field(ge=0)
+    """Its size."""
+    sha256: str
+    """Its SHA-256 in hexadecimal digits."""
+    blocks: tuple[str, ...] = ()
+    """By block of lines the first 16 digits of its SHA-256, so that a change can be placed; at most 256."""
+    figures: str
+    """The SHA-256 of the manifest's metrics, means, intervals and counts."""
+    origin: str
+    """The SHA-256 of what the manifest says of judge, model and data."""
+    parts: dict[str, str] = Field(default_factory=dict)
+    """By name the SHA-256 of the Parquet files that were made from the results."""
+
+
 class Manifest(Record):
     """Everything about a run but its results: `manifest.json`."""
 
@@ -188,8 +218,8 @@ class Manifest(Record):
     """Where the run belongs: a pull request, a commit, a job."""
     tags: tuple[str, ...] = ()
     status: Status = "running"
-    created: datetime
-    finished: datetime | None = None
+    created: Moment
+    finished: Moment | None = None
     dataset: Dataset
     judge: PlainObject
     """What `Judge.describe` returned: mode, prompt, scale, ..."""
@@ -201,6 +231,18 @@ class Manifest(Record):
     tally: Tally = Tally()
     environment: PlainObject = Field(default_factory=dict)
     """Versions of this package and of Python, and the revision of the working folder, where there is one."""
+    results: ResultsDigest | None = None
+    """What the results were when the run ended; None while it is written, and in runs of version 0.1.0."""
+
+    @property
+    def seal(self) -> ResultsDigest | None:
+        """What the results must be; None for as long as they are written, and in runs of version 0.1.0."""
+        return None if self.status in ("submitted", "running") else self.results
+
+    @property
+    def counted(self) -> int | None:
+        """How many results there must be; None where the run has not ended."""
+        return self.tally.traces if self.status in ("done", "incomplete") else None
 
     @property
     def name(self) -> str:

@@ -7,9 +7,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Self, TypeVar
 
+from pydantic import ValidationError
+
 from judge_eval.errors import RunError, UnknownNameError
-from judge_eval.record import KEPT
-from judge_eval.runs.folder.files import MANIFEST, RESULTS
+from judge_eval.files import read_plain
+from judge_eval.record import KEPT, data_error
+from judge_eval.runs.folder.files import MANIFEST, MOST_MANIFEST, RESULTS
+from judge_eval.runs.folder.integrity import ADVICE, check_length, figures_of
 from judge_eval.runs.folder.records import Aggregate, Manifest, Status, TraceResult
 from judge_eval.runs.folder.results import ResultsFile, later_format
 from judge_eval.schema import NoVerdict
@@ -37,12 +41,14 @@ class Run:
 
     @classmethod
     def at(cls, folder: Path) -> Self:
-        """Open the run in a folder; its results are read as they are asked for.
+        """Open the run in a folder; its results are read, and checked, as they are asked for.
 
         Raises:
-            RunError: There is no run in the folder, or one of a later version.
+            RunError: There is no run in the folder, one of a later version, or one that was changed.
         """
-        return cls(load_manifest(folder), ResultsFile(folder / RESULTS), folder)
+        manifest = load_manifest(folder)
+        check_length(folder / RESULTS, manifest)
+        return cls(manifest, ResultsFile(folder / RESULTS, manifest), folder)
 
     def but(self, manifest: Manifest | None = None, results: Sequence[TraceResult] | None = None) -> Self:
         """Return the run with another manifest, or with other results in the place of its own."""
@@ -133,16 +139,36 @@ def load_manifest(folder: Path) -> Manifest:
     """Read a run's manifest.
 
     Raises:
+        RunError: There is none, it is damaged, a later version wrote it, or its numbers were changed.
+    """
+    manifest = read_manifest(folder)
+    if manifest.seal is not None and manifest.seal.figures != figures_of(manifest):
+        what = "what it says of means and counts is not what was written when the run ended"
+        raise RunError(f"{what}; {ADVICE}", file=folder / MANIFEST)
+    return manifest
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read a run's manifest as it is, whoever wrote its numbers.
+
+    Raises:
         RunError: There is none, it is damaged, or a later version wrote it.
     """
     path = folder / MANIFEST
     try:
-        return Manifest.model_validate_json(path.read_bytes(), context=KEPT)
+        data = read_plain(path, MOST_MANIFEST)
     except FileNotFoundError:
-        raise RunError(f"no run in {folder}: it has no {MANIFEST}; name a run's folder or id") from None
+        raise RunError(
+            f"no run in this folder: it has no {MANIFEST}; name a run's folder or id", file=folder
+        ) from None
     except OSError as error:
-        raise RunError(f"{path}: cannot be read: {error.strerror or error}") from None
+        raise RunError(f"cannot be read: {error.strerror or error}", file=path) from None
+    try:
+        return Manifest.model_validate_json(data, context=KEPT)
     except ValueError as error:
-        if later_format(path.read_bytes()):
-            raise RunError(f"{path}: written by another version of the format; upgrade judge-eval") from None
-        raise RunError(f"{path}: not a run's manifest: {str(error).splitlines()[0]}") from None
+        if later_format(data):
+            raise RunError(
+                "written by another version of the format; upgrade judge-eval", file=path
+            ) from None
+        first = data_error(error) if isinstance(error, ValidationError) else error
+        raise RunError(f"not a run's manifest: {first}", file=path) from None

@@ -20,6 +20,7 @@ from judge_eval.metrics import parse_metric
 from judge_eval.runs.folder.differing import differences
 from judge_eval.runs.folder.files import MANIFEST, RESULTS
 from judge_eval.runs.folder.index import Index, cluster_in
+from judge_eval.runs.folder.integrity import sealed_file
 from judge_eval.runs.folder.records import Manifest, Shard
 from judge_eval.runs.folder.results import ResultsFile, read_result
 from judge_eval.runs.folder.run import Run, load_manifest
@@ -80,6 +81,7 @@ def merge(
             metrics = {name: parse_metric(name) for name in first.metrics}
             aggregates = aggregate_all(index, metrics, first.intervals)
             manifest = manifest.model_copy(update={"aggregates": aggregates})
+            manifest = sealed_file(manifest, folder / RESULTS, len(index))
             # The manifest comes last: a folder without one is no run, however a merge was cut short.
             write_atomically(folder / MANIFEST, manifest.model_dump_json(indent=2).encode() + b"\n")
         except BaseException:
@@ -87,8 +89,8 @@ def merge(
                 shutil.rmtree(folder)
             raise
     except OSError as error:
-        raise RunError(f"run folder {folder}: cannot be written: {error.strerror or error}") from None
-    return Run(manifest, ResultsFile(folder / RESULTS), folder)
+        raise RunError(f"cannot be written: {error.strerror or error}", file=folder) from None
+    return Run(manifest, ResultsFile(folder / RESULTS, manifest), folder)
 
 
 def _fitting(runs: Sequence[tuple[Path, Manifest]], partial: bool) -> list[tuple[Path, Manifest]]:
@@ -192,7 +194,7 @@ def _write(runs: Sequence[tuple[Path, Manifest]], shard: Shard | None, path: Pat
 
 def _lines(runs: Sequence[tuple[Path, Manifest]]) -> Iterator[tuple[int, bytes, int, Path]]:
     """Yield position and line of every result in the dataset's order, with the line's number and its file."""
-    files = [ResultsFile(folder / RESULTS) for folder, _ in runs]
+    files = [ResultsFile(folder / RESULTS, manifest) for folder, manifest in runs]
     return heapq.merge(*map(_placed, files), key=itemgetter(0))
 
 

@@ -82,7 +82,7 @@ def check_goes_on(folder: Path, manifest: Manifest, *, newest: bool) -> None:
         advice = ""
         if newest and before.status == "done":
             advice = " (it is the newest run of these data, and done; --or-new, or_new=True, begins another)"
-        raise RunError(f"cannot resume {folder}: {different}{advice}")
+        raise RunError(f"cannot resume: {different}{advice}", file=folder)
 
 
 def open_journal(manifest: Manifest, out: Path | None, folder: Path | None, scorer: Scorer) -> Journal | None:

@@ -100,7 +100,7 @@ class Sitting:
     def run(self) -> Run:
         """Return the run as it stands after `results` has ended."""
         if self.folder is not None:
-            return Run(self.manifest, ResultsFile(self.folder / RESULTS), self.folder)
+            return Run(self.manifest, ResultsFile(self.folder / RESULTS, self.manifest), self.folder)
         return Run(self.manifest, [self._memory[place] for place in sorted(self._memory)])
 
     def another(self) -> Sitting | None:
@@ -189,7 +189,7 @@ class Sitting:
                 }
             )
             if self.journal is not None:
-                self.journal.write_manifest(self.manifest)
+                self.manifest = self.journal.finish(self.manifest)
         except RunError:
             if not quietly:
                 raise

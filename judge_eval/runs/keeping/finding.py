@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from judge_eval.data.remote import is_url
@@ -16,19 +18,55 @@ from judge_eval.runs.keeping.mirroring import bring_run, refresh_mirror, run_at,
 UNFINISHED = frozenset({"submitted", "running", "incomplete", "failed", "interrupted"})
 
 
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What is in a folder of runs."""
+
+    runs: list[tuple[Path, Manifest]]
+    """Folder and manifest of each run, newest first."""
+    unreadable: list[tuple[Path, RunError]]
+    """What should be a run and cannot be read, by name, with what is wrong."""
+
+
+def listing(root: Path, load: Callable[[Path], Manifest] = load_manifest) -> Listing:
+    """Look at every run in a folder; one that cannot be read hides no other.
+
+    What holds no manifest is no run, and what is hidden is still made or already deleted. A link to a run
+    elsewhere is not followed: it is among what cannot be read.
+
+    Args:
+        root: The folder of runs.
+        load: Reads the manifest of a run's folder.
+    """
+    found = Listing([], [])
+    folders = sorted(root.iterdir()) if root.is_dir() else []
+    for folder in folders:
+        if folder.name.startswith(".") or not os.path.lexists(folder / MANIFEST):
+            continue
+        try:
+            if folder.is_symlink():
+                raise RunError("it is a link, and links in a folder of runs are not followed", file=folder)
+            found.runs.append((folder, load(folder)))
+        except RunError as error:
+            found.unreadable.append((folder, error))
+    found.runs.sort(key=lambda pair: (pair[1].created, pair[1].id), reverse=True)
+    return found
+
+
+def names_in(root: Path) -> Callable[[str], str]:
+    """Return what gives files in a folder of runs the names that they have there, without the way to it."""
+
+    def called(file: str) -> str:
+        path = Path(file)
+        return str(path.relative_to(root)) if path.is_relative_to(root) else file
+
+    return called
+
+
 def run_folders(root: Path) -> Iterator[tuple[Path, Manifest]]:
-    """Yield the runs in a folder, newest first; what is no run is passed over."""
+    """Yield the runs in a folder, newest first; what is no run, or cannot be read, is passed over."""
     refresh_mirror(root)
-    runs = []
-    if root.is_dir():
-        for folder in root.iterdir():
-            if (folder / MANIFEST).is_file():
-                try:
-                    runs.append((folder, load_manifest(folder)))
-                except RunError:
-                    continue
-    runs.sort(key=lambda pair: (pair[1].created, pair[1].id), reverse=True)
-    yield from runs
+    yield from listing(root).runs
 
 
 def list_runs(
@@ -64,7 +102,7 @@ def find_run(name: str, root: Path) -> Path:
         return run_at(name)
     given = Path(name)
     with suppress(OSError, ValueError):  # too long for a path, or no path at all: it may be a label
-        if (given / MANIFEST).is_file():
+        if os.path.lexists(given / MANIFEST):
             return given
         if given.is_dir() and given.resolve() != root.resolve():
             raise RunError(f"no run in {given}: it has no {MANIFEST}; name a run's folder or id")
@@ -84,6 +122,9 @@ def find_run(name: str, root: Path) -> Path:
         return bring_run(hits[0])
     if hits:
         raise RunError(f"{name!r} is the start of {len(hits)} run ids in {place}; give more of it")
+    for folder, error in listing(root).unreadable:
+        if folder.name == name:
+            raise error
     known = [manifest.id[:8] for _, manifest in runs]
     raise RunError(f"no run {name!r} in {place}; {advise(name, known)} (`judge-eval runs list` shows them)")
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from judge_eval.data.remote import error_text, file_system, is_url
 from judge_eval.errors import JudgeEvalError, RunError
-from judge_eval.files import write_atomically
+from judge_eval.files import read_plain, write_atomically
 from judge_eval.runs.folder.files import MANIFEST, lock_folder
 from judge_eval.runs.keeping.moving import FILES, copy_here, push
 from judge_eval.urls import public_url
@@ -196,9 +196,9 @@ def _stamps(system: Any, source: str) -> dict[str, str]:
 
 def _here(folder: Path) -> dict[str, list[int]]:
     return {
-        name: [(folder / name).stat().st_size, (folder / name).stat().st_mtime_ns]
+        name: [(folder / name).lstat().st_size, (folder / name).lstat().st_mtime_ns]
         for name in FILES
-        if (folder / name).is_file()
+        if os.path.lexists(folder / name)
     }
 
 
@@ -218,8 +218,8 @@ def _note(folder: Path, there: dict[str, str]) -> None:
 
 def _read_note(folder: Path) -> dict[str, Any]:
     try:
-        note = json.loads((folder / _NOTE).read_bytes())
-    except (OSError, ValueError):
+        note = json.loads(read_plain(folder / _NOTE, 2**20))
+    except (OSError, ValueError, RecursionError):
         return {}
     return note if isinstance(note, dict) else {}
 

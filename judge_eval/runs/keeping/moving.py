@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from contextlib import suppress
@@ -11,8 +10,9 @@ from typing import Any
 
 from judge_eval.data.remote import error_text, file_system
 from judge_eval.errors import RunError
-from judge_eval.files import replacing
-from judge_eval.runs.folder.files import LABELS, MANIFEST, RESULTS, TRACES, VERDICTS, lock_folder
+from judge_eval.files import open_plain, replacing
+from judge_eval.runs.folder.files import LABELS, MANIFEST, RESULTS, TRACES, VERDICTS, locked
+from judge_eval.runs.folder.integrity import check_results
 from judge_eval.runs.folder.run import load_manifest
 from judge_eval.urls import public_url
 
@@ -34,24 +34,25 @@ def push(folder: Path, url: str) -> str:
 
     Raises:
         ConfigError: Such URLs cannot be opened here.
-        RunError: The folder is no run, is being written, or cannot be copied.
+        RunError: The folder is no run, is being written, was changed, or cannot be copied.
     """
-    load_manifest(folder)
-    lock = lock_folder(folder)
-    try:
+    manifest = load_manifest(folder)
+    with locked(folder):
+        if manifest.seal is not None:
+            check_results(folder / RESULTS, manifest)
         system, base = file_system(url)
         target = f"{base.rstrip('/')}/{folder.name}"
         try:
             system.makedirs(target, exist_ok=True)
             for name in FILES:
-                if (folder / name).exists():
-                    with (folder / name).open("rb") as source, system.open(f"{target}/{name}", "wb") as file:
+                if os.path.lexists(folder / name):
+                    with (
+                        open_plain(folder / name) as source,
+                        system.open(f"{target}/{name}", "wb") as file,
+                    ):
                         shutil.copyfileobj(source, file, 1 << 20)
         except Exception as error:  # each file system has errors of its own
             raise RunError(f"{public_url(url)}: cannot be written: {error_text(error, url)}") from None
-    finally:
-        if lock is not None:
-            lock.close()
     return f"{public_url(url).rstrip('/')}/{folder.name}"
 
 
@@ -67,7 +68,7 @@ def pull(url: str, out: Path) -> Path:
 
     Raises:
         ConfigError: Such URLs cannot be opened here.
-        RunError: There is no run, or one of the same name is here already.
+        RunError: There is no run, it was changed, or one of the same name is here already.
     """
     system, base = file_system(url.rstrip("/"))
     name = base.rstrip("/").rpartition("/")[2]
@@ -82,10 +83,12 @@ def pull(url: str, out: Path) -> Path:
             except FileNotFoundError:
                 if part in (RESULTS, MANIFEST):
                     raise
-        json.loads((temporary / MANIFEST).read_bytes())
+        check_results(temporary / RESULTS, load_manifest(temporary))
         temporary.rename(target)
     except FileNotFoundError:
         raise RunError(f"no run in {public_url(url)}: it has no {MANIFEST} or no {RESULTS}") from None
+    except RunError as error:  # the copy is gone: what is wrong is wrong there
+        raise RunError(error.message, file=public_url(url)) from None
     except Exception as error:  # each file system has errors of its own
         raise RunError(f"{public_url(url)}: cannot be read: {error_text(error, url)}") from None
     finally:

@@ -144,10 +144,10 @@ def test_a_run_that_is_not_there_is_told(served: dict[str, Any], chromium: Any) 
 def test_a_page_asks_for_the_token(chromium: Any, tmp_path: Path) -> None:
     """With a token set the page asks for it, and shows the runs once it is right."""
     judge(rows()[:2], tmp_path, label="secret run")
-    with serving(ServerSettings(tmp_path, token="right")) as url:
+    with serving(ServerSettings(tmp_path, token="right and long enough")) as url:
         page = chromium.new_page()
         page.goto(url)
-        for word in ("wrong", "right"):
+        for word in ("wrong", "right and long enough"):
             page.fill("#token", word)
             page.get_by_role("button", name="Open").click()
             page.wait_for_timeout(200)
@@ -188,3 +188,22 @@ def test_no_serious_violation_on_served_pages(
     for path in ("/", "/docs", f"/runs/{served['bad'].id}"):
         for dark in (False, True):
             assert violations(open_page(served["url"] + path, dark=dark), axe, dark) == [], (path, dark)
+
+
+def test_what_cannot_be_read_is_listed_with_what_is_wrong(
+    tmp_path: Path, open_page: Callable[..., Any]
+) -> None:
+    """A broken run stands below the list, as text, whatever its folder is called; the others are shown."""
+    judge(rows()[:2], tmp_path, label="good")
+    broken = tmp_path / "<b>broken"
+    broken.mkdir()
+    (broken / "manifest.json").write_text("{")
+    with serving(ServerSettings(tmp_path)) as url:
+        page = open_page(url + "/")
+        assert page.locator("tbody tr").count() == 1
+        told = page.locator("#unreadable li").inner_text()
+        assert "<b>broken" in told
+        assert "not a run's manifest" in told
+        (broken / "manifest.json").unlink()
+        page = open_page(url + "/")
+        assert page.locator("#unreadable").is_hidden()

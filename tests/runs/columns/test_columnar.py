@@ -114,6 +114,11 @@ def test_stale_or_damaged_parts_are_not_read(tmp_path: Path, damage: str) -> Non
     write_parts(run)
     results = folder / "results.jsonl"
     lines = results.read_bytes().splitlines(keepends=True)
+    if damage in ("other results", "same size"):  # a run of an older version, whose manifest has no digest
+        manifest = json.loads((folder / "manifest.json").read_bytes())
+        manifest["results"] = None
+        manifest["tally"]["traces"] -= damage == "other results"
+        (folder / "manifest.json").write_text(json.dumps(manifest))
     if damage == "other results":
         results.write_bytes(b"".join(lines[:-1]))
     elif damage == "same size":
@@ -132,6 +137,26 @@ def test_stale_or_damaged_parts_are_not_read(tmp_path: Path, damage: str) -> Non
     same(
         columns_of(again, run.manifest.metrics, "cluster"),
         pack(EvalRun.load(folder).results, run.manifest.metrics, "cluster"),
+    )
+
+
+def test_edited_parts_are_not_believed(tmp_path: Path) -> None:
+    """Parts that claim to be of these results, but hold other scores than were written, are passed over."""
+    import pyarrow
+    import pyarrow.parquet
+
+    run = made(tmp_path)
+    folder = run.folder or Path()
+    write_parts(run)
+    table = pyarrow.parquet.read_table(folder / TRACES)
+    name = run.manifest.metrics[0]
+    place = table.schema.get_field_index(name)
+    edited = table.set_column(place, name, pyarrow.array([1.0] * len(table)))
+    pyarrow.parquet.write_table(edited.replace_schema_metadata(table.schema.metadata), folder / TRACES)
+    again = EvalRun.load(folder)
+    same(
+        columns_of(again, run.manifest.metrics, "cluster"),
+        pack(again.results, run.manifest.metrics, "cluster"),
     )
 
 

@@ -147,7 +147,7 @@ def test_merge_refuses_a_shard_that_lost_lines(tmp_path: Path) -> None:
     folders = [judged(data, tmp_path, (index, 2)).folder or Path() for index in (1, 2)]
     results = folders[0] / "results.jsonl"
     results.write_bytes(b"".join(results.read_bytes().splitlines(True)[1:]))
-    with pytest.raises(RunError, match="is missing in the shards"):
+    with pytest.raises(RunError, match="holds 3 results, and its manifest counts 4"):
         merge(folders, tmp_path / "merged")
     assert list((tmp_path / "merged").iterdir()) == []
 

@@ -1,0 +1,170 @@
+"""`runs verify` says whether a run is what was written, and what was changed where it is not."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from judge_eval.runs.columns.parquet import write_parts
+from judge_eval.runs.folder.labels import Label, add_label
+from judge_eval.runs.folder.run import Run
+from judge_eval.runs.judging.verifying import verify
+from tests.runs.folder.test_integrity import decided, edit, half, judged, no_digest, scored, torn
+from tests.support.application import app
+from tests.support.command import FIXTURES
+from tests.support.runs import lines
+
+KEPT = FIXTURES / "kept" / "runs"
+
+
+def told(folder: Path) -> list[str]:
+    """What is found in a run's folder."""
+    return [str(finding) for finding in verify(folder).findings]
+
+
+def test_a_run_as_it_was_written_is_whole(tmp_path: Path) -> None:
+    """Labels and Parquet parts do not change that; nor do its label and tags."""
+    pytest.importorskip("pyarrow")
+    folder = judged(tmp_path, 600)
+    add_label(folder, Label(trace_id="q1", chunk_id="q1-a", label=1))
+    write_parts(Run.at(folder))
+    found = verify(folder)
+    assert (found.condition, found.findings, found.results) == ("whole", (), 600)
+
+
+@pytest.mark.parametrize("name", ["overlap", "chat", "panel"])
+def test_runs_of_version_0_1_0_are_unverified(name: str) -> None:
+    """They hold no digest, and nothing in them contradicts itself."""
+    found = verify(KEPT / name)
+    assert (found.condition, found.findings) == ("unverified", ())
+
+
+@pytest.mark.parametrize("name", ["overlap", "chat", "panel"])
+def test_what_was_changed_in_a_run_without_digest_is_found_where_it_contradicts(
+    tmp_path: Path, name: str
+) -> None:
+    """Scores that do not follow from verdicts, means that do not follow from scores, and lost lines."""
+    shutil.copytree(KEPT / name, tmp_path / "run")
+    metric = next(iter(json.loads((tmp_path / "run" / "manifest.json").read_bytes())["metrics"]))
+    edit(tmp_path / "run", lambda written: [_with_score(written[0], metric), *written[1:]])
+    assert any(
+        f"results.jsonl:1: {metric} is 0.125, and its verdicts give" in text
+        for text in told(tmp_path / "run")
+    )
+    edit(tmp_path / "run", lambda written: written[:-1])
+    assert any("results, and was written with" in text for text in told(tmp_path / "run"))
+
+
+def _with_score(line: bytes, metric: str) -> bytes:
+    result = json.loads(line)
+    result["scores"][metric] = 0.125
+    return json.dumps(result, separators=(",", ":")).encode() + b"\n"
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (half, ["results.jsonl: holds 6 results, and was written with 12", "results.jsonl:7-12: not what"]),
+        (
+            decided,
+            ["results.jsonl:4: not what was written", "results.jsonl:4: AP@3 is 1, and its verdicts give 0"],
+        ),
+        (scored, ["results.jsonl:1-12: not what was written", "results.jsonl:1: AP@3 is 0, and its"]),
+        (torn, ["results.jsonl: ends in 7 bytes that are no line"]),
+        (lambda w: [*w[:2], b"no json\n", *w[3:]], ["results.jsonl:3: not a result of a run"]),
+        (lambda w: [w[1], w[0], *w[2:]], ["results.jsonl:1-2: not what was written"]),
+        (
+            lambda w: [*w[:5], w[5].replace(b"Question", b"Quention"), *w[6:]],
+            ["results.jsonl:6: the trace is not the one that its digest was made of"],
+        ),
+    ],
+)
+def test_changed_lines_are_named(
+    tmp_path: Path, change: Callable[[list[bytes]], list[bytes]], found: list[str]
+) -> None:
+    """Each change is told with its lines."""
+    folder = judged(tmp_path)
+    edit(folder, change)
+    assert verify(folder).condition == "changed"
+    for expected in found:
+        assert any(text.startswith(expected) for text in told(folder)), (expected, told(folder))
+
+
+def test_a_change_in_a_long_run_is_told_within_a_block_of_lines(tmp_path: Path) -> None:
+    """Of 600 lines three make a block: the change of one verdict and its scores alike is told to three."""
+    folder = judged(tmp_path, 600)
+    edit(folder, lambda w: [*w[:400], w[400].replace(b"From the table", b"By hand"), *w[401:]])
+    assert told(folder) == ["results.jsonl:400-402: not what was written"]
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_a_changed_manifest_is_told(tmp_path: Path, old: bool) -> None:
+    """A mean that the results do not give, a count that is wrong; with the digest any number."""
+    folder = judged(tmp_path)
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_bytes())
+    manifest["aggregates"]["AP@3"]["mean"] = 0.25
+    manifest["tally"]["failed_verdicts"] = 2
+    path.write_text(json.dumps(manifest))
+    if old:
+        no_digest(folder)
+    found = told(folder)
+    assert "manifest.json: aggregates.AP@3: mean is 0.25, and the results give 1" in found
+    assert "manifest.json: tally.failed_verdicts is 2, and the results give 0" in found
+    assert ("manifest.json: what it says of metrics, means or counts was changed" in found) != old
+    path.write_text("{")
+    assert told(folder)[0].startswith("manifest.json: not a run's manifest")
+
+
+@pytest.mark.parametrize(
+    ("part", "change"),
+    [("backend", {"model": "other"}), ("judge", {"mode": "other"}), ("dataset", {"name": "x"})],
+)
+def test_another_judge_in_the_manifest_is_told(tmp_path: Path, part: str, change: dict[str, str]) -> None:
+    """No number follows from who judged what: the run opens, and the change is a finding."""
+    folder = judged(tmp_path)
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_bytes())
+    path.write_text(json.dumps({**manifest, part: {**manifest[part], **change}}))
+    assert len(Run.at(folder).results) == 12
+    assert told(folder) == ["manifest.json: what it says of judge, model or data was changed"]
+
+
+def test_links_and_other_files_are_told(tmp_path: Path) -> None:
+    """Links, labels that are none and changed Parquet parts are findings."""
+    pytest.importorskip("pyarrow")
+    folder = judged(tmp_path / "runs")
+    write_parts(Run.at(folder))
+    (folder / "traces.parquet").write_bytes(b"PAR1")
+    (folder / "labels.jsonl").write_text("no label\n")
+    (folder / ".lock").unlink()
+    (folder / ".lock").symlink_to(tmp_path / "elsewhere")
+    found = told(folder)
+    assert ".lock: it is a link, which is never followed" in found
+    assert "labels.jsonl:1: not a label; the file was changed or damaged" in found
+    assert "traces.parquet: not what was written; it is passed over" in found
+    (folder / "results.jsonl").rename(tmp_path / "moved")
+    (folder / "results.jsonl").symlink_to(tmp_path / "moved")
+    assert any("results.jsonl: cannot be read: it is a link" in text for text in told(folder))
+
+
+def test_exit_codes(tmp_path: Path) -> None:
+    """0 where nothing was changed, 1 where something was, 2 where there is no run."""
+    folder = judged(tmp_path)
+    run = CliRunner().invoke
+    whole = run(app, ["runs", "verify", str(folder)])
+    assert (whole.exit_code, whole.stdout.split(":")[0]) == (0, "whole")
+    assert run(app, ["runs", "verify", str(KEPT / "chat")]).stdout.startswith("unverified: ")
+    edit(folder, half)
+    changed = run(app, ["runs", "verify", str(folder)])
+    assert changed.exit_code == 1
+    assert "results.jsonl:7-12: not what was written" in changed.stdout
+    listed = run(app, ["runs", "verify", str(folder), "--json"])
+    assert json.loads(listed.stdout)["condition"] == "changed"
+    assert run(app, ["runs", "verify", str(tmp_path / "absent")]).exit_code == 2
+    assert len(lines(folder).splitlines()) == 6
