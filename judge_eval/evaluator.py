@@ -238,8 +238,10 @@ class Evaluator:
             stack, self._stack = self._stack, None
             await stack.backend.aclose()
 
-    close = portal.blocking(aclose)
-    """`aclose` for sync code."""
+    def close(self) -> None:
+        """`aclose` for sync code; where nothing was opened it starts no loop either."""
+        if self._stack is not None:
+            portal.run(self.aclose())
 
     def __enter__(self) -> Evaluator:
         return self
