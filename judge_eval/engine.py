@@ -16,6 +16,8 @@ from judge_eval.wire import Reply, Request
 
 BLOCK = 16
 """How many traces are opened at once, so that their look-ups are one; few enough for a core's cache."""
+DRAIN = 5.0
+"""Seconds for which calls in flight may finish when judging is stopped early: they may be paid for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ class Engine:
         backend: Backend,
         *,
         concurrency: int = 64,
-        drain: float = 5.0,
+        drain: float = DRAIN,
         linger: float = 0.02,
         lead: bool = False,
         salvage: Callable[[], bool] = lambda: False,

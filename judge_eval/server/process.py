@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 from collections.abc import Callable
+from types import FrameType
 
 from judge_eval.errors import ConfigError, needs_extra
 from judge_eval.evaluator import Evaluator
@@ -16,7 +19,7 @@ def serve(
     *,
     ready: Callable[[str], None] | None = None,
 ) -> None:
-    """Serve until stopped.
+    """Serve until stopped; a second SIGTERM does not wait for what the first one ends.
 
     Args:
         settings: Where, for whom, within which limits.
@@ -57,4 +60,11 @@ def serve(
         limit_concurrency=200,
         lifespan="on",
     )
-    uvicorn.Server(config).run(sockets=[listener])
+
+    class Server(uvicorn.Server):
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            if self.should_exit and sig == signal.SIGTERM:  # asked twice: at once
+                os._exit(128 + sig)
+            super().handle_exit(sig, frame)
+
+    Server(config).run(sockets=[listener])
