@@ -98,13 +98,13 @@ def export_(
 @verb
 def submit(folder: Place, server: Server) -> None:
     """Submit the files; one that was submitted before is found again, never submitted twice."""
-    from judge_eval.batch import flow
+    from judge_eval.batch import ordering
     from judge_eval.batch.remote import Remote
     from judge_eval.batch.state import Folder
 
     with Folder(folder) as held:
         with closing(Remote(server.base_url or held.known.settings.base_url)) as remote:
-            flow.submit(held, remote, remark)
+            ordering.submit(held, remote, remark)
         show_round(held, held.current)
 
 
@@ -112,14 +112,14 @@ def submit(folder: Place, server: Server) -> None:
 @verb
 def status(folder: Place, server: Server, json_: Json = False) -> None:
     """Show how far the batches are."""
-    from judge_eval.batch import flow
+    from judge_eval.batch import ordering
     from judge_eval.batch.remote import Remote
     from judge_eval.batch.state import Folder
 
     with Folder(folder) as held:
         if held.known.rounds and any(part.phase == "submitted" for part in held.current.parts):
             with closing(Remote(server.base_url or held.known.settings.base_url)) as remote:
-                flow.refresh(held, remote)
+                ordering.refresh(held, remote)
         if json_:
             give_json(held.known.model_dump_json(indent=2))
         elif not held.known.rounds:
@@ -137,13 +137,13 @@ def fetch(
     interval: Annotated[float, typer.Option(help="With --wait: seconds between checks.")] = 60,
 ) -> None:
     """Bring the replies of the batches that have ended."""
-    from judge_eval.batch import flow
+    from judge_eval.batch import flow, ordering
     from judge_eval.batch.remote import Remote
     from judge_eval.batch.state import Folder
 
     with Folder(folder) as held:
         with closing(Remote(server.base_url or held.known.settings.base_url)) as remote:
-            done = flow.fetch(held, remote, wait=interval if wait else None, tell=remark)
+            done = ordering.fetch(held, remote, wait=interval if wait else None, tell=remark)
         show_round(held, done)
         if flow.under_way(held):
             raise typer.Exit(INCOMPLETE)

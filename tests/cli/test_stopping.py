@@ -60,7 +60,9 @@ def test_sigterm_while_waiting_for_a_retry_keeps_what_was_paid(shell: Shell, par
         server._scripted.clear()
         assert shell(*judge, "--resume", "-q", **KEY).code == 0
         run = EvalRun.load(folder)
-        assert server.counts["paid"] == run.manifest.tally.verdicts == sum(len(r.outcomes) for r in run.results)
+        assert (
+            server.counts["paid"] == run.manifest.tally.verdicts == sum(len(r.outcomes) for r in run.results)
+        )
 
 
 def test_a_second_sigterm_ends_at_once(shell: Shell) -> None:
