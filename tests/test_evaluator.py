@@ -405,7 +405,7 @@ def test_one_evaluator_serves_many_evaluations() -> None:
 
 
 def test_closing_what_was_never_opened_starts_no_thread() -> None:
-    """An evaluator that judged nothing closes without a loop: a process that only made one stays as it was."""
+    """An evaluator that judged nothing closes without a loop: the process stays as it was."""
     script = """
 import threading
 from judge_eval import Evaluator

@@ -12,15 +12,11 @@ from typing import Self
 
 from judge_eval.batch.drive import AtHand, open_requests
 from judge_eval.batch.judging import Session, check_same
-from judge_eval.batch.parts import line_of, write_requests
+from judge_eval.batch.parts import clear, line_of, write_requests
 from judge_eval.batch.state import Folder, Part, Round
 from judge_eval.errors import ConfigError, RunError
 from judge_eval.files import replacing
 from judge_eval.wire import Request
-
-MAX_REQUESTS = 50_000
-MAX_BYTES = 190_000_000
-"""What a server takes in one file: OpenAI's limits are 50,000 requests and 200 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +44,15 @@ class Imported:
         return cls(a.imported, a.rejected, len(asked), *counts)
 
 
-def export(
-    folder: Folder, session: Session, *, max_requests: int = MAX_REQUESTS, max_bytes: int = MAX_BYTES
-) -> tuple[Round | None, Imported]:
+def export(folder: Folder, session: Session) -> tuple[Round | None, Imported]:
     """Write the requests that nothing at hand answers, each once, into files for a server's batches.
 
-    Replies that are there already go into the cache on the way. A round that nobody has submitted is
-    written anew.
+    Replies that are there already go into the cache on the way, also those of a folder that has lost its
+    `batch.json`. A round that nobody has submitted is written anew.
 
     Args:
         folder: The batch's folder.
-        session: What is judged how.
-        max_requests: The most requests in a file.
-        max_bytes: The most bytes in a file.
+        session: What is judged how, in files of what size.
 
     Returns:
         The round, None where nothing is open; and what was found.
@@ -70,12 +62,15 @@ def export(
         ConfigError: A single request is larger than a file may be.
     """
     state = session.new_state()
+    if folder.state is None and folder.rounds:
+        folder.save(state.model_copy(update={"rounds": folder.rounds}))
     if folder.state is not None:
         check_same(folder, state)
         if waiting := under_way(folder):
+            lost = any(part.phase == "submitting" for part in waiting)
             raise RunError(
                 f"{folder.path}: {len(waiting)} of {len(folder.current.parts)} files are under way; "
-                "`batch fetch` brings their replies"
+                f"{'`batch submit` looks for them, ' if lost else ''}`batch fetch` brings their replies"
             )
         rounds = folder.known.rounds
         if rounds and all(part.phase == "exported" for part in rounds[-1].parts) and not rounds[-1].given:
@@ -86,11 +81,12 @@ def export(
         (request.trace_id, line_of(key, session.backend.body(request)))
         for key, request in _fresh(session, at_hand, asked)
     )
-    number = len(state.rounds) + 1
-    parts = write_requests(folder.place(number), lines, max_requests, max_bytes)
+    number = state.rounds[-1].number + 1 if state.rounds else 1
+    sizes = session.settings.max_requests, session.settings.max_bytes
+    parts = write_requests(folder.place(number), lines, *sizes)
     imported = Imported.of(session, at_hand, asked)
     if imported.declined and parts:
-        shutil.rmtree(folder.place(number))
+        clear(folder.place(number))
         raise ConfigError(
             f"the server declined requests: {next(iter(imported.declined))}; "
             "export into another folder with what it does not take as --lacking"

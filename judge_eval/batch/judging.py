@@ -71,7 +71,7 @@ class Session:
         self.settings, self.backend = settings, backend
         self.answers = Answers(files, backend)
         self.evaluator = Evaluator(
-            Remembered(backend, self.answers, online=online),
+            backend,
             prompt=prompt_name(settings.prompt),
             mode=settings.mode,
             relevant=settings.relevant,
@@ -79,6 +79,8 @@ class Session:
             cache=settings.cache or default_cache(),
             options=options,
         )
+        # Outside the meter: a reply of the batch is no call that was made now.
+        self.cached.inner = Remembered(self.cached.inner, self.answers, online=online)
 
     @property
     def cached(self) -> Cached:

@@ -309,7 +309,7 @@ def begun(shell: Shell) -> Path:
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("cache", [True, False])
 def test_a_run_that_was_stopped_goes_on(shell: Shell, how: signal.Signals, cache: bool) -> None:
-    """Stopped in the middle by Ctrl-C, SIGTERM or kill -9, a run goes on to the bytes of an uninterrupted one.
+    """Stopped by Ctrl-C, SIGTERM or kill -9, a run goes on to the bytes of an uninterrupted one.
 
     No verdict that had been written is paid for again, with a cache or without.
     """

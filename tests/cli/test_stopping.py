@@ -45,7 +45,7 @@ def online(server: ChatServer, *more: str) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("part", [(), ("--shard", "1/2")], ids=["whole", "shard"])
 def test_sigterm_while_waiting_for_a_retry_keeps_what_was_paid(shell: Shell, part: tuple[str, ...]) -> None:
-    """A run that waits for a retry is ended by SIGTERM: status and verdicts are written, nothing is paid twice."""
+    """Ended while it waits for a retry, a run has written status and verdicts, and pays for none twice."""
     with ChatServer() as server:
         server.script(*[Canned()] * 4, *[error(503, retry_after="3000")] * 500)
         judge = ("run", "data.jsonl", *online(server), *part, "--concurrency", "2")

@@ -176,7 +176,7 @@ def test_the_command_line_judges_on_a_cluster(cluster: object, tmp_path: Path) -
 
 @pytest.mark.timeout(300)
 def test_sigterm_keeps_what_the_workers_have(cluster: object, tmp_path: Path) -> None:
-    """Stopped by SIGTERM in the middle, the workers bring what was paid for; --resume pays for the rest alone."""
+    """Stopped by SIGTERM, the workers bring what was paid for; --resume pays for the rest alone."""
     data = tmp_path / "data.jsonl"
     data.write_text("".join(trace.model_dump_json() + "\n" for trace in dataset(300, 5)))
     shell = Shell(tmp_path)
