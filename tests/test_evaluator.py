@@ -148,6 +148,7 @@ def test_verbs_show_every_keyword_they_take() -> None:
         "or_new",
         "watch",
         "driver",
+        "push_every",
         *chosen,
     ]
     assert list(inspect.signature(Evaluator.evaluate).parameters) == names

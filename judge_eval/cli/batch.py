@@ -208,7 +208,7 @@ def import_(
     calling: Annotated[
         CallingFlags, only("cache", "base_url", "concurrency", "timeout", "rpm", "tpm", "attempts")
     ],
-    running: Annotated[RunningFlags, only("max_failures")],
+    running: Annotated[RunningFlags, only("max_failures", "push_every")],
     replies: Annotated[
         list[Path] | None, typer.Argument(help="Files of replies, from a server of your own.")
     ] = None,
@@ -281,6 +281,7 @@ def import_(
                     shard=settings.shard,
                     reader=settings.reader,
                     watch=watch,
+                    push_every=running.push_every,
                 )
     summary(done_run, json_)
     if done_run.manifest.tally.failed_verdicts > running.max_failures:
