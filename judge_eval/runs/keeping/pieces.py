@@ -57,7 +57,7 @@ def copy_results(system: Any, source: str, target: Path) -> Pieced:
 
         def append(name: str) -> None:
             with system.open(f"{source}/{name}", "rb") as file:
-                for block in blocks(file):
+                for block in byte_blocks(file):
                     sum_.update(block)
                     out.write(block)
 
@@ -82,7 +82,7 @@ def _longest(names: list[str], sizes: dict[str, int], base: str, at: int) -> str
     return max(found)[1] if found else None
 
 
-def blocks(file: IO[bytes], most: int | None = None) -> Iterator[bytes]:
+def byte_blocks(file: IO[bytes], most: int | None = None) -> Iterator[bytes]:
     """Yield what follows in a file, at most so many bytes in all, a MB at a time."""
     left = most
     while block := file.read(1 << 20 if left is None else min(left, 1 << 20)):

@@ -20,7 +20,7 @@ from judge_eval.runs.folder.files import MANIFEST, RESULTS
 from judge_eval.runs.keeping.mirroring import bring_run, url_of
 from judge_eval.runs.keeping.moving import BEAT, reaching, read_beat
 from judge_eval.runs.keeping.notes import note_more, note_same, read_note, sizes_here, stamps_there
-from judge_eval.runs.keeping.pieces import NO_BASE, Pieced, blocks, piece_name
+from judge_eval.runs.keeping.pieces import NO_BASE, Pieced, byte_blocks, piece_name
 from judge_eval.urls import public_url
 
 PUSH_EVERY = 20.0
@@ -168,7 +168,7 @@ class _Pusher:
         base, start = str(self._base), self._size
         self._send(system, f"{target}/{piece_name(base, start, end)}", start, end)
         self._file.seek(start)
-        for block in blocks(self._file, end - start):
+        for block in byte_blocks(self._file, end - start):
             self._sum.update(block)
         self._size = end
         self._pieces.append((start, end, 0))
@@ -182,13 +182,13 @@ class _Pusher:
     def _send(self, system: Any, path: str, start: int, end: int) -> None:
         self._file.seek(start)
         with system.open(path, "wb") as file:
-            for block in blocks(self._file, end - start):
+            for block in byte_blocks(self._file, end - start):
                 file.write(block)
 
     def _summed(self, size: int) -> Any:
         sum_ = hashlib.sha256()
         self._file.seek(0)
-        for block in blocks(self._file, size):
+        for block in byte_blocks(self._file, size):
             sum_.update(block)
         return sum_
 
