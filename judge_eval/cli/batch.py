@@ -104,7 +104,6 @@ def submit(
     patience: Annotated[
         float,
         typer.Option(
-            min=0,
             help="Seconds to look for a batch whose order went unanswered, before it is ordered again: "
             "servers list a new batch with a delay.",
         ),

@@ -16,6 +16,7 @@ from typing import Any
 
 from judge_eval.data.remote import file_system
 from judge_eval.errors import JudgeEvalError, RunError
+from judge_eval.ranges import check_ranges
 from judge_eval.runs.folder.files import MANIFEST, RESULTS
 from judge_eval.runs.keeping.mirroring import bring_run, url_of
 from judge_eval.runs.keeping.moving import BEAT, reaching, read_beat
@@ -43,6 +44,7 @@ async def pushing(folder: Path | None, every: float) -> AsyncIterator[None]:
         folder: The run's folder; nothing happens for one in memory, or where no URL stands behind it.
         every: Seconds between pushes; 0 pushes nothing.
     """
+    check_ranges({"push_every": every})
     url = None if folder is None else url_of(folder)
     if folder is None or url is None or not every:
         yield
