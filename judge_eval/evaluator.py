@@ -34,6 +34,7 @@ from judge_eval.runs.judging.selection import EVERY_TRACE, Selecting, Selection,
 from judge_eval.runs.judging.sitting import Sitting
 from judge_eval.runs.judging.sources import Replayable, Traces, replayable
 from judge_eval.runs.keeping.mirroring import place_of_runs, written
+from judge_eval.runs.keeping.pushing import PUSH_EVERY, pushing, until_left
 from judge_eval.runs.scoring.scorer import Scorer
 from judge_eval.schema import EvidencePolicy, Trace
 
@@ -134,6 +135,7 @@ class Evaluator:
         or_new: bool = False,
         watch: Callable[[Progress], None] | None = None,
         driver: Driver | None = None,
+        push_every: float = PUSH_EVERY,
         **selecting: Unpack[Selecting],
     ) -> EvalRun:
         """Judge traces and return the run.
@@ -142,8 +144,8 @@ class Evaluator:
             data: One trace, the path of a file or folder of any known format, or traces in an iterable or
                 async iterable.
             out: The folder of runs; the run is written there as it goes, in a folder of its own. Of a URL
-                a folder that stands for it, from which the run is pushed when it ends. None keeps the run
-                in memory.
+                a folder that stands for it, from which the run is pushed as it goes and when it ends. None
+                keeps the run in memory.
             label: What people call the run.
             href: Where it belongs: a pull request, a commit, a job.
             tags: Words to group and filter by.
@@ -152,6 +154,7 @@ class Evaluator:
             or_new: With `resume=True`: starts a run where the newest of the same data is done.
             watch: Called with the progress after each block of finished traces.
             driver: Who drives the inquiries, such as `RayDriver`; None has it done in this process.
+            push_every: Where `out` is a URL, seconds between pushes of what is judged; 0 pushes at the end.
             limit: The most traces to judge.
             seed: With `limit`, judges a random sample instead of the first traces.
             shard: `(i, n)` judges part i of n, i from 1; `merge` puts the runs of all parts together.
@@ -181,23 +184,28 @@ class Evaluator:
         folder = folder_to_resume(dataset, root, resume, or_new)
         calling = self.calling(driver)
         if folder is not None:  # a run keeps the prompts it began with, unless a version was asked for
+            await until_left(folder)
             calling = replace(calling, judge=as_begun(self.judge, load_manifest(folder).judge))
         named = {"label": label, "href": href, "tags": tuple(tags)}
         manifest = begin(dataset, calling, self.intervals).model_copy(update=named)
+        keeping = written(root) if root is not None and is_url(out) else nullcontext()
         if folder is not None:
             check_goes_on(folder, manifest, newest=resume is True)
             if resume is True and load_manifest(folder).status == "done":
-                return EvalRun.load(folder)
+                with keeping:  # where the push is what is missing, it is made now
+                    return EvalRun.load(folder)
         journal = open_journal(manifest, root, folder, self.scorer)
         first = journal.manifest if journal else manifest
         sitting = Sitting(first, calling, journal, watch)
-        with written(root) if root is not None and is_url(out) else nullcontext():
-            async for _ in sitting.results(self._traces(source, data)):
-                pass
+        with keeping:
+            async with pushing(sitting.folder, push_every):
+                async for _ in sitting.results(self._traces(source, data)):
+                    pass
             if source and driver is None and (another := sitting.another()):
                 sitting = another
-                async for _ in sitting.results(source.numbered()):
-                    pass
+                async with pushing(sitting.folder, push_every):
+                    async for _ in sitting.results(source.numbered()):
+                        pass
         return EvalRun.of(sitting.run())
 
     evaluate = portal.blocking(aevaluate)
@@ -257,8 +265,10 @@ class Evaluator:
             stack, self._stack = self._stack, None
             await stack.backend.aclose()
 
-    close = portal.blocking(aclose)
-    """`aclose` for sync code."""
+    def close(self) -> None:
+        """`aclose` for sync code; where nothing was opened it starts no loop either."""
+        if self._stack is not None:
+            portal.run(self.aclose())
 
     def __enter__(self) -> Evaluator:
         return self

@@ -49,7 +49,8 @@ class Portal:
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine to its end and return its result.
 
-        Ctrl-C cancels it, waits until it has cleaned up, and is raised then; a second Ctrl-C does not wait.
+        What a signal's handler raises, as Ctrl-C does, cancels it, waits until it has cleaned up, and is
+        raised then; a second one does not wait.
 
         Raises:
             RuntimeError: Called from the private loop itself.
@@ -65,7 +66,7 @@ class Portal:
         try:
             loop.call_soon_threadsafe(call.start)
             call.wait()
-        except KeyboardInterrupt:
+        except BaseException:
             loop.call_soon_threadsafe(call.cancel)
             call.wait()
             raise

@@ -88,6 +88,9 @@ RANGES: Final[Mapping[str, Range]] = MappingProxyType(
         "max_requests": Range(1, 10**9),
         "max_bytes": Range(1, 10**15),
         "interval": Range(0.01, 86_400, whole=False),
+        "patience": Range(0, 86_400, whole=False),
+        # runs in object storage
+        "push_every": Range(0, 86_400, whole=False),
         # the server
         "port": Range(0, 65_535),
         "max_body": Range(1, 100_000),

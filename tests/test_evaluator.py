@@ -1,6 +1,8 @@
 import asyncio
 import inspect
 import json
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -20,6 +22,7 @@ from judge_eval.errors import (
 )
 from judge_eval.eval_run import EvalRun
 from judge_eval.wire import Completion, Request
+from tests.support.command import ROOT
 from tests.support.replies import one
 from tests.support.runs import evaluator, lines, traces
 
@@ -145,6 +148,7 @@ def test_verbs_show_every_keyword_they_take() -> None:
         "or_new",
         "watch",
         "driver",
+        "push_every",
         *chosen,
     ]
     assert list(inspect.signature(Evaluator.evaluate).parameters) == names
@@ -399,3 +403,17 @@ def test_one_evaluator_serves_many_evaluations() -> None:
             yield made.evaluate(TWO[0])["AP@3"]
 
     assert list(thrice()) == [1.0, 1.0]
+
+
+def test_closing_what_was_never_opened_starts_no_thread() -> None:
+    """An evaluator that judged nothing closes without a loop: the process stays as it was."""
+    script = """
+import threading
+from judge_eval import Evaluator
+
+with Evaluator("fake/overlap") as evaluator:
+    evaluator.close()
+print([thread.name for thread in threading.enumerate()])
+"""
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout == "['MainThread']\n", done.stderr

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from judge_eval.backends.base import Identity, Wrapper
+from judge_eval.backends.base import Backend, Wrapper
 from judge_eval.backends.chat.failures import Declined
 from judge_eval.backends.chat.openai import OpenAI
 from judge_eval.backends.storing.cached import cache_key
@@ -117,28 +117,9 @@ class Remembered(Wrapper):
         online: Whether anything may be asked for at all.
     """
 
-    def __init__(self, inner: OpenAI, answers: Answers, *, online: bool = True) -> None:
+    def __init__(self, inner: Backend, answers: Answers, *, online: bool = True) -> None:
         super().__init__(inner)
-        self.server, self._answers, self._online = inner, answers, online
-
-    @property
-    def identity(self) -> Identity:
-        """Who answers: the server's model."""
-        return self.server.identity
-
-    @property
-    def scope(self) -> str:
-        """The quota of the backend inside."""
-        return self.server.scope
-
-    @property
-    def listener(self) -> Any:
-        """Whom the backend inside tells what its server advertises."""
-        return self.server.listener
-
-    @listener.setter
-    def listener(self, listener: Any) -> None:
-        self.server.listener = listener
+        self._answers, self._online = answers, online
 
     async def complete(self, request: Request) -> Completion:
         """Answer from the replies, else ask.
@@ -147,7 +128,9 @@ class Remembered(Wrapper):
             MissError: The answer is not there, and nobody may be asked.
             CallError: The call brought no completion, now or in the batch.
         """
-        reply = self._answers.find(cache_key(self.identity, request.digest))
+        identity = self.identity
+        assert identity is not None  # a server's model has one
+        reply = self._answers.find(cache_key(identity, request.digest))
         if reply is None:
             if self._online:
                 return await self.inner.complete(request)

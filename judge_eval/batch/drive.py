@@ -9,9 +9,13 @@ from itertools import islice
 from judge_eval.backends.storing.cached import Cached
 from judge_eval.batch.answers import Answers
 from judge_eval.engine import BLOCK
+from judge_eval.errors import CallError
 from judge_eval.judges.base import Inquiry, Judge, Wave
 from judge_eval.schema import Trace
 from judge_eval.wire import Completion, Reply, Request
+
+_TO_COME = CallError("the answer is to come")
+"""Stands for an answer that is not there yet; what the plan asks on the strength of it is not open."""
 
 
 def open_requests(
@@ -19,7 +23,8 @@ def open_requests(
 ) -> Iterator[Request]:
     """Yield the requests that nothing at hand answers, wave after wave.
 
-    A trace whose wave is not answered in full waits there: its later waves depend on the answers.
+    Where a wave is not answered in full, the plan is led on with the answers there are, and what it asks
+    about their chunks is open too: a repair need not wait for the answers about other chunks.
 
     Args:
         judge: The plan.
@@ -28,21 +33,22 @@ def open_requests(
     """
     rest = iter(traces)
     while block := list(islice(rest, BLOCK)):
-        going: list[tuple[Inquiry, Wave]] = []
+        going: list[tuple[Inquiry, Wave, frozenset[str]]] = []
         for trace in block:
             inquiry = judge.inquire(trace, {})
             if (wave := next(inquiry, None)) is not None:
-                going.append((inquiry, wave))
+                going.append((inquiry, wave, frozenset()))
         while going:
-            replies = iter(answer([request for _, wave in going for request in wave]))
+            replies = iter(answer([request for _, wave, _ in going for request in wave]))
             following = []
-            for inquiry, wave in going:
+            for inquiry, wave, waiting in going:
                 answers = list(islice(replies, len(wave)))
-                yield from (request for request, reply in zip(wave, answers, strict=True) if reply is None)
-                known = [reply for reply in answers if reply is not None]
-                if len(known) == len(wave):
-                    with suppress(StopIteration):
-                        following.append((inquiry, inquiry.send(known)))
+                missing = [request for request, reply in zip(wave, answers, strict=True) if reply is None]
+                yield from (request for request in missing if waiting.isdisjoint(request.chunk_ids))
+                out = waiting.union(*(request.chunk_ids for request in missing))
+                with suppress(StopIteration):
+                    wave = inquiry.send([_TO_COME if reply is None else reply for reply in answers])
+                    following.append((inquiry, wave, out))
             going = following
 
 

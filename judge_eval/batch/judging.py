@@ -79,7 +79,7 @@ class Session:
         cache = settings.cache or default_cache()
         self._secret = secret_beside(open_store(cache))
         self.evaluator = Evaluator(
-            Remembered(backend, self.answers, online=online),
+            backend,
             prompt=prompt_name(settings.prompt),
             mode=settings.mode,
             relevant=settings.relevant,
@@ -90,6 +90,8 @@ class Session:
         )
         if begun is not None:
             self.evaluator.judge = as_begun(self.evaluator.judge, begun.judge)
+        # Outside the meter: a reply of the batch is no call that was made now.
+        self.cached.inner = Remembered(self.cached.inner, self.answers, online=online)
 
     @property
     def cached(self) -> Cached:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 from collections.abc import Iterable
 from contextlib import suppress
 from itertools import chain
@@ -20,7 +19,7 @@ def write_requests(
     """Write requests into as many files as it takes; no file where there is no request.
 
     Args:
-        place: The folder of the round; what an earlier export left there goes.
+        place: The folder of the round; requests of an earlier export go, replies stay.
         lines: A trace's id and one line of a file, made by `line_of`.
         max_requests: The most requests in a file.
         max_bytes: The most bytes in a file.
@@ -31,11 +30,10 @@ def write_requests(
     """
     rest = iter(lines)
     first = next(rest, None)
-    if place.exists():  # of an export that was killed or is replaced
-        shutil.rmtree(place)
+    clear(place)
     if first is None:
         return []
-    place.mkdir(parents=True)
+    place.mkdir(parents=True, exist_ok=True)
     parts: list[Part] = []
     try:
         writer = _Writer(place, 1)
@@ -51,8 +49,16 @@ def write_requests(
         return [*parts, writer.close()]
     except OSError as error:
         with suppress(OSError):
-            shutil.rmtree(place)
+            clear(place)
         raise RunError(f"{place}: cannot be written: {error.strerror or error}") from None
+
+
+def clear(place: Path) -> None:
+    """Remove the requests of an export that was killed or is replaced; replies stay, whoever brought them."""
+    for file in place.glob("part-*.jsonl"):
+        file.unlink()
+    with suppress(OSError):  # not there, or not empty
+        place.rmdir()
 
 
 def line_of(key: bytes, body: bytes) -> bytes:

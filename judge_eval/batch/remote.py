@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any
@@ -97,30 +96,23 @@ class Remote:
     def create(self, file_id: str, metadata: dict[str, str]) -> Batch:
         """Order the work on a file, once.
 
-        Where the answer is lost, the batch is looked for by its metadata.
-
         Raises:
-            TransientError: Whether the server took the order is not known.
+            TransientError: The order was not taken; or, where it was `sent`, nobody knows whether it was.
         """
-        try:
-            with self._errors():
-                return self._sound(
-                    self._once.batches.create(
-                        completion_window="24h",
-                        endpoint="/v1/chat/completions",
-                        input_file_id=file_id,
-                        metadata=metadata,
-                    )
+        with self._errors():
+            return self._sound(
+                self._once.batches.create(
+                    completion_window="24h",
+                    endpoint="/v1/chat/completions",
+                    input_file_id=file_id,
+                    metadata=metadata,
                 )
-        except TransientError as error:
-            if not error.sent:
-                raise
-            for wait in (0.2, 1.0, 3.0):
-                time.sleep(wait)
-                with suppress(TransientError):
-                    if batches := self.find(metadata.__eq__):
-                        return batches[0]
-            raise
+            )
+
+    def cancel(self, batch_id: str) -> Batch:
+        """Have the server stop the work on a batch; what it has answered by then can still be fetched."""
+        with self._errors():
+            return self._sound(self._client.batches.cancel(batch_id))
 
     def retrieve(self, batch_id: str) -> Batch:
         """Ask how far a batch is."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Literal
@@ -17,7 +18,13 @@ from judge_eval.runs.folder.records import Dataset
 from judge_eval.runs.judging.selection import Selection
 from judge_eval.schema import EvidencePolicy
 
+REPLIES = (".output", ".errors")
+"""What is put to the name of a file of requests for the files of its replies."""
+
 STATE = "batch.json"
+MAX_REQUESTS = 50_000
+MAX_BYTES = 190_000_000
+"""What a server takes in one file: OpenAI's limits are 50,000 requests and 200 MB."""
 
 Phase = Literal["exported", "submitting", "submitted", "ended", "fetched"]
 """`submitting`: the server may have it; `ended`: it brings nothing more; `fetched`: its replies are here."""
@@ -50,6 +57,10 @@ class BatchSettings(Record):
     seed: int | None = None
     shard: tuple[int, int] | None = None
     on_invalid: Literal["error", "skip"] = "error"
+    max_requests: int = MAX_REQUESTS
+    """The most requests in a file, in later rounds too."""
+    max_bytes: int = MAX_BYTES
+    """The most bytes in a file."""
 
     @property
     def reader(self) -> ReadOptions:
@@ -122,7 +133,7 @@ class Folder:
             if make:
                 path.mkdir(parents=True, exist_ok=True)
             elif not (path / STATE).is_file():
-                raise RunError(f"no batch in {path}: it has no {STATE}; `batch export` makes one")
+                raise _no_batch(path)
             try:
                 self._lock = lock_folder(path)
             except RunError:
@@ -146,8 +157,13 @@ class Folder:
             RunError: Nothing was exported yet.
         """
         if self.state is None:
-            raise RunError(f"no batch in {self.path}; `batch export` makes one")
+            raise _no_batch(self.path)
         return self.state
+
+    @property
+    def rounds(self) -> tuple[Round, ...]:
+        """The rounds of the state; where it is lost, those whose replies are there, as their files tell."""
+        return found_rounds(self.path) if self.state is None else self.state.rounds
 
     @property
     def current(self) -> Round:
@@ -185,11 +201,11 @@ class Folder:
     def replies(self) -> list[Path]:
         """List the files of replies of all rounds, in a fixed order."""
         files: list[Path] = []
-        for one in self.known.rounds:
+        for one in self.rounds:
             place = self.place(one.number)
             for part in one.parts:
                 if part.phase == "fetched":
-                    files += [place / f"{part.name}.output", place / f"{part.name}.errors"]
+                    files += [place / f"{part.name}{ending}" for ending in REPLIES]
             files += [place / name for name in one.given]
         return [path for path in files if path.is_file()]
 
@@ -208,3 +224,37 @@ class Folder:
             if self._lock is not None:
                 self._lock.close()
         return RunError(f"{self.path}: cannot be used: {error.strerror or error}")
+
+
+def found_rounds(path: Path) -> tuple[Round, ...]:
+    """Tell by the files of a folder, whose `batch.json` is lost, which rounds have brought replies.
+
+    A file of such a round without replies may be at the server: `submitting` has it looked for there.
+    """
+    found = []
+    for place in path.glob("round-*"):
+        given = sorted(file.name for file in place.glob("given-*.jsonl"))
+        parts = [
+            (file, any(file.with_name(file.name + ending).exists() for ending in REPLIES))
+            for file in sorted(place.glob("part-*.jsonl"))
+        ]
+        number = place.name.removeprefix("round-")
+        if number.isdigit() and (given or any(fetched for _, fetched in parts)):
+            told = tuple(_part(file, "fetched" if fetched else "submitting") for file, fetched in parts)
+            found.append(Round(number=int(number), parts=told, given=tuple(given)))
+    return tuple(sorted(found, key=lambda one: one.number))
+
+
+def _part(file: Path, phase: Phase) -> Part:
+    """Describe a file of requests."""
+    data = file.read_bytes()
+    digest = hashlib.sha256(data).hexdigest()
+    return Part(name=file.name, digest=digest, requests=data.count(b"\n"), bytes=len(data), phase=phase)
+
+
+def _no_batch(path: Path) -> RunError:
+    kept = found_rounds(path) if path.is_dir() else ()
+    more = (
+        "; the replies in it are kept, and the `batch export` that made it goes on with them" if kept else ""
+    )
+    return RunError(f"no batch in {path}: it has no {STATE}; `batch export` makes one{more}")

@@ -11,10 +11,13 @@ from pathlib import Path
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run `judge-eval`; exits with the verb's code."""
     _calm_collector()
-    from judge_eval.cli.printing.errors import exit_code
+    from judge_eval.cli.stopping import terminable
 
     given = list(sys.argv[1:] if arguments is None else arguments)
-    sys.exit(exit_code(lambda: _called(given)))
+    with terminable():
+        from judge_eval.cli.printing.errors import exit_code
+
+        sys.exit(exit_code(lambda: _called(given)))
 
 
 def _called(given: list[str]) -> object:

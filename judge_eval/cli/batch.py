@@ -16,7 +16,7 @@ from judge_eval.cli.flags.keeping import KeepingFlags
 from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.flags.reading import ChoosingFlags, ReadingFlags
 from judge_eval.cli.flags.running import RunningFlags
-from judge_eval.cli.printing.batches import show_imported, show_round
+from judge_eval.cli.printing.batches import show_doubles, show_imported, show_round
 from judge_eval.cli.printing.door import give_json, remark, tell
 from judge_eval.cli.printing.errors import INCOMPLETE, verb
 
@@ -80,14 +80,15 @@ def export_(
         "seed": choosing.seed,
         "shard": choosing.part,
         "on_invalid": choosing.on_invalid,
+        "max_requests": max_requests,
+        "max_bytes": max_bytes,
     }
     settings = BatchSettings.parse(given, file="batch export")
     with Folder(folder, make=True) as held:
-        files = held.replies() if held.state else ()
-        with closing(Session(settings, files=files, begun=held.state)) as session:
+        with closing(Session(settings, files=held.replies(), begun=held.state)) as session:
             kept = {"base_url": storable_url(calling.base_url), "cache": storable_cache(settings.cache)}
             session.settings = settings.model_copy(update=kept)
-            done, imported = flow.export(held, session, max_requests=max_requests, max_bytes=max_bytes)
+            done, imported = flow.export(held, session)
         show_imported(imported)
         if done is None:
             tell("nothing is open: the cache holds every answer; `batch import` makes the run")
@@ -98,36 +99,83 @@ def export_(
 
 @app.command("submit")
 @verb
-def submit(folder: Place, server: Server) -> None:
-    """Submit the files; one that was submitted before is found again, never submitted twice."""
-    from judge_eval.batch import flow
+def submit(
+    folder: Place,
+    server: Server,
+    patience: Annotated[
+        float,
+        typer.Option(
+            help="Seconds to look for a batch whose order went unanswered, before it is ordered again: "
+            "servers list a new batch with a delay.",
+        ),
+    ] = 60,
+) -> None:
+    """Submit the files; one that was submitted before is looked for, and found again.
+
+    Where it was ordered twice all the same, because the server listed it later than --patience waits, the
+    doubles are named; `batch cancel` cancels them.
+    """
+    from judge_eval.batch import ordering
     from judge_eval.batch.remote import Remote
     from judge_eval.batch.state import Folder
 
     with Folder(folder) as held:
         with closing(Remote(server.base_url or held.known.settings.base_url)) as remote:
-            flow.submit(held, remote, remark)
+            ordering.submit(held, remote, remark, patience=patience)
+            doubled = ordering.doubles(held, remote)
         show_round(held, held.current)
+        show_doubles(held, doubled)
 
 
 @app.command("status")
 @verb
 def status(folder: Place, server: Server, json_: Json = False) -> None:
     """Show how far the batches are."""
-    from judge_eval.batch import flow
+    from judge_eval.batch import ordering
     from judge_eval.batch.remote import Remote
     from judge_eval.batch.state import Folder
 
     with Folder(folder) as held:
+        doubled = []
         if held.known.rounds and any(part.phase == "submitted" for part in held.current.parts):
             with closing(Remote(server.base_url or held.known.settings.base_url)) as remote:
-                flow.refresh(held, remote)
+                ordering.refresh(held, remote)
+                doubled = ordering.doubles(held, remote)
         if json_:
             give_json(held.known.model_dump_json(indent=2))
         elif not held.known.rounds:
             tell("nothing was exported: the cache held every answer")
         else:
             show_round(held, held.current)
+        show_doubles(held, doubled)
+
+
+@app.command("cancel")
+@verb
+def cancel(
+    folder: Place,
+    server: Server,
+    batches: Annotated[list[str] | None, typer.Argument(help="Ids of batches of this round.")] = None,
+    doubles: Annotated[
+        bool, typer.Option("--doubles", help="Cancel the batches that do another's work over again.")
+    ] = False,
+) -> None:
+    """Cancel batches; what one has answered by then can still be fetched.
+
+    Example:
+    judge-eval batch cancel batch/ --doubles
+    """
+    from judge_eval.batch import ordering
+    from judge_eval.batch.remote import Remote
+    from judge_eval.batch.state import Folder
+    from judge_eval.errors import ConfigError
+
+    if not batches and not doubles:
+        raise ConfigError("name the batches to cancel, or say --doubles; `batch status` shows them")
+    with Folder(folder) as held:
+        with closing(Remote(server.base_url or held.known.settings.base_url)) as remote:
+            ordering.cancel(held, remote, batches or (), doubled=doubles, tell=remark)
+        show_round(held, held.current)
 
 
 @app.command("fetch")
@@ -139,13 +187,13 @@ def fetch(
     interval: Annotated[float, typer.Option(help="With --wait: seconds between checks.")] = 60,
 ) -> None:
     """Bring the replies of the batches that have ended."""
-    from judge_eval.batch import flow
+    from judge_eval.batch import flow, ordering
     from judge_eval.batch.remote import Remote
     from judge_eval.batch.state import Folder
 
     with Folder(folder) as held:
         with closing(Remote(server.base_url or held.known.settings.base_url)) as remote:
-            done = flow.fetch(held, remote, wait=interval if wait else None, tell=remark)
+            done = ordering.fetch(held, remote, wait=interval if wait else None, tell=remark)
         show_round(held, done)
         if flow.under_way(held):
             raise typer.Exit(INCOMPLETE)
@@ -160,7 +208,7 @@ def import_(
     calling: Annotated[
         CallingFlags, only("cache", "base_url", "concurrency", "timeout", "rpm", "tpm", "attempts")
     ],
-    running: Annotated[RunningFlags, only("max_failures")],
+    running: Annotated[RunningFlags, only("max_failures", "push_every")],
     replies: Annotated[
         list[Path] | None, typer.Argument(help="Files of replies, from a server of your own.")
     ] = None,
@@ -234,6 +282,7 @@ def import_(
                     shard=settings.shard,
                     reader=settings.reader,
                     watch=watch,
+                    push_every=running.push_every,
                 )
     summary(done_run, json_)
     if done_run.manifest.tally.failed_verdicts > running.max_failures:

@@ -90,6 +90,7 @@ def run(
                 or_new=running.or_new,
                 watch=watch,
                 driver=running.driver(evaluator),
+                push_every=running.push_every,
                 **selected,
             )
             if keeping.columnar:

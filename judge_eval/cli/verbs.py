@@ -68,7 +68,8 @@ def start(
 
     Settings come from flags, then JUDGE_EVAL_* variables, then [tool.judge_eval] in pyproject.toml or
     judge_eval.toml. Exit codes: 0 ok, 1 gate failed, 2 usage, configuration or data, 3 incomplete,
-    70 a fault of this program, 130 interrupted, 141 the output's reader has left.
+    70 a fault of this program, 130 interrupted, 141 the output's reader has left,
+    143 stopped (SIGTERM).
     """
     _, values = find_config()
     called = context.invoked_subcommand or ""

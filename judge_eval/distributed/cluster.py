@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
+import threading
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from itertools import islice
 from typing import Any, Self
@@ -12,7 +15,7 @@ from typing import Any, Self
 from judge_eval.backends.around.meter import Counts
 from judge_eval.backends.stack import Stack
 from judge_eval.distributed.worker import Block, Worker, share_of
-from judge_eval.engine import Judged, Source
+from judge_eval.engine import DRAIN, Judged, Source
 from judge_eval.errors import ConfigError, needs_extra
 from judge_eval.evaluator import Evaluator
 from judge_eval.judges import Judge
@@ -38,7 +41,8 @@ class RayDriver:
     """Judges a run's traces on a Ray cluster.
 
     Every worker is an actor that Ray starts again elsewhere when its node dies; then the blocks it had not
-    brought are judged again, and what it had paid for comes from the shared cache.
+    brought are judged again, and what it had paid for comes from the shared cache. Stopped early, the
+    workers let calls in flight finish and bring what they have.
 
     Args:
         evaluator: Of the run; its limits are divided among the workers.
@@ -66,6 +70,7 @@ class RayDriver:
         self._workers: list[Any] = []
         self._shared: Any = None
         self._done: list[Judged] = []
+        self._under_way: dict[asyncio.Future[Block], int] = {}
 
     async def __aenter__(self) -> Self:
         remote = self._ray.remote(Worker).options(
@@ -81,6 +86,8 @@ class RayDriver:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        with suppress(Exception):  # a cluster that is gone brings nothing
+            await self._bring_in()
         for worker in self._workers:
             self._ray.kill(worker)
         self._workers = []
@@ -106,7 +113,7 @@ class RayDriver:
         """
         if not isinstance(source, Iterator):
             raise ConfigError("a stream is not judged on a cluster; give a list or a file")
-        under_way: dict[asyncio.Future[Block], int] = {}
+        under_way = self._under_way
         load = [0] * len(self._workers)
         while True:
             room = 3 * len(self._workers)
@@ -122,15 +129,30 @@ class RayDriver:
             for future in done:
                 load[under_way.pop(future)] -= 1
                 block = future.result()
-                self._done += block.judged
-                before = self.stack.workers.get(block.worker)
-                # Blocks of one worker may come out of order; what it counted only grows.
-                if before is None or block.counts.calls + block.counts.hits >= before.calls + before.hits:
-                    self.stack.workers[block.worker] = block.counts
+                self._take_in(block)
                 failure = failure or block.error
             if failure is not None:
                 raise failure
             yield self.take()
+
+    def _take_in(self, block: Block) -> None:
+        self._done += block.judged
+        before = self.stack.workers.get(block.worker)
+        # Blocks of one worker may come out of order; what it counted only grows.
+        if before is None or block.counts.calls + block.counts.hits >= before.calls + before.hits:
+            self.stack.workers[block.worker] = block.counts
+
+    async def _bring_in(self) -> None:
+        """Have the workers stop where blocks are under way, and take in what they have of them."""
+        if not self._under_way:
+            return
+        for worker in self._workers:
+            worker.stop.remote()
+        done, _ = await asyncio.wait(self._under_way, timeout=2 * DRAIN)
+        self._under_way = {}
+        for future in done:
+            if future.exception() is None:
+                self._take_in(future.result())
 
 
 def load_ray() -> Any:
@@ -151,5 +173,9 @@ def connect(ray: Any, address: str | None) -> bool:
     """Connect to a cluster, unless that was done; return whether this call has."""
     if ray.is_initialized():
         return False
+    before = signal.getsignal(signal.SIGTERM)
     ray.init(address=address, log_to_driver=False, include_dashboard=None if address else False)
+    if threading.current_thread() is threading.main_thread():
+        # Ray puts handlers of its own in place, which would end the process with nothing kept.
+        signal.signal(signal.SIGTERM, before)
     return True

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Sequence
+from concurrent.futures import CancelledError
 from dataclasses import dataclass, replace
+from typing import cast
 
 from judge_eval.backends.around.meter import Counts
 from judge_eval.backends.stack import Options
@@ -57,6 +60,8 @@ class Worker:
         self.evaluator = evaluator
         self.evaluator.options = share_of(evaluator.options, workers)
         self._name = uuid.uuid4().hex
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stopped = False
 
     def judge(self, items: Sequence[Item]) -> Block:
         """Judge a block; an error that ends the run is returned beside what was judged before it."""
@@ -64,16 +69,30 @@ class Worker:
         failure: JudgeEvalError | None = None
 
         async def go() -> None:
+            if self._stopped:  # before it had begun
+                return
+            task = cast(asyncio.Task[None], asyncio.current_task())
+            self._tasks.add(task)
             engine = self.evaluator.calling().engine()
             try:
                 async with engine:
                     async for block in engine.results(iter(items)):
                         judged.extend(block)
             finally:
+                self._tasks.discard(task)
                 judged.extend(engine.take())
 
         try:
             portal.run(go())
         except JudgeEvalError as error:
             failure = error
+        except CancelledError:  # stopped: what was judged is brought
+            pass
         return Block(judged, self._name, self.evaluator.stack.counts(), failure)
+
+    def stop(self) -> None:
+        """End the blocks under way early: calls in flight may finish, and what is judged is brought."""
+        self._stopped = True
+        loop = portal.loop()
+        for task in list(self._tasks):
+            loop.call_soon_threadsafe(task.cancel)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 from collections.abc import Callable
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from judge_eval.errors import ConfigError, needs_extra
@@ -21,7 +24,7 @@ def serve(
     *,
     ready: Callable[[str], None] | None = None,
 ) -> None:
-    """Serve until stopped.
+    """Serve until stopped; a second SIGTERM does not wait for what the first one ends.
 
     Args:
         settings: Where, for whom, within which limits.
@@ -53,7 +56,14 @@ def serve(
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     if ready is not None:
         ready(address)
-    uvicorn.Server(make_config(create_app(settings, evaluator))).run(sockets=[listener])
+
+    class Server(uvicorn.Server):
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            if self.should_exit and sig == signal.SIGTERM:  # asked twice: at once
+                os._exit(128 + sig)
+            super().handle_exit(sig, frame)
+
+    Server(make_config(create_app(settings, evaluator))).run(sockets=[listener])
 
 
 def make_config(app: FastAPI) -> uvicorn.Config:

@@ -41,8 +41,8 @@ class Killer:
             self.kills += 1
 
     def at(self, when: str, kind: str, *arguments: object) -> None:
-        """Run a step and kill it before or after the server has done such a call."""
-        hooks = self.server.before if when == "before" else self.server.after
+        """Run a step and kill it before or after the server has done such a call, or when it is `asked`."""
+        hooks = {"before": self.server.before, "after": self.server.after, "asked": self.server.asked}[when]
         hooks.setdefault(kind, []).append(self.kill)
         process = self.start(*arguments)
         process.communicate(timeout=60)
@@ -82,8 +82,8 @@ def test_kill_at_every_step_pays_nothing_twice(tmp_path: Path, data: Path) -> No
         for round_ in range(1, 6):
             for kind in ("list", "upload", "create") if round_ < 3 else ():
                 for when in ("before", "after"):
-                    killer.at(when, kind, "batch", "submit", folder)
-            killer.to_the_end("batch", "submit", folder)
+                    killer.at(when, kind, "batch", "submit", folder, "--patience", 0.1)
+            killer.to_the_end("batch", "submit", folder, "--patience", 0.1)
             if round_ == 1:
                 for when, kind in (("before", "retrieve"), ("before", "content"), ("after", "content")):
                     killer.at(when, kind, "batch", "fetch", folder)
@@ -100,3 +100,29 @@ def test_kill_at_every_step_pays_nothing_twice(tmp_path: Path, data: Path) -> No
         run = EvalRun.load(next(run_folders(out))[0])
         assert run.manifest.tally.failed_verdicts == 0
         assert run.manifest.tally.traces == 12
+
+
+@pytest.mark.parametrize(("registering", "listing"), [(2.0, 0.0), (0.0, 2.0), (1.0, 1.0)])
+def test_killed_between_asking_and_registering_orders_once(
+    tmp_path: Path,
+    data: Path,  # noqa: F811
+    registering: float,
+    listing: float,
+) -> None:
+    """Killed while the server registers or lists late, submitting again waits and finds: a batch a file."""
+    folder, out = tmp_path / "batch", tmp_path / "runs"
+    with BatchServer(registering=registering, listing=listing) as server:
+        killer = Killer(server)
+        killer.to_the_end(
+            "batch", "export", data, "--out", folder, "--model", "openai/m", "--base-url", server.url,
+            "--cache", tmp_path / "cache", "--max-requests", 20,
+        )  # fmt: skip
+        for _ in range(2):  # one file after the other
+            killer.at("asked", "create", "batch", "submit", folder)
+        killer.to_the_end("batch", "submit", folder)
+        assert killer.kills == 2
+        assert len(server.batches) == 2
+        killer.to_the_end("batch", "fetch", folder, "--wait", "--interval", 0.01)
+        killer.to_the_end("batch", "import", folder, "--out", out, "-q")
+        assert set(server.paid.values()) == {1}
+        assert EvalRun.load(next(run_folders(out))[0]).manifest.tally.traces == 12

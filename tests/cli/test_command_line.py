@@ -306,10 +306,10 @@ def begun(shell: Shell) -> Path:
     raise AssertionError("the run writes nothing")
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("cache", [True, False])
 def test_a_run_that_was_stopped_goes_on(shell: Shell, how: signal.Signals, cache: bool) -> None:
-    """Stopped in the middle by Ctrl-C or kill -9, a run goes on to the bytes of an uninterrupted one.
+    """Stopped by Ctrl-C, SIGTERM or kill -9, a run goes on to the bytes of an uninterrupted one.
 
     No verdict that had been written is paid for again, with a cache or without.
     """
@@ -319,11 +319,12 @@ def test_a_run_that_was_stopped_goes_on(shell: Shell, how: signal.Signals, cache
     folder = begun(shell)
     child.send_signal(how)
     _, err = child.communicate(timeout=60)
-    assert child.returncode == (130 if how == signal.SIGINT else -signal.SIGKILL), err
+    codes = {signal.SIGINT: 130, signal.SIGTERM: 143}
+    assert child.returncode == codes.get(how, -signal.SIGKILL), err
     assert b"Traceback" not in err
     kept = len(EvalRun.load(folder).results)
     assert 0 < kept < 40
-    if how == signal.SIGINT:
+    if how in codes:
         assert EvalRun.load(folder).status == "interrupted"
     before = EvalRun.load(folder).manifest.tally.calls
     done = shell("run", path, *FAKE, "--json", *flags, "--resume")

@@ -1,4 +1,5 @@
 import json
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -171,3 +172,31 @@ def test_the_command_line_judges_on_a_cluster(cluster: object, tmp_path: Path) -
     assert missing.code == 2
     assert "a budget cannot be shared" in missing.err
     assert "Traceback" not in missing.err
+
+
+@pytest.mark.timeout(300)
+def test_sigterm_keeps_what_the_workers_have(cluster: object, tmp_path: Path) -> None:
+    """Stopped by SIGTERM, the workers bring what was paid for; --resume pays for the rest alone."""
+    data = tmp_path / "data.jsonl"
+    data.write_text("".join(trace.model_dump_json() + "\n" for trace in dataset(300, 5)))
+    shell = Shell(tmp_path)
+    with ChatServer(latency=0.05) as server:
+        judge = (
+            "run", data, "--model", "openai/m", "--base-url", server.url, "--no-cache", "-q", "--json",
+            "--engine", "ray", "--ray-address", cluster.address, "--workers", "2",  # type: ignore[attr-defined]
+            "--concurrency", "8", "--resume=newest",
+        )  # fmt: skip
+        process = shell.start(*judge)
+        while server.counts["paid"] < 300:
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        _, told = process.communicate(timeout=60)
+        assert process.returncode == 143, told
+        assert b"stopped by SIGTERM" in told
+        assert 300 <= server.counts["paid"] < 1500
+        done = shell(*judge)
+        assert done.code == 0, done.err
+        assert json.loads(done.out)["tally"]["verdicts"] == 1500
+        calls = [json.dumps(call, sort_keys=True) for call in server.calls]
+        assert len(set(calls)) == len(calls) == 1500

@@ -69,6 +69,7 @@ def test_a_restart_completes_the_run_and_pays_no_verdict_twice(
         finally:
             process.send_signal(ending)
             process.communicate(timeout=30)
+        assert process.returncode == (143 if ending == signal.SIGTERM else -signal.SIGKILL)
         before = [json.dumps(call, sort_keys=True) for call in chat.calls]
         assert chat.counts["paid"] == ANSWERED
         chat.reset()
@@ -87,6 +88,24 @@ def test_a_restart_completes_the_run_and_pays_no_verdict_twice(
         files = [path for path in (tmp_path / "runs").rglob("*") if path.is_file()]
         assert not any(b"sk-secret" in path.read_bytes() for path in files)
         assert "sk-secret" not in out + err
+
+
+def test_a_second_sigterm_ends_the_server_at_once(tmp_path: Path) -> None:
+    """The first SIGTERM lets calls under way finish; the second does not wait, and the run goes on later."""
+    with ChatServer() as chat:
+        chat.script(*[Canned(fate="hang")] * 500)
+        process, url = start(tmp_path, chat)
+        try:
+            uuid = submit(Client(url))
+            until(lambda: chat.counts["hang"] > 2)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            time.sleep(0.5)
+            process.send_signal(signal.SIGTERM)
+            _, err = process.communicate(timeout=30)
+        assert (process.returncode, err) == (143, "")
+        (folder,) = (tmp_path / "runs").glob(f"*-{uuid[:8]}")
+        assert EvalRun.load(folder).status == "running"  # nobody had the time to write more
 
 
 def test_a_run_that_cannot_be_judged_fails_with_its_reason(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import json
 import random
 import re
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -31,6 +32,8 @@ class BatchServer:
         final: The state in which batches end.
         decline: Why a body is declined as a whole, None where it is taken.
         double: Whether every line of a result stands twice.
+        registering: Seconds from the order of a batch to the batch, also where nobody waits for it.
+        listing: Seconds from a batch to its place in the list.
     """
 
     def __init__(
@@ -42,9 +45,12 @@ class BatchServer:
         final: str = "completed",
         decline: Callable[[Mapping[str, Any]], str | None] = lambda _: None,
         double: bool = False,
+        registering: float = 0.0,
+        listing: float = 0.0,
     ) -> None:
         self.polls, self.verdict, self.status, self.final = polls, verdict, status, final
         self.decline, self.double = decline, double
+        self.registering, self.listing = registering, listing
         self.files: dict[str, bytes] = {}
         self.batches: dict[str, dict[str, Any]] = {}
         self.paid: Counter[str] = Counter()
@@ -52,15 +58,20 @@ class BatchServer:
         self.online = 0
         """Completions made for single calls."""
         self.counts: Counter[str] = Counter()
-        """Calls by what they were: `upload`, `create`, `list`, `retrieve`, `content`, `chat`."""
+        """Calls by what they were: `upload`, `create`, `list`, `retrieve`, `cancel`, `content`, `chat`."""
+        self.asked: dict[str, list[Hook]] = {}
+        """Called once each when such a call has come; what it asks for is done all the same."""
         self.before: dict[str, list[Hook]] = {}
         """Called once each when such a call has come; nothing is done and nothing answered then."""
         self.after: dict[str, list[Hook]] = {}
         """Called once each when it was done, before it is answered."""
         self.lose: set[str] = set()
         """Calls whose answer is lost once: the connection is closed after the work."""
+        self.busy: set[str] = set()
+        """Calls that are answered once by HTTP 429, with nothing done."""
         self.failing: list[str] = []
         """Messages with which the next batches fail their validation."""
+        self._since: dict[str, float] = {}
         self._lock = threading.RLock()
 
     @property
@@ -96,12 +107,19 @@ class BatchServer:
         raw = handler.rfile.read(int(handler.headers.get("content-length") or 0))
         path, _, query = handler.path.partition("?")
         kind, ident = self._route(handler.command, path)
+        self._ring(self.asked, kind)
+        if kind == "create":
+            time.sleep(self.registering)
         with self._lock:
             self.counts[kind] += 1
             if self._ring(self.before, kind):
                 handler.close_connection = True
                 return
-            status, body = self._answer(kind, ident, query, handler.headers, raw)
+            if kind in self.busy:
+                self.busy.discard(kind)
+                status, body = 429, {"error": {"message": "too many batches", "code": None, "param": None}}
+            else:
+                status, body = self._answer(kind, ident, query, handler.headers, raw)
             self._ring(self.after, kind)
             lost = kind in self.lose
             self.lose.discard(kind)
@@ -133,6 +151,7 @@ class BatchServer:
             (r"POST /v1/files", "upload"),
             (r"GET /v1/files/([\w-]+)/content", "content"),
             (r"POST /v1/batches", "create"),
+            (r"POST /v1/batches/([\w-]+)/cancel", "cancel"),
             (r"GET /v1/batches/([\w-]+)", "retrieve"),
             (r"GET /v1/batches", "list"),
             (r"POST /v1/chat/completions", "chat"),
@@ -160,6 +179,11 @@ class BatchServer:
             return (
                 (200, self._advance(self.batches[ident])) if ident in self.batches else _no("No such batch")
             )
+        if kind == "cancel":
+            batch = self.batches[ident]
+            if batch["status"] in ("validating", "in_progress"):
+                batch["status"] = "cancelling"
+            return 200, batch
         if kind == "list":
             return self._list(query)
         if kind == "chat":
@@ -172,7 +196,10 @@ class BatchServer:
 
     def _list(self, query: str) -> tuple[int, Any]:
         told = dict(pair.split("=", 1) for pair in query.split("&") if "=" in pair)
-        every = list(reversed(self.batches.values()))
+        now = time.monotonic()
+        every = [
+            one for one in reversed(self.batches.values()) if self._since[one["id"]] + self.listing <= now
+        ]
         if "after" in told:
             ids = [batch["id"] for batch in every]
             every = every[ids.index(told["after"]) + 1 :]
@@ -195,6 +222,7 @@ class BatchServer:
             "request_counts": {"total": len(lines), "completed": 0, "failed": 0},
         }  # fmt: skip
         self.batches[ident] = batch
+        self._since[ident] = time.monotonic()
         if self.failing:
             error = {
                 "code": "token_limit_exceeded",
@@ -247,6 +275,8 @@ class BatchServer:
         batch["request_counts"] |= {"completed": len(output), "failed": len(errors)}
 
     def _advance(self, batch: dict[str, Any]) -> dict[str, Any]:
+        if batch["status"] == "cancelling":
+            batch["status"] = "cancelled"
         if batch["status"] in ("validating", "in_progress"):
             batch["polls"] += 1
             batch["status"] = self.final if batch["polls"] > self.polls else "in_progress"

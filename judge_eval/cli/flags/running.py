@@ -42,6 +42,14 @@ class RunningFlags:
             rich_help_panel=KEEPING,
         ),
     ] = False
+    push_every: Annotated[
+        float,
+        typer.Option(
+            help="Where --out is a URL: seconds between pushes of what is judged; 0 pushes at the end alone.",
+            rich_help_panel=KEEPING,
+        ),
+        SET,
+    ] = 20
     max_failures: Annotated[
         int, typer.Option(help="How many failed verdicts are allowed before the exit code is 3."), SET
     ] = 0

@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING
 from judge_eval.cli.printing.door import remark, tell
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from openai.types import Batch
+
     from judge_eval.batch.flow import Imported
-    from judge_eval.batch.state import Folder, Round
+    from judge_eval.batch.state import Folder, Part, Round
 
 
 def show_imported(imported: Imported) -> None:
@@ -35,3 +39,14 @@ def show_round(folder: Folder, round_: Round) -> None:
         if part.batch_id:
             line += f" as {part.batch_id} ({part.status}, {part.completed:,} done, {part.failed:,} failed)"
         tell(line + (f": {part.message}" if part.message else ""))
+
+
+def show_doubles(folder: Folder, doubled: Sequence[tuple[Part, Batch]]) -> None:
+    """Name the batches that do another's work over again, and say how to cancel them."""
+    for part, batch in doubled:
+        remark(
+            f"warning: {part.name} was ordered twice: {batch.id} ({batch.status}) does the work of "
+            f"{part.batch_id} over again"
+        )
+    if any(batch.status != "completed" for _, batch in doubled):
+        remark(f"`judge-eval batch cancel {folder.path} --doubles` cancels what is not needed")

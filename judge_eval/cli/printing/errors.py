@@ -13,6 +13,7 @@ import typer
 
 from judge_eval.cli.flags.groups import spread
 from judge_eval.cli.printing.door import OutputError, complain, doors, remark
+from judge_eval.cli.stopping import TERMINATED, Terminated
 from judge_eval.errors import ConfigError, DataError, FatalCallError, JudgeEvalError, StoreError, mask
 
 if TYPE_CHECKING:
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
 OK, GATE, USAGE, INCOMPLETE, UNEXPECTED, INTERRUPTED, CLOSED = 0, 1, 2, 3, 70, 130, 141
 """0 all is well; 1 a gate failed; 2 usage, configuration or data; 3 incomplete; 70 a fault of this program;
-130 interrupted, or a question not answered with yes; 141 whoever read the output has left."""
+130 interrupted, or a question not answered with yes; 141 whoever read the output has left; and
+`TERMINATED`, 143, stopped (SIGTERM)."""
 
 _UsageError = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 """The base of what is wrong with a command line; typer brings its own click, or uses the one installed."""
@@ -39,6 +41,9 @@ def verb(function: Callable[..., None]) -> Callable[..., None]:
         except KeyboardInterrupt:
             complain("interrupted; what was judged is kept")
             raise typer.Exit(INTERRUPTED) from None
+        except Terminated:
+            complain("stopped by SIGTERM; what was judged is kept")
+            raise typer.Exit(TERMINATED) from None
 
     return guarded
 

@@ -10,15 +10,23 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from judge_eval.data.remote import error_text, file_system, is_url
+from judge_eval.data.remote import file_system, is_url
 from judge_eval.errors import JudgeEvalError, RunError
-from judge_eval.files import read_plain, write_atomically
-from judge_eval.runs.folder.files import MANIFEST, lock_folder
-from judge_eval.runs.keeping.moving import FILES, copy_here, push
+from judge_eval.runs.folder.files import MANIFEST, RESULTS, lock_folder, whole_lines
+from judge_eval.runs.folder.run import load_manifest
+from judge_eval.runs.keeping.moving import FILES, copy_here, push, reaching, read_beat
+from judge_eval.runs.keeping.notes import (
+    is_changed,
+    note_bringing,
+    note_same,
+    read_note,
+    sizes_here,
+    stamps_there,
+)
+from judge_eval.runs.keeping.pieces import copy_results
 from judge_eval.urls import public_url
 
 STAGING = "JUDGE_EVAL_STAGING"
-_NOTE = ".synced"
 
 _urls: dict[Path, str] = {}
 """The folders that stand for URLs in this process. No URL is written down: it may hold a password."""
@@ -46,6 +54,11 @@ def shown(root: Path) -> str:
     return public_url(_urls[root]) if root in _urls else str(root)
 
 
+def url_of(folder: Path) -> str | None:
+    """Return the URL of the folder of runs that a run's folder stands in; None where there is none."""
+    return _urls.get(folder.parent)
+
+
 def is_mirror(root: Path) -> bool:
     """Tell whether a folder of runs stands for a URL."""
     return root in _urls
@@ -64,7 +77,7 @@ def refresh_mirror(root: Path) -> None:
     if url is None:
         return
     system, base = file_system(url)
-    with _readable(url):
+    with reaching(url, "read"):
         system.invalidate_cache()
         try:
             entries = system.ls(base, detail=True)
@@ -85,7 +98,7 @@ def bring_run(folder: Path) -> Path:
     url = _urls.get(folder.parent)
     if url is not None:
         system, base = file_system(url)
-        with _readable(url):
+        with reaching(url, "read"):
             system.invalidate_cache()
             _bring(system, f"{base.rstrip('/')}/{folder.name}", folder, FILES)
     return folder
@@ -124,7 +137,11 @@ def written(root: Path, tell: Callable[[str], None] = lambda _: None) -> Iterato
         except JudgeEvalError as error:
             tell(f"not pushed: {error}")
         raise
-    push_changed(root, tell)
+    try:
+        push_changed(root, tell)
+    except (KeyboardInterrupt, SystemExit):  # half pushed is not there: once more, unless asked to end again
+        push_changed(root, tell)
+        raise
 
 
 def push_changed(root: Path, tell: Callable[[str], None]) -> None:
@@ -137,7 +154,7 @@ def push_changed(root: Path, tell: Callable[[str], None]) -> None:
     if url is None or not root.is_dir():
         return
     for folder in sorted(root.iterdir()):
-        if not (folder / MANIFEST).is_file() or not _changed(folder):
+        if not (folder / MANIFEST).is_file() or not is_changed(folder):
             continue
         try:
             lock = lock_folder(folder)
@@ -146,89 +163,83 @@ def push_changed(root: Path, tell: Callable[[str], None]) -> None:
         if lock is not None:
             lock.close()
         try:
+            beat = read_beat(folder, url)
+            if beat is not None and beat.get("by") != read_note(folder).get("by"):
+                raise RunError(f"{public_url(url)}/{folder.name}: another machine has gone on with this run")
             there = push(folder, url)
         except RunError as error:
             raise RunError(
-                f"{error}; the run is kept in {folder}, and the same command, or `runs push`, pushes it"
+                f"{error}; the run is kept in {folder}; the same command with --resume, or `runs push`, "
+                "pushes it, and judges nothing again"
             ) from None
         system, base = file_system(url)
-        with _readable(url):
+        with reaching(url, "read"):
             system.invalidate_cache()
-            _note(folder, _stamps(system, f"{base.rstrip('/')}/{folder.name}"))
+            note_same(folder, stamps_there(system, f"{base.rstrip('/')}/{folder.name}"))
         tell(f"pushed to {there}")
 
 
 def _bring(system: Any, source: str, folder: Path, names: tuple[str, ...]) -> None:
     """Copy those files of a run that are other ones there than when they were last the same."""
-    if folder.is_dir() and (folder / MANIFEST).is_file() and _changed(folder):
-        return
-    there = _stamps(system, source)
+    there, note = stamps_there(system, source), read_note(folder)
+    before = note.get("there", {})
     if MANIFEST not in there:
         return
-    before = _read_note(folder).get("there", {})
+    if (folder / MANIFEST).is_file():
+        if _is_held(folder):
+            return
+        if is_changed(folder):
+            if RESULTS in names and _went_on_there(folder, before, there):
+                _join(system, source, folder, there)
+            return
     folder.mkdir(parents=True, exist_ok=True)
     stale = [name for name in FILES if before.get(name) != there.get(name)]
     if stale:  # until all is noted, what is here counts as nothing that was written here
-        write_atomically(folder / _NOTE, json.dumps({"bringing": True}).encode())
+        note_bringing(folder)
+    more = {name: note[name] for name in ("pieces", "by") if name in note and not stale}
     for name in stale:  # of the run as it was, nothing may stand beside the new manifest
         (folder / name).unlink(missing_ok=True)
     for name in names:
         if name in there and not (folder / name).exists():
+            if name == RESULTS:
+                more["pieces"] = copy_results(system, source, folder / name)
+            else:
+                copy_here(system, f"{source}/{name}", folder / name)
+    note_same(folder, there, **more)
+
+
+def _join(system: Any, source: str, folder: Path, there: dict[str, str]) -> None:
+    """Take over a run as another machine has gone on with it, and keep what was judged here alone.
+
+    A kill on the way loses nothing: it is done again.
+    """
+    joined = folder / ".joined.jsonl"
+    pieces = copy_results(system, source, joined)
+    known = {json.loads(line)["trace_id"] for _, line in whole_lines(joined)}
+    with joined.open("ab") as file:
+        for _, line in whole_lines(folder / RESULTS):
+            if json.loads(line)["trace_id"] not in known:
+                file.write(line)
+    joined.replace(folder / RESULTS)
+    for name in FILES:
+        if name in there and name != RESULTS:
             copy_here(system, f"{source}/{name}", folder / name)
-    _note(folder, there)
+    here = sizes_here(folder)
+    if here[RESULTS][0] > pieces.size:
+        here[RESULTS] = [pieces.size, 0]
+    note_same(folder, there, here=here, pieces=pieces)
 
 
-def _stamps(system: Any, source: str) -> dict[str, str]:
-    """Tell a run's files there apart from later ones: by size, and tag or time."""
-    stamps: dict[str, str] = {}
+def _is_held(folder: Path) -> bool:
+    """Tell whether another process is writing a run."""
     try:
-        entries = system.ls(source, detail=True)
-    except FileNotFoundError:
-        return stamps
-    for entry in entries:
-        name = str(entry["name"]).rpartition("/")[2]
-        if name in FILES:
-            keys = ("ETag", "etag", "mtime", "LastModified", "updated", "created")
-            mark = next((entry[key] for key in keys if entry.get(key)), "")
-            stamps[name] = f"{entry.get('size')} {mark}"
-    return stamps
+        lock_folder(folder).close()
+    except RunError:
+        return True
+    return False
 
 
-def _here(folder: Path) -> dict[str, list[int]]:
-    return {
-        name: [(folder / name).lstat().st_size, (folder / name).lstat().st_mtime_ns]
-        for name in FILES
-        if os.path.lexists(folder / name)
-    }
-
-
-def _changed(folder: Path) -> bool:
-    """Tell whether a run was written here since it was last the same there."""
-    note = _read_note(folder)
-    before = note.get("here", {})
-    return not note.get("bringing") and any(
-        before.get(name) != stamp for name, stamp in _here(folder).items()
-    )
-
-
-def _note(folder: Path, there: dict[str, str]) -> None:
-    note = {"here": _here(folder), "there": there}
-    write_atomically(folder / _NOTE, json.dumps(note).encode())
-
-
-def _read_note(folder: Path) -> dict[str, Any]:
-    try:
-        note = json.loads(read_plain(folder / _NOTE, 2**20))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return note if isinstance(note, dict) else {}
-
-
-@contextmanager
-def _readable(url: str) -> Iterator[None]:
-    try:
-        yield
-    except JudgeEvalError:
-        raise
-    except Exception as error:  # each file system has errors of its own
-        raise RunError(f"{public_url(url)}: cannot be read: {error_text(error, url)}") from None
+def _went_on_there(folder: Path, before: dict[str, str], there: dict[str, str]) -> bool:
+    """Tell whether a run that did not end here has been gone on with on another machine."""
+    moved = bool(before) and before.get(RESULTS) != there.get(RESULTS) and MANIFEST in there
+    return moved and load_manifest(folder).status != "done"

@@ -2,22 +2,55 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from judge_eval.data.remote import error_text, file_system
-from judge_eval.errors import RunError
+from judge_eval.errors import JudgeEvalError, RunError
 from judge_eval.files import open_plain, replacing
 from judge_eval.runs.folder.files import LABELS, MANIFEST, RESULTS, TRACES, VERDICTS, locked
 from judge_eval.runs.folder.integrity import check_results
 from judge_eval.runs.folder.run import load_manifest
+from judge_eval.runs.keeping.pieces import copy_results, is_piece
 from judge_eval.urls import public_url
 
 FILES = (RESULTS, LABELS, TRACES, VERDICTS, MANIFEST)
 """What there may be of a run, in the order in which it is copied."""
+BEAT = "pushing.json"
+"""Stands beside a run while a machine judges it: which one, how often it pushes, how often it has."""
+
+
+@contextmanager
+def reaching(url: str, done: str) -> Iterator[None]:
+    """Turn whatever a file system raises into a `RunError` that says that a URL cannot be `done`."""
+    try:
+        yield
+    except JudgeEvalError:
+        raise
+    except Exception as error:  # each file system has errors of its own
+        raise RunError(f"{public_url(url)}: cannot be {done}: {error_text(error, url)}") from None
+
+
+def read_beat(folder: Path, url: str) -> dict[str, Any] | None:
+    """Read which machine judges the run that a folder stands for; None where none does.
+
+    Raises:
+        RunError: The storage cannot be read.
+    """
+    system, base = file_system(url)
+    with reaching(url, "read"):
+        try:
+            beat = json.loads(system.cat_file(f"{base.rstrip('/')}/{folder.name}/{BEAT}"))
+        except FileNotFoundError:
+            return None
+        except ValueError:
+            return {}
+    return beat if isinstance(beat, dict) else {}
 
 
 def push(folder: Path, url: str) -> str:
@@ -42,7 +75,7 @@ def push(folder: Path, url: str) -> str:
             check_results(folder / RESULTS, manifest)
         system, base = file_system(url)
         target = f"{base.rstrip('/')}/{folder.name}"
-        try:
+        with reaching(url, "written"):
             system.makedirs(target, exist_ok=True)
             for name in FILES:
                 if os.path.lexists(folder / name):
@@ -51,8 +84,12 @@ def push(folder: Path, url: str) -> str:
                         system.open(f"{target}/{name}", "wb") as file,
                     ):
                         shutil.copyfileobj(source, file, 1 << 20)
-        except Exception as error:  # each file system has errors of its own
-            raise RunError(f"{public_url(url)}: cannot be written: {error_text(error, url)}") from None
+            # What was pushed while it was judged is in the whole now.
+            system.invalidate_cache()
+            for path in system.ls(target, detail=False):
+                name = str(path).rpartition("/")[2]
+                if name == BEAT or is_piece(name):
+                    system.rm(f"{target}/{name}")
     return f"{public_url(url).rstrip('/')}/{folder.name}"
 
 
@@ -79,7 +116,10 @@ def pull(url: str, out: Path) -> Path:
         temporary.mkdir(parents=True)
         for part in FILES:
             try:
-                copy_here(system, f"{base.rstrip('/')}/{part}", temporary / part)
+                if part == RESULTS:
+                    copy_results(system, base.rstrip("/"), temporary / part)
+                else:
+                    copy_here(system, f"{base.rstrip('/')}/{part}", temporary / part)
             except FileNotFoundError:
                 if part in (RESULTS, MANIFEST):
                     raise

@@ -1,0 +1,108 @@
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from judge_eval.eval_run import EvalRun
+from judge_eval.runs.keeping.finding import run_folders
+from tests.support.batch_server import BatchServer
+from tests.support.chat_server import Canned, ChatServer, error
+from tests.support.command import Shell
+from tests.support.runs import traces
+
+KEY = {"OPENAI_API_KEY": "sk-test-1234567890"}
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    """A folder with forty traces of two chunks."""
+    (tmp_path / "data.jsonl").write_text("".join(one.model_dump_json() + "\n" for one in traces(40, 2)))
+    return Shell(tmp_path)
+
+
+def stopped(process: "subprocess.Popen[bytes]", when: Callable[[], bool], times: int = 1) -> str:
+    """Send SIGTERM once something holds, so many times; return what was told, checked for its end."""
+    while not when():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    for _ in range(times):
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.3)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 143, out + err
+    assert b"Traceback" not in err
+    return err.decode()
+
+
+def online(server: ChatServer, *more: str) -> tuple[str, ...]:
+    """Return the flags of a judge without a cache."""
+    return ("--model", "openai/m", "--base-url", server.url, "--no-cache", *more)
+
+
+@pytest.mark.parametrize("part", [(), ("--shard", "1/2")], ids=["whole", "shard"])
+def test_sigterm_while_waiting_for_a_retry_keeps_what_was_paid(shell: Shell, part: tuple[str, ...]) -> None:
+    """Ended while it waits for a retry, a run has written status and verdicts, and pays for none twice."""
+    with ChatServer() as server:
+        server.script(*[Canned()] * 4, *[error(503, retry_after="3000")] * 500)
+        judge = ("run", "data.jsonl", *online(server), *part, "--concurrency", "2")
+        told = stopped(
+            shell.start(*judge, **KEY),
+            lambda: server.counts["paid"] == 4 and server.counts["calls"] > 5,
+        )
+        assert "stopped by SIGTERM" in told
+        ((folder, manifest),) = run_folders(shell.folder / "runs")
+        assert manifest.status == "interrupted"
+        assert manifest.tally.verdicts == 4
+        server._scripted.clear()
+        assert shell(*judge, "--resume", "-q", **KEY).code == 0
+        run = EvalRun.load(folder)
+        assert (
+            server.counts["paid"] == run.manifest.tally.verdicts == sum(len(r.outcomes) for r in run.results)
+        )
+
+
+def test_a_second_sigterm_ends_at_once(shell: Shell) -> None:
+    """The first SIGTERM lets calls in flight finish; the second does not wait, and still says 143."""
+    with ChatServer() as server:
+        server.script(*[Canned(fate="hang")] * 500)
+        told = stopped(
+            shell.start("run", "data.jsonl", *online(server), "-q", **KEY),
+            lambda: server.counts["hang"] > 2,
+            times=2,
+        )
+    assert told == ""
+    ((_, manifest),) = run_folders(shell.folder / "runs")
+    assert manifest.status == "running"  # nobody had the time to write more
+
+
+def test_probing_ends_with_what_is_in_the_cache(shell: Shell) -> None:
+    """A probe that was stopped has its answers in the cache: probing again pays for the others alone."""
+    with ChatServer(latency=0.05) as server:
+        flags = ("--model", "openai/m", "--base-url", server.url, "--concurrency", "2")
+        told = stopped(
+            shell.start("probe", "data.jsonl", *flags, "--json", **KEY), lambda: server.counts["paid"] > 5
+        )
+        assert "stopped by SIGTERM" in told
+        shell("probe", "data.jsonl", *flags, "--json", **KEY)
+        calls = [json.dumps(call, sort_keys=True) for call in server.calls]
+        assert len(calls) == len(set(calls)) > 20
+
+
+def test_a_batch_is_stopped_while_it_waits(shell: Shell) -> None:
+    """`batch fetch --wait` is ended by SIGTERM between its questions; fetching again goes on."""
+    with BatchServer(polls=10_000) as server:
+        export = ("batch", "export", "data.jsonl", "--out", "batch", "--model", "openai/m")
+        assert shell(*export, "--base-url", server.url, **KEY).code == 0
+        assert shell("batch", "submit", "batch", **KEY).code == 0
+        fetch = ("batch", "fetch", "batch", "--wait")
+        told = stopped(
+            shell.start(*fetch, "--interval", "3000", **KEY), lambda: server.counts["retrieve"] > 0
+        )
+        assert "stopped by SIGTERM" in told
+        server.polls = 0
+        assert shell(*fetch, "--interval", "0.01", **KEY).code == 0
+        assert len(server.batches) == 1

@@ -1,0 +1,259 @@
+import asyncio
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+import fsspec
+import pytest
+
+from judge_eval import EvalRun, FakeBackend
+from judge_eval.runs.folder.journal import Journal
+from judge_eval.runs.keeping.mirroring import bring_run, place_of_runs
+from judge_eval.runs.keeping.moving import pull, push
+from judge_eval.runs.keeping.pushing import pushing
+from tests.runs.keeping.test_mirror import LINES, Machine, s3, there  # noqa: F401 - `s3` is a fixture
+from tests.support.chat_server import ChatServer
+from tests.support.runs import evaluator, traces
+
+COUNT = 40
+FAKE = FakeBackend.table({}, default={"grade": 1, "evidence": "Text"})
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Forty traces of two chunks."""
+    path = tmp_path / "data.jsonl"
+    path.write_text("".join(trace.model_dump_json() + "\n" for trace in traces(COUNT, 2)))
+    return path
+
+
+def until(true: Callable[[], bool], process: "subprocess.Popen[bytes]") -> None:
+    """Wait until something holds while a process runs."""
+    while not true():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+
+
+def stored(s3: str, place: str) -> dict[str, bytes]:  # noqa: F811
+    """Return the files behind a place of runs, by their names in the run's folder."""
+    options = {"endpoint_url": s3, "key": "key", "secret": "topsecret99"}
+    system = fsspec.filesystem("s3", client_kwargs={"region_name": "us-east-1"}, **options)
+    system.invalidate_cache()
+    try:
+        return {name.rpartition("/")[2]: system.cat_file(name) for name in system.find(place)}
+    except FileNotFoundError:  # merged meanwhile
+        return stored(s3, place)
+
+
+def judging(server: ChatServer, data: Path, out: str, *more: object) -> tuple[object, ...]:
+    """Return a command that judges slowly into a place, without a cache."""
+    return (
+        "run", data, "--model", "openai/m", "--base-url", server.url, "--no-cache", "--concurrency", "2",
+        "--out", out, "--push-every", "0.2", "--resume=newest", "-q", *more,
+    )  # fmt: skip
+
+
+def pieces(files: dict[str, bytes]) -> list[dict[str, str]]:
+    """Read the lines that lie in pieces."""
+    lines = [line for name in files if name.startswith("results-") for line in files[name].splitlines()]
+    return [json.loads(line) for line in lines]
+
+
+@pytest.mark.slow
+def test_another_machine_goes_on_after_kill_9(s3: str, tmp_path: Path, data: Path) -> None:  # noqa: F811
+    """What was pushed before a kill -9 is not paid for again by another machine; the first one learns it."""
+    one, two = Machine(tmp_path / "one", s3), Machine(tmp_path / "two", s3)
+    with ChatServer(latency=0.05) as server:
+        judge = judging(server, data, "s3://bucket/parts")
+        process = one.start(*judge)
+        until(lambda: len(pieces(stored(s3, "bucket/parts"))) > 5, process)
+        process.kill()
+        process.communicate(timeout=30)
+        pushed = {line["trace_id"] for line in pieces(stored(s3, "bucket/parts"))}
+        before = len(server.calls)
+        told = two(*judge, "--json")
+        run = json.loads(told.out)
+        assert (run["status"], run["tally"]["traces"]) == ("done", COUNT)
+        assert "waiting" in told.err
+        asked = json.dumps(server.calls[before:])
+        queries = {
+            json.loads(line)["id"]: json.loads(line)["query"] for line in data.read_text().splitlines()
+        }
+        assert not [trace_id for trace_id in pushed if queries[trace_id] in asked]
+        files = stored(s3, "bucket/parts")
+        assert set(files) == {"results.jsonl", "manifest.json"}
+        whole = two("run", data, *judge[2:7], "--out", "whole", "-q", "--json")
+        assert run["aggregates"] == json.loads(whole.out)["aggregates"]
+        (other,) = (two.shell.folder / "whole").glob("*/results.jsonl")
+        assert files["results.jsonl"] == other.read_bytes()
+        # The machine that was killed takes over what the other one made of the run, and judges nothing again.
+        paid = server.counts["paid"]
+        again = json.loads(one(*judge[:-2], "--resume", run["id"], "-q", "--json").out)
+        assert server.counts["paid"] == paid
+        assert (again["status"], again["tally"]["traces"]) == ("done", COUNT)
+        assert stored(s3, "bucket/parts")["results.jsonl"] == other.read_bytes()
+
+
+@pytest.mark.slow
+def test_sigterm_pushes_what_is_done(s3: str, tmp_path: Path, data: Path) -> None:  # noqa: F811
+    """Stopped by SIGTERM a run is pushed as it is: another machine goes on, and no verdict is paid twice."""
+    one, two = Machine(tmp_path / "one", s3), Machine(tmp_path / "two", s3)
+    with ChatServer(latency=0.05) as server:
+        judge = judging(server, data, "s3://bucket/stopped")
+        process = one.start(*judge)
+        until(lambda: server.counts["paid"] > 20, process)
+        process.send_signal(signal.SIGTERM)
+        _, told = process.communicate(timeout=60)
+        assert process.returncode == 143, told
+        assert b"pushed to s3://bucket/stopped/" in told
+        files = stored(s3, "bucket/stopped")
+        assert set(files) == {"results.jsonl", "manifest.json"}
+        assert json.loads(files["manifest.json"])["status"] == "interrupted"
+        told_two = two(*judge, "--json")
+        assert json.loads(told_two.out)["tally"]["verdicts"] == 2 * COUNT
+        assert "waiting" not in told_two.err
+        calls = [json.dumps(call, sort_keys=True) for call in server.calls]
+        assert len(calls) == len(set(calls)) == 2 * COUNT
+
+
+@pytest.mark.slow
+def test_a_run_that_another_machine_judges_is_left_alone(s3: str, tmp_path: Path, data: Path) -> None:  # noqa: F811
+    """Going on with a run that is alive elsewhere is refused, after a look; it ends undisturbed."""
+    one, two = Machine(tmp_path / "one", s3), Machine(tmp_path / "two", s3)
+    with ChatServer(latency=0.3) as server:
+        judge = judging(server, data, "s3://bucket/alive")
+        process = one.start(*judge)
+        until(lambda: "pushing.json" in stored(s3, "bucket/alive"), process)
+        told = two(*judge, code=2)
+        assert "another machine is judging this run" in told.err
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == 0, err
+        assert server.counts["paid"] == len(server.calls) == 2 * COUNT
+        assert set(stored(s3, "bucket/alive")) == {"results.jsonl", "manifest.json"}
+
+
+@pytest.mark.slow
+def test_where_the_push_failed_resuming_pushes_and_judges_nothing(tmp_path: Path, data: Path) -> None:
+    """The storage goes away while a run is judged; once it is back, --resume pushes without a call."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    address = f"http://127.0.0.1:{port}"
+
+    def storage() -> "subprocess.Popen[bytes]":
+        command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+        made = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while True:
+            try:
+                request = urllib.request.Request(f"{address}/bucket", method="PUT")
+                urllib.request.urlopen(request, timeout=5).close()
+                return made
+            except OSError:
+                assert made.poll() is None
+                time.sleep(0.1)
+
+    machine = Machine(tmp_path / "one", address)
+    running = storage()
+    try:
+        with ChatServer(latency=0.05) as server:
+            judge = judging(server, data, "s3://bucket/runs")
+            process = machine.start(*judge)
+            until(lambda: server.counts["paid"] > 10, process)
+            running.kill()
+            running.wait()
+            _, told = process.communicate(timeout=100)
+            assert process.returncode == 2, told
+            assert b"--resume" in told
+            assert b"Traceback" not in told
+            assert server.counts["paid"] == 2 * COUNT
+            running = storage()
+            done = machine(*judge, "--json")
+            assert "pushed to s3://bucket/runs/" in done.err
+            assert json.loads(done.out)["tally"]["calls"] == 2 * COUNT
+            assert server.counts["paid"] == 2 * COUNT
+            assert set(stored(address, "bucket/runs")) == {"results.jsonl", "manifest.json"}
+    finally:
+        running.kill()
+        running.wait()
+
+
+def test_many_pushes_make_few_pieces_that_are_the_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However often a run is pushed, its pieces are few, whole, and put together they are its lines."""
+    monkeypatch.setenv("JUDGE_EVAL_STAGING", str(tmp_path / "staging"))
+    url = f"file://{tmp_path}/bucket/runs"
+    run = evaluator(FAKE).evaluate(traces(60))
+    folder = place_of_runs(url) / "20260101-000000-aaaaaaaa"
+    journal = Journal(folder, run.manifest.model_copy(update={"status": "running"}))
+
+    async def go() -> None:
+        async with pushing(folder, 0.01):
+            for number, result in enumerate(run.results):
+                journal.append([result])
+                size = (folder / "results.jsonl").stat().st_size
+                while not any(name.endswith(f"-{size:015d}.jsonl") for name in there(url)):
+                    await asyncio.sleep(0.005)
+                if number % 20 == 7:
+                    pull(f"{url}/{folder.name}", tmp_path / f"copy-{number}")
+                    copy = tmp_path / f"copy-{number}" / folder.name / "results.jsonl"
+                    assert copy.read_bytes() == (folder / "results.jsonl").read_bytes()
+
+    asyncio.run(go())
+    names = [name.rpartition("/")[2] for name in there(url) if "/results-" in name]
+    assert len(names) < 20
+    # A piece that was torn off, or belongs to results that were replaced, is passed over.
+    place = tmp_path / "bucket" / "runs" / folder.name
+    last = max(names, key=lambda name: name[-21:])
+    whole = (folder / "results.jsonl").read_bytes()
+    torn = place / last
+    kept = torn.read_bytes()
+    torn.write_bytes(kept[:-10])
+    pull(f"{url}/{folder.name}", tmp_path / "torn")
+    assert (tmp_path / "torn" / folder.name / "results.jsonl").read_bytes() == whole.removesuffix(kept)
+    journal.close()
+    push(folder, url)
+    assert {path.name for path in place.iterdir()} == {"results.jsonl", "manifest.json"}
+    (place / last).write_bytes(kept)
+    pull(f"{url}/{folder.name}", tmp_path / "replaced")
+    assert (tmp_path / "replaced" / folder.name / "results.jsonl").read_bytes() == whole
+
+
+def test_lines_of_a_killed_machine_join_those_of_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was judged here after the last push stays where another machine has gone on with the run."""
+    monkeypatch.setenv("JUDGE_EVAL_STAGING", str(tmp_path / "staging"))
+    url = f"file://{tmp_path}/bucket/runs"
+    run = evaluator(FAKE).evaluate(traces(6))
+    folder = place_of_runs(url) / "20260101-000000-aaaaaaaa"
+    journal = Journal(folder, run.manifest.model_copy(update={"status": "running"}))
+
+    async def go() -> None:
+        async with pushing(folder, 0.01):
+            journal.append(run.results[:2])
+            while not any("/results-" in name for name in there(url)):
+                await asyncio.sleep(0.005)
+
+    asyncio.run(go())
+    journal.append(run.results[2:4])  # never pushed
+    journal.close()
+    monkeypatch.setenv("JUDGE_EVAL_STAGING", str(tmp_path / "other"))
+    other = bring_run(place_of_runs(url) / folder.name)
+    second = Journal(other, run.manifest.model_copy(update={"status": "interrupted"}))
+    second.append(run.results[4:5])
+    second.close()
+    push(other, url)
+    monkeypatch.setenv("JUDGE_EVAL_STAGING", str(tmp_path / "staging"))
+    bring_run(place_of_runs(url) / folder.name)
+    found = EvalRun.load(folder)
+    assert found.status == "interrupted"
+    assert [one.trace_id for one in found.results] == ["q0", "q1", "q2", "q3", "q4"]
+    bring_run(folder)
+    assert len(EvalRun.load(folder).results) == 5
