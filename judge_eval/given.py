@@ -27,7 +27,9 @@ def read_params(pairs: Iterable[str], where: str) -> dict[str, Any]:
     for pair in pairs:
         name, equals, value = (part.strip() for part in pair.partition("="))
         if not equals or not name:
-            raise ConfigError(f"{where} {pair!r}: write NAME=VALUE, such as temperature=0")
+            # What is not understood may be a key that stands in the wrong place.
+            shown = pair if len(pair) < 8 else f"{pair[:6]}..."
+            raise ConfigError(f"{where} {shown!r}: write NAME=VALUE, such as temperature=0")
         try:
             params[name] = json.loads(value)
         except ValueError:

@@ -10,7 +10,7 @@ import typer
 from judge_eval.cli.flags.common import Json
 from judge_eval.cli.flags.keeping import KeepingFlags, Runs
 from judge_eval.cli.printing.door import give_json, remark, tell
-from judge_eval.cli.printing.errors import GATE, verb
+from judge_eval.cli.printing.errors import USAGE, verb
 
 app = typer.Typer(help="The folder of runs.", no_args_is_help=True)
 
@@ -99,7 +99,7 @@ def verify_(
     """Say whether a run is what was written, and what was changed where it is not.
 
     Exit codes: 0 nothing was changed (or the run, of an older version, holds no digest and nothing in it
-    contradicts itself: it is said to be unverified); 1 something was changed; 2 there is no run.
+    contradicts itself: it is said to be unverified); 2 something was changed, or there is no run.
 
     Example:
     judge-eval runs verify latest
@@ -113,7 +113,7 @@ def verify_(
     else:
         say_verification(found)
     if found.condition == "changed":
-        raise typer.Exit(GATE)
+        raise typer.Exit(USAGE)
 
 
 @app.command("columnar")

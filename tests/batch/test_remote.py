@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from judge_eval.batch.flow import refresh
+from judge_eval.batch.ordering import refresh
 from judge_eval.batch.remote import Remote
 from judge_eval.batch.state import BatchState, Folder
 from judge_eval.errors import CallError, FatalCallError, JudgeEvalError

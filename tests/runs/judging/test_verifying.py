@@ -162,7 +162,7 @@ def test_exit_codes(tmp_path: Path) -> None:
     assert run(app, ["runs", "verify", str(KEPT / "chat")]).stdout.startswith("unverified: ")
     edit(folder, half)
     changed = run(app, ["runs", "verify", str(folder)])
-    assert changed.exit_code == 1
+    assert changed.exit_code == 2
     assert "results.jsonl:7-12: not what was written" in changed.stdout
     listed = run(app, ["runs", "verify", str(folder), "--json"])
     assert json.loads(listed.stdout)["condition"] == "changed"
