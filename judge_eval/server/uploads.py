@@ -10,7 +10,7 @@ from uuid import UUID
 from judge_eval import limits
 from judge_eval.errors import ConfigError, DataError, RunError
 from judge_eval.eval_run import EvalRun
-from judge_eval.runs.folder.integrity import fits, sealed
+from judge_eval.runs.folder.integrity import fits, with_digests
 from judge_eval.runs.folder.records import Manifest, TraceResult
 from judge_eval.runs.folder.results import encode
 from judge_eval.runs.judging.fingerprint import Fingerprint
@@ -46,7 +46,7 @@ def checked_upload(given: Upload) -> tuple[Manifest, list[bytes]]:
         lines = [encode(result) for result in run.results]
     except (RunError, ConfigError, ValueError, OverflowError) as error:
         raise DataError(str(error).splitlines()[0], field="manifest") from None
-    return sealed(run.manifest, lines, len(lines)), lines
+    return with_digests(run.manifest, lines, len(lines)), lines
 
 
 def _check_results(results: Sequence[TraceResult]) -> None:
@@ -96,7 +96,7 @@ def _faults(manifest: Manifest, results: Sequence[TraceResult]) -> Iterator[tupl
         if (fingerprint.hexdigest(), fingerprint.chunks) != (dataset.digest, dataset.chunks):
             yield "dataset", "its digest or its count of chunks is not that of the traces"
     if manifest.seal is not None:
-        sent = sealed(manifest, map(encode, results), len(results)).results
+        sent = with_digests(manifest, map(encode, results), len(results)).results
         if sent is None or not fits(manifest, sent.sha256, len(results)):
             yield "results", "the digest is not that of the results"
         elif (sent.figures, sent.origin) != (manifest.seal.figures, manifest.seal.origin):

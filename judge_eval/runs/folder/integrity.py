@@ -27,7 +27,7 @@ _FIGURES = {"metrics", "intervals", "aggregates", "tally"}
 _ORIGIN = {"dataset", "judge", "backend"}
 
 
-def sealed(manifest: Manifest, lines: Iterable[bytes], count: int) -> Manifest:
+def with_digests(manifest: Manifest, lines: Iterable[bytes], count: int) -> Manifest:
     """Return the manifest of a run that has ended, with the digest of its results.
 
     Args:
@@ -65,7 +65,7 @@ def sealed_file(manifest: Manifest, path: Path, count: int) -> Manifest:
     Raises:
         RunError: The file cannot be read.
     """
-    return sealed(manifest, (line for _, line in whole_lines(path)), count)
+    return with_digests(manifest, (line for _, line in whole_lines(path)), count)
 
 
 def block_size(count: int) -> int:
