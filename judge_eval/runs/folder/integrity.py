@@ -60,7 +60,7 @@ def with_digests(manifest: Manifest, lines: Iterable[bytes], count: int) -> Mani
 
 
 def sealed_file(manifest: Manifest, path: Path, count: int) -> Manifest:
-    """Return the manifest with the digest of the results that a file holds; see `sealed`.
+    """Return the manifest with the digest of the results that a file holds; see `with_digests`.
 
     Raises:
         RunError: The file cannot be read.
