@@ -14,6 +14,7 @@ import pytest
 
 from judge_eval import EvalRun, FakeBackend
 from judge_eval.runs.folder.journal import Journal
+from judge_eval.runs.keeping import moving
 from judge_eval.runs.keeping.mirroring import bring_run, place_of_runs
 from judge_eval.runs.keeping.moving import pull, push
 from judge_eval.runs.keeping.pushing import pushing
@@ -248,12 +249,33 @@ def test_lines_of_a_killed_machine_join_those_of_the_other(
     other = bring_run(place_of_runs(url) / folder.name)
     second = Journal(other, run.manifest.model_copy(update={"status": "interrupted"}))
     second.append(run.results[4:5])
+    second.finish(run.manifest.model_copy(update={"status": "interrupted"}))  # sealed
     second.close()
     push(other, url)
     monkeypatch.setenv("JUDGE_EVAL_STAGING", str(tmp_path / "staging"))
     bring_run(place_of_runs(url) / folder.name)
     found = EvalRun.load(folder)
-    assert found.status == "interrupted"
+    assert found.status == "running"  # there is more of it than its seal tells of
     assert [one.trace_id for one in found.results] == ["q0", "q1", "q2", "q3", "q4"]
     bring_run(folder)
     assert len(EvalRun.load(folder).results) == 5
+
+
+def test_a_push_that_was_cut_short_leaves_a_readable_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where results are replaced and the manifest is not yet, what lies there is a run under way."""
+    url = f"file://{tmp_path}/bucket/runs"
+    made = evaluator(FAKE).evaluate(traces(3), out=tmp_path / "runs")
+    assert made.folder is not None
+    push(made.folder, url)
+    grown = Journal(made.folder, made.manifest)
+    extra = evaluator(FAKE).evaluate(traces(4)).results[3:]
+    grown.append(extra)
+    grown.finish(made.manifest.model_copy(update={"status": "interrupted"}))
+    grown.close()
+    with monkeypatch.context() as patched:
+        patched.setattr(moving, "FILES", ("results.jsonl",))
+        push(made.folder, url)
+    folder = pull(f"{url}/{made.folder.name}", tmp_path / "copy")
+    assert (EvalRun.load(folder).status, len(EvalRun.load(folder).results)) == ("running", 4)
