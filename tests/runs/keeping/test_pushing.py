@@ -17,6 +17,7 @@ from judge_eval.runs.folder.journal import Journal
 from judge_eval.runs.keeping import moving
 from judge_eval.runs.keeping.mirroring import bring_run, place_of_runs
 from judge_eval.runs.keeping.moving import pull, push
+from judge_eval.runs.keeping.pieces import NO_BASE, copy_results, piece_name
 from judge_eval.runs.keeping.pushing import pushing
 from tests.runs.keeping.test_mirror import LINES, Machine, s3, there  # noqa: F401 - `s3` is a fixture
 from tests.support.chat_server import ChatServer
@@ -279,3 +280,28 @@ def test_a_push_that_was_cut_short_leaves_a_readable_run(
         push(made.folder, url)
     folder = pull(f"{url}/{made.folder.name}", tmp_path / "copy")
     assert (EvalRun.load(folder).status, len(EvalRun.load(folder).results)) == ("running", 4)
+
+
+def test_pieces_merged_while_they_are_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader whose pieces became one between listing and reading looks again, and has every line."""
+    place = tmp_path / "run"
+    place.mkdir()
+    first, second = b'{"a":1}\n', b'{"b":2}\n'
+    short = [piece_name(NO_BASE, 0, 8), piece_name(NO_BASE, 8, 16)]
+    for name, line in zip(short, (first, second), strict=True):
+        (place / name).write_bytes(line)
+    system = fsspec.filesystem("file")
+    listed = system.ls
+
+    def merging(*given: object, **more: object) -> object:
+        found = listed(*given, **more)
+        if (place / short[0]).exists():
+            (place / piece_name(NO_BASE, 0, 16)).write_bytes(first + second)
+            for name in short:
+                (place / name).unlink()
+        return found
+
+    monkeypatch.setattr(system, "ls", merging)
+    pieced = copy_results(system, str(place), tmp_path / "results.jsonl")
+    assert (tmp_path / "results.jsonl").read_bytes() == first + second
+    assert pieced.size == 16
