@@ -12,6 +12,7 @@ from typing import Any
 
 from judge_eval.data.remote import file_system, is_url
 from judge_eval.errors import JudgeEvalError, RunError
+from judge_eval.files import write_atomically
 from judge_eval.runs.folder.files import MANIFEST, RESULTS, lock_folder, whole_lines
 from judge_eval.runs.folder.run import load_manifest
 from judge_eval.runs.keeping.moving import FILES, copy_here, push, reaching, read_beat
@@ -227,6 +228,8 @@ def _join(system: Any, source: str, folder: Path, there: dict[str, str]) -> None
     here = sizes_here(folder)
     if here[RESULTS][0] > pieces.size:
         here[RESULTS] = [pieces.size, 0]
+        open_again = load_manifest(folder).model_copy(update={"results": None, "status": "running"})
+        write_atomically(folder / MANIFEST, open_again.model_dump_json(indent=2).encode() + b"\n")
     note_same(folder, there, here=here, pieces=pieces)
 
 

@@ -77,6 +77,9 @@ def push(folder: Path, url: str) -> str:
         target = f"{base.rstrip('/')}/{folder.name}"
         with reaching(url, "written"):
             system.makedirs(target, exist_ok=True)
+            if system.exists(f"{target}/{MANIFEST}"):  # while its files change, no seal stands beside them
+                under_way = manifest.model_copy(update={"status": "running", "results": None})
+                system.pipe_file(f"{target}/{MANIFEST}", under_way.model_dump_json(indent=2).encode() + b"\n")
             for name in FILES:
                 if os.path.lexists(folder / name):
                     with (

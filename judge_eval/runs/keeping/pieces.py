@@ -18,6 +18,8 @@ from judge_eval.runs.folder.files import RESULTS
 
 NO_BASE = "0" * 16
 """The digest in the names of pieces before which there is no file."""
+_LOOKS = 4
+"""How often results are looked for again whose pieces were merged while they were copied."""
 _NAME = re.compile(r"results-([0-9a-f]{16})-(\d{15})-(\d{15})\.jsonl")
 
 
@@ -48,6 +50,15 @@ def copy_results(system: Any, source: str, target: Path) -> Pieced:
     Raises:
         FileNotFoundError: There are none.
     """
+    for _ in range(_LOOKS):
+        try:
+            return _copied(system, source, target)
+        except FileNotFoundError:  # a piece was merged into a longer one meanwhile; or there is nothing
+            system.invalidate_cache()
+    return _copied(system, source, target)
+
+
+def _copied(system: Any, source: str, target: Path) -> Pieced:
     sizes = {str(entry["name"]).rpartition("/")[2]: entry["size"] for entry in system.ls(source, detail=True)}
     names = [name for name in sizes if is_piece(name)]
     if RESULTS not in sizes and not names:

@@ -138,11 +138,12 @@ class _Pusher:
         end = self._whole_lines(now.st_size)
         here[RESULTS] = [end, now.st_mtime_ns]
         system.makedirs(target, exist_ok=True)
+        # First the manifest of a run under way: one with a seal, of an earlier end, fits no further line.
+        system.pipe_file(f"{target}/{MANIFEST}", manifest)
         if self._base is None:
             self._begin(system, target, end)
         if end > self._size:
             self._add(system, target, end)
-        system.pipe_file(f"{target}/{MANIFEST}", manifest)
         self._beats += 1
         beat = {"by": self._by, "every": self._every, "beat": self._beats}
         system.pipe_file(f"{target}/{BEAT}", json.dumps(beat).encode())

@@ -14,8 +14,10 @@ import pytest
 
 from judge_eval import EvalRun, FakeBackend
 from judge_eval.runs.folder.journal import Journal
+from judge_eval.runs.keeping import moving
 from judge_eval.runs.keeping.mirroring import bring_run, place_of_runs
 from judge_eval.runs.keeping.moving import pull, push
+from judge_eval.runs.keeping.pieces import NO_BASE, copy_results, piece_name
 from judge_eval.runs.keeping.pushing import pushing
 from tests.runs.keeping.test_mirror import LINES, Machine, s3, there  # noqa: F401 - `s3` is a fixture
 from tests.support.chat_server import ChatServer
@@ -248,12 +250,58 @@ def test_lines_of_a_killed_machine_join_those_of_the_other(
     other = bring_run(place_of_runs(url) / folder.name)
     second = Journal(other, run.manifest.model_copy(update={"status": "interrupted"}))
     second.append(run.results[4:5])
+    second.finish(run.manifest.model_copy(update={"status": "interrupted"}))  # sealed
     second.close()
     push(other, url)
     monkeypatch.setenv("JUDGE_EVAL_STAGING", str(tmp_path / "staging"))
     bring_run(place_of_runs(url) / folder.name)
     found = EvalRun.load(folder)
-    assert found.status == "interrupted"
+    assert found.status == "running"  # there is more of it than its seal tells of
     assert [one.trace_id for one in found.results] == ["q0", "q1", "q2", "q3", "q4"]
     bring_run(folder)
     assert len(EvalRun.load(folder).results) == 5
+
+
+def test_a_push_that_was_cut_short_leaves_a_readable_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where results are replaced and the manifest is not yet, what lies there is a run under way."""
+    url = f"file://{tmp_path}/bucket/runs"
+    made = evaluator(FAKE).evaluate(traces(3), out=tmp_path / "runs")
+    assert made.folder is not None
+    push(made.folder, url)
+    grown = Journal(made.folder, made.manifest)
+    extra = evaluator(FAKE).evaluate(traces(4)).results[3:]
+    grown.append(extra)
+    grown.finish(made.manifest.model_copy(update={"status": "interrupted"}))
+    grown.close()
+    with monkeypatch.context() as patched:
+        patched.setattr(moving, "FILES", ("results.jsonl",))
+        push(made.folder, url)
+    folder = pull(f"{url}/{made.folder.name}", tmp_path / "copy")
+    assert (EvalRun.load(folder).status, len(EvalRun.load(folder).results)) == ("running", 4)
+
+
+def test_pieces_merged_while_they_are_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader whose pieces became one between listing and reading looks again, and has every line."""
+    place = tmp_path / "run"
+    place.mkdir()
+    first, second = b'{"a":1}\n', b'{"b":2}\n'
+    short = [piece_name(NO_BASE, 0, 8), piece_name(NO_BASE, 8, 16)]
+    for name, line in zip(short, (first, second), strict=True):
+        (place / name).write_bytes(line)
+    system = fsspec.filesystem("file")
+    listed = system.ls
+
+    def merging(*given: object, **more: object) -> object:
+        found = listed(*given, **more)
+        if (place / short[0]).exists():
+            (place / piece_name(NO_BASE, 0, 16)).write_bytes(first + second)
+            for name in short:
+                (place / name).unlink()
+        return found
+
+    monkeypatch.setattr(system, "ls", merging)
+    pieced = copy_results(system, str(place), tmp_path / "results.jsonl")
+    assert (tmp_path / "results.jsonl").read_bytes() == first + second
+    assert pieced.size == 16
