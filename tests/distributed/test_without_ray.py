@@ -107,7 +107,9 @@ def test_a_run_that_goes_on_keeps_its_prompts_on_a_cluster(tmp_path: Path) -> No
     keys = [[call.key for call in result.calls] for result in begun.results]
     results, manifest = begun.folder / "results.jsonl", begun.folder / "manifest.json"
     results.write_bytes(results.read_bytes().splitlines(keepends=True)[0])
-    manifest.write_text(json.dumps({**json.loads(manifest.read_bytes()), "status": "interrupted"}))
+    # A run that was killed has no digest of its results yet.
+    killed = {**json.loads(manifest.read_bytes()), "status": "interrupted", "results": None}
+    manifest.write_text(json.dumps(killed))
     with Evaluator("fake/overlap", cache=False) as evaluator:
         driver = RayDriver(evaluator, workers=1)
         run = evaluator.evaluate(data, out=tmp_path, resume=begun.folder, driver=driver)
