@@ -97,8 +97,8 @@ def member_agreement(run: Run) -> MemberAgreement | None:
     return MemberAgreement(
         members=tuple(members),
         chunks=len(where),
-        flips=Figure.of(mean_interval(flips.astype(float), clusters=where)),
-        unequal=Figure.of(mean_interval(unequal.astype(float), clusters=where)),
+        flips=Figure.of(mean_interval(flips.astype(float), clusters=where, limits=(0.0, 1.0))),
+        unequal=Figure.of(mean_interval(unequal.astype(float), clusters=where, limits=(0.0, 1.0))),
         alpha=Figure.of(alpha_interval(grades, traces, "ordinal", replicates=1000)),
         kappas=kappas,
     )

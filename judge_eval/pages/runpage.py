@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from judge_eval.pages.overview import Table
 from judge_eval.pages.rows import JSON
 from judge_eval.runs.columns.packed import WHYS
 from judge_eval.runs.folder.records import Aggregate, Manifest
-from judge_eval.runs.scoring.aggregate import inside, limits_of
+from judge_eval.runs.scoring.aggregate import limits_of
 from judge_eval.stats import Estimate, agreement_of, breakdown
 
 BINS = 20
@@ -108,10 +107,10 @@ def by_tag(table: Table, metric: str) -> list[JSON]:
     if not table.whole:  # runs of this size tell of their tags
         return []
     rows = [(row, value) for row in table.rows if (value := row.scores.get(metric)) is not None]
-    estimates = breakdown([value for _, value in rows], [row.tags for row, _ in rows])
-    limits = limits_of(metric)
+    values, tags = [value for _, value in rows], [row.tags for row, _ in rows]
+    estimates = breakdown(values, tags, limits=limits_of(metric))
     return [
-        {"tag": tag, **estimate_data(replace(each, interval=inside(each.interval, limits)))}
+        {"tag": tag, **estimate_data(each)}
         for tag, each in sorted(estimates.items(), key=lambda pair: -pair[1].n)
     ]
 

@@ -137,7 +137,8 @@ class Prober:
         separation: Estimate | None = None
         if pairs:
             top = self.evaluator.judge.scale.maximum
-            separation = mean_interval([(gold.grade - other.grade) / top for gold, other in pairs])
+            gaps = [(gold.grade - other.grade) / top for gold, other in pairs]
+            separation = mean_interval(gaps, limits=(-1.0, 1.0))
             lowest = separation.interval.low if separation.interval else separation.value or 0.0
             separates = lowest > 0
             wrong = sum(gold.grade <= other.grade for gold, other in pairs)

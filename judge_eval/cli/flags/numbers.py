@@ -41,12 +41,13 @@ class NumbersFlags:
         SET,
     ] = None
     interval: Annotated[
-        Literal["t", "bca"],
+        Literal["auto", "t", "bca"],
         typer.Option(
-            help="The intervals of means: Student's t, or the BCa bootstrap.", rich_help_panel=PANEL
+            help="The intervals of means: what suits the values, or always Student's t or the BCa bootstrap.",
+            rich_help_panel=PANEL,
         ),
         SET,
-    ] = "t"
+    ] = "auto"
     cluster: Annotated[
         str,
         typer.Option(

@@ -57,8 +57,9 @@ class TraceResult(Record):
 class Intervals(Record):
     """How the intervals of a run's means are made."""
 
-    method: Literal["t", "bca"] = "t"
-    """Student's t (cluster-robust where traces carry a cluster), or the BCa bootstrap."""
+    method: Literal["auto", "t", "bca"] = "auto"
+    """What suits the values, named beside each interval; or always Student's t (cluster-robust where traces
+    carry a cluster), or the BCa bootstrap."""
     cluster: str = "cluster"
     """The key of a trace's `metadata` that says which traces belong together."""
     seed: int = 0

@@ -11,10 +11,10 @@ from judge_eval.errors import UnknownNameError
 from judge_eval.metrics import Metric, parse_metric
 from judge_eval.runs.folder.index import Index
 from judge_eval.runs.folder.records import Aggregate, Intervals, Quantiles, TagMean
-from judge_eval.stats import Interval, breakdown, mean_interval
+from judge_eval.stats import breakdown, mean_interval
 from judge_eval.stats.estimate import ends_of
 
-BY_T = Intervals()
+DEFAULT_INTERVALS = Intervals()
 MOST_TAGS = 500
 """Where there are more tags than this, only the most frequent are broken down."""
 
@@ -30,7 +30,7 @@ def fill_clusters(clusters: Sequence[str | None]) -> list[tuple[int, str]] | Non
 
 
 def aggregate_all(
-    index: Index, metrics: Mapping[str, Metric], intervals: Intervals = BY_T
+    index: Index, metrics: Mapping[str, Metric], intervals: Intervals = DEFAULT_INTERVALS
 ) -> dict[str, Aggregate]:
     """Aggregate every metric of an index, by name.
 
@@ -59,7 +59,7 @@ def aggregate(
     *,
     clusters: Sequence[str | None] | None = None,
     tags: Sequence[Sequence[str]] | None = None,
-    intervals: Intervals = BY_T,
+    intervals: Intervals = DEFAULT_INTERVALS,
     definition: str = "",
     limits: tuple[float, float | None] | None = None,
 ) -> Aggregate:
@@ -84,8 +84,10 @@ def aggregate(
     rows = np.flatnonzero(there).tolist()
     kept = fill_clusters([clusters[row] for row in rows]) if clusters is not None else None
     present = column[there]
-    estimate = mean_interval(present, clusters=kept, method=intervals.method, seed=intervals.seed)
-    interval = inside(estimate.interval, limits)
+    estimate = mean_interval(
+        present, clusters=kept, method=intervals.method, limits=limits, seed=intervals.seed
+    )
+    interval = estimate.interval
     low, high = column.copy(), column.copy()
     for row, (least, most) in bounds.items():
         if not there[row]:
@@ -120,11 +122,6 @@ def limits_of(metric: str) -> tuple[float, float | None] | None:
         return None
 
 
-def inside(interval: Interval | None, limits: tuple[float, float | None] | None) -> Interval | None:
-    """End an interval where the metric's values end."""
-    return interval if interval is None or limits is None else interval.within(*limits)
-
-
 def _by_tag(
     present: ArrayLike,
     rows: Sequence[int],
@@ -139,17 +136,16 @@ def _by_tag(
             carriers[name] = carriers.get(name, 0) + 1
     if not carriers:
         return {}
-    estimates = breakdown(present, [tags[row] for row in rows], clusters=clusters)
+    estimates = breakdown(present, [tags[row] for row in rows], clusters=clusters, limits=limits)
     out = {}
     shown = sorted(carriers, key=lambda name: (-carriers[name], name))[:MOST_TAGS]
     for name in sorted(shown):
         estimate = estimates.get(name)
         n = estimate.n if estimate else 0
-        interval = inside(estimate.interval, limits) if estimate else None
         out[name] = TagMean(
             mean=estimate.value if estimate else None,
             n=n,
             n_failed=carriers[name] - n,
-            interval=ends_of(interval),
+            interval=ends_of(estimate.interval) if estimate else None,
         )
     return out

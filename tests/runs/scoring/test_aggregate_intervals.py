@@ -41,15 +41,15 @@ def run_of(grades: dict[str, list[int]], **more: dict[str, dict[str, object]]) -
 GRADES = {f"t{k}": [int((k * 7 + j * 3) % 5 < 2) for j in range(3)] for k in range(12)}
 
 
-def test_t_interval_is_the_default_and_says_so() -> None:
-    """Without clusters the interval is Student's, with its name and the percentiles beside it."""
+def test_the_default_interval_suits_the_values_and_says_which_it_is() -> None:
+    """Values between two limits get an interval made for these, with its name and percentiles beside it."""
     run = run_of(GRADES)
     values = [r.scores["P@3"] for r in run.results]
-    expected = mean_interval([v for v in values if v is not None])
+    expected = mean_interval([v for v in values if v is not None], limits=(0.0, 1.0))
     a = run.aggregate("P@3")
     assert expected.interval is not None
     assert a.interval == (expected.interval.low, expected.interval.high)
-    assert (a.method, a.clusters) == ("t", None)
+    assert (a.method, a.clusters) == ("gaffke", None)
     assert a.quantiles is not None
     p20, p50, p90 = np.quantile([v for v in values if v is not None], [0.2, 0.5, 0.9])
     assert (a.quantiles.p20, a.quantiles.p50, a.quantiles.p90) == (p20, p50, p90)
@@ -61,11 +61,12 @@ def test_clusters_in_the_metadata_make_the_interval_robust() -> None:
     run = run_of(GRADES, **more)
     values = [r.scores["P@3"] or 0.0 for r in run.results]
     clusters = [f"doc {k // 3}" if k < 11 else "alone" for k in range(12)]
-    expected = mean_interval(values, clusters=clusters)
-    a = run.aggregate("P@3")
-    assert (a.method, a.clusters) == ("CR1 t", 5)
-    assert expected.interval is not None
-    assert a.interval == pytest.approx((expected.interval.low, expected.interval.high))
+    for method, name in (("auto", "clustered gaffke"), ("t", "CR1 t")):
+        a = rescore(run, ["P@3"], intervals=Intervals(method=method)).aggregate("P@3")
+        assert (a.method, a.clusters) == (name, 5)
+        expected = mean_interval(values, clusters=clusters, limits=(0.0, 1.0), method=method)
+        assert expected.interval is not None
+        assert a.interval == pytest.approx((expected.interval.low, expected.interval.high))
 
 
 def test_another_cluster_key_is_taken_when_named() -> None:
