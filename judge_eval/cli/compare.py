@@ -63,12 +63,13 @@ def compare(
     wanted = tuple(dict.fromkeys([*named, *(limit.metric for limit in limits)]))
     comparison = compare_runs(baseline, *candidates, metrics=wanted, cluster=cluster, seed=seed)
     under = [limit for limit in limits if limit.kind == "fail-under"]
-    checks = [
-        check
-        for run in candidates
-        for check in (check_under(rescore(run, [limit.metric for limit in under]), under) if under else ())
-    ]
-    checks += check_drops(comparison, limits, strict=gating.strict)
+    undecided = gating.on_undecided or ("fail" if gating.strict else "pass")
+    checks = []
+    for run in candidates if under else ():
+        scored = rescore(run, [limit.metric for limit in under])
+        checks += check_under(scored, under, on_undecided=undecided)
+    checks += check_drops(comparison, limits, strict=gating.strict, on_undecided=undecided)
+    comparison = comparison.model_copy(update={"checks": tuple(checks)})
     if json_:
         give_json(comparison.model_dump_json(indent=2))
     else:

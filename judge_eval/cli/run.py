@@ -64,7 +64,7 @@ def run(
         parts.load_arrow()
     limits = gating.limits()
     baseline = None if gating.baseline is None else keeping.load(gating.baseline)
-    gate = RunGate(limits, gating.strict, baseline)
+    gate = RunGate(limits, gating.strict, gating.on_undecided, baseline)
     label, href = keeping.named()
     reader = reading.options(numbers.relevant)
     with (

@@ -17,8 +17,10 @@ from judge_eval.runs.columns.loading import columns_of
 from judge_eval.runs.columns.packed import Places
 from judge_eval.runs.folder.differing import judge_differences
 from judge_eval.runs.folder.run import Run
+from judge_eval.runs.scoring.aggregate import limits_of
 from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.stats import PairedComparison, compare_paired, holm, tukey_hsd
+from judge_eval.stats.estimate import ends_of
 
 KEEP = 1000
 """How many changed traces of each candidate a comparison names."""
@@ -141,7 +143,10 @@ def _difference(pairing: Pairing, column: int, seed: int) -> tuple[PairedCompari
         return None, excluded
     clusters = cluster_codes(pairing.first.clusters[pairing.a[both]])
     draws = _draws_for(n)
-    test = compare_paired(before[both], after[both], clusters=clusters, permutations=draws, seed=seed)
+    limits = limits_of(pairing.first.metrics[column])
+    test = compare_paired(
+        before[both], after[both], clusters=clusters, limits=limits, permutations=draws, seed=seed
+    )
     return test, excluded
 
 
@@ -151,8 +156,8 @@ def _draws_for(values: int) -> int:
 
 
 _SAME = (
-    "n", "clusters", "baseline_mean", "candidate_mean", "difference", "lower", "p_t", "exact", "dz", "wins",
-    "ties", "losses", "detectable",
+    "n", "clusters", "baseline_mean", "candidate_mean", "difference", "lower", "upper", "standard_error",
+    "p_t", "exact", "dz", "wins", "ties", "losses", "detectable",
 )  # fmt: skip
 
 
@@ -162,7 +167,8 @@ def _record(metric: str, place: int, test: PairedComparison, excluded: int, adju
         metric=metric,
         candidate=place,
         n_excluded=excluded,
-        interval=(test.interval.low, test.interval.high) if test.interval else None,
+        interval=ends_of(test.interval),
+        method=test.interval.method if test.interval else None,
         p=test.p_randomisation,
         p_holm=adjusted,
         **same,

@@ -1,4 +1,4 @@
-"""What a comparison finds: differences of metrics, and traces that changed."""
+"""What a comparison finds: differences of metrics, traces that changed, what became of limits."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from judge_eval.record import Record
 from judge_eval.runs.folder.records import name_of
 from judge_eval.runs.folder.wording import interval
 
+LimitKind = Literal["fail-under", "max-drop", "non-inferior"]
+Outcome = Literal["passed", "failed", "undecided"]
 Change = Literal["retrieval", "verdicts", "both", "scores"]
 """What changed in a trace: what was retrieved, the verdict on the same chunk, both, or only its scores."""
 CHANGE_WORDS: Final[dict[Change, str]] = {
@@ -50,9 +52,15 @@ class Difference(Record):
     candidate_mean: float
     difference: float
     interval: tuple[float, float] | None = None
-    """95% of the difference: paired t, or CR1 under clusters; None under two traces."""
+    """95% of the difference; None under two traces, and where equal differences allow none."""
+    method: str | None = None
+    """How the interval is made: `t`, `CR1 t` under clusters, `score` of two rates, or `gaffke`."""
     lower: float | None = None
-    """The one-sided 95% lower bound of the difference; None under two traces."""
+    """The one-sided 95% lower bound of the difference, which decides gates; None as the interval."""
+    upper: float | None = None
+    """The one-sided 95% upper bound, likewise."""
+    standard_error: float | None = None
+    """Of the difference; None under two traces."""
     p_t: float | None = None
     """Two-sided p of the paired t test."""
     p: float
@@ -131,3 +139,24 @@ class TraceChange(Record):
     flips: tuple[Flip, ...] = ()
     differences: dict[str, float]
     """By metric, candidate minus baseline; a metric without a value in one of them is left out."""
+
+
+class Check(Record):
+    """What became of one limit."""
+
+    kind: LimitKind
+    metric: str
+    run: str
+    """The name of the run that was checked."""
+    limit: float
+    value: float | None
+    """The mean under `fail-under`, else the drop (baseline minus candidate); None where there is none."""
+    interval: tuple[float, float] | None = None
+    outcome: Outcome
+    """`undecided`: the traces neither show that the limit was kept nor that it was not."""
+    passed: bool
+    """Whether this lets the gate pass: `passed`, or undecided where that was allowed."""
+    sentence: str
+    """Which limit, and by how much it was missed or met, or what would decide it."""
+    movers: tuple[TraceChange, ...] = ()
+    """The traces that lost most, where the check failed against a baseline."""

@@ -8,14 +8,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
-from judge_eval.comparison.findings import Difference, TraceChange
+from judge_eval.comparison.deciding import decide_drop
+from judge_eval.comparison.findings import Check, Difference, LimitKind, Outcome
 from judge_eval.comparison.record import Comparison
 from judge_eval.errors import ConfigError, RunError
 from judge_eval.metrics import parse_metric
-from judge_eval.record import Record
 from judge_eval.runs.folder.run import Run
 
-LimitKind: TypeAlias = Literal["fail-under", "max-drop", "non-inferior"]
+OnUndecided: TypeAlias = Literal["pass", "fail"]
 _ROUNDING = 1e-12
 
 
@@ -65,98 +65,90 @@ def read_limits(
     return [Limit.parse(kind, text) for kind, texts in given for text in texts]
 
 
-class Check(Record):
-    """What became of one limit."""
+def check_under(run: Run, limits: Sequence[Limit], *, on_undecided: OnUndecided = "pass") -> list[Check]:
+    """Check the limits on means: of the traces of the run, not of all that could be asked.
 
-    kind: LimitKind
-    metric: str
-    run: str
-    """The name of the run that was checked."""
-    limit: float
-    value: float | None
-    """The mean under `fail-under`, else the drop (baseline minus candidate); None where there is none."""
-    interval: tuple[float, float] | None = None
-    passed: bool
-    sentence: str
-    """Which limit, and by how much it was missed or met."""
-    movers: tuple[TraceChange, ...] = ()
-    """The traces that lost most, where the check failed against a baseline."""
-
-
-def check_under(run: Run, limits: Sequence[Limit]) -> list[Check]:
-    """Check the limits on means.
-
-    A run without a mean fails: that all verdicts failed is no success.
+    A run without a mean fails: that all verdicts failed is no success. A mean that keeps the limit is
+    undecided where the traces without a value could bring it under.
 
     Raises:
         UnknownNameError: The run was not scored by the metric.
     """
-    return [_check_mean(run, limit) for limit in limits if limit.kind == "fail-under"]
+    return [_check_mean(run, limit, on_undecided) for limit in limits if limit.kind == "fail-under"]
 
 
-def _check_mean(run: Run, limit: Limit) -> Check:
+def _check_mean(run: Run, limit: Limit, on_undecided: OnUndecided) -> Check:
     a = run.aggregate(limit.metric)
-    passed = a.mean is not None and a.mean >= limit.value - _ROUNDING
+    outcome: Outcome = "failed"
     if a.mean is None:
         sentence = f"{limit.metric} has no value; at least {limit.value:g} is wanted"
-    elif passed:
-        sentence = f"{limit.metric} is {a.mean:.4f}, at least {limit.value:g}"
-    else:
+    elif a.mean < limit.value - _ROUNDING:
         sentence = f"{limit.metric} is {a.mean:.4f}, {limit.value - a.mean:.4f} under {limit.value:g}"
+    elif a.n_failed and a.bounds is not None and a.bounds[0] < limit.value - _ROUNDING:
+        outcome = "undecided"
+        sentence = (
+            f"{limit.metric} is {a.mean:.4f}, but {a.n_failed} of {a.n + a.n_failed} traces have no value "
+            f"and could bring it down to {a.bounds[0]:.4f}; --resume asks for them again"
+        )
+    else:
+        outcome = "passed"
+        sentence = f"{limit.metric} is {a.mean:.4f}, at least {limit.value:g}"
     return Check(
         kind=limit.kind, metric=limit.metric, run=run.name, limit=limit.value, value=a.mean,
-        interval=a.interval, passed=passed, sentence=sentence,
+        interval=a.interval, outcome=outcome, sentence=sentence,
+        passed=outcome == "passed" or (outcome == "undecided" and on_undecided == "pass"),
     )  # fmt: skip
 
 
-def check_drops(comparison: Comparison, limits: Sequence[Limit], *, strict: bool = False) -> list[Check]:
+def check_drops(
+    comparison: Comparison,
+    limits: Sequence[Limit],
+    *,
+    strict: bool = False,
+    on_undecided: OnUndecided | None = None,
+) -> list[Check]:
     """Check the limits on what was lost against the baseline.
 
-    `max-drop` fails where the whole 95% interval of the paired drop lies above the limit, that is, where
-    the data leave no doubt; under `strict`, where the drop itself does. `non-inferior` fails unless the
-    one-sided 95% bound shows that less than the margin was lost, so that too few traces fail.
+    Both kinds ask whether less than the limit was lost (`decide_drop`). `max-drop` fails where more is shown;
+    under `strict` also where the drop itself is more. `non-inferior` does not pass unless less is shown.
+
+    Args:
+        comparison: The runs compared, the baseline first.
+        limits: Limits of all kinds; those on means are passed over.
+        strict: Let `max-drop` fail by the drop itself too.
+        on_undecided: What an undecided `max-drop` does; None: fails under `strict`, else passes.
 
     Raises:
         RunError: A limit is on a metric that was not compared.
     """
+    undecided = on_undecided or ("fail" if strict else "pass")
     out = []
     for limit in limits:
         for place in range(1, len(comparison.runs)) if limit.kind != "fail-under" else ():
             difference = next((d for d in comparison.of(place) if d.metric == limit.metric), None)
             if difference is None:
                 raise RunError(f"--{limit.kind} {limit.metric}: no trace has a value in both runs")
-            out.append(_check_drop(comparison, difference, limit, strict))
+            out.append(_check_drop(comparison, difference, limit, strict, undecided))
     return out
 
 
-def _check_drop(comparison: Comparison, d: Difference, limit: Limit, strict: bool) -> Check:
+def _check_drop(
+    comparison: Comparison, d: Difference, limit: Limit, strict: bool, on_undecided: OnUndecided
+) -> Check:
     drop = 0.0 - d.difference
     interval = None if d.interval is None else (0.0 - d.interval[1], 0.0 - d.interval[0])
     span = "" if d.interval is None else f" [{d.interval[0]:+.4f}, {d.interval[1]:+.4f}]"
     fell = f"fell by {drop:.4f}" if drop > 0 else "did not fall"
-    moved = f"{d.metric} {fell} (difference {d.difference:+.4f}{span})"
-    if limit.kind == "max-drop":
-        surely = drop if strict or interval is None else interval[0]
-        passed = surely <= limit.value + _ROUNDING
-        if passed and drop > limit.value:
-            sentence = f"{moved}, but the interval leaves room for a drop within {limit.value:g}"
-        elif passed:
-            sentence = f"{moved}, within {limit.value:g}"
-        else:
-            sentence = f"{moved}, {drop - limit.value:.4f} more than {limit.value:g}"
-    else:
-        worst = None if d.lower is None else -d.lower
-        passed = worst is not None and worst < limit.value
-        if worst is None:
-            sentence = f"{moved}: one trace cannot show non-inferiority"
-        else:
-            shown = "shows" if passed else "does not show"
-            sentence = (
-                f"{moved}, at worst by {max(worst, 0):.4f}: {shown} a loss of less than {limit.value:g}"
-            )
+    outcome, why = decide_drop(d, limit.value)
+    if limit.kind == "max-drop" and strict and drop > limit.value + _ROUNDING:
+        outcome, why = "failed", f"{drop - limit.value:.4f} more than {limit.value:g}"
+    passed = outcome == "passed"
+    if outcome == "undecided" and limit.kind == "max-drop":
+        passed = on_undecided == "pass"
     lost = [m for m in comparison.movers(d.metric, d.candidate) if m.differences[d.metric] < 0]
     return Check(
         kind=limit.kind, metric=d.metric, run=comparison.runs[d.candidate].name, limit=limit.value,
-        value=drop, interval=interval, passed=passed, movers=() if passed else tuple(lost),
-        sentence=f"{sentence} (against {comparison.baseline.name})",
+        value=drop, interval=interval, outcome=outcome, passed=passed, movers=() if passed else tuple(lost),
+        sentence=f"{d.metric} {fell} (difference {d.difference:+.4f}{span}), {why} "
+        f"(against {comparison.baseline.name})",
     )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from judge_eval.comparison.findings import Change, Difference, PairOfRuns, RunRef, TraceChange
+from judge_eval.comparison.findings import Change, Check, Difference, PairOfRuns, RunRef, TraceChange
 from judge_eval.record import Record
 from judge_eval.runs.folder.records import FORMAT
 
@@ -29,6 +29,8 @@ class Comparison(Record):
     """For each candidate how many traces changed in which way."""
     traces: tuple[TraceChange, ...] = ()
     """The changed traces that moved most, of each candidate at most as many as were asked for."""
+    checks: tuple[Check, ...] = ()
+    """What became of the limits, where a gate was asked for."""
 
     @property
     def baseline(self) -> RunRef:

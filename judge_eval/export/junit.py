@@ -5,23 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from xml.sax.saxutils import quoteattr
 
-from judge_eval.comparison.gate import Check
+from judge_eval.comparison.findings import Check
 from judge_eval.shown import printable
 
 
 def junit(checks: Sequence[Check]) -> str:
-    """Write one test case a limit, with the sentence and the traces that lost most where it failed."""
+    """Write one test case a limit, with the sentence and the traces that lost most where it failed.
+
+    A limit that is undecided and let pass is a skipped case with its sentence.
+    """
     failed = sum(not check.passed for check in checks)
+    skipped = sum(check.passed and check.outcome == "undecided" for check in checks)
+    counts = f'tests="{len(checks)}" failures="{failed}"'
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',
-        f'<testsuites tests="{len(checks)}" failures="{failed}">',
-        f'<testsuite name="judge-eval" tests="{len(checks)}" failures="{failed}" errors="0" skipped="0">',
+        f"<testsuites {counts}>",
+        f'<testsuite name="judge-eval" {counts} errors="0" skipped="{skipped}">',
     ]
     for check in checks:
         name = f"{check.kind} {check.metric}={check.limit:g}"
         case = f"<testcase classname={_quoted(check.run)} name={_quoted(name)}"
         if check.passed:
-            lines.append(case + "/>")
+            remark = f"<skipped message={_quoted(check.sentence)}/></testcase>"
+            lines.append(f"{case}>{remark}" if check.outcome == "undecided" else f"{case}/>")
             continue
         moved = "".join(
             f"\n{m.trace_id}: {m.differences[check.metric]:+.4f} ({m.before} to {m.after}) {m.query}"
@@ -29,7 +35,8 @@ def junit(checks: Sequence[Check]) -> str:
         )
         # An attribute, not text: it needs no second way of escaping, and readers show it.
         lines.append(
-            f"{case}><failure type={_quoted(check.kind)} message={_quoted(check.sentence + moved)}/>"
+            f"{case}><failure type={_quoted(check.kind)} "
+            f"message={_quoted(f'{check.outcome}: {check.sentence}{moved}')}/>"
         )
         lines.append("</testcase>")
     return "\n".join([*lines, "</testsuite>", "</testsuites>"]) + "\n"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from judge_eval.comparison.findings import CHANGE_WORDS, TraceChange
-from judge_eval.comparison.gate import Check
+from judge_eval.comparison.findings import CHANGE_WORDS, Check, TraceChange
 from judge_eval.comparison.record import Comparison
 from judge_eval.export.text import as_markdown, linked
 from judge_eval.runs.folder.run import Run
@@ -44,12 +43,17 @@ def pull_request_comment(run: Run | None, comparison: Comparison | None, checks:
 def _verdict(checks: Sequence[Check]) -> list[str]:
     if not checks:
         return []
-    failed = [check for check in checks if not check.passed]
-    title = f"**Gate failed: {len(failed)} of {len(checks)}**" if failed else "**Gate passed**"
-    lines = [
-        f"- {'passed' if c.passed else '**failed**'}: {markdown(f'{c.kind} {c.sentence}')}" for c in checks
-    ]
+    failed = sum(not check.passed for check in checks)
+    undecided = sum(check.passed and check.outcome == "undecided" for check in checks)
+    title = f"**Gate failed: {failed} of {len(checks)}**" if failed else "**Gate passed**"
+    if undecided:
+        title += f", {undecided} of {len(checks)} undecided"
+    lines = [f"- {_marked(check)}: {markdown(f'{check.kind} {check.sentence}')}" for check in checks]
     return [title, "\n".join(lines)]
+
+
+def _marked(check: Check) -> str:
+    return check.outcome if check.outcome == "passed" else f"**{check.outcome}**"
 
 
 def _differences(comparison: Comparison) -> list[str]:

@@ -16,7 +16,12 @@ _MOST_UNITS = 256
 
 
 def bounded_interval(
-    totals: Floats, sizes: Floats, limits: tuple[float, float], level: float, *, end_weight: float = 0.5
+    totals: Floats,
+    sizes: Floats,
+    limits: tuple[float, float],
+    level: float,
+    *,
+    end_weight: float = 0.5,
 ) -> tuple[float, float]:
     """Return an interval for a mean of bounded values that holds for few traces and lopsided ones.
 
@@ -64,10 +69,10 @@ def bounded_interval(
 def _distinct(totals: Floats, sizes: Floats) -> tuple[Floats, Floats, Floats]:
     """Return equal units once, with their counts; many units of one size are put on a grid of totals."""
     if sizes.min() != sizes.max():
-        units, counts = np.unique(np.column_stack([totals, sizes]), axis=0, return_counts=True)
-        return units[:, 0], units[:, 1], counts.astype(np.float64)
+        units, often = np.unique(np.column_stack([totals, sizes]), axis=0, return_counts=True)
+        return units[:, 0], units[:, 1], often.astype(np.float64)
     distinct, equal = np.unique(totals, return_counts=True)
-    counts = equal.astype(np.float64)
+    counts: Floats = equal.astype(np.float64)
     if distinct.size > _MOST_UNITS:
         distinct, counts = _binned(distinct, counts)
     return distinct, np.full(distinct.size, sizes[0]), counts
@@ -104,12 +109,11 @@ def _binned(offsets: Floats, shapes: Floats) -> tuple[Floats, Floats]:
     """Share each weight between the two nearest of evenly spaced points, which leaves the mean as it is."""
     low, high = float(offsets.min()), float(offsets.max())
     grid = np.linspace(low, high, _MOST_UNITS)
-    place = (offsets - low) / (high - low) * (_MOST_UNITS - 1)
+    place = (offsets - low) / (high - low or 1.0) * (_MOST_UNITS - 1)
     left = np.minimum(place.astype(np.int64), _MOST_UNITS - 2)
     right = place - left
-    shared = np.bincount(left, shapes * (1 - right), _MOST_UNITS)
-    shared += np.bincount(left + 1, shapes * right, _MOST_UNITS)
-    return grid, shared
+    shared = np.bincount(left, shapes * (1 - right), _MOST_UNITS).astype(np.float64)
+    return grid, shared + np.bincount(left + 1, shapes * right, _MOST_UNITS)
 
 
 def _crossing(rising: Callable[[float], float], start: float, step: float, end: float) -> float:

@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from judge_eval.stats._arrays import Floats, Ints, check_level, group_codes, group_sums, pair
-from judge_eval.stats.distributions import t_ppf, t_sf
+from judge_eval.stats.distributions import t_sf
 from judge_eval.stats.estimate import Interval
-from judge_eval.stats.intervals import standard_error
+from judge_eval.stats.intervals import Limits, standard_error
+from judge_eval.stats.paired_bounds import Differences
 from judge_eval.stats.power import minimal_detectable_difference
 from judge_eval.stats.randomisation import sign_flip_test
 
@@ -28,9 +29,13 @@ class PairedComparison:
     candidate_mean: float
     difference: float
     interval: Interval | None
-    """Of the difference: t, or CR1 with t(G-1) under clusters; None for fewer than two units."""
+    """Of the difference: `score` for rates, `t`, or `CR1 t` under clusters; `gaffke` where all differ alike.
+
+    None for fewer than two units, and where equal differences of unlimited values allow none."""
     lower: float | None
-    """The one-sided lower bound of the difference at the same level; None for fewer than two units."""
+    """The one-sided lower bound of the difference at the same level, for decisions; None as `interval`."""
+    upper: float | None
+    """The one-sided upper bound, likewise."""
     standard_error: float | None
     p_t: float | None
     """Two-sided p of the paired t test (cluster-robust under clusters); None for fewer than two units."""
@@ -60,6 +65,7 @@ def compare_paired(
     candidate: npt.ArrayLike,
     *,
     clusters: Iterable[Hashable] | None = None,
+    limits: Limits | None = None,
     level: float = 0.95,
     permutations: int = 9999,
     seed: int = 0,
@@ -73,7 +79,8 @@ def compare_paired(
         baseline: One finite number a trace, shape (n,).
         candidate: The same traces in the same order.
         clusters: One id a trace; None: traces are independent.
-        level: Confidence level of the interval and of the lower bound.
+        limits: The least and the greatest value that one value can have; None: unknown.
+        level: Confidence level of the interval and of each bound.
         permutations: Draws of the randomisation test where it is not exact.
         seed: Seed of those draws.
 
@@ -88,23 +95,25 @@ def compare_paired(
     # Rounding of equal scores (0.1 + 0.2 against 0.3) is no win.
     d[np.abs(d) <= 1e-12 * np.maximum(np.abs(a), np.abs(b))] = 0.0
     codes, groups = group_codes(clusters, d.size)
+    clustered = clusters is not None
     mean, error = float(d.mean()), _error(a, b, d, codes, groups)
-    interval = lower = p_t = None
+    differences = Differences.of(a, b, d, (codes, groups, clustered), limits)
+    interval = lower = upper = p_t = None
     if error is not None:
-        half = t_ppf((1 + level) / 2, groups - 1) * error
-        interval = Interval(mean - half, mean + half, level, "t" if clusters is None else "CR1 t")
-        lower = mean - t_ppf(level, groups - 1) * error
+        lower, upper = differences.bounds(level, mean, error)
+        interval = differences.interval(level, mean, error)
         p_t = 2 * t_sf(abs(mean) / error, groups - 1) if error > 0 else 1.0 if mean == 0 else None
     flipped = sign_flip_test(group_sums(d, codes, groups), permutations=permutations, seed=seed)
     spread = float(d.std(ddof=1)) if d.size > 1 else 0.0
     return PairedComparison(
         n=d.size,
-        clusters=None if clusters is None else groups,
+        clusters=groups if clustered else None,
         baseline_mean=float(a.mean()),
         candidate_mean=float(b.mean()),
         difference=mean,
         interval=interval,
         lower=lower,
+        upper=upper,
         standard_error=error,
         p_t=p_t,
         p_randomisation=flipped.p,

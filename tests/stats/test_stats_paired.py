@@ -14,6 +14,7 @@ from judge_eval.stats import (
     sign_flip_test,
     tukey_hsd,
 )
+from judge_eval.stats.paired_rates import score_bounds
 
 
 def scores(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -88,15 +89,18 @@ def test_clusters_flip_together() -> None:
 
 
 def test_identical_runs_show_no_difference() -> None:
-    """A run against itself: difference 0, p 1, all ties, no effect, interval without width."""
+    """A run against itself: difference 0, p 1, all ties, no effect, and an interval that has width still."""
     a, _ = scores(30, 5)
-    found = compare_paired(a, a)
+    found = compare_paired(a, a, limits=(0.0, 1.0))
     assert (found.difference, found.p_t, found.p_randomisation) == (0, 1, 1)
     assert (found.wins, found.ties, found.losses) == (0, 30, 0)
     assert found.dz is None
     assert found.detectable is None
     assert found.interval is not None
-    assert (found.interval.low, found.interval.high) == (0, 0)
+    assert found.interval.method == "gaffke"
+    assert -0.09 < found.interval.low < -0.06
+    assert found.interval.high == pytest.approx(-found.interval.low)
+    assert compare_paired(a, a).interval is None
 
 
 def test_rounding_is_no_win() -> None:
@@ -158,10 +162,50 @@ def test_lower_bound_equals_a_one_sided_test() -> None:
 
 
 def test_degenerate_lower_bounds() -> None:
-    """Equal runs lose nothing, a constant loss is its own bound, one trace has no bound."""
-    assert compare_paired([0.1, 0.2], [0.1, 0.2]).lower == 0
-    assert compare_paired([0.5, 0.5], [0.25, 0.25]).lower == -0.25
-    assert compare_paired([0.1], [0.1]).lower is None
+    """No bound without width: equal losses bound nothing but by the limits; one trace has no bound."""
+    assert compare_paired([0.5, 0.5], [0.25, 0.25]).lower is None
+    held = compare_paired([0.5] * 100, [0.5] * 100, limits=(0.0, 1.0))
+    # No loss in 100: Clopper and Pearson's "rule of three".
+    assert held.lower == pytest.approx(-(1 - 0.05 ** (1 / 100)), abs=1e-6)
+    assert held.upper == pytest.approx(1 - 0.05 ** (1 / 100), abs=1e-6)
+    assert compare_paired([0.1], [0.1], limits=(0.0, 1.0)).lower is None
+
+
+@pytest.mark.parametrize(("losses", "wins", "n"), [(1, 4, 12), (0, 3, 10), (2, 14, 44), (30, 5, 100)])
+def test_score_interval_of_paired_rates(losses: int, wins: int, n: int) -> None:
+    """Tango's interval ends where his statistic, its other rate found on a grid, is the normal's point."""
+    for end in score_bounds(losses, wins, n):
+        shift = np.linspace(1e-6, 1, 400_001)
+        fewer, more = shift + max(0.0, -end), shift + max(0.0, end)
+        inside = fewer + more < 1
+        fewer, more = fewer[inside], more[inside]
+        log = wins * np.log(more) + losses * np.log(fewer) + (n - wins - losses) * np.log1p(-fewer - more)
+        best = int(log.argmax())
+        variance = n * (fewer[best] + more[best] - end**2)
+        z = (wins - losses - n * end) / np.sqrt(variance)
+        assert abs(z) == pytest.approx(scipy.stats.norm.ppf(0.975), abs=2e-3)
+
+
+def test_score_interval_where_no_pair_differs() -> None:
+    """Without any discordant pair the interval is that of Wilson for none of n: z^2 / (n + z^2)."""
+    z = scipy.stats.norm.ppf(0.975)
+    assert score_bounds(0, 0, 10) == pytest.approx((-(z**2) / (10 + z**2), z**2 / (10 + z**2)), abs=1e-9)
+    assert score_bounds(5, 0, 5)[0] == -1.0
+    with pytest.raises(ValueError, match="3 and 4 of 6"):
+        score_bounds(3, 4, 6)
+
+
+@pytest.mark.parametrize("n", [10, 20, 50])
+def test_a_bound_of_rates_is_hardly_ever_wrong(n: int) -> None:
+    """Over all outcomes, summed exactly: a loss that is just allowed is called smaller in at most 6%."""
+    counts = [(lost, won) for lost in range(n + 1) for won in range(n + 1 - lost)]
+    bounds = np.array([score_bounds(lost, won, n, level=0.9)[0] for lost, won in counts])
+    outcomes = np.array([(lost, won, n - lost - won) for lost, won in counts])
+    for margin in (0.02, 0.03, 0.05, 0.1):
+        for won in (0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4):
+            rates = [won + margin, won, 1 - 2 * won - margin]
+            chance = scipy.stats.multinomial.pmf(outcomes, n, rates)
+            assert chance[bounds > -margin + 1e-9].sum() <= 0.06
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -32,7 +32,7 @@ class GatingFlags:
         list[str] | None,
         _flag(
             metavar="METRIC=VALUE",
-            help="Fail where the mean has surely dropped by more than this; repeatable.",
+            help="Fail where the mean is shown to have dropped by more than this; repeatable.",
         ),
         SET,
     ] = None
@@ -44,7 +44,17 @@ class GatingFlags:
         ),
         SET,
     ] = None
-    strict: Annotated[bool, _flag("--strict", help="Let --max-drop compare means, not intervals.")] = False
+    strict: Annotated[
+        bool, _flag("--strict", help="Let --max-drop fail by the drop itself, and by what is undecided.")
+    ] = False
+    on_undecided: Annotated[
+        Literal["pass", "fail"] | None,
+        _flag(
+            help="What a limit does that the traces can neither show kept nor broken; fail under --strict, "
+            "else pass with a warning. --non-inferior never passes by it."
+        ),
+        SET,
+    ] = None
 
     def limits(self) -> list[Limit]:
         """Read the limits.

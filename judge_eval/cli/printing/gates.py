@@ -11,7 +11,8 @@ from judge_eval.cli.printing.door import complain, remark, tell
 from judge_eval.errors import ConfigError
 
 if TYPE_CHECKING:
-    from judge_eval.comparison.gate import Check, Limit
+    from judge_eval.comparison.findings import Check
+    from judge_eval.comparison.gate import Limit, OnUndecided
     from judge_eval.comparison.record import Comparison
     from judge_eval.eval_run import EvalRun
     from judge_eval.runs.folder.run import Run
@@ -29,6 +30,7 @@ class RunGate:
 
     limits: Sequence[Limit]
     strict: bool
+    on_undecided: OnUndecided | None
     baseline: EvalRun | None
 
     def __post_init__(self) -> None:
@@ -60,10 +62,11 @@ class RunGate:
         wanted = tuple(dict.fromkeys([*done.manifest.metrics, *(limit.metric for limit in self.limits)]))
         scored = done if wanted == done.manifest.metrics else rescore(done, wanted)
         comparison: Comparison | None = None
-        checks: list[Check] = check_under(scored, self.limits)
+        undecided = self.on_undecided or ("fail" if self.strict else "pass")
+        checks: list[Check] = check_under(scored, self.limits, on_undecided=undecided)
         if self.baseline is not None:
             comparison = compare(self.baseline, scored, metrics=wanted)
-            checks += check_drops(comparison, self.limits, strict=self.strict)
+            checks += check_drops(comparison, self.limits, strict=self.strict, on_undecided=undecided)
             if not quiet:
                 tell()
                 show_comparison(comparison)
@@ -77,13 +80,16 @@ class RunGate:
 
 
 def show_checks(checks: Sequence[Check], *, quiet: bool = False) -> None:
-    """Say of each limit whether it was kept, by how much it was missed, and which traces moved most."""
+    """Say of each limit whether it was kept, by how much it was missed, and which traces moved most.
+
+    What is undecided is said whatever it does; `quiet` leaves out what passed.
+    """
     for check in checks:
         if check.passed:
-            if not quiet:
-                remark(f"gate passed: {check.kind} {check.sentence}")
+            if not quiet or check.outcome == "undecided":
+                remark(f"gate {check.outcome}: {check.kind} {check.sentence}")
             continue
-        complain(f"gate failed: {check.kind} {check.sentence}")
+        complain(f"gate {check.outcome}: {check.kind} {check.sentence}")
         for m in check.movers:
             remark(f"  {m.trace_id}: {m.differences[check.metric]:+.4f} ({m.before} to {m.after}) {m.query}")
 
