@@ -62,10 +62,8 @@ def divide(values: Values, by: NDArray[Any]) -> Values:
     return quotients
 
 
-def _totals(table: GradeTable, rel: int | None, hits: Values) -> IntValues:
-    """Return the relevant chunks that exist, at least as many as were seen among the top ranks."""
-    known = table.totals_at(table.relevant if rel is None else rel)
-    return np.maximum(known, hits.astype(np.int64))
+def _total(table: GradeTable, rel: int | None) -> IntValues:
+    return table.totals_at(table.relevant if rel is None else rel)
 
 
 def precision(
@@ -100,7 +98,7 @@ def recall(table: GradeTable, k: int | None = None, *, rel: int | None = None) -
         MetricError: How many relevant chunks exist is unknown.
     """
     hits = count_relevant(table, k, rel)
-    return divide(hits, _totals(table, rel, hits))
+    return divide(hits, _total(table, rel))
 
 
 def f1(table: GradeTable, k: int | None = None, *, rel: int | None = None) -> Values:
@@ -113,7 +111,7 @@ def f1(table: GradeTable, k: int | None = None, *, rel: int | None = None) -> Va
         MetricError: How many relevant chunks exist is unknown.
     """
     hits = count_relevant(table, k, rel)
-    return divide(2 * hits, depth(table, k) + _totals(table, rel, hits))
+    return divide(2 * hits, depth(table, k) + _total(table, rel))
 
 
 def hit_rate(table: GradeTable, k: int | None = None, *, rel: int | None = None) -> Values:
@@ -156,7 +154,7 @@ def average_precision(
     hits = count_relevant(table, k, rel)
     by: Values | IntValues = hits
     if norm != "found":
-        by = _totals(table, rel, hits)
+        by = _total(table, rel)
         if norm == "min" and k is not None:
             by = np.minimum(by, k)
     return mean_precision(table, k, by, rel)

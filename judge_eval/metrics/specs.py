@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from judge_eval.metrics import gain, relevance, soft, trec
+from judge_eval.metrics.bounds import Reads
 from judge_eval.metrics.table import Values
 
 Value: TypeAlias = int | str
@@ -37,8 +38,8 @@ AP_NORM = Parameter(
     "found",
     {
         "found": "N = the relevant chunks within the top K",
-        "min": "N = min(K, R), R = the relevant chunks that exist",
-        "total": "N = R, the relevant chunks that exist",
+        "min": "N = min(K, R), R = the relevant chunks that exist (at least those retrieved)",
+        "total": "N = R, the relevant chunks that exist (at least those retrieved)",
     },
     "N",
 )
@@ -65,6 +66,8 @@ class Spec:
     needs_pool: bool = False
     soft: bool = False
     """Whether it is over the judge's probabilities."""
+    reads: Reads = "anything"
+    """What the value depends on, which decides how its bounds are found."""
 
     def parameter(self, name: str) -> Parameter | None:
         """Return the parameter of that name, or None."""
@@ -72,8 +75,8 @@ class Spec:
 
 
 V = "v_i = 1 where the chunk at rank i is relevant, else 0"
-R = "R = the relevant chunks that exist (at least those seen in the top K)"
-TR = "R = all relevant documents in the qrels; 0 where R = 0"
+R = "R = the relevant chunks that exist (at least those retrieved)"
+TR = "R = all relevant documents in the qrels (at least those retrieved); 0 where R = 0"
 
 _AP = (
     f"(1/N) * sum over ranks i <= K of P@i * v_i, with {V}, P@i = the share of relevant chunks in the first i"
@@ -85,16 +88,16 @@ _NDCG = (
 )
 
 
-def _rag(name: str, parameters: tuple[Parameter, ...], compute: Compute, formula: str, **needs: bool) -> Spec:
-    return Spec(name, "rag", "optional", parameters, compute, formula, **needs)
+def _rag(name: str, parameters: tuple[Parameter, ...], compute: Compute, formula: str, **more: Any) -> Spec:
+    reads = more.pop("reads", "relevance")
+    return Spec(name, "rag", "optional", parameters, compute, formula, reads=reads, **more)
 
 
 def _trec(
     name: str, compute: Compute, formula: str, cutoff: Literal["required", "none"] = "none", **more: Any
 ) -> Spec:
-    return Spec(
-        name, "trec", cutoff, more.pop("parameters", (REL,)), compute, formula, needs_total=True, **more
-    )
+    parameters, reads = more.pop("parameters", (REL,)), more.pop("reads", "relevance")
+    return Spec(name, "trec", cutoff, parameters, compute, formula, needs_total=True, reads=reads, **more)
 
 
 _SPECS = (
@@ -120,6 +123,7 @@ _SPECS = (
         "sum over ranks i <= K of e_i / log2(i + 1), e_i = the mean grade of the chunk at rank i under the "
         "judge's probabilities (its grade where the server told none)",
         soft=True,
+        reads="gains",
     ),
     _rag(
         "Recall",
@@ -145,8 +149,8 @@ _SPECS = (
         relevance.average_precision,
         f"the mean over traces of average precision: {_AP}; exactly 0 where N = 0",
     ),
-    _rag("DCG", (GAIN,), gain.dcg, "sum over ranks i <= K of gain_i / log2(i + 1)"),
-    _rag("NDCG", (GAIN, IDEAL), gain.ndcg, _NDCG),
+    _rag("DCG", (GAIN,), gain.dcg, "sum over ranks i <= K of gain_i / log2(i + 1)", reads="gains"),
+    _rag("NDCG", (GAIN, IDEAL), gain.ndcg, _NDCG, reads="grades"),
     _trec("map", trec.map_cut, f"(1/R) * sum over ranks i of P@i * v_i, with {V}; {TR}"),
     _trec("map_cut", trec.map_cut, f"(1/R) * sum over ranks i <= K of P@i * v_i, with {V}; {TR}", "required"),
     _trec("P", trec.p, "relevant documents within the top K / K, however short the list is", "required"),
@@ -171,6 +175,7 @@ _SPECS = (
         "(pooled above / (r-1)) * (relevant above + e) / (judged above + 2e), e = 0.00001, summed, over R; "
         f"{TR}",
         needs_pool=True,
+        reads="anything",
     ),
     _trec(
         "ndcg",
@@ -179,6 +184,7 @@ _SPECS = (
         "the relevance level plays no part",
         parameters=(),
         needs_pool=True,
+        reads="grades",
     ),
     _trec(
         "ndcg_cut",
@@ -188,6 +194,7 @@ _SPECS = (
         "required",
         parameters=(),
         needs_pool=True,
+        reads="grades",
     ),
     _trec("set_P", trec.set_p, "relevant documents retrieved / retrieved; 0 for an empty list"),
     _trec("set_recall", trec.recall_cut, f"relevant documents retrieved / R; {TR}"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from typing import Any, TypeAlias
@@ -222,10 +222,9 @@ class GradeTable:
                 counts[rows] = (grid == MISSING).sum(axis=0)
         return counts
 
-    def filled(self, grade: int) -> GradeTable:
-        """Return a copy in which every failed verdict is this grade."""
-        grades = np.where(self.grades == MISSING, np.int8(grade), self.grades)
-        return replace(self, grades=grades)
+    def row(self, row: int) -> Grades:
+        """Return the grades of a row, the best rank first."""
+        return self.grades[self.offsets[row] : self.offsets[row + 1]]
 
     def name(self, row: int) -> str:
         """Return the row's id, or its number where it has none."""
@@ -259,7 +258,7 @@ class GradeTable:
         yield from blocks
 
     def totals_at(self, relevant: int) -> IntValues:
-        """Count the relevant chunks of each row's whole pool.
+        """Count the relevant chunks of each row's whole pool, at least as many as were retrieved.
 
         Args:
             relevant: The least grade that counts.
@@ -269,11 +268,10 @@ class GradeTable:
         """
         if self.pool is not None and self.pool_offsets is not None:
             counts: IntValues = count_at_least(self.pool, self.pool_offsets, [relevant])[0].astype(np.int64)
-            return counts
+            return np.maximum(counts, self.found_at(relevant))
         if self.rest is not None and self.rest_offsets is not None:
-            mine: IntValues = count_at_least(self.grades, self.offsets, [relevant])[0].astype(np.int64)
-            mine += count_at_least(self.rest, self.rest_offsets, [relevant])[0]
-            return mine
+            unseen: IntValues = count_at_least(self.rest, self.rest_offsets, [relevant])[0].astype(np.int64)
+            return unseen + self.found_at(relevant)
         unknown = np.arange(len(self)) if self.totals is None else np.flatnonzero(self.totals < 0)
         if len(unknown):
             raise MetricError(
@@ -286,7 +284,12 @@ class GradeTable:
                 f"the totals count grades >= {self.relevant}, not >= {relevant}; give the pool's grades or "
                 "drop rel="
             )
-        return self.totals
+        return np.maximum(self.totals, self.found_at(relevant))
+
+    def found_at(self, relevant: int) -> IntValues:
+        """Count the retrieved chunks of each row, of its whole list, with at least this grade."""
+        counts: IntValues = count_at_least(self.grades, self.offsets, [relevant])[0].astype(np.int64)
+        return counts
 
     def at_least_each(self) -> NDArray[Any]:
         """Count the retrieved chunks with at least grade 1, 2, ...: shape (highest grade present, rows)."""

@@ -70,7 +70,9 @@ def bpref(table: GradeTable, k: int | None = None, *, rel: int | None = None) ->
     """
     relevant = _relevant(table, rel)
     least = table.relevant if rel is None else rel
-    most = np.minimum(relevant, table.pool_judged() - relevant)
+    # What a judge found beyond the pool is judged too.
+    others = np.maximum(table.pool_judged() - relevant, table.found_at(0) - table.found_at(least))
+    most = np.minimum(relevant, others)
     sums = np.zeros(len(table))
     for rows, grid in table.blocks(k):
         cap, bound = relevant[rows], np.maximum(most[rows], 1)

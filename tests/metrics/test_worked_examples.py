@@ -151,8 +151,8 @@ def test_more_relevant_seen_than_known_never_exceeds_one() -> None:
 
 
 def test_failed_verdict_excludes_the_row_and_only_where_it_counts() -> None:
-    """A row with a failure in the ranks that matter is NaN; the others keep their number."""
-    table = GradeTable.from_rows([[1, None, 0], [1, 0, None], [0, 1, 0]])
+    """A row whose value a failed verdict would change is NaN; the others keep their number."""
+    table = GradeTable.from_rows([[0, None, 0], [1, 0, None], [0, 1, 0]])
     assert parse_metric("AP@2").compute(table).tolist()[1:] == [1.0, 0.5]
     assert str(parse_metric("AP@2").compute(table).tolist()[0]) == "nan"
     assert [str(x) for x in parse_metric("NDCG@2").compute(table).tolist()][:2] == ["nan", "nan"]
@@ -167,14 +167,16 @@ def test_failed_verdict_is_an_error_where_it_is_asked_to_be() -> None:
     assert parse_metric("AP@5").compute(GradeTable.from_rows([[1]]), missing="error").tolist() == [1.0]
 
 
-def test_bounds_fill_failed_verdicts_both_ways() -> None:
-    """The bounds are all failed irrelevant and all failed relevant, low first; equal where none failed."""
+def test_bounds_of_worked_examples() -> None:
+    """The least and the greatest value over all grades of the failed verdicts; equal where none failed."""
     table = GradeTable.from_rows([[0, None, 1], [1, 0]], maximum=3)
     low, high = parse_metric("AP@3").compute(table, missing="bounds")
     assert low.tolist() == [1 / 3, 1.0]
     assert high.tolist() == [7 / 12, 1.0]
+    table = GradeTable.from_rows([[3, None, None, None, None]], maximum=3)
     low, high = parse_metric("NDCG@3").compute(table, missing="bounds")
-    assert (low <= high).all()
+    # [3, 0, 0, 3, 3]: 3 / (3 + 3 / log2(3) + 3 / 2), and not 1, which both [3, 0, ...] and [3, 3, ...] give.
+    assert (low.tolist(), high.tolist()) == ([pytest.approx(0.46927872602275644)], [1.0])
     with pytest.raises(ValueError, match="'error', 'exclude' or 'bounds'"):
         parse_metric("AP@3").compute(table, missing="zero")  # type: ignore[call-overload]
 

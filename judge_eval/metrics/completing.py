@@ -1,0 +1,64 @@
+"""Tables in which failed verdicts have grades."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from judge_eval.metrics.ragged import offsets_of
+from judge_eval.metrics.table import MISSING, Grades, GradeTable, IntValues, Values
+
+
+def completed(table: GradeTable, rows: IntValues, grades: Grades) -> GradeTable:
+    """Return a table of these rows of another, in this order, any of them repeated, with other grades.
+
+    Args:
+        table: Whose totals, pools and likelihoods the rows keep.
+        rows: Which row each new one stands for.
+        grades: int8, the new grades, as many in each row as there were.
+    """
+    places, offsets = _gather(table.offsets, rows)
+    pool, pool_offsets = _taken(table.pool, table.pool_offsets, rows)
+    rest, rest_offsets = _taken(table.rest, table.rest_offsets, rows)
+    return replace(
+        table,
+        grades=grades,
+        offsets=offsets,
+        totals=None if table.totals is None else table.totals[rows],
+        ids=None,
+        maximum=table.top_grade,
+        pool=pool,
+        pool_offsets=pool_offsets,
+        rest=rest,
+        rest_offsets=rest_offsets,
+        probable=_assumed(table, table.probable, places, grades >= table.relevant),
+        expected=_assumed(table, table.expected, places, grades),
+    )
+
+
+def _taken(
+    values: Grades | None, offsets: NDArray[np.int64] | None, rows: IntValues
+) -> tuple[Grades | None, NDArray[np.int64] | None]:
+    if values is None or offsets is None:
+        return None, None
+    places, made = _gather(offsets, rows)
+    return values[places], made
+
+
+def _assumed(
+    table: GradeTable, likely: Values | None, places: IntValues, assumed: NDArray[Any]
+) -> Values | None:
+    """Take the likelihoods of the cells at these places; what failed is as sure as what is assumed."""
+    if likely is None:
+        return None
+    return np.where(table.grades[places] == MISSING, assumed, likely[places]).astype(np.float64)
+
+
+def _gather(offsets: NDArray[np.int64], rows: IntValues) -> tuple[IntValues, NDArray[np.int64]]:
+    """Return where the cells of these rows stand, and the offsets of the rows one after the other."""
+    lengths = offsets[rows + 1] - offsets[rows]
+    made = offsets_of(lengths)
+    return np.arange(made[-1]) + np.repeat(offsets[rows] - made[:-1], lengths), made

@@ -1,0 +1,134 @@
+"""Bounds of metrics: every way to complete the failed verdicts, tried one by one, is the oracle."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from judge_eval.metrics import GradeTable, Metric, parse_metric
+
+BINARY = [
+    "AP", "AP@3", "AP(norm=min)@3", "AP(norm=total)@2", "MAP", "P@3", "P(norm=k)@9", "Recall@2", "F1@3",
+    "HitRate@2", "RR", "MRR@3", "SoftP@3", "map", "map_cut_3", "P_5", "recall_2", "success_1",
+    "relative_P_3", "recip_rank", "Rprec", "set_P", "set_recall", "set_F", "set_map",
+]  # fmt: skip
+GRADED = [
+    "DCG@3", "DCG(gain=exp)", "NDCG", "NDCG@2", "NDCG(gain=exp)@3", "EDCG@3", "AP(rel=2)@3", "P(rel=3)@4",
+]  # fmt: skip
+POOLED = ["bpref", "infAP", "ndcg", "ndcg_cut_2", "NDCG(ideal=judged)@3", "map"]
+
+
+def brute(metric: Metric, row: list[int | None], top: int, **more: object) -> tuple[float, float]:
+    """The least and the greatest value over all completions, each computed by itself."""
+    gaps = [place for place, grade in enumerate(row) if grade is None]
+    values = []
+    for grades in product(range(top + 1), repeat=len(gaps)):
+        whole = list(row)
+        for place, grade in zip(gaps, grades, strict=True):
+            whole[place] = grade
+        table = GradeTable.from_rows([whole], maximum=top, **more)  # type: ignore[arg-type]
+        values.append(metric.compute(table)[0])
+    return min(values), max(values)
+
+
+def rows(top: int, most: int) -> st.SearchStrategy[list[int | None]]:
+    """Rows of at most seven grades, some of which failed."""
+    return st.lists(st.one_of(st.none(), st.integers(0, top)), max_size=7).filter(
+        lambda row: row.count(None) <= most
+    )
+
+
+@pytest.mark.parametrize("name", BINARY)
+@settings(max_examples=25, deadline=None)
+@given(row=rows(1, 6), total=st.integers(0, 9))
+def test_binary_bounds_are_reached_and_never_passed(name: str, row: list[int | None], total: int) -> None:
+    """For every metric of what is relevant both bounds equal brute force, whatever the total."""
+    metric = parse_metric(name)
+    found = metric.bounds(GradeTable.from_rows([row], totals=[total], maximum=1))
+    assert (found.low[0], found.high[0]) == pytest.approx(brute(metric, row, 1, totals=[total]), abs=1e-12)
+    assert found.exact.all()
+
+
+@pytest.mark.parametrize("name", GRADED)
+@settings(max_examples=25, deadline=None)
+@given(row=rows(3, 4))
+def test_graded_bounds_are_reached_and_never_passed(name: str, row: list[int | None]) -> None:
+    """For every metric of grades both bounds equal brute force over all grades."""
+    metric = parse_metric(name)
+    found = metric.bounds(GradeTable.from_rows([row], maximum=3, relevant=2))
+    assert (found.low[0], found.high[0]) == pytest.approx(brute(metric, row, 3, relevant=2), abs=1e-12)
+
+
+@pytest.mark.parametrize("name", POOLED)
+@settings(max_examples=25, deadline=None)
+@given(row=rows(3, 4), pool=st.lists(st.integers(0, 3), max_size=9))
+def test_bounds_with_a_pool(name: str, row: list[int | None], pool: list[int]) -> None:
+    """Where the grades of the pool are known the bounds equal brute force as well."""
+    metric = parse_metric(name)
+    found = metric.bounds(GradeTable.from_rows([row], maximum=3, relevant=2, pool=[pool]))
+    expected = brute(metric, row, 3, relevant=2, pool=[pool])
+    assert (found.low[0], found.high[0]) == pytest.approx(expected, abs=1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=st.lists(rows(3, 3), min_size=1, max_size=12))
+def test_rows_do_not_change_each_other(rows: list[list[int | None]]) -> None:
+    """The bounds of many rows, equal ones among them, are those of each row alone."""
+    metric = parse_metric("NDCG@3")
+    together = metric.bounds(GradeTable.from_rows([*rows, *rows], maximum=3, relevant=2))
+    alone = [metric.bounds(GradeTable.from_rows([row], maximum=3, relevant=2)) for row in rows]
+    assert together.low.tolist() == [each.low[0] for each in alone] * 2
+    assert together.high.tolist() == [each.high[0] for each in alone] * 2
+
+
+@pytest.mark.parametrize("name", [*BINARY, *GRADED, *POOLED])
+@settings(max_examples=25, deadline=None)
+@given(row=rows(3, 3), total=st.integers(0, 5), pool=st.lists(st.integers(0, 3), max_size=5))
+def test_no_value_and_no_bound_leaves_the_range(
+    name: str, row: list[int | None], total: int, pool: list[int]
+) -> None:
+    """Whatever the judge finds against the total or the pool, everything stays in the stated range."""
+    metric = parse_metric(name)
+    if metric.needs_pool:
+        table = GradeTable.from_rows([row], maximum=3, relevant=2, pool=[pool])
+    else:
+        relevant = dict(metric.params).get("rel", 1)
+        table = GradeTable.from_rows([row], maximum=3, relevant=int(relevant), totals=[total])
+    least, most = metric.limits
+    found = metric.bounds(table)
+    value = metric.compute(table)[0]
+    for each in (found.low[0], found.high[0], *([] if np.isnan(value) else [value])):
+        assert least <= each <= (np.inf if most is None else most)
+    assert found.low[0] <= found.high[0]
+
+
+def test_a_value_that_no_verdict_can_change_is_a_value() -> None:
+    """The first chunk is relevant, so that the reciprocal rank is 1 whatever failed below."""
+    table = GradeTable.from_rows([[1, 1, 0, 0, None, 0, None, 0], [0, None, 1, 0]])
+    assert parse_metric("MRR").compute(table)[0] == 1.0
+    assert np.isnan(parse_metric("MRR").compute(table)[1])
+    assert parse_metric("HitRate@5").compute(table, missing="error").tolist() == [1.0, 1.0]
+    assert np.isnan(parse_metric("P@5").compute(table)).all()
+
+
+def test_too_many_completions_give_bounds_that_hold() -> None:
+    """A row with hundreds of failed verdicts on four grades gets the metric's range, and says so."""
+    row: list[int | None] = [2, *[None] * 300]
+    table = GradeTable.from_rows([row, [1, 0]], maximum=3, relevant=2)
+    found = parse_metric("NDCG@10").bounds(table)
+    assert (found.low[0], found.high[0], found.exact.tolist()) == (0.0, 1.0, [False, True])
+    gains = parse_metric("DCG@10").bounds(table)
+    assert gains.exact.all()
+    assert gains.low[0] == 2.0
+    assert parse_metric("AP@10").bounds(table).exact.all()
+
+
+def test_more_found_than_said_to_exist() -> None:
+    """Three relevant chunks where one was said to exist: recall, F and MAP are 1, not 3."""
+    table = GradeTable.from_rows([[1, 1, 1]], totals=[1])
+    for name in ("Recall", "map", "set_F", "F1", "AP(norm=total)", "recall_3", "Rprec"):
+        assert parse_metric(name).compute(table).tolist() == [1.0], name
+    # The chunks that stand below the cutoff exist too.
+    assert parse_metric("Recall@1").compute(table).tolist() == [1 / 3]
