@@ -9,6 +9,7 @@ from judge_eval.alignment.matching import label_scale
 from judge_eval.data.labels import Labels
 from judge_eval.errors import DataError
 from judge_eval.record import Record
+from judge_eval.runs.folder.index import cluster_of
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.stats import calibrate_isotonic, calibrate_threshold
@@ -48,8 +49,9 @@ def calibrate(
 ) -> Calibration:
     """Choose the relevance threshold of a run's grades and map grades to relevance, on labelled traces.
 
-    Whole traces are split at random; nothing is ever measured on what it was fitted to. Where the server
-    told probabilities, the map is of the expected grade, which is finer.
+    Whole traces, or whole clusters of them (the run's `intervals.cluster`), are split at random; nothing is
+    ever measured on what it was fitted to. Where the server told probabilities, the map is of the expected
+    grade, which is finer.
 
     Args:
         run: The run, best of a graded judge.
@@ -67,7 +69,8 @@ def calibrate(
     grades: list[float] = []
     expected: list[float | None] = []
     human: list[int] = []
-    traces: list[str] = []
+    units: list[tuple[bool, str]] = []
+    key = run.manifest.intervals.cluster
     for result in run.results:
         for outcome in result.outcomes:
             label = labels.grades.get((result.trace_id, outcome.chunk_id))
@@ -75,18 +78,21 @@ def calibrate(
                 grades.append(outcome.grade)
                 expected.append(outcome.expected_grade)
                 human.append(int(label >= least))
-                traces.append(result.trace_id)
+                cluster = cluster_of(result.trace, key)
+                units.append((cluster is not None, cluster or result.trace_id))
     finer = [value for value in expected if value is not None]
     notes = []
     if scale.maximum == 1:
         notes.append("the judge is binary: its threshold is what it is; a graded prompt has more to choose")
+    if any(clustered for clustered, _ in units):
+        notes.append("traces of one cluster are not split; what is counted as traces are clusters")
     use_finer = bool(finer) and len(finer) == len(grades)
     if use_finer:
         notes.append("the map is of expected grades, by the server's probabilities")
     try:
-        chosen = calibrate_threshold(grades, human, traces, objective=objective, held_out=held_out, seed=seed)
+        chosen = calibrate_threshold(grades, human, units, objective=objective, held_out=held_out, seed=seed)
         fitted = calibrate_isotonic(
-            finer if use_finer else grades, human, traces, held_out=held_out, seed=seed
+            finer if use_finer else grades, human, units, held_out=held_out, seed=seed
         )
     except ValueError as error:
         raise DataError(f"cannot calibrate: {error}") from None
@@ -97,7 +103,7 @@ def calibrate(
         run=run.name,
         labels=", ".join(labels.sources),
         fitted_traces=chosen.fitted_traces,
-        held_out_traces=len(set(traces)) - chosen.fitted_traces,
+        held_out_traces=len(set(units)) - chosen.fitted_traces,
         objective=objective,
         current=scale.relevant,
         threshold=chosen.threshold,

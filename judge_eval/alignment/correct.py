@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
-import numpy as np
-
 from judge_eval.alignment.matching import match_labels
 from judge_eval.alignment.systems import metric_both_ways
 from judge_eval.data.labels import Labels
 from judge_eval.errors import DataError
 from judge_eval.record import Record
+from judge_eval.runs.folder.index import cluster_of
 from judge_eval.runs.folder.run import Run
+from judge_eval.runs.scoring.aggregate import fill_clusters, limits_of
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.stats import CorrectedMean, Sample, ppi_mean, ppi_mean_sampled, rogan_gladen
 from judge_eval.stats.estimate import ends_of
@@ -23,8 +23,8 @@ class Corrected(Record):
 
     metric: str
     value: float
-    interval: tuple[float, float]
-    """95%."""
+    interval: tuple[float, float] | None
+    """95%, within the metric's range; None where labels that are all equal allow none."""
     standard_error: float
     power: float
     """The weight given to the judge, in [0, 1]; 0 leaves the labels alone."""
@@ -70,9 +70,10 @@ def correct(
 ) -> Correction:
     """Correct the means of a run by prediction-powered inference (PPI++) on traces that people labelled.
 
-    A trace counts as labelled where all of its chunks are. Where the labels say which chance each trace
-    had to be chosen, and the chances differ, traces are weighted by their inverse. Traces with failed
-    verdicts are left out and counted in a note.
+    A trace counts as labelled where all of its chunks are; one without chunks has a known value and counts
+    so too. Traces that belong together (the run's `intervals.cluster`) are not taken for independent. Where
+    the labels say which chance each trace had to be chosen, and the chances differ, traces are weighted by
+    their inverse. Traces with failed verdicts are left out and counted in a note.
 
     Args:
         run: The run.
@@ -85,12 +86,18 @@ def correct(
     """
     means: dict[str, Corrected] = {}
     notes: list[str] = []
+    key = run.manifest.intervals.cluster
+    clusters = {result.trace_id: cluster_of(result.trace, key) for result in run.results}
+    empty = {result.trace_id for result in run.results if not result.trace.chunks}
+    if empty:
+        notes.append(f"{len(empty)} traces without chunks are counted with their value, which needs no label")
     for metric in metrics or run.manifest.metrics:
         judge, human = metric_both_ways(run, labels, metric, threshold)
-        corrected, left_out = _mean(judge, human, labels, metric)
+        corrected, left_out = _mean(judge, human, labels, metric, clusters, empty)
         span = corrected.interval
+        method = "" if span is None else span.method
         means[metric] = Corrected.model_validate(
-            {**asdict(corrected), "metric": metric, "interval": (span.low, span.high), "method": span.method}
+            {**asdict(corrected), "metric": metric, "interval": ends_of(span), "method": method}
         )
         if left_out:
             notes.append(f"{metric}: {left_out} traces with failed verdicts are left out")
@@ -108,30 +115,42 @@ def correct(
 
 
 def _mean(
-    judge: dict[str, float | None], human: dict[str, float], labels: Labels, metric: str
+    judge: dict[str, float | None],
+    human: dict[str, float],
+    labels: Labels,
+    metric: str,
+    clusters: dict[str, str | None],
+    empty: set[str],
 ) -> tuple[CorrectedMean, int]:
     there = {trace: value for trace, value in judge.items() if value is not None}
-    order = list(there)
-    chosen = [place for place, trace in enumerate(order) if trace in human]
-    if len(chosen) < 2 or len(chosen) == len(order):
+    # Labelled traces first: `ppi_mean` takes them so.
+    order = sorted(there, key=lambda trace: trace not in human)
+    labelled = [trace for trace in order if trace in human and trace not in empty]
+    full = len(there) - len(empty)
+    if len(labelled) < 3 or len(labelled) == full:
         raise DataError(
-            f"{metric}: {len(chosen)} of {len(order)} judged traces are labelled in full; a correction needs "
-            "two or more, and others without labels (where all are labelled, take the labels themselves)"
+            f"{metric}: {len(labelled)} of {full} judged traces are labelled in full; a correction needs "
+            "three or more, and others without labels (where all are labelled, take the labels themselves)"
         )
-    y = [human[order[place]] for place in chosen]
-    chances = [labels.chances.get(order[place]) for place in chosen]
-    known = [chance for chance in chances if chance is not None]
-    if known and len(known) < len(chosen):
+    chances = [labels.chances[trace] for trace in labelled if trace in labels.chances]
+    if chances and len(chances) < len(labelled):
         raise DataError("some labelled traces say their chance to be chosen and others do not; mend the file")
-    if len(set(known)) > 1:
-        everyone = np.ones(len(order))
-        everyone[chosen] = known
-        sample = Sample(tuple(chosen), tuple(everyone.tolist()))
-        return ppi_mean_sampled(y, list(there.values()), sample), len(judge) - len(there)
-    p = [there[order[place]] for place in chosen]
-    picked = set(chosen)
-    rest = [there[trace] for place, trace in enumerate(order) if place not in picked]
-    return ppi_mean(y, p, rest), len(judge) - len(there)
+    groups = fill_clusters([clusters[trace] for trace in order])
+    left_out, limits = len(judge) - len(there), limits_of(metric)
+    try:
+        if len(set(chances)) > 1 or empty:
+            chance = dict(zip(labelled, chances or [len(labelled) / full] * len(labelled), strict=True))
+            chosen = [place for place, trace in enumerate(order) if trace in human]
+            sample = Sample(tuple(chosen), tuple(chance.get(trace, 1.0) for trace in order))
+            y, p = [human[order[place]] for place in chosen], [there[trace] for trace in order]
+            known = len(chosen) - len(labelled)
+            return ppi_mean_sampled(y, p, sample, clusters=groups, known=known, limits=limits), left_out
+        n = len(labelled)
+        p = [there[trace] for trace in order]
+        y = [human[trace] for trace in labelled]
+        return ppi_mean(y, p[:n], p[n:], clusters=groups, limits=limits), left_out
+    except ValueError as error:
+        raise DataError(f"{metric}: cannot correct: {error}") from None
 
 
 def _rate(run: Run, labels: Labels, threshold: int | None) -> Rate | None:

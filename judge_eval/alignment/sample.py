@@ -10,10 +10,11 @@ from typing import Any, Literal
 
 from judge_eval.errors import DataError
 from judge_eval.files import csv_text
+from judge_eval.runs.folder.index import cluster_of
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.shown import safe_cell
-from judge_eval.stats import simple_random_sample, stratified_sample
+from judge_eval.stats import Sample, simple_random_sample, stratified_sample
 
 COLUMNS = (
     "trace_id", "chunk_id", "query", "reference", "answer", "title", "text", "probability", "label",
@@ -32,19 +33,23 @@ def choose_traces(
     run: Run,
     size: int,
     *,
-    strata: Literal["none", "grade"] = "none",
+    by: Literal["none", "grade", "cluster"] = "none",
     seed: int = 0,
     without: Sequence[str] = (),
 ) -> list[Chosen]:
     """Choose traces at random, for labels that a correction may rest on.
 
-    Traces without chunks or with failed verdicts are not chosen: no correction could use them.
+    Traces without chunks are not chosen, since their values are known, nor those with failed verdicts, which
+    no correction could use.
 
     Args:
         run: The run.
         size: How many traces.
-        strata: `none` gives every trace the same chance; `grade` takes as many from each stratum of the
+        by: `none` gives every trace the same chance; `grade` takes as many from each stratum of the
             highest judged grade, which shows rare grades; the correction then weights by the chances.
+            `cluster` takes whole clusters (the run's `intervals.cluster`), all with the same chance, as many
+            as hold that many traces on average: less to read, and less to learn than from as many single
+            traces.
         seed: Equal seeds choose equally.
         without: Ids of traces not to choose, such as those that are labelled already.
 
@@ -55,7 +60,9 @@ def choose_traces(
     results = [r for r in run.results if r.outcomes and not r.failed and r.trace_id not in shut]
     if not 0 < size <= len(results):
         raise DataError(f"{size} traces were asked for; {len(results)} of this run can be labelled")
-    if strata == "grade":
+    if by == "cluster":
+        sample = _cluster_sample(results, size, run.manifest.intervals.cluster, seed)
+    elif by == "grade":
         grades = [max(o.grade for o in r.outcomes if o.kind == "verdict") for r in results]
         if size < len(set(grades)):
             raise DataError(f"{size} traces cannot cover {len(set(grades))} strata; take more")
@@ -63,6 +70,18 @@ def choose_traces(
     else:
         sample = simple_random_sample(len(results), size, seed=seed)
     return [Chosen(results[place], sample.probabilities[place]) for place in sample.chosen]
+
+
+def _cluster_sample(results: Sequence[TraceResult], size: int, key: str, seed: int) -> Sample:
+    """Choose clusters at random, as many as hold `size` traces on average; a lone trace is one of its own."""
+    found = [cluster_of(result.trace, key) for result in results]
+    names = [(name is not None, name or result.trace_id) for name, result in zip(found, results, strict=True)]
+    groups = list(dict.fromkeys(names))
+    count = min(len(groups), max(2, -(-size * len(groups) // len(results))))
+    picked = simple_random_sample(len(groups), count, seed=seed)
+    taken = {groups[place] for place in picked.chosen}
+    chosen = tuple(place for place, name in enumerate(names) if name in taken)
+    return Sample(chosen, (count / len(groups),) * len(results))
 
 
 def blind_jsonl(chosen: Sequence[Chosen], run: Run, seed: int = 0) -> str:

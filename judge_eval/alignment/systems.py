@@ -18,6 +18,11 @@ from judge_eval.runs.scoring.scorer import Scorer
 from judge_eval.schema import Scale, Verdict
 from judge_eval.stats import ranking_figures
 
+NO_INTERVAL = (
+    "these correlations are of the means over these traces: chance lowers them, the more the closer the "
+    "systems are, and more traces would raise them; no interval is given, since none that was tried holds"
+)
+
 
 class Rankings(Record):
     """Whether a judge ranks systems as labels do."""
@@ -31,7 +36,8 @@ class Rankings(Record):
     traces: int
     """Traces that every system has, fully labelled and without a failed verdict."""
     figures: dict[str, Figure]
-    """`tau_b`, `tau_ap`, `spearman`, `rbo`."""
+    """`tau_b`, `tau_ap`, `spearman`, `rbo`, of these traces and without intervals."""
+    note: str = NO_INTERVAL
 
 
 def rank_systems(
@@ -40,7 +46,6 @@ def rank_systems(
     metric: str,
     *,
     threshold: int | None = None,
-    seed: int = 0,
 ) -> Rankings:
     """Compare the ranking of systems (one run each) by a judge with their ranking by labels.
 
@@ -49,7 +54,6 @@ def rank_systems(
         labels: Labels; None takes those in each run's dataset.
         metric: The metric to rank by.
         threshold: The least label that counts as relevant.
-        seed: Of the bootstrap.
 
     Raises:
         DataError: No trace is fully labelled in all runs.
@@ -67,7 +71,7 @@ def rank_systems(
         raise DataError("no trace is fully labelled and judged in all of these runs")
     by_judge = np.array([[table[t] for table in judged] for t in common])
     by_human = np.array([[table[t] for table in human] for t in common])
-    figures = ranking_figures(by_judge, by_human, seed=seed)
+    figures = ranking_figures(by_judge, by_human)
     return Rankings(
         metric=metric,
         systems=tuple(run.name for run in runs),
@@ -116,8 +120,11 @@ def metric_both_ways(
 
 
 def _fully_labelled(run: Run, labels: Labels) -> Iterator[tuple[TraceResult, list[int] | None]]:
-    """Yield every trace with its labels in rank order; None where a chunk has none."""
+    """Yield every trace with its labels in rank order; None where a chunk has none.
+
+    What a retriever that returned nothing is worth needs no label: such a trace has all it can have.
+    """
     for result in run.results:
         row = [labels.grades.get((result.trace_id, chunk.id)) for chunk in result.trace.chunks]
         complete = [label for label in row if label is not None]
-        yield result, complete if row and len(complete) == len(row) else None
+        yield result, complete if len(complete) == len(row) else None

@@ -39,7 +39,7 @@ def agree(
     seed: Seed = 0,
     json_: Json = False,
 ) -> None:
-    """Measure how far verdicts agree with labels; every interval is resampled by trace.
+    """Measure how far verdicts agree with labels; intervals are resampled by trace.
 
     Examples:
     judge-eval agree latest labels.csv
@@ -57,7 +57,7 @@ def agree(
     given = None if labels is None else labels_of(loaded[0], labels)
     if systems:
         tables = [
-            rank_systems(loaded, given, metric, threshold=labelling.label_relevant, seed=seed)
+            rank_systems(loaded, given, metric, threshold=labelling.label_relevant)
             for metric in numbers.names or loaded[0].manifest.metrics[:1]
         ]
         if json_:
@@ -129,3 +129,4 @@ def _show_rankings(table_: Rankings) -> None:
     rows = sorted(zip(table_.systems, table_.human, table_.judge, strict=True), key=lambda row: -row[1])
     shown = [[name, f"{human:.4f}", f"{judge:.4f}"] for name, human, judge in rows]
     say_table(["system", "by labels", "by the judge"], shown, right=(1, 2))
+    say(f"note: {table_.note}")

@@ -21,8 +21,10 @@ def sample(
         "to_label.jsonl"
     ),
     by: Annotated[
-        Literal["none", "grade"],
-        typer.Option(help="grade: as many of each highest judged grade, weighted later."),
+        Literal["none", "grade", "cluster"],
+        typer.Option(
+            help="grade: as many of each highest judged grade, weighted later; cluster: whole clusters."
+        ),
     ] = "none",
     without: Annotated[
         Path | None, typer.Option("--without", help="A file of labels: its traces are not chosen again.")
@@ -38,7 +40,7 @@ def sample(
     export.check_suffix(output, (".jsonl", ".csv"))
     run = chosen.loaded()
     done = sorted({trace for trace, _ in read_labels(without).grades}) if without is not None else []
-    picked = choose_traces(run, n, strata=by, seed=seed, without=done)
+    picked = choose_traces(run, n, by=by, seed=seed, without=done)
     if output.suffix.lower() == ".csv":
         text = blind_csv(picked, seed, safe_cells=safe_cells)
     else:

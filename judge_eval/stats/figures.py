@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -146,29 +146,24 @@ def ranking_figures(
     human: npt.ArrayLike,
     *,
     p: float = 0.9,
-    level: float = 0.95,
-    method: ResampleMethod = "percentile",
-    replicates: int = 1000,
-    seed: int = 0,
 ) -> dict[str, Estimate]:
     """Return how well the ranking of systems by a judge matches that by people.
 
     Systems are ranked by their mean over traces. The names are `tau_b`, `tau_ap` (the human ranking being
-    the reference), `spearman` and `rbo`. Whole traces are resampled, all systems together. The percentile
-    interval is the default, since ranks move in steps that BCa's corrections do not fit.
+    the reference), `spearman` and `rbo`.
+
+    No interval: resampled traces rank systems with more noise than the traces themselves, so that bootstrap
+    intervals lie too low (with 63 systems they missed in 60 of 60 simulations); intervals corrected for
+    that, the jackknife's and halves' covered between .05 and .90 where .95 was asked.
 
     Args:
         judge: A metric under the judge's verdicts, shape (traces, systems), finite.
         human: The same metric under human labels.
         p: The persistence of `rbo`, strictly between 0 and 1.
-        level: Confidence level.
-        method: `percentile` or `bca`.
-        replicates: Bootstrap replicates, >= 100.
-        seed: Seed of the bootstrap.
 
     Returns:
-        Estimates by name, n being the number of traces; a value is None where a ranking does not vary, or
-        there are fewer than two systems.
+        Estimates by name without interval, n being the number of traces; a value is None where a ranking
+        does not vary, or there are fewer than two systems.
 
     Raises:
         ValueError: The shapes differ or do not fit, a value is missing, or an option is out of range.
@@ -179,23 +174,14 @@ def ranking_figures(
         raise ValueError(f"two tables of shape (traces, systems) are needed, got {shapes}")
     if not 0 < p < 1:
         raise ValueError(f"p: {p} is not between 0 and 1; 0.9 looks at about 10 ranks")
-    parts = np.stack(tables, axis=1)
-    draws = Resampler(parts, level=level, method=method, replicates=replicates, seed=seed)
-    correlations: dict[str, Callable[[Floats, Floats], float | None]] = {
-        "tau_b": kendall_tau_b,
-        "tau_ap": lambda judged, labelled: tau_ap(labelled, judged),
-        "spearman": spearman,
-        "rbo": lambda judged, labelled: rbo(_scores(judged), _scores(labelled), p),
+    judged, labelled = (table.mean(axis=0).round(10) for table in tables)  # equal means stay tied
+    n = tables[0].shape[0]
+    return {
+        "tau_b": Estimate(kendall_tau_b(judged, labelled), None, n),
+        "tau_ap": Estimate(tau_ap(labelled, judged), None, n),
+        "spearman": Estimate(spearman(judged, labelled), None, n),
+        "rbo": Estimate(rbo(_scores(judged), _scores(labelled), p), None, n),
     }
-
-    def each_row(correlation: Callable[[Floats, Floats], float | None]) -> Callable[[Floats], Floats]:
-        def statistic(sums: Floats) -> Floats:
-            values = [correlation(row[0], row[1]) for row in sums.round(10)]  # equal scores stay tied
-            return np.array([np.nan if value is None else value for value in values])
-
-        return statistic
-
-    return {name: draws.estimate(each_row(correlation)) for name, correlation in correlations.items()}
 
 
 def _statistics(values: Floats) -> dict[str, Statistic]:

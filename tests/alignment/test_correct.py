@@ -62,7 +62,7 @@ def test_any_metric_is_corrected_by_ppi(run: EvalRun, tmp_path: Path) -> None:
     real = np.mean(list(TRUTH.values()))
     assert p.interval[0] <= real <= p.interval[1]
     assert p.judge_only > p.interval[1]
-    assert (p.n_labelled, p.n_unlabelled, p.warnings) == (60, 60, ())
+    assert (p.n_labelled, p.n_unlabelled, len(p.warnings)) == (60, 60, 1)
     assert told.means["AP@5"].metric == "AP@5"
     assert told.rate is not None
     assert told.rate.sensitivity == 1.0
@@ -77,7 +77,7 @@ def test_few_labels_are_warned_of(run: EvalRun) -> None:
 def test_a_stratified_sample_is_weighted(run: EvalRun, tmp_path: Path) -> None:
     """Unequal chances stand in the exported file, and the correction weights by them."""
     graded = judged(traces_of(TEXTS), {k: g for k, g in JUDGE.items() if k[0] > "t100"}, metrics=["P@5"])
-    chosen = choose_traces(graded, 60, strata="grade", seed=1)
+    chosen = choose_traces(graded, 60, by="grade", seed=1)
     assert len({one.probability for one in chosen}) == 2
     (tmp_path / "l.jsonl").write_text(filled(blind_jsonl(chosen, graded)))
     labels = read_labels(tmp_path / "l.jsonl")

@@ -29,11 +29,20 @@ def labelled(n: int = 60, total: int = 400, seed: int = 0) -> tuple[np.ndarray, 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize(("n", "level"), [(5, 0.9), (60, 0.95), (300, 0.99)])
 def test_ppi_equals_ppi_py(seed: int, n: int, level: float) -> None:
-    """Estimate and interval are those of the authors' package to 1e-9, with its tuned power."""
+    """Estimate and error are those of the authors' package to 1e-9, with its tuned power.
+
+    The interval is wider than theirs as t is than the normal, and for what was estimated.
+    """
     y, p, q = labelled(n, 400, seed)
     found = ppi_mean(y, p, q, level=level)
     low, high = ppi_mean_ci(y, p, q, alpha=1 - level)
-    assert (found.interval.low, found.interval.high) == pytest.approx((low[0], high[0]), abs=1e-9)
+    z = scipy.stats.norm.ppf((1 + level) / 2)
+    assert found.standard_error == pytest.approx((high[0] - low[0]) / 2 / z, abs=1e-9)
+    half = scipy.stats.t.ppf((1 + level) / 2, n - 1) * np.sqrt(n / (n - 2)) * found.standard_error
+    assert found.interval is not None
+    assert (found.interval.low, found.interval.high) == pytest.approx(
+        (found.value - half, found.value + half), abs=1e-9
+    )
     centre = float(ppi_mean_pointestimate(y, p, q, lam=found.power)[0])
     assert found.value == pytest.approx(centre, abs=1e-9)
     assert found.value == pytest.approx((low[0] + high[0]) / 2, abs=1e-9)
@@ -48,7 +57,8 @@ def test_ppi_power_is_clipped_as_in_ppi_py(sign: int) -> None:
     found = ppi_mean(y, p, q)
     low, high = ppi_mean_ci(y, p, q, alpha=0.05)
     assert found.power == (1 if sign > 0 else 0)
-    assert (found.interval.low, found.interval.high) == pytest.approx((low[0], high[0]), abs=1e-9)
+    assert found.value == pytest.approx((low[0] + high[0]) / 2, abs=1e-9)
+    assert found.standard_error == pytest.approx((high[0] - low[0]) / 2 / 1.959963985, abs=1e-9)
 
 
 def test_ppi_of_a_useless_judge_is_the_labels() -> None:
@@ -73,24 +83,65 @@ def test_ppi_of_a_good_judge_is_worth_more_labels() -> None:
 
 
 def test_ppi_warns_of_few_labels() -> None:
-    """Under 50 labelled traces there is a warning, from 50 on there is none."""
-    assert "only 49 labelled" in ppi_mean(*labelled(49)).warnings[0]
-    assert "only 49 labelled" in str(ppi_mean(*labelled(49)))
-    assert ppi_mean(*labelled(50)).warnings == ()
+    """Under 100 labelled traces, or clusters, there is a warning, from 100 on there is none."""
+    assert "only 99 labelled" in ppi_mean(*labelled(99)).warnings[0]
+    assert "only 99 labelled" in str(ppi_mean(*labelled(99)))
+    assert ppi_mean(*labelled(100)).warnings == ()
+    pairs = [k // 2 for k in range(400)]
+    assert "in 50 clusters" in ppi_mean(*labelled(100), clusters=pairs).warnings[0]
 
 
 def test_ppi_needs_labelled_and_other_traces() -> None:
     """One labelled trace, no other trace, unequal lengths or a missing value are refused."""
-    with pytest.raises(ValueError, match="two labelled traces"):
+    with pytest.raises(ValueError, match="three labelled traces"):
         ppi_mean([0.5], [0.5], [0.5])
-    with pytest.raises(ValueError, match="two labelled traces"):
-        ppi_mean([0.5, 0.4], [0.5, 0.4], [])
+    with pytest.raises(ValueError, match="three labelled traces"):
+        ppi_mean([0.5, 0.4, 0.1], [0.5, 0.4, 0.1], [])
     with pytest.raises(ValueError, match="must be paired"):
         ppi_mean([0.5, 0.4], [0.5], [0.1])
     with pytest.raises(ValueError, match="missing"):
         ppi_mean([0.5, 0.4], [0.5, None], [0.1])
-    flat = ppi_mean([0.5, 0.5], [0.5, 0.5], [0.5])
-    assert (flat.standard_error, flat.effective_n) == (0, None)
+    flat = ppi_mean([0.5] * 3, [0.5] * 3, [0.5])
+    assert (flat.standard_error, flat.effective_n, flat.interval) == (0, None, None)
+
+
+def test_labels_that_are_all_alike_show_no_certainty() -> None:
+    """Ten perfect labels leave an interval with width: that of ten values which are all 1."""
+    found = ppi_mean([1.0] * 10, [1.0] * 10, [1.0] * 50, limits=(0.0, 1.0))
+    assert found.interval is not None
+    assert (found.interval.low, found.interval.high) == pytest.approx((0.7225, 1.0), abs=1e-4)
+
+
+def test_an_interval_stays_within_the_values_limits() -> None:
+    """What no value can be is cut off."""
+    y, p, q = labelled(8, 400, 5)
+    found = ppi_mean(y, p, q, level=0.999, limits=(0.3, 0.5))
+    assert found.interval is not None
+    assert 0.3 <= found.interval.low <= found.interval.high <= 0.5
+
+
+def test_whole_clusters_of_labels_are_no_independent_traces() -> None:
+    """Questions of five traces each, labelled whole: the clustered interval covers, the plain one does not."""
+    rng = np.random.default_rng(8)
+    ids = [k // 5 for k in range(400)]
+    covered = {"plain": 0, "clusters": 0, "weighted": 0}
+    for _ in range(300):
+        ability = np.repeat(rng.beta(2, 2, 80), 5)
+        y = np.clip(ability + rng.normal(0, 0.05, 400), 0, 1)
+        p = np.clip(0.8 * np.repeat(rng.beta(2, 2, 80), 5) + 0.2 * y, 0, 1)
+        intervals = {
+            "plain": ppi_mean(y[:100], p[:100], p[100:]).interval,
+            "clusters": ppi_mean(y[:100], p[:100], p[100:], clusters=ids).interval,
+            "weighted": ppi_mean_sampled(
+                y[:100], p, Sample(tuple(range(100)), (0.25,) * 400), clusters=ids
+            ).interval,
+        }
+        for name, interval in intervals.items():
+            assert interval is not None
+            covered[name] += 0.5 in interval
+    assert covered["plain"] < 0.75 * 300
+    assert covered["clusters"] >= 0.91 * 300
+    assert covered["weighted"] >= 0.91 * 300
 
 
 def test_weighted_correction_of_a_random_sample_is_near_the_plain_one() -> None:

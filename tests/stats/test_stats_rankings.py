@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-import scipy.stats
 
 from judge_eval.stats import kendall_tau_b, ranking_figures, rbo, spearman, tau_ap
 
@@ -26,26 +25,8 @@ def test_figures_are_those_of_the_mean_scores() -> None:
     assert found.keys() == expected.keys()
     for name, estimate in found.items():
         assert estimate.value == pytest.approx(expected[name], abs=1e-12)
-        assert estimate.interval is not None
-        assert estimate.interval.low <= expected[name] <= estimate.interval.high
+        assert estimate.interval is None
         assert estimate.n == 40
-
-
-def test_traces_are_resampled_with_all_systems_together() -> None:
-    """The interval of Spearman's rho is that of scipy's paired bootstrap up to the noise of drawing."""
-    judge, human = metric(1)
-    rows = np.arange(40)
-    theirs = scipy.stats.bootstrap(
-        (rows,),
-        lambda k: scipy.stats.spearmanr(judge[k].mean(axis=0), human[k].mean(axis=0)).statistic,
-        n_resamples=1500,
-        method="percentile",
-        vectorized=False,
-        random_state=np.random.default_rng(2),
-    ).confidence_interval
-    ours = ranking_figures(judge, human, replicates=1500)["spearman"].interval
-    assert ours is not None
-    assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=0.06)
 
 
 def test_equal_rankings_and_none() -> None:
