@@ -9,7 +9,7 @@ from typing import Literal, overload
 import numpy as np
 
 from judge_eval.errors import MetricError, MissingVerdictError, UnknownNameError
-from judge_eval.metrics.bounds import Bounds, Question, bounds
+from judge_eval.metrics.bounds import Bounding, Bounds, bounds
 from judge_eval.metrics.plugins import plugin_names, spec_of, usable
 from judge_eval.metrics.specs import SPECS, Spec, Value
 from judge_eval.metrics.table import GradeTable, IntValues, Values
@@ -171,7 +171,7 @@ class Metric:
         if len(rows):
             least, most = self.limits
             limits = least, np.inf if most is None else most
-            question = Question(self._compute, self.spec.reads, self.cutoff, limits)
+            question = Bounding(self._compute, self.spec.reads, self.cutoff, limits)
             low, high, exact = bounds(table, rows, question)
             near = high - low <= ROUNDING * np.maximum(1.0, np.abs(high))
             high[near] = low[near]

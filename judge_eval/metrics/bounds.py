@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from judge_eval.metrics.completing import completed
+from judge_eval.metrics.completing import regraded
 from judge_eval.metrics.table import MISSING, Grades, GradeTable, Values
 
 Reads: TypeAlias = Literal["relevance", "grades", "gains", "anything"]
@@ -38,7 +38,7 @@ class Bounds(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class Bounding:
     """What bounds are asked for."""
 
     compute: Callable[[GradeTable], Values]
@@ -49,7 +49,7 @@ class Question:
     """The least and the greatest value that the metric can have; infinite where there is no greatest."""
 
 
-def bounds(table: GradeTable, rows: NDArray[np.int64], question: Question) -> Bounds:
+def bounds(table: GradeTable, rows: NDArray[np.int64], question: Bounding) -> Bounds:
     """Return the bounds of the rows named.
 
     Among completions with the same grades in the top K (and the same below), a metric that never falls where
@@ -101,7 +101,7 @@ def bounds(table: GradeTable, rows: NDArray[np.int64], question: Question) -> Bo
 def _settle(
     table: GradeTable,
     waiting: list[tuple[int, int, NDArray[np.int8]]],
-    question: Question,
+    question: Bounding,
     low: Values,
     high: Values,
 ) -> None:
@@ -110,13 +110,13 @@ def _settle(
     counts = np.array([len(each) for _, _, each in waiting])
     rows = np.repeat([row for _, row, _ in waiting], counts)
     grades = np.concatenate([each.ravel() for _, _, each in waiting])
-    values = question.compute(completed(table, rows, grades))
+    values = question.compute(regraded(table, rows, grades))
     starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
     places = [place for place, _, _ in waiting]
     low[places], high[places] = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
 
 
-def _completions(gaps: NDArray[np.int64], question: Question, top: int) -> Grades | None:
+def _completions(gaps: NDArray[np.int64], question: Bounding, top: int) -> Grades | None:
     """Return grades for the failed verdicts of a row, one completion a row; None where there are too many."""
     head = len(gaps) if question.cutoff is None else int((gaps < question.cutoff).sum())
     return _fillings(head, len(gaps) - head, question.reads, top)

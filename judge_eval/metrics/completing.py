@@ -12,7 +12,7 @@ from judge_eval.metrics.ragged import offsets_of
 from judge_eval.metrics.table import MISSING, Grades, GradeTable, IntValues, Values
 
 
-def completed(table: GradeTable, rows: IntValues, grades: Grades) -> GradeTable:
+def regraded(table: GradeTable, rows: IntValues, grades: Grades) -> GradeTable:
     """Return a table of these rows of another, in this order, any of them repeated, with other grades.
 
     Args:

@@ -102,13 +102,10 @@ class GradeTable:
             keep(self, "pool", read_only(pool))
             keep(self, "pool_offsets", read_only(self.pool_offsets))
         if self.rest is not None:
-            if (
-                self.pool is not None
-                or self.rest_offsets is None
-                or len(self.rest_offsets) != len(self.offsets)
-            ):
+            offsets = self.rest_offsets
+            if self.pool is not None or offsets is None or len(offsets) != len(self.offsets):
                 raise MetricError("rest comes with its offsets, one row for each, and not beside a pool")
-            rest = check_layout("rest", self.rest, self.rest_offsets)
+            rest = check_layout("rest", self.rest, offsets)
             if len(rest) and not 0 <= rest.min() <= rest.max() <= (self.maximum or 127):
                 raise MetricError(f"the grades of rest must lie between 0 and {self.maximum or 127}")
         for name, numbers in (("probable", self.probable), ("expected", self.expected)):

@@ -103,21 +103,21 @@ def ppi_mean(
     variance, units = _clustered(influence, clusters, y.size)
     if units < 3:
         raise ValueError(f"three labelled clusters are needed, got {units}")
-    return _corrected(
-        value=power * float(q.mean()) + float(rest.mean()),
-        variance=variance,
+    value, error = power * float(q.mean()) + float(rest.mean()), math.sqrt(variance)
+    quantile = t_ppf((1 + level) / 2, units - 1) * math.sqrt(units / (units - 2))
+    ends = value - quantile * error, value + quantile * error
+    method = "PPI++ t" if clusters is None else "PPI++ CR1 t"
+    return CorrectedMean(
+        value=value,
+        interval=_interval(Interval(*ends, level, method), y, limits),
+        standard_error=error,
         power=power,
-        labels=y.size,
-        values=y,
-        limits=limits,
-        units=units,
+        n_labelled=y.size,
         n_unlabelled=q.size,
+        effective_n=y.size * _clustered(alone, clusters, y.size)[0] / variance if variance > 0 else None,
         judge_only=float(everything.mean()),
         labels_only=float(y.mean()),
-        alone=_clustered(alone, clusters, y.size)[0],
-        quantile=t_ppf((1 + level) / 2, units - 1) * math.sqrt(units / (units - 2)),
-        method="PPI++ t" if clusters is None else "PPI++ CR1 t",
-        level=level,
+        warnings=_few(y.size, units),
     )
 
 
@@ -191,63 +191,37 @@ def ppi_mean_sampled(
         units = int(np.count_nonzero(w))
     effective = max(p.size**2 / float(w @ w), 1.5)
     correction = effective / (effective - 1)
-    return _corrected(
-        value=centre + power * (float(p.mean()) - judged_there),
-        variance=correction * float(influence @ influence) / p.size**2,
-        power=power,
-        labels=y.size - known,
-        values=y,
-        limits=limits,
-        units=units,
-        n_unlabelled=p.size - y.size,
-        judge_only=float(p.mean()),
-        labels_only=centre,
-        alone=correction * float(human @ human) / p.size**2,
-        quantile=t_ppf((1 + level) / 2, effective - 1),
-        method="PPI++ weighted t",
-        level=level,
-    )
-
-
-def _corrected(
-    *,
-    value: float,
-    variance: float,
-    power: float,
-    labels: int,
-    values: Floats,
-    limits: Limits | None,
-    units: int,
-    n_unlabelled: int,
-    judge_only: float,
-    labels_only: float,
-    alone: float,
-    quantile: float,
-    method: str,
-    level: float,
-) -> CorrectedMean:
-    error = math.sqrt(variance)
-    interval: Interval | None
-    if error > 1e-12:
-        half = quantile * error
-        interval = Interval(value - half, value + half, level, method)
-        interval = interval if limits is None else interval.within(*limits)
-    else:
-        # Nothing varies, which few labels do not show to be so everywhere: what they say alone.
-        interval = mean_interval(values, limits=limits, level=level).interval
-    few = (
-        f"only {labels} labelled traces{'' if units == labels else f' in {units} clusters'}: "
-        f"below {FEW_LABELS} the interval is a little too short where most values are near an end"
-    )
+    variance = correction * float(influence @ influence) / p.size**2
+    alone = correction * float(human @ human) / p.size**2
+    value, error = centre + power * (float(p.mean()) - judged_there), math.sqrt(variance)
+    half = t_ppf((1 + level) / 2, effective - 1) * error
+    labelled = y.size - known
     return CorrectedMean(
         value=value,
-        interval=interval,
+        interval=_interval(Interval(value - half, value + half, level, "PPI++ weighted t"), y, limits),
         standard_error=error,
         power=power,
-        n_labelled=labels,
-        n_unlabelled=n_unlabelled,
-        effective_n=labels * alone / variance if variance > 0 else None,
-        judge_only=judge_only,
-        labels_only=labels_only,
-        warnings=(few,) if units < FEW_LABELS else (),
+        n_labelled=labelled,
+        n_unlabelled=p.size - y.size,
+        effective_n=labelled * alone / variance if variance > 0 else None,
+        judge_only=float(p.mean()),
+        labels_only=centre,
+        warnings=_few(labelled, units),
+    )
+
+
+def _interval(made: Interval, labels: Floats, limits: Limits | None) -> Interval | None:
+    """Cut an interval at the limits; one without width says no more than the labels alone do."""
+    if made.high - made.low <= 1e-12:
+        return mean_interval(labels, limits=limits, level=made.level).interval
+    return made if limits is None else made.within(*limits)
+
+
+def _few(labels: int, units: int) -> tuple[str, ...]:
+    if units >= FEW_LABELS:
+        return ()
+    clusters = "" if units == labels else f" in {units} clusters"
+    return (
+        f"only {labels} labelled traces{clusters}: below {FEW_LABELS} the interval is a little too short "
+        "where most values are near an end",
     )

@@ -121,7 +121,7 @@ def test_an_interval_stays_within_the_values_limits() -> None:
 
 
 def test_whole_clusters_of_labels_are_no_independent_traces() -> None:
-    """Questions of five traces each, labelled whole: the clustered interval covers, the plain one does not."""
+    """Questions of five traces each, labelled whole: the clustered interval covers, the plain does not."""
     rng = np.random.default_rng(8)
     ids = [k // 5 for k in range(400)]
     covered = {"plain": 0, "clusters": 0, "weighted": 0}
