@@ -127,13 +127,13 @@ def test_a_failed_verdict_at_any_rank_leaves_no_score_but_bounds() -> None:
     """What the judge says makes the pool: the ideal list cannot be known without it."""
     table: dict[Any, Any] = {"q0-a": {"grade": 3, "evidence": "Text"}, "q0-c": RefusedError("no")}
     judge = FakeBackend.table(table, default={"grade": 2, "evidence": "Text"})
-    made = evaluator(judge, prompt="support/graded", metrics=["ndcg_cut_2"])
+    made = evaluator(judge, prompt="support/graded", metrics=["ndcg"])
     run = made.evaluate(pooled(3, x=3, y=2))
     first, second = run.results
-    assert first.scores["ndcg_cut_2"] is None
-    low, high = first.bounds["ndcg_cut_2"]
+    assert first.scores["ndcg"] is None
+    low, high = first.bounds["ndcg"]
     assert 0 <= low < high <= 1
-    assert second.scores["ndcg_cut_2"] is not None
+    assert second.scores["ndcg"] is not None
 
 
 def test_traces_with_and_without_a_pool_are_scored_each_by_what_it_brings() -> None:
