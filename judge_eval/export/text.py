@@ -12,7 +12,7 @@ from judge_eval.data.writing import trace_line
 from judge_eval.errors import ConfigError
 from judge_eval.export.tables import result_rows
 from judge_eval.files import csv_text, write_atomically
-from judge_eval.runs.folder.describing import describe, failures, unsupported
+from judge_eval.runs.folder.describing import describe, doubts, failures
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.folder.wording import interval, number
 from judge_eval.shown import markdown, safe_cell, web_address
@@ -96,8 +96,8 @@ def as_markdown(run: Run) -> str:
         )
     if m.tally.failed_verdicts:
         lines += ["", f"**{markdown(failures(run.manifest.tally))}**"]
-    if bare := unsupported(run.manifest.tally):
-        lines += ["", markdown(bare)]
+    for doubt in doubts(run.manifest.tally):
+        lines += ["", markdown(doubt)]
     return "\n".join(lines) + "\n"
 
 

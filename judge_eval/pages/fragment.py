@@ -6,7 +6,7 @@ from html import escape
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from judge_eval.runs.folder.describing import describe, failures, unsupported
+from judge_eval.runs.folder.describing import describe, doubts, failures
 from judge_eval.runs.folder.fragment import strip_html
 from judge_eval.runs.folder.wording import interval, number
 
@@ -32,8 +32,7 @@ def run_html(run: Run) -> str:
     parts.append(f"<table>{head}{rows}</table>")
     if run.manifest.tally.failed_verdicts:
         parts.append(f"<p><b>{escape(failures(run.manifest.tally))}</b></p>")
-    if bare := unsupported(run.manifest.tally):
-        parts.append(f"<p>{escape(bare)}</p>")
+    parts += [f"<p>{escape(doubt)}</p>" for doubt in doubts(run.manifest.tally)]
     parts.append(_traces(run))
     return "<div>" + "".join(parts) + "</div>"
 

@@ -43,6 +43,7 @@ def head(manifest: Manifest) -> JSON:
         "failed": tally.failed_verdicts,
         "failed_traces": tally.failed_traces,
         "unsupported": tally.unsupported,
+        "beyond_total": tally.beyond_total,
         "cached": tally.hits / asked if asked else None,
         "calls": tally.calls,
         "cost": tally.cost,

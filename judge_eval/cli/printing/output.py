@@ -12,7 +12,7 @@ from rich.text import Text
 
 from judge_eval.cli.printing.door import give_json
 from judge_eval.quotes import marked
-from judge_eval.runs.folder.describing import describe, failures, unsupported
+from judge_eval.runs.folder.describing import describe, doubts, failures
 from judge_eval.runs.folder.signs import sign
 from judge_eval.runs.folder.wording import interval, number
 from judge_eval.shown import one_line, printable
@@ -73,8 +73,8 @@ def summary(run: Run, json_: bool = False) -> None:
     say()
     if m.tally.failed_verdicts:
         say(f"{failures(m.tally)}; `bounds` say where they could lie.", "bold red")
-    if bare := unsupported(m.tally):
-        say(f"{bare}.", "yellow")
+    for doubt in doubts(m.tally):
+        say(f"{doubt}.", "yellow")
     if m.dataset.skipped:
         say(f"{m.dataset.skipped} invalid records were skipped.", "yellow")
     say(took(run))

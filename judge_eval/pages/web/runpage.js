@@ -29,6 +29,7 @@ export function headOf(head) {
       stat("verdicts", head.verdicts.toLocaleString("en")),
       stat("failed verdicts", head.failed ? `${head.failed.toLocaleString("en")} in ${count(head.failed_traces, "trace")}` : "0", head.failed ? "bad" : ""),
       head.unsupported > 0 && stat("without found evidence", head.unsupported.toLocaleString("en")),
+      head.beyond_total > 0 && stat("found more than relevant_total", head.beyond_total.toLocaleString("en")),
       stat("from the cache", cached), stat("cost", money(head.cost)), stat("time", duration(head.seconds)),
       head.skipped > 0 && stat("records skipped", head.skipped, "bad")));
 }

@@ -30,6 +30,19 @@ def unsupported(t: Tally) -> str:
     return f"{t.unsupported} relevant verdicts rest on no quote found in their chunks; the means count them"
 
 
+def doubts(t: Tally) -> list[str]:
+    """Say what makes a run's means doubtful beside failed verdicts; empty where nothing does."""
+    return [text for text in (unsupported(t), _beyond_total(t)) if text]
+
+
+def _beyond_total(t: Tally) -> str:
+    if not t.beyond_total:
+        return ""
+    names = ", ".join(t.beyond) + (", ..." if t.beyond_total > len(t.beyond) else "")
+    traces = "1 trace has" if t.beyond_total == 1 else f"{t.beyond_total} traces have"
+    return f"{traces} more relevant verdicts than relevant_total says ({names}); those found are counted"
+
+
 def failures(t: Tally) -> str:
     """Say how many verdicts failed and why."""
     whys = ", ".join(f"{why} {count}" for why, count in t.failures.items())

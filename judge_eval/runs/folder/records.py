@@ -44,6 +44,12 @@ class TraceResult(Record):
     trace: Trace
 
     @property
+    def beyond_total(self) -> bool:
+        """Whether more chunks were judged relevant than the trace says exist."""
+        total = self.trace.relevant_total
+        return total is not None and sum(o.kind == "verdict" and o.relevant for o in self.outcomes) > total
+
+    @property
     def failed(self) -> int:
         """How many chunks have no verdict."""
         return sum(outcome.kind == "no_verdict" for outcome in self.outcomes)
@@ -173,6 +179,13 @@ class Tally(Record):
 
     None in runs of older versions, which did not count them.
     """
+    beyond_total: int | None = None
+    """Traces with more relevant verdicts than `relevant_total` says exist; metrics count those found.
+
+    None in runs of older versions, which did not count them.
+    """
+    beyond: tuple[str, ...] = ()
+    """The ids of the first five of them."""
     calls: int = 0
     """Completions paid for by this run (all its sittings), unreadable ones included."""
     hits: int = 0

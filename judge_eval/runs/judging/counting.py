@@ -12,6 +12,9 @@ from time import monotonic
 from judge_eval.backends.stack import Stack, Stacks
 from judge_eval.runs.folder.records import Manifest, Tally, TraceResult
 
+NAMED = 5
+"""How many traces are named where there are many."""
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:
@@ -44,6 +47,7 @@ class Counting:
         """By a trace's position, why chunks of it have no verdict."""
         self._seen: set[int] = set()
         self._unsupported: dict[int, int] = {}
+        self._beyond: dict[int, str] = {}
         self._chunks = self._failed = 0
 
     def add(self, result: TraceResult) -> None:
@@ -56,6 +60,9 @@ class Counting:
         self._unsupported.pop(result.position, None)
         if bare := sum(o.kind == "verdict" and o.unsupported for o in result.outcomes):
             self._unsupported[result.position] = bare
+        self._beyond.pop(result.position, None)
+        if result.beyond_total:
+            self._beyond[result.position] = result.trace_id
         whys = [o.why for o in result.outcomes if o.kind == "no_verdict"]
         if whys:
             self.failures[result.position] = Counter(whys)
@@ -103,6 +110,8 @@ class Counting:
             "failed_traces": len(self.failures),
             "failures": dict(sorted(whys.items())),
             "unsupported": sum(self._unsupported.values()),
+            "beyond_total": len(self._beyond),
+            "beyond": tuple(self._beyond[place] for place in sorted(self._beyond)[:NAMED]),
         }
         return total([self._before, taken]).model_copy(update=outcome)
 
@@ -121,10 +130,13 @@ def total(tallies: Sequence[Tally]) -> Tally:
     retries: Counter[str] = sum((Counter(tally.retries) for tally in tallies), Counter())
     cache: Counter[str] = sum((Counter(tally.cache) for tally in tallies), Counter())
     bare = [tally.unsupported for tally in tallies if tally.unsupported is not None]
+    beyond = [tally.beyond_total for tally in tallies if tally.beyond_total is not None]
     return Tally(
         **{name: sum(getattr(tally, name) for tally in tallies) for name in _SUMMED},
         failures=dict(sorted(failures.items())),
         unsupported=sum(bare) if len(bare) == len(tallies) else None,
+        beyond_total=sum(beyond) if len(beyond) == len(tallies) else None,
+        beyond=tuple(name for tally in tallies for name in tally.beyond)[:NAMED],
         cost=math.fsum(known) if len(known) == len(costs) else None,
         retries=dict(retries),
         cache=dict(sorted(cache.items())),

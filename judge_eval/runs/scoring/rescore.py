@@ -55,15 +55,18 @@ def rescore(
     results = _Rescored(run.results, scorer, scale.relevant != scale_of(run).relevant, required)
     chosen = intervals or run.manifest.intervals
     index = Index(scorer.names, chosen.cluster)
-    bare, traces, whys = 0, 0, Counter[str]()
+    bare, traces, whys, beyond = 0, 0, Counter[str](), list[str]()
     for result in results:
         index.add(result, 0, 0)
         bare += sum(o.kind == "verdict" and o.unsupported for o in result.outcomes)
         whys.update(o.why for o in result.outcomes if o.kind == "no_verdict")
         traces += bool(result.failed)
+        if result.beyond_total:
+            beyond.append(result.trace_id)
     aggregates = aggregate_all(index, scorer.metrics, chosen)
     judge = {**run.manifest.judge, "scale": scale.model_dump()}
-    tally = run.manifest.tally.model_copy(update={"unsupported": bare})
+    doubts = {"unsupported": bare, "beyond_total": len(beyond), "beyond": tuple(beyond[:5])}
+    tally = run.manifest.tally.model_copy(update=doubts)
     if more := whys.total() - tally.failed_verdicts:  # verdicts that the new threshold wants evidence of
         counts = {"failed_verdicts": whys.total(), "failed_traces": traces, "failures": dict(whys)}
         tally = tally.model_copy(update={"verdicts": tally.verdicts - more, **counts})

@@ -173,14 +173,16 @@ class Scorer:
     @staticmethod
     def _compute(metric: Metric, table: GradeTable, out: Sequence[Scores]) -> None:
         """Put a metric's value of each row, or its bounds, where they belong."""
-        name, values = str(metric), metric.compute(table).tolist()
-        for (scores, _), value in zip(out, values, strict=True):
-            scores[name] = None if math.isnan(value) else value
-        if table.has_missing:
-            lows, highs = metric.compute(table, missing="bounds")
-            for (scores, bounds), low, high in zip(out, lows.tolist(), highs.tolist(), strict=True):
-                if scores[name] is None:
-                    bounds[name] = (low, high)
+        name = str(metric)
+        if not table.has_missing:
+            for (scores, _), value in zip(out, metric.compute(table).tolist(), strict=True):
+                scores[name] = None if math.isnan(value) else value
+            return
+        found = metric.bounds(table)
+        for (scores, bounds), low, high in zip(out, found.low.tolist(), found.high.tolist(), strict=True):
+            scores[name] = low if low == high else None
+            if low < high:
+                bounds[name] = (low, high)
 
 
 def _not_retrieved(trace: Trace) -> list[int]:

@@ -1,6 +1,9 @@
+from judge_eval import Evaluator, FakeBackend, Trace
 from judge_eval.metrics import parse_metric
+from judge_eval.runs.folder.describing import doubts
 from judge_eval.runs.folder.records import Intervals
 from judge_eval.runs.scoring.aggregate import aggregate
+from judge_eval.runs.scoring.rescore import rescore
 
 
 def test_an_interval_ends_where_the_metric_ends() -> None:
@@ -29,3 +32,33 @@ def test_a_metric_without_a_greatest_value_ends_at_zero_alone() -> None:
     assert told.interval is not None
     assert free.interval is not None
     assert told.interval == (0.0, free.interval[1])
+
+
+def test_a_judge_that_finds_more_than_is_said_to_exist_is_named() -> None:
+    """Traces with more relevant verdicts than `relevant_total` are counted, named, and leave no range."""
+    traces = [
+        Trace.parse(
+            {
+                "id": f"t{k}",
+                "query": f"question {k}",
+                "reference": "r",
+                "relevant_total": 1,
+                "chunks": [{"id": f"c{j}", "text": f"text {k} {j}"} for j in range(3)],
+            }
+        )
+        for k in range(8)
+    ]
+    table = {(f"t{k}", f"c{j}"): int(k < 7 or j == 0) for k in range(8) for j in range(3)}
+    names = ["map", "Recall", "set_F", "AP(norm=total)"]
+    with Evaluator(FakeBackend.table(table), metrics=names, cache=False) as evaluator:
+        run = evaluator.evaluate(traces)
+    tally = run.manifest.tally
+    assert (tally.beyond_total, tally.beyond) == (7, ("t0", "t1", "t2", "t3", "t4"))
+    for name in names:
+        assert run[name] == (0.9375 if name == "set_F" else 1.0)
+        interval = run.aggregate(name).interval
+        assert interval is not None
+        assert 0 <= interval[0] <= interval[1] <= 1
+    told = "7 traces have more relevant verdicts than relevant_total says (t0, t1, t2, t3, t4, ...)"
+    assert doubts(tally) == [f"{told}; those found are counted"]
+    assert rescore(run, ["P@3"]).manifest.tally.beyond_total == 7
