@@ -60,5 +60,5 @@ def test_a_judge_that_finds_more_than_is_said_to_exist_is_named() -> None:
         assert interval is not None
         assert 0 <= interval[0] <= interval[1] <= 1
     told = "7 traces have more relevant verdicts than relevant_total says (t0, t1, t2, t3, t4, ...)"
-    assert doubts(tally) == [f"{told}; those found are counted"]
+    assert f"{told}; those found are counted" in doubts(tally)
     assert rescore(run, ["P@3"]).manifest.tally.beyond_total == 7
