@@ -8,10 +8,13 @@ from __future__ import annotations
 import argparse
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
+from judge_eval.comparison.deciding import decide_drop
+from judge_eval.comparison.findings import Difference
 from judge_eval.stats import (
     Sample,
     compare_paired,
@@ -46,7 +49,7 @@ class Line:
         return (self.low is None or self.low <= self.rate) and (self.high is None or self.rate <= self.high)
 
     def __str__(self) -> str:
-        error = math.sqrt(self.rate * (1 - self.rate) / self.simulations)
+        error = math.sqrt(max(0.0, self.rate * (1 - self.rate)) / self.simulations)  # of a share
         bounds = (
             ""
             if self.low is None
@@ -165,6 +168,90 @@ def corrected_coverage(simulations: int, seed: int = 4, labelled: int = 50, trac
     ]
 
 
+def drawn_ap(rng: np.random.Generator, zeros: float, ones: float, traces: int) -> Floats:
+    """Return average precisions with these shares of zeros and ones, the others uniform from .2 to .95."""
+    chance, between = rng.random(traces), np.round(rng.uniform(0.2, 0.95, traces), 3)
+    return np.where(chance < zeros, 0.0, np.where(chance < zeros + ones, 1.0, between))
+
+
+SMALL = (
+    # name, draw, true mean, least coverage at n = 10 and at n = 50, greatest width over t's at n = 50
+    ("AP, 15% zeros, 60% ones", partial(drawn_ap, zeros=0.15, ones=0.60), 0.74375, 0.90, 0.93, 1.15),
+    ("AP, 5% zeros, 85% ones", partial(drawn_ap, zeros=0.05, ones=0.85), 0.9075, 0.90, 0.93, None),
+    ("AP, 2% zeros, 95% ones", partial(drawn_ap, zeros=0.02, ones=0.95), 0.96725, 0.88, 0.92, None),
+    ("hit rate .90", lambda rng, traces: (rng.random(traces) < 0.90) * 1.0, 0.90, 0.92, 0.92, None),
+    ("hit rate .97", lambda rng, traces: (rng.random(traces) < 0.97) * 1.0, 0.97, 0.92, 0.92, None),
+    ("NDCG like Beta(5, 2)", lambda rng, traces: rng.beta(5, 2, traces), 5 / 7, 0.93, 0.93, 1.15),
+)
+
+
+def small_samples(simulations: int, seed: int = 5) -> list[Line]:
+    """How often does the interval of few bounded values cover, and how wide is it beside Student's?"""
+    rng = np.random.default_rng(seed)
+    lines = []
+    for name, draw, truth, at_ten, at_fifty, wide in SMALL:
+        for n in (5, 10, 20, 50):
+            covered = width = student = 0.0
+            for _ in range(simulations):
+                x = draw(rng, traces=n)
+                made = mean_interval(x, limits=(0.0, 1.0)).interval
+                t = mean_interval(x, limits=(0.0, 1.0), method="t").interval
+                covered += truth in made
+                width += made.high - made.low
+                student += t.high - t.low if t else 0.0
+            least = at_fifty if n == 50 else at_ten if n >= 10 else None
+            bounds = (None, None) if least is None else (least, 1.0)
+            lines.append(Line(f"coverage, {name}, n={n}", covered / simulations, simulations, *bounds))
+            if n == 50 and wide is not None:
+                lines.append(Line(f"width over t's, {name}, n={n}", width / student, simulations, 0.0, wide))
+    return lines
+
+
+PAIRS = (
+    # name, loss, and how baseline and candidate differ where the true drop is that loss
+    ("hits lost in 3 of 100", 0.03, lambda rng, n: (rng.random(n) < 0.03) * -1.0),
+    ("hits lost in 13 of 100, won in 3", 0.10, lambda rng, n: drawn_pairs(rng, n, 0.13, 0.03)),
+    ("hits lost in 30 of 100, won in 20", 0.10, lambda rng, n: drawn_pairs(rng, n, 0.30, 0.20)),
+    ("AP lost in 6 of 100", 0.03, lambda rng, n: (rng.random(n) < 0.06) * -np.round(rng.random(n), 3)),
+    ("AP moved everywhere", 0.05, lambda rng, n: np.round(rng.uniform(-0.45, 0.35, n), 3)),
+)
+
+
+def drawn_pairs(rng: np.random.Generator, n: int, lost: float, won: float) -> Floats:
+    """Return -1, 0 or 1 for each pair of hits and misses."""
+    chance = rng.random(n)
+    return np.where(chance < lost, -1.0, np.where(chance < lost + won, 1.0, 0.0))
+
+
+def gate_errors(simulations: int, seed: int = 6) -> list[Line]:
+    """Where the true drop is just the limit: how often does a gate say that it is less, or more?"""
+    rng = np.random.default_rng(seed)
+    lines = []
+    for name, limit, draw in PAIRS:
+        for n in (5, 10, 20, 50):
+            outcomes = {"passed": 0, "failed": 0, "undecided": 0}
+            for _ in range(simulations):
+                d = draw(rng, n)
+                binary = bool(np.isin(d, (-1.0, 0.0, 1.0)).all())
+                before = (d < 0) * 1.0 if binary else np.full(n, 0.5)
+                test = compare_paired(before, before + d, limits=(0.0, 1.0), permutations=100)
+                difference = Difference(
+                    metric="AP", candidate=1, p=1.0, p_holm=1.0,
+                    **{name: getattr(test, name) for name in SAME},
+                )  # fmt: skip
+                outcomes[decide_drop(difference, limit)[0]] += 1
+            for kind in ("passed", "failed"):
+                rate = outcomes[kind] / simulations
+                lines.append(Line(f"type I, {kind}: {name}, n={n}", rate, simulations, 0.0, 0.06))
+    return lines
+
+
+SAME = (
+    "n", "baseline_mean", "candidate_mean", "difference", "lower", "upper", "standard_error", "wins", "ties",
+    "losses",
+)  # fmt: skip
+
+
 def simulate(simulations: int) -> list[Line]:
     """Run all simulations."""
     return [
@@ -173,6 +260,8 @@ def simulate(simulations: int) -> list[Line]:
         *mean_coverage(simulations, traces=20),
         *mean_coverage(simulations),
         *corrected_coverage(simulations),
+        *small_samples(max(100, simulations // 5)),
+        *gate_errors(max(100, simulations // 5)),
     ]
 
 

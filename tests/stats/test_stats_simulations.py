@@ -67,3 +67,23 @@ def test_coverage_of_the_corrected_mean(simulations: ModuleType) -> None:
     for line in (plain, stratified, labels):
         assert 0.93 <= line.rate <= 0.97, str(line)
     assert judge_only.rate < 0.05, str(judge_only)
+
+
+@pytest.mark.slow
+def test_intervals_of_few_bounded_values(simulations: ModuleType) -> None:
+    """Few and lopsided values: the intervals cover what is asked, and are hardly wider than t."""
+    lines = simulations.small_samples(400)
+    assert len(lines) == 26
+    for line in lines:
+        slack = 2 * (0.05 * 0.95 / 400) ** 0.5 if "coverage" in line.name else 0.0
+        assert line.low is None or line.low - slack <= line.rate <= line.high, str(line)
+
+
+@pytest.mark.slow
+def test_gates_are_hardly_ever_wrong(simulations: ModuleType) -> None:
+    """Where the drop is just the limit, no gate says more often than in 6 of 100 that it is less, or more."""
+    lines = simulations.gate_errors(400)
+    assert len(lines) == 40
+    assert max(line.rate for line in lines) > 0.01
+    for line in lines:
+        assert line.rate <= 0.06 + 2 * (0.06 * 0.94 / 400) ** 0.5, str(line)
