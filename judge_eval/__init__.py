@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from judge_eval.eval_run import EvalRun
     from judge_eval.evaluator import Evaluator, evaluate
     from judge_eval.export.mlflow_scorer import mlflow_scorer
+    from judge_eval.importing import import_verdicts
     from judge_eval.judges import Judge, Listwise, Member, Panel, Pointwise
     from judge_eval.metrics import GradeTable, Metric, mmr, parse_metric
     from judge_eval.notebook import NotebookProgress
@@ -34,6 +35,7 @@ _MODULES = {
     "eval_run": ("EvalRun",),
     "evaluator": ("Evaluator", "evaluate"),
     "export.mlflow_scorer": ("mlflow_scorer",),
+    "importing": ("import_verdicts",),
     "judges": ("Judge", "Listwise", "Member", "Panel", "Pointwise"),
     "metrics": ("GradeTable", "Metric", "mmr", "parse_metric"),
     "notebook": ("NotebookProgress",),
@@ -46,7 +48,7 @@ __all__ = [
     "Backend", "Chunk", "Completion", "EvalRun", "Evaluator", "FakeBackend", "GradeTable", "Identity",
     "Judge", "JudgeEvalError", "Judgment", "Listwise", "Member", "Metric", "NoVerdict", "NotebookProgress",
     "Options", "Panel", "Pointwise", "ReadOptions", "Request", "Scale", "Trace", "TraceResult", "Usage",
-    "Verdict", "evaluate", "mlflow_scorer", "mmr", "open_dataset", "parse_metric",
+    "Verdict", "evaluate", "import_verdicts", "mlflow_scorer", "mmr", "open_dataset", "parse_metric",
 ]  # fmt: skip
 
 __getattr__ = attach(__name__, _MODULES)

@@ -27,8 +27,11 @@ from collections.abc import Callable, Iterable, Sequence
 from os import PathLike
 from typing import Any, Literal
 
-Why = Literal["unreachable", "refused", "unparsable", "truncated", "budget", "unsupported"]
-"""Why there is no verdict; the closed vocabulary of `NoVerdict.why`."""
+Why = Literal["unreachable", "refused", "unparsable", "truncated", "budget", "unsupported", "unjudged"]
+"""Why there is no verdict; the closed vocabulary of `NoVerdict.why`.
+
+`unjudged` is said of chunks on which verdicts that were imported are silent.
+"""
 _PART = 8  # characters of a secret in a row that are masked where they stand alone
 
 

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import Field, ValidationInfo, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, model_validator
 
 from judge_eval import limits
 from judge_eval.digest import digest_parts
 from judge_eval.errors import Why
 from judge_eval.objects import chunk_of
 from judge_eval.record import PlainObject, Record, is_kept, json_weight
+
+
+def _no_grade(label: int, info: ValidationInfo) -> int:
+    if label < 0 and not is_kept(info):
+        raise ValueError(
+            f"{label} is no label; a label is 0 or more, and none at all where nobody judged the chunk "
+            "(what a negative grade says in qrels)"
+        )
+    return label
 
 
 class Chunk(Record):
@@ -26,8 +35,8 @@ class Chunk(Record):
     """Shown to the judge with the text, where there is one."""
     score: float | None = None
     """The retriever's own score; kept, never judged by."""
-    label: int | None = Field(default=None, ge=-limits.NUMBER, le=limits.NUMBER)
-    """A human grade on the scale of the dataset, where there is one; never shown to the judge."""
+    label: Annotated[int, Field(ge=-limits.NUMBER, le=limits.NUMBER), AfterValidator(_no_grade)] | None = None
+    """A human grade on the scale of the dataset, 0 or more, where there is one; never shown to the judge."""
     metadata: PlainObject = Field(default_factory=dict)
     """Anything else; kept, never judged by."""
 
@@ -110,6 +119,20 @@ class Trace(Record):
         for chunk in self.chunks:
             parts += (chunk.id, *_maybe(chunk.title), chunk.text)
         return digest_parts(parts).hex()
+
+
+def repeats_of(chunks: Sequence[Chunk]) -> list[bool]:
+    """Tell of each chunk whether an earlier one reads the same: title and text, to the letter.
+
+    Judges ask about such chunks once and grade them alike, wherever they stand.
+    """
+    seen: set[tuple[str, str | None]] = set()
+    repeats = []
+    for chunk in chunks:
+        reads = chunk.text, chunk.title
+        repeats.append(reads in seen)
+        seen.add(reads)
+    return repeats
 
 
 def check_limits(trace: Trace) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from itertools import islice
 from math import isfinite
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, get_args, runtime_checkable
 
@@ -118,6 +119,8 @@ class Request:
     """Which of several backends is asked; not in the digest, as a cache adds who answered."""
     trace_id: str = field(default="", compare=False)
     chunk_ids: tuple[str, ...] = field(default=(), compare=False)
+    held_by: tuple[int, ...] = field(default=(), compare=False)
+    """How many of the chunks hold each passage; empty where one passage is all, or each has one chunk."""
 
     @property
     def digest(self) -> bytes:
@@ -151,7 +154,15 @@ class Request:
     def about(self, passages: tuple[Passage, ...], chunk_ids: tuple[str, ...]) -> Request:
         """Return the same request about other passages, with what is known of the trace's digest."""
         new = {"context": self._context(), "digest": None, "passages": passages, "chunk_ids": chunk_ids}
+        new["held_by"] = ()
         return _filled(Request, {**self.__dict__, **new})
+
+    def chunks_by_passage(self) -> list[tuple[str, ...]]:
+        """Return the ids of the chunks that hold each passage, in the passages' order."""
+        if len(self.passages) == 1:
+            return [self.chunk_ids]
+        ids = iter(self.chunk_ids)
+        return [tuple(islice(ids, count)) for count in self.held_by or [1] * len(self.passages)]
 
     @property
     def messages(self) -> tuple[Message, ...]:

@@ -135,7 +135,7 @@ def match_labels(run: Run, labels: Labels | Run | None, threshold: int | None = 
     """
     key = run.manifest.intervals.cluster
     columns = columns_of(run, (), key, chunk_ids=labels is not None, labels=labels is None)
-    elsewhere = 0
+    elsewhere = unjudged = 0
     if labels is None:
         human, source = columns.labels, "the dataset"
         if not (human >= 0).any():
@@ -147,6 +147,7 @@ def match_labels(run: Run, labels: Labels | Run | None, threshold: int | None = 
     else:
         human, source = np.full_like(columns.labels, NO_LABEL), ", ".join(labels.sources)
         elsewhere = len(labels.grades) - put_labels(columns, labels.grades, human)
+        unjudged = labels.unjudged
     scale = scale_of(run)
     highest, least = scale_up_to(int(max(human.max(initial=0), 0)), source, scale, threshold)
     same = highest == scale.maximum
@@ -155,6 +156,8 @@ def match_labels(run: Run, labels: Labels | Run | None, threshold: int | None = 
         notes.append(f"the judge's grades were made binary: relevant from {scale.relevant}")
     if not same and highest > 1:
         notes.append(f"the labels were made binary: relevant from {least}")
+    if unjudged:
+        notes.append(f"{unjudged} judgments below 0 are no labels: in the pool, but not judged")
     labelled, judged = human >= 0, columns.grades >= 0
     both = labelled & judged
     if not both.any():

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from judge_eval.cli.flags.common import Json
+from judge_eval.cli.flags.groups import only
 from judge_eval.cli.flags.keeping import KeepingFlags, Runs
+from judge_eval.cli.flags.numbers import NumbersFlags
+from judge_eval.cli.flags.reading import ChoosingFlags, ReadingFlags, readable
+from judge_eval.cli.flags.running import RunningFlags
 from judge_eval.cli.printing.door import give_json, remark, tell
-from judge_eval.cli.printing.errors import USAGE, verb
+from judge_eval.cli.printing.errors import INCOMPLETE, USAGE, verb
 
 app = typer.Typer(help="The folder of runs.", no_args_is_help=True)
 
@@ -114,6 +119,76 @@ def verify_(
         say_verification(found)
     if found.condition == "changed":
         raise typer.Exit(USAGE)
+
+
+@app.command("import")
+@verb
+def import_(
+    verdicts: Annotated[
+        Path,
+        typer.Argument(
+            help="Verdicts given elsewhere: JSON Lines, CSV, TREC qrels, a run's folder or its results."
+        ),
+    ],
+    data: Annotated[
+        str,
+        typer.Option(help="The traces they are about: a file, folder or URL of any known format."),
+    ],
+    reading: ReadingFlags,
+    choosing: ChoosingFlags,
+    numbers: NumbersFlags,
+    keeping: KeepingFlags,
+    running: Annotated[RunningFlags, only("max_failures")],
+    scale: Annotated[
+        str | None,
+        typer.Option(
+            metavar="binary|graded|0-N",
+            help="The scale of the grades: binary (0-1) unless told, graded (0-3, relevant from 2), or 0-N "
+            "with --relevant.",
+        ),
+    ] = None,
+    resume: Annotated[str | None, typer.Option("--resume", hidden=True)] = None,
+    json_: Json = False,
+) -> None:
+    """Make a run of verdicts that another judge, another tool or people gave; nobody is asked.
+
+    The run says where its verdicts come from. A chunk without one is counted as failed (`unjudged`).
+
+    Examples:
+    judge-eval runs import qrels.txt --data traces.jsonl --label people
+    judge-eval runs import verdicts.csv --data traces.jsonl --scale 0-4 --relevant 3 --metrics NDCG@10
+    """
+    from judge_eval.cli.printing.output import summary
+    from judge_eval.errors import ConfigError
+    from judge_eval.evaluator import DEFAULT_METRICS
+    from judge_eval.importing import import_verdicts
+    from judge_eval.runs.columns import parquet as parts
+    from judge_eval.runs.keeping.mirroring import written
+
+    if resume is not None:
+        raise ConfigError("an import asks nobody, so that there is nothing to resume; import the file again")
+    if keeping.columnar:
+        parts.load_arrow()
+    label, href = keeping.named()
+    with readable(data) as (path, name), written(keeping.out, remark):
+        done = import_verdicts(
+            verdicts,
+            path,
+            scale=scale,
+            relevant=numbers.relevant,
+            metrics=numbers.names or DEFAULT_METRICS,
+            intervals=numbers.intervals,
+            out=keeping.out,
+            label=label,
+            href=href,
+            tags=keeping.tag or (),
+            **choosing.selecting(name, reading.options(numbers.relevant)),
+        )
+        if keeping.columnar:
+            parts.write_parts(done)
+    summary(done, json_)
+    if done.manifest.tally.failed_verdicts > running.max_failures:
+        raise typer.Exit(INCOMPLETE)
 
 
 @app.command("columnar")

@@ -12,7 +12,7 @@ from judge_eval.data.writing import trace_line
 from judge_eval.errors import ConfigError
 from judge_eval.export.tables import result_rows
 from judge_eval.files import csv_text, write_atomically
-from judge_eval.runs.folder.describing import describe, doubts, failures
+from judge_eval.runs.folder.describing import describe, doubts, failures, remarks
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.folder.wording import interval, number
 from judge_eval.shown import markdown, safe_cell, web_address
@@ -98,6 +98,8 @@ def as_markdown(run: Run) -> str:
         lines += ["", f"**{markdown(failures(run.manifest.tally))}**"]
     for doubt in doubts(run.manifest.tally):
         lines += ["", markdown(doubt)]
+    for remark in remarks(m):
+        lines += ["", markdown(remark)]
     return "\n".join(lines) + "\n"
 
 

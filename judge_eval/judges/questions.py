@@ -108,6 +108,7 @@ def request_for(
         accepts=accepts,
         trace_id=trace.id,
         chunk_ids=tuple(chunk_id for question in questions for chunk_id in question.chunk_ids),
+        held_by=tuple(len(question.chunk_ids) for question in questions),
     )
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any
 
 from judge_eval.backends.base import Identity
+from judge_eval.backends.nobody import Nobody
 from judge_eval.backends.storing.cached import Cached
 from judge_eval.backends.storing.store import Store
-from judge_eval.errors import JudgeEvalError, MissError
+from judge_eval.errors import JudgeEvalError
 from judge_eval.judges import Judge, Listwise, Pointwise
 from judge_eval.prompts import PromptForm, load_form
 from judge_eval.runs.folder.records import Manifest, TraceResult
@@ -51,10 +52,13 @@ class Memory:
         identity = _identity_of(self.manifest)
         if self.store is None:
             self.reply_problem = "no cache was at hand when this page was made"
+        elif self.manifest.imported:
+            self.reply_problem = "the verdicts were imported: no judge was asked"
         elif identity is None:
             self.reply_problem = "this judge's replies are never stored"
         else:
-            self._cached = Cached(_Nobody(identity), self.store, offline=True)
+            nobody = Nobody(identity, "the cache", "a page asks no judge")
+            self._cached = Cached(nobody, self.store, offline=True)
 
     def calls(self, result: TraceResult) -> dict[str, Recalled]:
         """Return the requests of a trace's inquiry, as far as they can be followed, by key in hex.
@@ -91,20 +95,6 @@ class Memory:
             return [None] * len(wave)
 
 
-class _Nobody:
-    """A backend that answers nothing; it only says who would."""
-
-    def __init__(self, identity: Identity) -> None:
-        self.identity: Identity | None = identity
-
-    async def complete(self, request: Request) -> NoReturn:
-        """Never answer: a page asks no judge."""
-        raise MissError("the cache", request.trace_id, request.chunk_ids, "a page asks no judge")
-
-    async def aclose(self) -> None:
-        """Nothing is open."""
-
-
 def _identity_of(manifest: Manifest) -> Identity | None:
     backend = manifest.backend
     params = backend.get("params")
@@ -122,6 +112,8 @@ def _judge_of(manifest: Manifest) -> Judge:
     Raises:
         JudgeEvalError: It cannot be made from what the manifest says, or its prompt has changed since.
     """
+    if manifest.imported:
+        raise JudgeEvalError("the verdicts were imported: no judge was asked")
     how: dict[str, Any] = dict(manifest.judge)
     prompt, mode = how.get("prompt"), how.get("mode")
     if not isinstance(prompt, dict) or mode not in ("pointwise", "listwise"):

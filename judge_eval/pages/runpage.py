@@ -12,6 +12,7 @@ from judge_eval.alignment.matching import tables_of
 from judge_eval.pages.overview import Table
 from judge_eval.pages.rows import JSON
 from judge_eval.runs.columns.packed import WHYS
+from judge_eval.runs.folder.describing import judged_by
 from judge_eval.runs.folder.records import Aggregate, Manifest
 from judge_eval.runs.scoring.aggregate import limits_of
 from judge_eval.stats import Estimate, agreement_of, breakdown
@@ -35,6 +36,7 @@ def head(manifest: Manifest) -> JSON:
         "seconds": (finished - manifest.created).total_seconds() if finished else None,
         "dataset": {"name": manifest.dataset.name, "digest": manifest.dataset.digest},
         "model": f"{manifest.backend.get('provider')}/{manifest.backend.get('model')}".rstrip("/"),
+        "imported": judged_by(manifest) if manifest.imported else None,
         "prompt": f"{prompt.get('id')}@{prompt.get('version')}" if isinstance(prompt, dict) else None,
         "scale": manifest.judge.get("scale"),
         "traces": tally.traces,

@@ -6,13 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from judge_eval import Evaluator
+from judge_eval import Evaluator, Trace
 from judge_eval.alignment.agree import agree, agree_all
 from judge_eval.alignment.calibrate import calibrate
 from judge_eval.alignment.matching import labels_of
 from judge_eval.alignment.systems import rank_systems
 from judge_eval.data.labels import Labels, read_labels
 from judge_eval.errors import DataError, RefusedError
+from judge_eval.record import KEPT
 from judge_eval.stats import agreement_figures, cohen_kappa
 from tests.support.verdicts import judged, traces_of
 
@@ -81,6 +82,21 @@ def test_jsonl_csv_and_qrels_hold_the_same_labels(tmp_path: Path) -> None:
     for name, text in files.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
         assert read_labels(tmp_path / name).grades == grades, name
+
+
+def test_negative_grades_are_counted_or_refused(tmp_path: Path) -> None:
+    """In qrels a negative grade is trec_eval's "in the pool, unjudged" and counted; elsewhere a fault."""
+    (tmp_path / "q").write_text("t00 0 a 1\nt00 0 b -1\nt00 0 c -2\nt01 0 a 0\n")
+    labels = read_labels(tmp_path / "q")
+    assert (labels.grades, labels.unjudged) == ({("t00", "a"): 1, ("t01", "a"): 0}, 2)
+    told = agree(judged(traces_of(TEXTS), {}), labels)
+    assert told.n == 2
+    assert told.notes == ("2 judgments below 0 are no labels: in the pool, but not judged",)
+    data = {"query": "q", "chunks": [{"text": "x", "label": -1}]}
+    with pytest.raises(DataError, match=r"chunks\[0\].label: .*-1 is no label"):
+        Trace.parse(data)
+    kept = Trace.model_validate(data, context=KEPT)
+    assert kept.chunks[0].label == -1
 
 
 @pytest.mark.parametrize(

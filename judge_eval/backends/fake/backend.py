@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import json
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Self, TypeAlias
@@ -78,7 +78,8 @@ class FakeBackend:
 
         Returns:
             A backend; asking it for a chunk that is not in the table, without a default, raises
-            `ConfigError`: a hole in a test's table must not pass for a failed call.
+            `ConfigError`: a hole in a test's table must not pass for a failed call. So does a table that says
+            two things of chunks with one text, which are asked about once.
         """
         return cls(partial(_from_table, dict(answers), default), latency=latency)
 
@@ -132,17 +133,36 @@ class FakeBackend:
 
 def _from_table(answers: Mapping[Hashable, Any], default: Any, request: Request) -> Answer:
     opinions = []
-    for chunk_id in request.chunk_ids:
-        value = answers.get((request.trace_id, chunk_id), answers.get(chunk_id, default))
-        if value is _REQUIRED:
-            raise ConfigError(
-                f"the fake judge's table has no answer for chunk {chunk_id!r} of trace {request.trace_id!r}; "
-                "add one or give a default"
-            )
+    for chunk_ids in request.chunks_by_passage():
+        value = _one_answer(answers, default, request.trace_id, chunk_ids)
         if isinstance(value, str | Completion | Exception):
             return value
         opinions.append(_opinion(value))
     return rules.reply_text(request, opinions)
+
+
+def _one_answer(
+    answers: Mapping[Hashable, Any], default: Any, trace_id: str, chunk_ids: Sequence[str]
+) -> Any:
+    """Return what the table says of a text, about which all chunks that hold it are asked once.
+
+    Raises:
+        ConfigError: It says nothing of one of them, or two things.
+    """
+    said = [answers.get((trace_id, one), answers.get(one, default)) for one in chunk_ids]
+    for chunk_id, value in zip(chunk_ids, said, strict=True):
+        if value is _REQUIRED:
+            raise ConfigError(
+                f"the fake judge's table has no answer for chunk {chunk_id!r} of trace {trace_id!r}; "
+                "add one or give a default"
+            )
+        if value is not said[0] and value != said[0]:
+            raise ConfigError(
+                f"the fake judge's table says {said[0]!r} of chunk {chunk_ids[0]!r} and {value!r} of chunk "
+                f"{chunk_id!r}, which hold one text in trace {trace_id!r} and are asked about once; say the "
+                "same of both"
+            )
+    return said[0]
 
 
 def _opinion(value: Any) -> rules.Opinion:

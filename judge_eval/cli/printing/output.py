@@ -12,7 +12,7 @@ from rich.text import Text
 
 from judge_eval.cli.printing.door import give_json
 from judge_eval.quotes import marked
-from judge_eval.runs.folder.describing import describe, doubts, failures
+from judge_eval.runs.folder.describing import describe, doubts, failures, remarks
 from judge_eval.runs.folder.signs import sign
 from judge_eval.runs.folder.wording import interval, number
 from judge_eval.shown import one_line, printable
@@ -75,6 +75,8 @@ def summary(run: Run, json_: bool = False) -> None:
         say(f"{failures(m.tally)}; `bounds` say where they could lie.", "bold red")
     for doubt in doubts(m.tally):
         say(f"{doubt}.", "yellow")
+    for each in remarks(m):
+        say(f"{each}.", "yellow")
     if m.dataset.skipped:
         say(f"{m.dataset.skipped} invalid records were skipped.", "yellow")
     say(took(run))

@@ -152,7 +152,7 @@ def traces(parts: Parts, judged: bool, depth: int | None, relevant: int | None) 
             chunk = corpus.join({"id": doc}, f"query {query!r}")
             if score is not None:
                 chunk["score"] = score
-            if doc in grades:
+            if grades.get(doc, -1) >= 0:  # below 0 it is in the pool, but nobody judged it
                 chunk["label"] = grades[doc]
             chunks.append(chunk)
         data: dict[str, Any] = {**queries[query], "id": query, "chunks": chunks}

@@ -23,7 +23,8 @@ export function headOf(head) {
     el("div.title", null, el("h1", null, head.href ? link(head.label || head.id.slice(0, 8), head.href) : quoted("bdi", head.label || head.id.slice(0, 8))),
       statusChip(head.status), head.tags.map((tag) => quoted("span.chip.tag", tag))),
     el("p.sub", null, quoted("bdi", head.dataset.name), head.dataset.digest && el("code", { title: "digest of the dataset: " + head.dataset.digest }, head.dataset.digest.slice(0, 12)),
-      " judged by ", quoted("bdi", head.model), head.prompt && [" with ", quoted("bdi", head.prompt)], el("span.dim", null, ` on ${day(head.created)}`)),
+      head.imported ? [", ", quoted("bdi", head.imported)]
+        : [" judged by ", quoted("bdi", head.model), head.prompt && [" with ", quoted("bdi", head.prompt)]], el("span.dim", null, ` on ${day(head.created)}`)),
     el("dl.stats", null,
       stat("queries", head.traces.toLocaleString("en") + (head.of > head.traces ? ` of ${head.of.toLocaleString("en")}` : "")),
       stat("verdicts", head.verdicts.toLocaleString("en")),

@@ -20,7 +20,7 @@ Hashes: TypeAlias = NDArray[np.uint64]
 Places: TypeAlias = NDArray[np.int64]
 Small: TypeAlias = NDArray[np.int8]
 
-WHYS: Final = ("unreachable", "refused", "unparsable", "truncated", "budget", "unsupported")
+WHYS: Final = ("unreachable", "refused", "unparsable", "truncated", "budget", "unsupported", "unjudged")
 """Why there is no verdict, in the order of its codes in `Columns.grades`: -1, -2, ..."""
 NO_LABEL: Final = -1
 

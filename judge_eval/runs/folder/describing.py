@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from pydantic import JsonValue
+
+from judge_eval.digest import short
 from judge_eval.runs.folder.records import Manifest, Tally
 
 
 def describe(m: Manifest) -> str:
     """Say in one line what was judged, by whom and how."""
+    return f"{m.dataset.name}: {m.tally.traces} traces, {judged_by(m)}"
+
+
+def judged_by(m: Manifest) -> str:
+    """Say who judged and how, or where the verdicts were imported from."""
+    if m.imported:
+        source = imported_from(m)
+        file, sha256 = source.get("file"), short(str(source.get("sha256")))
+        return f"verdicts imported from {file} (sha256 {sha256})"
     prompt = m.judge.get("prompt")
     members = m.judge.get("members")
     if isinstance(prompt, dict):
@@ -18,7 +32,29 @@ def describe(m: Manifest) -> str:
     who = m.backend.get("model")
     if m.backend.get("provider") != "panel":
         who = f"{m.backend.get('provider')}/{who}"
-    return f"{m.dataset.name}: {m.tally.traces} traces, judged by {who} with {ref}"
+    return f"judged by {who} with {ref}"
+
+
+def imported_from(m: Manifest) -> Mapping[str, JsonValue]:
+    """Return what a manifest says of the file its verdicts were imported from; nothing of other runs."""
+    source = m.judge.get("imported") if m.imported else None
+    return source if isinstance(source, dict) else {}
+
+
+def remarks(m: Manifest) -> list[str]:
+    """Say what a reader of the numbers should know of the data: texts that repeat, verdicts of no chunk."""
+    said = []
+    unmatched = imported_from(m).get("unmatched")
+    if isinstance(unmatched, int) and unmatched > 0:
+        are = "1 verdict of the file is" if unmatched == 1 else f"{unmatched} verdicts of the file are"
+        said.append(f"{are} of chunks that the data do not hold; nothing was made of them")
+    if m.tally.repeated:
+        read = "1 chunk reads" if m.tally.repeated == 1 else f"{m.tally.repeated} chunks read"
+        said.append(
+            f"{read} like an earlier one of the same trace, and every rank counts; AP(dedup=text) and "
+            "P(dedup=text) count a text once"
+        )
+    return said
 
 
 def unsupported(t: Tally) -> str:

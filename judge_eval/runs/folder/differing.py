@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pydantic import JsonValue
 
 from judge_eval.digest import short
+from judge_eval.runs.folder.describing import judged_by
 from judge_eval.runs.folder.records import Manifest
 
 
@@ -36,6 +37,8 @@ def differences(old: Manifest, new: Manifest, *, metrics: bool = True) -> str:
 
 def judge_differences(old: Manifest, new: Manifest) -> list[str]:
     """Name what differs in who judged and how, in sentences; empty where both judged alike."""
+    if old.imported != new.imported:
+        return [f"the judges differ ({judged_by(old)} there; {judged_by(new)} here)"]
     judges = as_told_now(old.judge), as_told_now(new.judge)
     return _compare("judge", *judges) + _compare("model", old.backend, new.backend)
 

@@ -13,6 +13,9 @@ from judge_eval.schema import Call, Outcome, Trace
 FORMAT = 1
 """The version of the files; a reader refuses versions above its own."""
 
+IMPORT = "import"
+"""The provider of a run whose verdicts were not judged by it but given elsewhere."""
+
 Status = Literal["submitted", "running", "done", "incomplete", "failed", "interrupted"]
 """`incomplete`: it ended, but some chunks have no verdict; `interrupted`: stopped early, resumable;
 `failed`: ended by an error that another try may mend, resumable."""
@@ -186,6 +189,8 @@ class Tally(Record):
     """
     beyond: tuple[str, ...] = ()
     """The ids of the first five of them."""
+    repeated: int = 0
+    """Chunks that read like an earlier one of their trace; each takes a rank of its own."""
     calls: int = 0
     """Completions paid for by this run (all its sittings), unreadable ones included."""
     hits: int = 0
@@ -262,6 +267,11 @@ class Manifest(Record):
     def name(self) -> str:
         """What people call the run: its label, else the start of its id."""
         return name_of(self.label, self.id)
+
+    @property
+    def imported(self) -> bool:
+        """Whether its verdicts were given elsewhere: nobody was asked, and nothing can be resumed."""
+        return self.backend.get("provider") == IMPORT
 
 
 def json_schemas() -> dict[str, dict[str, Any]]:

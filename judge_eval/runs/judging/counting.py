@@ -11,6 +11,7 @@ from time import monotonic
 
 from judge_eval.backends.stack import Stack, Stacks
 from judge_eval.runs.folder.records import Manifest, Tally, TraceResult
+from judge_eval.schema import repeats_of
 
 NAMED = 5
 """How many traces are named where there are many."""
@@ -42,23 +43,27 @@ class Counting:
 
     def __init__(self, stack: Stack | Stacks, manifest: Manifest) -> None:
         self._stack, self._before, self._dataset = stack, manifest.tally, manifest.dataset
+        self._imported = manifest.imported
         self._start, self._started = stack.counts(), monotonic()
         self.failures: dict[int, Counter[str]] = {}
         """By a trace's position, why chunks of it have no verdict."""
         self._seen: set[int] = set()
         self._unsupported: dict[int, int] = {}
         self._beyond: dict[int, str] = {}
-        self._chunks = self._failed = 0
+        self._chunks = self._failed = self._repeated = 0
 
     def add(self, result: TraceResult) -> None:
         """Count a result, in place of an earlier one of the same trace."""
         if result.position not in self._seen:
             self._seen.add(result.position)
             self._chunks += len(result.outcomes)
+            self._repeated += sum(repeats_of(result.trace.chunks))
         if before := self.failures.pop(result.position, None):
             self._failed -= before.total()
         self._unsupported.pop(result.position, None)
-        if bare := sum(o.kind == "verdict" and o.unsupported for o in result.outcomes):
+        asked = not self._imported  # who was never asked for a quote owes none
+        quotes = [o for o in result.outcomes if o.kind == "verdict" and (asked or o.evidence)]
+        if bare := sum(o.unsupported for o in quotes):
             self._unsupported[result.position] = bare
         self._beyond.pop(result.position, None)
         if result.beyond_total:
@@ -112,12 +117,13 @@ class Counting:
             "unsupported": sum(self._unsupported.values()),
             "beyond_total": len(self._beyond),
             "beyond": tuple(self._beyond[place] for place in sorted(self._beyond)[:NAMED]),
+            "repeated": self._repeated,
         }
         return total([self._before, taken]).model_copy(update=outcome)
 
 
 _SUMMED = (
-    *("traces", "verdicts", "failed_verdicts", "failed_traces"),
+    *("traces", "verdicts", "failed_verdicts", "failed_traces", "repeated"),
     *("calls", "hits", "input_tokens", "output_tokens"),
 )
 

@@ -77,6 +77,12 @@ def check_goes_on(folder: Path, manifest: Manifest, *, newest: bool) -> None:
         RunError: It had other data, another judge; or it is done, and had other metrics.
     """
     before = load_manifest(folder)
+    if before.imported:
+        raise RunError(
+            "cannot resume: its verdicts were imported, and nobody was asked; import the file again "
+            "(`runs import`), or judge the data in a run of its own",
+            file=folder,
+        )
     # A run that has all its verdicts stays as it is; of any other the metrics may be what ended it.
     if different := differences(before, manifest, metrics=before.status == "done"):
         advice = ""

@@ -105,7 +105,7 @@ class Sitting:
 
     def another(self) -> Sitting | None:
         """Return a sitting that goes on where this one has ended; None where it could mend nothing."""
-        if not self._counting.few_unreadable:
+        if self.manifest.imported or not self._counting.few_unreadable:
             return None
         manifest = self.manifest.model_copy(update={"status": "running", "finished": None})
         journal = None if self.folder is None else Journal(self.folder, manifest)

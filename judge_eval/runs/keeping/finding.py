@@ -142,7 +142,9 @@ def newest_done(root: Path, dataset_digest: str, shard: Shard | None = None) -> 
 
 
 def _runs_of(root: Path, dataset_digest: str, shard: Shard | None) -> Iterator[tuple[Path, Manifest]]:
+    """Yield the runs that judged a dataset; one that was imported is none that could go on."""
     for folder, manifest in run_folders(root):
         there = manifest.dataset
-        if there.digest == dataset_digest and str(there.shard) == str(shard):
+        same = there.digest == dataset_digest and str(there.shard) == str(shard)
+        if same and not manifest.imported:
             yield folder, manifest

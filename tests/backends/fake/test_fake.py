@@ -15,7 +15,8 @@ from judge_eval.backends.base import Backend
 from judge_eval.backends.fake import backend as fake
 from judge_eval.backends.fake.backend import FakeBackend
 from judge_eval.errors import ConfigError, RefusedError, TransientError, UnknownNameError
-from judge_eval.schema import BINARY, GRADED, Scale
+from judge_eval.evaluator import Evaluator
+from judge_eval.schema import BINARY, GRADED, Scale, Trace
 from judge_eval.wire import Completion, Message, Passage, Request
 
 REFERENCE = "The library lends board games for three weeks; a deposit of ten euros is returned with the game."
@@ -554,3 +555,21 @@ def test_table_with_a_hole_is_an_error_not_a_failed_call():
     with pytest.raises(ConfigError, match="no answer for chunk 'c1' of trace 't1'"):
         complete(FakeBackend.table({"other": 1}), ask("a"))
     assert reply(FakeBackend.table({}, default=1), ask("a"))["verdict"] is True
+
+
+@pytest.mark.parametrize("mode", ["pointwise", "listwise"])
+def test_a_table_answers_once_for_chunks_with_one_text(mode):
+    """Two chunks that hold one text are one question; what the table says of both must be the same."""
+    chunks = [{"id": "a", "text": "Same."}, {"id": "b", "text": "Other."}, {"id": "c", "text": "Same."}]
+    trace = Trace.parse({"id": "t", "query": "q", "reference": "r", "chunks": chunks})
+    yes = {"verdict": True, "evidence": "Same.", "reason": "It says so."}
+    backend = FakeBackend.table({"a": yes, "b": False, "c": dict(yes)})
+    run = Evaluator(backend, metrics=["P@3"], mode=mode, cache=False).evaluate(trace)
+    assert [outcome.grade for outcome in run.results[0].outcomes] == [1, 0, 1]
+    assert backend.calls == (2 if mode == "pointwise" else 1)
+    for table, words in (
+        ({"a": True, "b": False, "c": False}, "chunk 'a' and False of chunk 'c', which hold one text"),
+        ({"a": True, "b": False}, "no answer for chunk 'c'"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            Evaluator(FakeBackend.table(table), metrics=["P@3"], mode=mode, cache=False).evaluate(trace)
