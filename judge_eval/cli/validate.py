@@ -6,38 +6,64 @@ from typing import Annotated
 
 import typer
 
-from judge_eval.cli.flags.groups import without
+from judge_eval.cli.flags.groups import only, without
+from judge_eval.cli.flags.judging import JudgingFlags
+from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.flags.reading import ReadingFlags, readable
-from judge_eval.cli.printing.door import tell
+from judge_eval.cli.printing.door import remark, tell
 from judge_eval.cli.printing.errors import USAGE, verb
 from judge_eval.given import prompt_name
 
 
 @verb
 def validate(
+    context: typer.Context,
     data: Annotated[
         str, typer.Argument(help="Traces: a file, folder or URL of any known format; - reads standard input.")
     ],
     reading: Annotated[ReadingFlags, without("depth")],
-    prompt: Annotated[
-        str | None, typer.Option(help="Also check that every trace brings what this prompt needs.")
-    ] = None,
+    judging: Annotated[JudgingFlags, only("prompt")],
+    numbers: Annotated[NumbersFlags, only("metrics", "relevant")],
     most: Annotated[int, typer.Option(help="How many errors to print.")] = 20,
 ) -> None:
-    """Read a dataset without judging it; print file, line and field of every error."""
+    """Read a dataset without judging it; print file, line and field of every error.
+
+    Every trace must bring what a --prompt or --metrics given here needs. Else you are warned of what a run
+    with its settings, or its defaults, would refuse; and always of fields that are nearly ours.
+    """
+    from judge_eval.data.nearly import Misspelt
     from judge_eval.errors import DataError
-    from judge_eval.prompts import load_prompt
+    from judge_eval.evaluator import DEFAULT_METRICS
+    from judge_eval.judges.questions import fit_scale
+    from judge_eval.prompts import load_form
     from judge_eval.runs.judging.selection import Selection
     from judge_eval.runs.judging.sources import replayable
+    from judge_eval.runs.scoring.scorer import Scorer
     from judge_eval.schema import Trace
 
-    needs = load_prompt(prompt_name(prompt)).needs if prompt else ()
-    errors = 0
+    form = load_form(prompt_name(judging.prompt))
+    scorer = Scorer(numbers.names or DEFAULT_METRICS, fit_scale(form, numbers.relevant))
+    strict = {name: _told(context, name) for name in ("prompt", "metrics")}
+    misspelt, errors = Misspelt(), 0
+    missing: dict[str, tuple[int, str]] = {}
+
+    def lacks(what: str, trace: Trace, fault: DataError) -> None:
+        """Refuse a trace for what was asked to be there; else count what a run would miss."""
+        if strict[what]:
+            raise fault
+        count, first = missing.get(fault.message, (0, trace.id))
+        missing[fault.message] = count + 1, first
 
     def check(trace: Trace) -> None:
-        for need in needs:
+        misspelt.add(trace)
+        for need in form.prompt.needs:
             if not (getattr(trace, need) or "").strip():
-                raise DataError(f"the prompt {prompt} needs the {need}, and this trace has none", field=need)
+                fault = f"the prompt {judging.prompt} needs the {need}, and this trace has none"
+                lacks("prompt", trace, DataError(fault, field=need))
+        try:
+            scorer.check(trace)
+        except DataError as error:
+            lacks("metrics", trace, error)
 
     def show(error: DataError) -> None:
         nonlocal errors
@@ -45,14 +71,25 @@ def validate(
         if errors <= most:
             tell(error)
 
-    reader = reading.options()
+    reader = reading.options(numbers.relevant)
     with readable(data) as (path, name):
         source = replayable(path, check, Selection(on_invalid="skip", name=name, reader=reader))
         assert source is not None
         dataset = source.survey(show)
     if errors > most:
         tell(f"... and {errors - most} more")
+    for said in misspelt.remarks():
+        remark(f"warning: {said}")
+    for message, (count, first) in missing.items():
+        traces = "1 trace" if count == 1 else f"{count} traces"
+        remark(f"warning: a run would refuse {traces} (the first is {first!r}): {message}")
     labelled = "" if not dataset.traces else f", digest {dataset.digest[:12]}"
     tell(f"{dataset.traces} valid traces, {dataset.chunks} chunks{labelled}; {errors} invalid")
     if errors or not dataset.traces:
         raise typer.Exit(USAGE)
+
+
+def _told(context: typer.Context, name: str) -> bool:
+    """Tell whether a flag was given in this very command, not by a setting."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
