@@ -10,8 +10,9 @@ import numpy as np
 
 from judge_eval.errors import MetricError, MissingVerdictError, UnknownNameError
 from judge_eval.metrics.bounds import Bounding, Bounds, bounds
+from judge_eval.metrics.completing import without_repeats
 from judge_eval.metrics.plugins import plugin_names, spec_of, usable
-from judge_eval.metrics.specs import SPECS, Spec, Value
+from judge_eval.metrics.specs import DEDUP, SPECS, Spec, Value
 from judge_eval.metrics.table import GradeTable, IntValues, Values
 
 Missing = Literal["error", "exclude", "bounds"]
@@ -139,9 +140,10 @@ class Metric:
         """
         if missing not in ("error", "exclude", "bounds"):
             raise ValueError(f"missing={missing!r}; it is 'error', 'exclude' or 'bounds'")
+        table = self._looked_at(table)
         if not table.has_missing and missing != "bounds":
             return self._compute(table)
-        found = self.bounds(table)
+        found = self._bounds(table)
         if missing == "bounds":
             return found.low, found.high
         open_ = np.flatnonzero(found.high > found.low)
@@ -165,13 +167,26 @@ class Metric:
         Raises:
             MetricError: The metric is undefined for this table, for instance because no total is known.
         """
+        return self._bounds(self._looked_at(table))
+
+    def _looked_at(self, table: GradeTable) -> GradeTable:
+        """Return the table as the metric sees it."""
+        if DEDUP not in self.spec.parameters or self._value(DEDUP.name) != "text":
+            return table
+        try:
+            return without_repeats(table)
+        except MetricError as error:
+            raise MetricError(f"{self}: {error}") from None
+
+    def _bounds(self, table: GradeTable) -> Bounds:
         values = self._compute(table)
         found = Bounds(values, values.copy(), np.ones(len(table), dtype=np.bool_))
         rows = np.flatnonzero(self._gaps(table))
         if len(rows):
             least, most = self.limits
             limits = least, np.inf if most is None else most
-            question = Bounding(self._compute, self.spec.reads, self.cutoff, limits)
+            below = self.depth is None or table.rest is not None
+            question = Bounding(self._compute, self.spec.reads, self.cutoff, limits, below)
             low, high, exact = bounds(table, rows, question)
             near = high - low <= ROUNDING * np.maximum(1.0, np.abs(high))
             high[near] = low[near]
@@ -188,7 +203,9 @@ class Metric:
 
     def _compute(self, table: GradeTable) -> Values:
         try:
-            return self.spec.compute(table, self.cutoff, **dict(self.params))
+            seen_to = {DEDUP.name} if DEDUP in self.spec.parameters else set()
+            own = {name: value for name, value in self.params if name not in seen_to}
+            return self.spec.compute(table, self.cutoff, **own)
         except MetricError as error:
             raise MetricError(f"{self}: {error}") from None
 

@@ -47,6 +47,8 @@ class Bounding:
     """How many ranks count in any order; the others only by what they hold."""
     limits: tuple[float, float]
     """The least and the greatest value that the metric can have; infinite where there is no greatest."""
+    below: bool = True
+    """Whether what stands below the cutoff can change the value."""
 
 
 def bounds(table: GradeTable, rows: NDArray[np.int64], question: Bounding) -> Bounds:
@@ -119,7 +121,11 @@ def _settle(
 def _completions(gaps: NDArray[np.int64], question: Bounding, top: int) -> Grades | None:
     """Return grades for the failed verdicts of a row, one completion a row; None where there are too many."""
     head = len(gaps) if question.cutoff is None else int((gaps < question.cutoff).sum())
-    return _fillings(head, len(gaps) - head, question.reads, top)
+    tail = len(gaps) - head
+    if question.below or not tail:
+        return _fillings(head, tail, question.reads, top)
+    filling = _fillings(head, 0, question.reads, top)
+    return None if filling is None else np.pad(filling, ((0, 0), (0, tail)))
 
 
 @lru_cache(maxsize=64)

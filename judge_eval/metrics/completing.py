@@ -1,4 +1,4 @@
-"""Tables in which failed verdicts have grades."""
+"""Tables made of others: failed verdicts with grades, texts that count once."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from judge_eval.errors import MetricError
 from judge_eval.metrics.ragged import offsets_of
 from judge_eval.metrics.table import MISSING, Grades, GradeTable, IntValues, Values
 
@@ -36,7 +37,20 @@ def regraded(table: GradeTable, rows: IntValues, grades: Grades) -> GradeTable:
         rest_offsets=rest_offsets,
         probable=_assumed(table, table.probable, places, grades >= table.relevant),
         expected=_assumed(table, table.expected, places, grades),
+        repeats=None if table.repeats is None else table.repeats[places],
     )
+
+
+def without_repeats(table: GradeTable) -> GradeTable:
+    """Return a table in which a chunk that reads like an earlier one has grade 0, its verdict failed or not.
+
+    Raises:
+        MetricError: The table does not know which chunks repeat a text.
+    """
+    if table.repeats is None:
+        raise MetricError("which chunks repeat an earlier text is not known; give the table `repeats`")
+    grades = np.where(table.repeats, 0, table.grades).astype(np.int8)
+    return replace(table, grades=grades, maximum=table.top_grade)
 
 
 def _taken(

@@ -76,12 +76,21 @@ def _ideal(reaching: NDArray[Any], k: int | None, gain: Gain) -> Values:
     return values
 
 
+def _top_at_least_each(table: GradeTable, k: int | None) -> NDArray[np.int64]:
+    """Count the chunks in the first `k` ranks with at least grade 1, 2, ...: shape (highest grade, rows)."""
+    counts = np.zeros((table.top_grade, len(table)), dtype=np.int64)
+    for rows, grid in table.blocks(k):
+        for level in range(1, table.top_grade + 1):
+            counts[level - 1, rows] = (grid >= level).sum(axis=0)
+    return counts
+
+
 def ndcg(
     table: GradeTable,
     k: int | None = None,
     *,
     gain: Gain = "linear",
-    ideal: Literal["retrieved", "judged"] = "retrieved",
+    ideal: Literal["retrieved", "top", "judged"] = "retrieved",
 ) -> Values:
     """DCG over the DCG of an ideal list.
 
@@ -89,8 +98,9 @@ def ndcg(
         table: The grades; a chunk without a grade gains 0.
         k: The cutoff of both lists; None takes them whole.
         gain: `"linear"` gains the grade, `"exp"` 2**grade - 1.
-        ideal: What is sorted to make the ideal list: `"retrieved"`, all retrieved chunks, or `"judged"`, all
-            judged chunks of the pool.
+        ideal: What is sorted to make the ideal list: `"retrieved"`, all retrieved chunks, those below `k`
+            too, as in scikit-learn's `ndcg_score`; `"top"`, the first `k` alone; or `"judged"`, all judged
+            chunks of the pool.
 
     Returns:
         float64 in [0, 1], one value a row; 0 where the ideal is 0 and exactly 1.0 for a perfect list. Where
@@ -101,6 +111,8 @@ def ndcg(
     """
     if ideal == "judged":
         best = _ideal(table.pool_at_least_each(), k, gain)
+    elif ideal == "top":
+        best = _ideal(_top_at_least_each(table, k), k, gain)
     else:
         best = _ideal(table.at_least_each(), k, gain)
     return np.minimum(divide(dcg(table, k, gain=gain), best), 1.0)

@@ -22,6 +22,28 @@ def offsets_of(lengths: ArrayLike) -> NDArray[np.int64]:
     return offsets
 
 
+def off_scale(
+    grades: NDArray[np.int8],
+    offsets: NDArray[np.int64],
+    ids: Sequence[str] | None,
+    low: int,
+    high: int | None,
+) -> MetricError:
+    """Make the error for the first grade that is not from `low` to `high` (127 where None)."""
+    top = high or 127
+    where = int(np.flatnonzero((grades < low) | (grades > top))[0])
+    row = int(np.searchsorted(offsets, where, side="right")) - 1
+    name, rank = row if ids is None else ids[row], where - int(offsets[row]) + 1
+    return MetricError(f"trace {name}, rank {rank}: the grade {grades[where]} is off the scale 0..{top}")
+
+
+def flatten_numbers(rows: Sequence[Sequence[float | None]] | None) -> NDArray[np.float64] | None:
+    """Store rows of numbers one after the other, NaN for None; None where there are no rows."""
+    if rows is None:
+        return None
+    return np.array([np.nan if v is None else v for v in chain.from_iterable(rows)], dtype=np.float64)
+
+
 def flatten(
     rows: Sequence[Sequence[int | None]],
     ids: Sequence[str] | None = None,

@@ -46,8 +46,21 @@ AP_NORM = Parameter(
 IDEAL = Parameter(
     "ideal",
     "retrieved",
-    {"retrieved": "all retrieved chunks", "judged": "all judged chunks of the pool, retrieved or not"},
+    {
+        "retrieved": "all retrieved chunks, those below K too",
+        "top": "the top K alone, whatever stands below",
+        "judged": "all judged chunks of the pool, retrieved or not",
+    },
     "ideal",
+)
+DEDUP = Parameter(
+    "dedup",
+    "none",
+    {
+        "none": "a text that is repeated counts at each of its ranks",
+        "text": "a chunk with title and text of an earlier one takes its rank, and v_i = 0 there",
+    },
+    "repeated texts",
 )
 
 
@@ -101,10 +114,10 @@ def _trec(
 
 
 _SPECS = (
-    _rag("AP", (REL, AP_NORM), relevance.average_precision, f"{_AP}; exactly 0 where N = 0"),
+    _rag("AP", (REL, AP_NORM, DEDUP), relevance.average_precision, f"{_AP}; exactly 0 where N = 0"),
     _rag(
         "P",
-        (REL, PRECISION_NORM),
+        (REL, PRECISION_NORM, DEDUP),
         relevance.precision,
         f"(1/n) * sum over ranks i <= K of v_i, with {V}; 0 where n = 0",
     ),
@@ -145,7 +158,7 @@ _SPECS = (
     _rag("MRR", (REL,), relevance.reciprocal_rank, f"the mean over traces of the reciprocal rank: {_RR}"),
     _rag(
         "MAP",
-        (REL, AP_NORM),
+        (REL, AP_NORM, DEDUP),
         relevance.average_precision,
         f"the mean over traces of average precision: {_AP}; exactly 0 where N = 0",
     ),

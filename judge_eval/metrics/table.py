@@ -14,7 +14,14 @@ from numpy.typing import NDArray
 from judge_eval.errors import MetricError
 from judge_eval.metrics.blocks import Rows, cut_blocks
 from judge_eval.metrics.order import trec_order
-from judge_eval.metrics.ragged import check_layout, count_at_least, flatten, read_only
+from judge_eval.metrics.ragged import (
+    check_layout,
+    count_at_least,
+    flatten,
+    flatten_numbers,
+    off_scale,
+    read_only,
+)
 
 Grades: TypeAlias = NDArray[np.int8]
 IntValues: TypeAlias = NDArray[np.int64]
@@ -52,6 +59,8 @@ class GradeTable:
         expected: float64, laid out like `grades`: each chunk's mean grade under the judge's probabilities.
         rest: int8 grades >= 0 of the judged chunks of each query's pool that were not retrieved, laid out
             like `grades`, with `rest_offsets`; the pool is these and `grades` then. Not beside `pool`.
+        repeats: bool, laid out like `grades`: whether a chunk reads like an earlier one of its row; None
+            where that is not known.
 
     Raises:
         MetricError: The arrays do not fit together, or a grade is off the scale.
@@ -69,6 +78,7 @@ class GradeTable:
     expected: NDArray[np.float64] | None = None
     rest: Grades | None = None
     rest_offsets: NDArray[np.int64] | None = None
+    repeats: NDArray[np.bool_] | None = None
     has_missing: bool = field(init=False)
     """Whether any verdict failed."""
     top_grade: int = field(init=False)
@@ -83,7 +93,7 @@ class GradeTable:
         grades = check_layout("grades", self.grades, self.offsets)
         low, high = (int(grades.min()), int(grades.max())) if len(grades) else (0, 0)
         if low < MISSING or (self.maximum is not None and high > self.maximum):
-            self._complain_off_scale(low < MISSING)
+            raise off_scale(grades, self.offsets, self.ids, MISSING, self.maximum)
         keep = object.__setattr__
         keep(self, "has_missing", low == MISSING)
         keep(self, "top_grade", self.maximum if self.maximum is not None else max(self.relevant, high))
@@ -111,6 +121,8 @@ class GradeTable:
         for name, numbers in (("probable", self.probable), ("expected", self.expected)):
             if numbers is not None and (len(numbers) != len(grades) or np.isinf(numbers).any()):
                 raise MetricError(f"{name} must hold one number for each of the {len(grades)} grades")
+        if self.repeats is not None and len(self.repeats) != len(grades):
+            raise MetricError(f"repeats must hold one truth value for each of the {len(grades)} grades")
         for name, values in (("totals", self.totals), ("ids", self.ids)):
             if values is not None and len(values) != len(self):
                 raise MetricError(f"{name} has {len(values)} entries, the table {len(self)} rows")
@@ -128,6 +140,7 @@ class GradeTable:
         probable: Sequence[Sequence[float | None]] | None = None,
         expected: Sequence[Sequence[float | None]] | None = None,
         rest: Sequence[Sequence[int]] | None = None,
+        repeats: Sequence[Sequence[bool]] | None = None,
     ) -> GradeTable:
         """Make a table from lists of grades.
 
@@ -141,6 +154,7 @@ class GradeTable:
             probable: Laid out like `rows`: the probability that a chunk is relevant; None where not known.
             expected: Laid out like `rows`: a chunk's mean grade; None where it is not known.
             rest: For each row the grades of the judged chunks that were not retrieved, in place of `pool`.
+            repeats: Laid out like `rows`: whether a chunk reads like an earlier one of its row.
 
         Raises:
             MetricError: A grade is not a whole number on the scale, or the lengths differ.
@@ -150,10 +164,11 @@ class GradeTable:
         known = None
         if totals is not None:
             known = np.array([-1 if total is None else total for total in totals], dtype=np.int64)
-        likely, mean = _flat(probable), _flat(expected)
-        more = (None, None) if rest is None else flatten(rest, ids)
-        pooled = flat_pool, pool_offsets
-        return cls(grades, offsets, known, ids, relevant, maximum, *pooled, likely, mean, *more)
+        likely, mean = flatten_numbers(probable), flatten_numbers(expected)
+        flat_rest, rest_offsets = (None, None) if rest is None else flatten(rest, ids)
+        scale = ids, relevant, maximum, flat_pool, pool_offsets
+        again = None if repeats is None else np.array([*chain.from_iterable(repeats)], dtype=np.bool_)
+        return cls(grades, offsets, known, *scale, likely, mean, flat_rest, rest_offsets, again)
 
     @classmethod
     def from_trec(
@@ -327,22 +342,6 @@ class GradeTable:
         if self.pool_offsets is None:
             raise MetricError("the judged chunks of the whole pool are unknown; give pool= or qrels")
         return np.diff(self.pool_offsets)
-
-    def _complain_off_scale(self, below: bool) -> None:
-        bad = (self.grades < MISSING) if below else (self.grades > (self.maximum or 0))
-        where = int(np.flatnonzero(bad)[0])
-        row = int(np.searchsorted(self.offsets, where, side="right")) - 1
-        rank = where - int(self.offsets[row]) + 1
-        raise MetricError(
-            f"trace {self.name(row)}, rank {rank}: the grade {self.grades[where]} is off the scale "
-            f"0..{self.maximum or 127}"
-        )
-
-
-def _flat(rows: Sequence[Sequence[float | None]] | None) -> NDArray[np.float64] | None:
-    if rows is None:
-        return None
-    return np.array([np.nan if v is None else v for v in chain.from_iterable(rows)], dtype=np.float64)
 
 
 def _mark(judged: Mapping[str, int], document: str) -> int:

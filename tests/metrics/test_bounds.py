@@ -16,6 +16,7 @@ BINARY = [
 ]  # fmt: skip
 GRADED = [
     "DCG@3", "DCG(gain=exp)", "NDCG", "NDCG@2", "NDCG(gain=exp)@3", "EDCG@3", "AP(rel=2)@3", "P(rel=3)@4",
+    "NDCG(ideal=top)@3", "NDCG(gain=exp,ideal=top)@2", "NDCG(ideal=top)",
 ]  # fmt: skip
 POOLED = ["bpref", "infAP", "ndcg", "ndcg_cut_2", "NDCG(ideal=judged)@3", "map"]
 
@@ -132,3 +133,36 @@ def test_more_found_than_said_to_exist() -> None:
         assert parse_metric(name).compute(table).tolist() == [1.0], name
     # The chunks that stand below the cutoff exist too.
     assert parse_metric("Recall@1").compute(table).tolist() == [1 / 3]
+
+
+def alone(row: list[int | None], repeats: list[bool]) -> list[int | None]:
+    """What a row says where a repeated text brings nothing new: 0 at each of its later ranks."""
+    return [0 if again else grade for grade, again in zip(row, repeats, strict=True)]
+
+
+@pytest.mark.parametrize("name", ["P@3", "P(norm=k)@9", "AP", "AP@3", "AP(norm=min)@3", "MAP", "AP(rel=2)@3"])
+@settings(max_examples=40, deadline=None)
+@given(row=rows(3, 4), total=st.integers(0, 9), data=st.data())
+def test_bounds_of_metrics_that_count_a_text_once(
+    name: str, row: list[int | None], total: int, data: st.DataObject
+) -> None:
+    """With `dedup=text` value and bounds equal brute force on the row with 0 at repeats."""
+    repeats = data.draw(st.lists(st.booleans(), min_size=len(row), max_size=len(row)))
+    plain = parse_metric(name)
+    metric = Metric(plain.name, plain.cutoff, (*plain.params, ("dedup", "text")))
+    least = 2 if "rel=2" in name else 1
+    more = {"totals": [total], "relevant": least}
+    found = metric.bounds(GradeTable.from_rows([row], maximum=3, repeats=[repeats], **more))
+    assert (found.low[0], found.high[0]) == pytest.approx(
+        brute(plain, alone(row, repeats), 3, **more), abs=1e-12
+    )
+    assert found.exact.all()
+
+
+def test_what_stands_below_the_top_cannot_make_its_bounds_inexact() -> None:
+    """300 failed verdicts below K change nothing of `NDCG(ideal=top)@K`, and little above costs nothing."""
+    row: list[int | None] = [2, None, 1, *[None] * 300]
+    found = parse_metric("NDCG(ideal=top)@3").bounds(GradeTable.from_rows([row], maximum=3, relevant=2))
+    assert found.exact.all()
+    expected = brute(parse_metric("NDCG@3"), [2, None, 1], 3, relevant=2)
+    assert (found.low[0], found.high[0]) == pytest.approx(expected, abs=1e-12)

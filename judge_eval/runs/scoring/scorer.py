@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from judge_eval.errors import DataError, MetricError
 from judge_eval.metrics import GradeTable, Metric, parse_metric
-from judge_eval.schema import Outcome, Pool, Scale, Trace
+from judge_eval.schema import Outcome, Pool, Scale, Trace, repeats_of
 
 Scores: TypeAlias = tuple[dict[str, float | None], dict[str, tuple[float, float]]]
 """Scores by metric name, and the bounds of those that have none."""
@@ -91,7 +91,8 @@ class Scorer:
         self, metric: Metric, chunks: int, total: int | None, rest: list[list[int]] | None = None
     ) -> MetricError | None:
         try:
-            metric.compute(self._table([[0] * chunks], totals=[total], rest=rest))
+            once = [[False] * chunks]
+            metric.compute(self._table([[0] * chunks], totals=[total], rest=rest, repeats=once))
         except MetricError as error:
             return error
         return None
@@ -166,6 +167,8 @@ class Scorer:
             verdicts = [[o if o.kind == "verdict" else None for o in outcomes] for _, outcomes in judged]
             more["probable"] = [[o.confidence if o else None for o in row] for row in verdicts]
             more["expected"] = [[o.expected_grade if o else None for o in row] for row in verdicts]
+        if any(("dedup", "text") in metric.params for metric in self.metrics.values()):
+            more["repeats"] = [repeats_of(trace.chunks) for trace, _ in judged]
         if pooled:
             more["rest"] = [_not_retrieved(trace) for trace, _ in judged]
         return self._table(rows, totals=totals, ids=[trace.id for trace, _ in judged], **more)
