@@ -215,7 +215,8 @@ def test_a_repository_from_push_to_pull_request(tmp_path: Path) -> None:
     """Jobs on fresh clones share replies and the base branch's run: nothing is paid twice."""
     server = Server(tmp_path)
     server.commit("main", GOOD, {**GOOD, "id": "q2"})
-    inputs = RUN | {"max_drop": "AP@5=0.03"}
+    # Two traces decide nothing: what they show themselves is gated, and what they leave open may pass.
+    inputs = RUN | {"max_drop": "AP@5=0.03", "strict": "true", "on_undecided": "pass"}
     push = PUSH | {"github.ref_name": "main"}
     job, known, taken = server.run(push, **inputs)
     assert known["steps.run.outputs.code"] == "0"
@@ -264,7 +265,7 @@ def test_a_pull_request_is_compared_and_gated(job: Job) -> None:
     """Against the base branch's run a worse retrieval breaks the limit, and the gate ends with 1."""
     _, outputs = job.step("run", PUSH, **RUN)
     job.step("baseline", PUSH | outputs)
-    limits = {"max_drop": "AP@5=0.03", "fail_under": "AP@5=0.2", "arguments": "--strict"}
+    limits = {"max_drop": "AP@5=0.03", "fail_under": "AP@5=0.2", "strict": "true", "on_undecided": "pass"}
     done, outputs = job.step("run", PULL, **RUN, **limits)
     assert outputs["steps.run.outputs.code"] == "0", done.stderr
     job.data(BAD, {**BAD, "id": "q2"})

@@ -84,7 +84,8 @@ def test_settings_stay() -> None:
     promised = """model prompt mode judge evidence metrics out cache base_url param label href tags
         relevant baseline fail_under max_drop non_inferior interval cluster concurrency timeout
         rpm tpm attempts max_failures hedge max_calls max_tokens max_cost max_reply on_invalid
-        thresholds format map corpus list_sep depth otel columnar push_every"""
+        thresholds format map corpus list_sep depth otel columnar push_every
+        on_undecided"""
     assert set(settings()) == set(promised.split())
 
 
@@ -205,7 +206,7 @@ def test_choices_are_those_of_the_library() -> None:
     assert choices(ChoosingFlags, "on_invalid") == hint(BatchSettings, "on_invalid")
     assert choices(NumbersFlags, "interval") == hint(Intervals, "method")
     assert verb_choices("calibrate", "objective") == set(get_args(Objective))
-    assert verb_choices("sample", "by") == hint(choose_traces, "strata")
+    assert verb_choices("sample", "by") == hint(choose_traces, "by")
 
 
 def test_no_verb_imports_another() -> None:

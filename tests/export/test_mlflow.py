@@ -195,7 +195,7 @@ def retrieve(question):
 def answer(question):
     return " ".join(document.page_content for document in retrieve(question))
 
-judge = FakeBackend.table({"We ": 1, "Par": 1, "It ": RefusedError("declined"), "c1": 1}, default=0)
+judge = FakeBackend.table({"We ": 1, "Par": 0, "It ": RefusedError("declined"), "c1": 1}, default=0)
 evaluator = Evaluator(judge, metrics=["AP@2", "RR"], cache=False)
 scorers = [mlflow_scorer(evaluator)]
 rows = [{"inputs": {"question": q}, "expectations": {"expected_response": "r"}} for q in TEXTS]

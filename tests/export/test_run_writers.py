@@ -114,7 +114,7 @@ def failing_run() -> EvalRun:
         Trace(id=f"q{n}", query="q?", chunks=[Chunk(id=f"a{n}", text="t"), Chunk(id=f"b{n}", text="u")])
         for n in (1, 2)
     ]
-    return judged(traces, {"a1": 1, "a2": 1, "b2": RefusedError("declined")}, ["AP@2"])
+    return judged(traces, {"a1": 1, "a2": 0, "b2": RefusedError("declined")}, ["AP@2"])
 
 
 def test_a_failed_verdict_becomes_no_judgment(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_frames_hold_everything(library: str) -> None:
         ("q2", 1, "a2"),
         ("q2", 2, "b2"),
     ]
-    assert [row["grade"] for row in rows[:3]] == [1, 0, 1]
+    assert [row["grade"] for row in rows[:3]] == [1, 0, 0]
     assert _missing(rows[3]["grade"])
     assert _missing(rows[3]["relevant"])
     assert rows[3]["why"] == "refused"
@@ -171,8 +171,8 @@ def test_parquet_holds_the_verdicts(tmp_path: Path) -> None:
 
     write_as(failing_run(), tmp_path / "x.parquet")
     rows = pyarrow.parquet.read_table(tmp_path / "x.parquet").to_pylist()
-    assert [row["grade"] for row in rows] == [1, 0, 1, None]
-    assert [row["relevant"] for row in rows] == [True, False, True, None]
+    assert [row["grade"] for row in rows] == [1, 0, 0, None]
+    assert [row["relevant"] for row in rows] == [True, False, False, None]
     assert rows[3]["reason"] == "declined"
 
 
