@@ -28,7 +28,7 @@ POOL: Final = 100_000
 """Grades of a trace's `pool`."""
 
 NUMBER: Final = 2**31 - 1
-"""How far a `label` may be from 0."""
+"""The largest `label`; the least is 0."""
 
 GRADE: Final = 9
 """The highest grade of a scale."""

@@ -79,11 +79,6 @@ LIMITS: dict[str, tuple[Callable[[int], dict[str, Any]], int, str]] = {
     "tag": (lambda n: trace(tags=["t" * n]), limits.ID, "at most 10000 characters"),
     "tags": (lambda n: trace(tags=[f"t{k}" for k in range(n)]), limits.TAGS, "more than 1,000"),
     "label": (lambda n: trace(chunks=[chunk(label=n)]), limits.NUMBER, "less than or equal to 2147483647"),
-    "label below": (
-        lambda n: trace(chunks=[chunk(label=-n)]),
-        limits.NUMBER,
-        "greater than or equal to -2147483647",
-    ),
 }
 HEAVY: dict[str, tuple[Callable[[int], dict[str, Any]], int, str]] = {
     "total": (lambda n: trace(relevant_total=n), limits.TOTAL, "less than or equal to 1000000"),
