@@ -158,7 +158,7 @@ def test_one_above_a_limit_is_refused_at_every_door(name: str, tmp_path: Path) -
         Trace(**data)
 
 
-@pytest.mark.parametrize("name", ["depth of a chunk's", "chunk's id", "label", "label below"])
+@pytest.mark.parametrize("name", ["depth of a chunk's", "chunk's id", "label"])
 def test_a_chunk_alone_keeps_its_limits(name: str) -> None:
     """A `Chunk` made in Python is held to them at once."""
     make, most, told = LIMITS[name]
