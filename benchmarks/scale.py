@@ -20,6 +20,7 @@ from benchmarks.support import measured
 from judge_eval.eval_run import EvalRun
 from judge_eval.runs.folder.files import MANIFEST, RESULTS
 from judge_eval.runs.folder.index import Index
+from judge_eval.runs.folder.integrity import sealed_file
 from judge_eval.runs.folder.results import encode
 from judge_eval.runs.scoring.aggregate import aggregate_all
 from judge_eval.runs.scoring.rescore import scale_of
@@ -126,7 +127,8 @@ def turned(folder: str, out: str) -> None:
             file.write(line)
             offset += len(line)
     update = {"id": str(uuid.uuid4()), "label": "two", "aggregates": aggregate_all(index, scorer.metrics)}
-    (target / MANIFEST).write_text(run.manifest.model_copy(update=update).model_dump_json(indent=2) + "\n")
+    manifest = sealed_file(run.manifest.model_copy(update=update), target / RESULTS, len(run.results))
+    (target / MANIFEST).write_text(manifest.model_dump_json(indent=2) + "\n")
 
 
 def measure(name: str, verdicts: int, *arguments: object) -> None:
