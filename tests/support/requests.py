@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from judge_eval.backends.base import Backend
 from judge_eval.digest import digest_parts
 from judge_eval.schema import BINARY, GRADED, Scale
-from judge_eval.wire import Message, Passage, Request
+from judge_eval.wire import Completion, Message, Passage, Request
 
 SYSTEM = "You assess evidence for a retrieval evaluation. Answer with one JSON object. " * 20
 
@@ -75,3 +77,15 @@ def ask(text: str = "San Marzano tomatoes are crushed by hand for the sauce.", *
         reference="San Marzano tomatoes.",
     )
     return replace(request, **changes)
+
+
+def complete(backend: Backend, request: Request | None = None) -> Completion:
+    """Make one call in a loop of its own."""
+
+    async def go() -> Completion:
+        try:
+            return await backend.complete(request or ask())
+        finally:
+            await backend.aclose()
+
+    return asyncio.run(go())

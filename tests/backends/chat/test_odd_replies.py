@@ -19,10 +19,9 @@ from judge_eval.backends.chat import endpoint
 from judge_eval.backends.chat.openai import OpenAI, create
 from judge_eval.backends.chat.receiving import Received
 from judge_eval.errors import CallError, FatalCallError, JudgeEvalError, TransientError
-from judge_eval.wire import Completion
 from tests.support.odd import KEY, full_count, holds_key, nested, odd_reply, use
 from tests.support.raw_server import RawServer, http
-from tests.support.requests import ask
+from tests.support.requests import ask, complete
 
 Transport = Literal["httpx", "aiohttp"]
 
@@ -32,14 +31,6 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
     """A key, and no setting of the machine's own."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-
-
-@pytest.fixture(params=["httpx", "aiohttp"])
-def transport(request: pytest.FixtureRequest) -> Transport:
-    """Both transports; the second needs an extra."""
-    if request.param == "aiohttp":
-        pytest.importorskip("aiohttp")
-    return request.param  # type: ignore[no-any-return]
 
 
 def check_error(error: JudgeEvalError) -> None:
@@ -100,18 +91,6 @@ def test_odd_bodies(monkeypatch: pytest.MonkeyPatch) -> None:
 
     asyncio.run(go())
     assert all(number > count / 30 for number in outcomes.values()), outcomes
-
-
-def complete(backend: OpenAI) -> Completion:
-    """Make one call in a loop of its own."""
-
-    async def go() -> Completion:
-        try:
-            return await backend.complete(ask())
-        finally:
-            await backend.aclose()
-
-    return asyncio.run(go())
 
 
 NAMED = {

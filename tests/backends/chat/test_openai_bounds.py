@@ -34,14 +34,6 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
 
 
-@pytest.fixture(params=["httpx", "aiohttp"])
-def transport(request: pytest.FixtureRequest) -> Transport:
-    """Both transports; the second needs an extra."""
-    if request.param == "aiohttp":
-        pytest.importorskip("aiohttp")
-    return request.param  # type: ignore[no-any-return]
-
-
 def complete(backend: OpenAI, times: int = 1) -> Completion:
     """Make calls in a loop of their own, and return the last answer."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 import logging
@@ -18,9 +17,8 @@ from judge_eval.backends.chat.openai import OpenAI, create
 from judge_eval.backends.chat.secrets import Scrubber
 from judge_eval.backends.stack import Options, create_backend
 from judge_eval.errors import CallError, ConfigError, FatalCallError, RefusedError
-from judge_eval.wire import Completion
 from tests.support.chat_server import Canned, ChatServer, completion
-from tests.support.requests import ask
+from tests.support.requests import complete
 
 KEY = "sk-or-v1-7Qm2xT9bLw4Zc8Rk3Vn6Jp1Hs5Fd0Gy"
 Transport = Literal["httpx", "aiohttp"]
@@ -33,26 +31,6 @@ def chat(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     with ChatServer() as server:
         yield server
-
-
-@pytest.fixture(params=["httpx", "aiohttp"])
-def transport(request: pytest.FixtureRequest) -> Transport:
-    """Both transports; the second needs an extra."""
-    if request.param == "aiohttp":
-        pytest.importorskip("aiohttp")
-    return request.param  # type: ignore[no-any-return]
-
-
-def complete(backend: OpenAI) -> Completion:
-    """Make one call in a loop of its own."""
-
-    async def go() -> Completion:
-        try:
-            return await backend.complete(ask())
-        finally:
-            await backend.aclose()
-
-    return asyncio.run(go())
 
 
 def shares(text: str, secret: str, size: int = 8) -> bool:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 
 import pytest
 
 from judge_eval.backends.around.quota import Quota, RateSignal
-from judge_eval.backends.chat.openai import OpenAI, create
+from judge_eval.backends.chat.openai import create
 from judge_eval.errors import CallError, FatalCallError, RefusedError, TransientError
-from judge_eval.wire import Completion, Request, Usage
+from judge_eval.wire import Completion, Usage
 from tests.support.chat_server import REPLIES, Canned, ChatServer, reply
-from tests.support.requests import ask
+from tests.support.requests import complete
 
 KEY = "sk-test-0123456789abcdef"
 
@@ -30,18 +29,6 @@ def fresh(chat: ChatServer, monkeypatch: pytest.MonkeyPatch) -> None:
     chat.reset()
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-
-
-def complete(backend: OpenAI, request: Request | None = None) -> Completion:
-    """Make one call in a loop of its own."""
-
-    async def go() -> Completion:
-        try:
-            return await backend.complete(request or ask())
-        finally:
-            await backend.aclose()
-
-    return asyncio.run(go())
 
 
 READ = {

@@ -13,11 +13,10 @@ from typing import Literal
 import pytest
 
 from judge_eval.backends.base import Backend
-from judge_eval.backends.chat.openai import OpenAI, create
+from judge_eval.backends.chat.openai import create
 from judge_eval.errors import CallError, ConfigError, FatalCallError, TransientError
-from judge_eval.wire import Completion, Request
 from tests.support.chat_server import Canned, ChatServer, reply
-from tests.support.requests import ask
+from tests.support.requests import ask, complete
 
 KEY = "sk-test-0123456789abcdef"
 Transport = Literal["httpx", "aiohttp"]
@@ -30,26 +29,6 @@ def chat(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     with ChatServer() as server:
         yield server
-
-
-@pytest.fixture(params=["httpx", "aiohttp"])
-def transport(request: pytest.FixtureRequest) -> Transport:
-    """Both transports; the second needs an extra."""
-    if request.param == "aiohttp":
-        pytest.importorskip("aiohttp")
-    return request.param  # type: ignore[no-any-return]
-
-
-def complete(backend: OpenAI, request: Request | None = None) -> Completion:
-    """Make one call in a loop of its own."""
-
-    async def go() -> Completion:
-        try:
-            return await backend.complete(request or ask())
-        finally:
-            await backend.aclose()
-
-    return asyncio.run(go())
 
 
 def test_nothing_is_loaded_before_the_first_call() -> None:
