@@ -13,6 +13,8 @@
     ├── CallError                one call to the judge brought no completion
     │   ├── TransientError       worth another try: rate limit, overload, reset, timeout
     │   ├── RefusedError         the server declined this very request
+    │   │   ├── FilteredError         its content filter did
+    │   │   └── RequestTooLargeError  it is larger than the server takes
     │   └── BudgetError          the budget does not allow the call
     └── FatalCallError           no call can succeed: key, model or quota (ends the run)
 
@@ -23,15 +25,24 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import wraps
 from os import PathLike
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 Why = Literal["unreachable", "refused", "unparsable", "truncated", "budget", "unsupported", "unjudged"]
 """Why there is no verdict; the closed vocabulary of `NoVerdict.why`.
 
-`unjudged` is said of chunks on which verdicts that were imported are silent.
+`unjudged` is said of chunks on which verdicts that were imported are silent, and of those of a reference
+that makes no claim, where judging goes by claims.
 """
+DISTRIBUTION = "context-judge"
+"""What pip calls this package."""
+_HERE = str(Path(__file__).parent)
 _PART = 8  # characters of a secret in a row that are masked where they stand alone
 
 
@@ -40,6 +51,43 @@ class JudgeEvalError(Exception):
 
     run_folder: str | None = None
     """The run that the error ended, where there is one; it can be resumed."""
+
+    def _render_traceback_(self) -> list[str]:
+        """Show a notebook the call and what is wrong; the way through this package helps nobody."""
+        return [*_called_from(self), f"{type(self).__name__}: {self}"]
+
+
+def _called_from(error: BaseException) -> Iterator[str]:
+    """Tell the line, with its code, from which this package was called."""
+    import linecache
+    import traceback
+
+    before = None
+    for frame, number in traceback.walk_tb(error.__traceback__):
+        if frame.f_code.co_filename.startswith(_HERE):
+            break
+        before = frame, number
+    if before is None:
+        return
+    frame, number = before
+    path, function = frame.f_code.co_filename, frame.f_code.co_name
+    of_cell = "ipykernel_" in path or path.startswith("<ipython-input")
+    yield f"line {number} of the cell" if of_cell else f'File "{path}", line {number}, in {function}'
+    if code := linecache.getline(path, number, frame.f_globals).strip():
+        yield f"    {code}"
+
+
+def brief(verb: Callable[P, T]) -> Callable[P, T]:
+    """Let a verb raise errors about what it was given without the way they came: the message says it all."""
+
+    @wraps(verb)
+    def told(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return verb(*args, **kwargs)
+        except (ConfigError, DataError) as error:
+            raise error.with_traceback(None) from error.__cause__
+
+    return told
 
 
 def _placed(message: str, file: str | None, line: int | None, field: str | None = None) -> str:
@@ -59,7 +107,7 @@ def needs_extra(sentence: str, extra: str) -> ConfigError:
         sentence: What needs which package, such as `Parquet needs PyArrow`.
         extra: The extra of this package that brings it.
     """
-    return ConfigError(f"{sentence}: pip install 'judge-eval[{extra}]'")
+    return ConfigError(f"{sentence}: pip install '{DISTRIBUTION}[{extra}]'")
 
 
 class UnknownNameError(ConfigError):
@@ -81,7 +129,7 @@ class DataError(JudgeEvalError):
 
     Args:
         message: What is wrong and what to do.
-        file: The file, or what else holds the record, such as `item 3` of a list.
+        file: The file, or what else holds the record, such as `row 3` of a list.
         line: The line in it, counted from 1.
         field: The field, such as `chunks[2].text`.
     """
@@ -196,6 +244,14 @@ class RefusedError(CallError):
     why: Why = "refused"
 
 
+class FilteredError(RefusedError):
+    """The server's content filter declined the request; a part of it may pass."""
+
+
+class RequestTooLargeError(RefusedError):
+    """The request is larger than the server takes at once; a part of it may pass."""
+
+
 class BudgetError(CallError):
     """The budget does not allow another call."""
 
@@ -239,6 +295,18 @@ def _mask_parts(text: str, secret: str) -> str:
         return text
     pieces = re.finditer(rb"\x00+|\x01+", bytes(held))
     return "".join("***" if held[piece.start()] else text[piece.start() : piece.end()] for piece in pieces)
+
+
+def nearest(name: str, known: Sequence[str], count: int = 3) -> str:
+    """Name the known names that are nearest to one, however far they are, the nearest first.
+
+    Args:
+        name: The name as given.
+        known: The names that exist; of thousands, or very long ones, not all are looked at.
+        count: How many to name at most.
+    """
+    short = [each for each in known if len(each) <= 200][:2000]
+    return ", ".join(repr(hit) for hit in difflib.get_close_matches(name[:200], short, n=count, cutoff=0.0))
 
 
 def advise(name: str, known: Sequence[str]) -> str:

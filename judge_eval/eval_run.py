@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from judge_eval.data.remote import is_url
 from judge_eval.runs.folder.run import Run
 
 if TYPE_CHECKING:
     from judge_eval.comparison.record import Comparison
-    from judge_eval.export.tables import Frames
+    from judge_eval.data.memory import InputRows
+    from judge_eval.runs.folder.records import Manifest, TraceResult
 
 
 class EvalRun(Run):
@@ -26,10 +27,20 @@ class EvalRun(Run):
         folder: Where it is kept; None for a run in memory.
     """
 
+    _input: InputRows | None = None
+
     @classmethod
-    def of(cls, run: Run) -> Self:
-        """Return a run from within as the one that users hold."""
-        return cls(run.manifest, run.results, run.folder)
+    def of(cls, run: Run, rows: InputRows | None = None) -> Self:
+        """Return a run from within as the one that users hold, with the rows that it was made of."""
+        made = cls(run.manifest, run.results, run.folder)
+        made._input = rows
+        return made
+
+    def but(self, manifest: Manifest | None = None, results: Sequence[TraceResult] | None = None) -> Self:
+        """Return the run with another manifest, or with other results in the place of its own."""
+        made = super().but(manifest, results)
+        made._input = self._input
+        return made
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
@@ -63,25 +74,76 @@ class EvalRun(Run):
 
         return compare(self, *others, metrics=metrics, seed=seed)
 
-    def to_pandas(self) -> Frames:
-        """Return two pandas frames: `traces`, one row each, and `verdicts`, one row a chunk.
+    def to_pandas(self) -> Any:
+        """Return one pandas DataFrame: what was evaluated, with what came of it beside it.
+
+        Where rows in memory were evaluated, it has their columns and their index; else, and where several
+        rows made one trace, a row a trace, with `id`, `query`, `reference`, `answer`, `chunks` (their texts),
+        `relevant_total` and `tags`. Then come a column a metric (missing where failed verdicts leave no
+        value), `verdicts`, a list of the chunks' grades with None where there is no verdict, and `reasons`, a
+        list of the judge's reasons, or of why there is no verdict. Rows that were not judged (beyond `limit`,
+        skipped as invalid) hold nothing there, and a row that holds several traces stands there once for
+        each. Columns of the input that bear these names give way.
 
         Raises:
-            ConfigError: pandas is not installed.
+            ConfigError: pandas is not installed, or cannot hold what was evaluated.
         """
-        from judge_eval.export.tables import to_pandas
+        from judge_eval.export.frames import to_pandas
 
-        return to_pandas(self)
+        return to_pandas(self, self._input)
 
-    def to_polars(self) -> Frames:
-        """Return two Polars frames: `traces`, one row each, and `verdicts`, one row a chunk.
+    def to_polars(self) -> Any:
+        """Return one Polars DataFrame with the columns that `to_pandas` has.
 
         Raises:
-            ConfigError: Polars is not installed.
+            ConfigError: Polars is not installed, or cannot hold what was evaluated.
         """
-        from judge_eval.export.tables import to_polars
+        from judge_eval.export.frames import to_polars
 
-        return to_polars(self)
+        return to_polars(self, self._input)
+
+    def to_dataset(self) -> Any:
+        """Return one `datasets.Dataset` with the columns that `to_pandas` has.
+
+        Raises:
+            ConfigError: The package `datasets` is not installed, or cannot hold what was evaluated.
+        """
+        from judge_eval.export.frames import to_dataset
+
+        return to_dataset(self, self._input)
+
+    def verdicts_frame(self, library: Literal["pandas", "polars"] = "pandas") -> Any:
+        """Return a frame with a row a chunk, in rank order: grade, reason and evidence, or why there is none.
+
+        Args:
+            library: Which one's frame. In that of pandas, where a pandas frame was evaluated, each row has
+                the index of the row that its trace is from.
+
+        Raises:
+            ConfigError: The library is not installed.
+        """
+        from judge_eval.export.frames import verdicts_frame
+
+        return verdicts_frame(self, self._input, library)
+
+    def claims_frame(self, library: Literal["pandas", "polars"] = "pandas") -> Any:
+        """Return a frame with a row a claim and trace: whether it is covered, and what each rank says of it.
+
+        `covered` is missing where a verdict is that could have shown the claim covered; `cover` says which it
+        is of `covered`, `partly`, `missing` and `unknown`. `full_ranks`, `partial_ranks`,
+        `conflicting_ranks` and `failed_ranks` are lists of ranks from 1. A run that was not judged by claims
+        has no rows.
+
+        Args:
+            library: Which one's frame. In that of pandas, where a pandas frame was evaluated, each row has
+                the index of the row that its trace is from.
+
+        Raises:
+            ConfigError: The library is not installed.
+        """
+        from judge_eval.export.frames import claims_frame
+
+        return claims_frame(self, self._input, library)
 
     def to_mlflow(self, *, tracking_uri: str | None = None, experiment: str | None = None) -> str:
         """Log this run to MLflow, into the active MLflow run where there is one, and return its id.

@@ -9,18 +9,20 @@ from contextlib import contextmanager, nullcontext
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Unpack, cast
+from typing import Any, Unpack, cast
 
 from judge_eval.backends.base import Backend
 from judge_eval.backends.stack import Options, Stack, Stacks, build_stack, build_stacks, open_store
-from judge_eval.backends.storing.databaseurl import is_postgres
+from judge_eval.backends.storing.places import cache_place
+from judge_eval.data.options import ReadOptions
+from judge_eval.data.remarks import OnRemark
 from judge_eval.data.remote import is_url
 from judge_eval.engine import Item, Plan, plan
-from judge_eval.errors import ConfigError, DataError, JudgeEvalError
+from judge_eval.errors import ConfigError, DataError, JudgeEvalError, brief
 from judge_eval.eval_run import EvalRun
 from judge_eval.given import check_text
 from judge_eval.judges import Judge, Vote
-from judge_eval.judges.choose import as_begun, repeated
+from judge_eval.judges.choose import Mode, as_begun, check_models, mode_for, repeated, route_to_tell
 from judge_eval.metrics import Metric
 from judge_eval.portal import portal
 from judge_eval.registry import find
@@ -44,12 +46,12 @@ DEFAULT_METRICS = ("AP@5", "MRR", "NDCG@5")
 def default_cache() -> str | Path:
     """Return where completions are kept unless told otherwise.
 
-    `JUDGE_EVAL_CACHE` where it is set (a folder, or the URL of a database), else `judge_eval` in the
-    user's cache folder.
+    `JUDGE_EVAL_CACHE` where it is set (a folder, `project`, or the URL of a database), else `judge_eval` in
+    the user's cache folder.
     """
     place = os.environ.get("JUDGE_EVAL_CACHE")
     if place:
-        return place if is_postgres(place) else Path(place)
+        return cache_place(place)
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "judge_eval"
 
@@ -62,10 +64,12 @@ class Evaluator:
 
     Args:
         model: `provider/model`, such as `openai/NAME` or `fake/overlap`, or a backend of your own. For a
-            panel of several models a mapping from each member's route to its model.
+            panel of several models, or a cascade, a mapping from each one's route to its model.
         prompt: A prompt's id, or the `Path` of a file of your own.
         metrics: Names or values of metrics.
-        mode: Whether chunks are judged one by one or a trace at a time.
+        mode: Whether chunks are judged one by one (`pointwise`), a trace at a time (`listwise`), or by a
+            decision model (`decision`); None is `decision` for `decisions/NAME` and else `pointwise`. By the
+            claims of the reference: `claims` (one by one) or `claims-list`.
         judge: A judge of your own, in place of `prompt` and `mode`; or the name under which an installed
             package registers one, which is given `prompt` and `relevant`.
         relevant: The least grade that counts as relevant, in place of the prompt's threshold.
@@ -73,8 +77,8 @@ class Evaluator:
             `flag` counts it, `required` makes it a `NoVerdict`; as the prompt says where None, else `flag`.
         repeat: How often each chunk is judged, in samples of their own, combined by `vote`.
         vote: How the grades of samples are combined: by `majority`, `median` or `mean`.
-        cache: The folder of the cache, or a database as `postgresql://...`; True takes `default_cache()`,
-            False caches nothing.
+        cache: The folder of the cache, `project` for one in the project (`.judge_eval/cache` at its top), or
+            a database as `postgresql://...`; True takes `default_cache()`, False caches nothing.
         options: How the judge is called: timeouts, limits, budgets.
         intervals: How the intervals of means are made; Student's t where None, robust to clusters where
             traces carry `metadata.cluster`.
@@ -89,7 +93,7 @@ class Evaluator:
         *,
         prompt: str | Path = "support/binary",
         metrics: Sequence[str | Metric] = DEFAULT_METRICS,
-        mode: Literal["pointwise", "listwise"] = "pointwise",
+        mode: Mode | None = None,
         judge: Judge | str | None = None,
         relevant: int | None = None,
         evidence: EvidencePolicy | None = None,
@@ -103,10 +107,15 @@ class Evaluator:
             if evidence is not None:
                 raise ConfigError(f"the judge {judge!r} has a policy of its own; leave `evidence` out")
             judge = cast(Judge, find("judges", judge, "judge")(prompt, relevant=relevant))
+        mode = mode_for(model, mode)
         self.judge: Judge = judge or repeated(prompt, mode, relevant, repeat, vote, evidence)
+        check_models(self.judge, model)
         self.options = options or Options()
+        if (route := route_to_tell(self.judge, model)) is not None:
+            self.options = self.options.telling(route)
         self.intervals = intervals or Intervals()
-        self.scorer = Scorer(metrics, self.judge.scale)
+        by_claims = bool(getattr(self.judge, "by_claims", False))
+        self.scorer = Scorer(metrics, self.judge.scale, by_claims=by_claims)
         self._model = model
         self._store_path = default_cache() if cache is True else None if cache is False else cache
         self._stack: Stack | Stacks | None = None
@@ -131,6 +140,7 @@ class Evaluator:
         label: str | None = None,
         href: str | None = None,
         tags: Sequence[str] = (),
+        baseline: str | None = None,
         resume: str | Path | bool = False,
         or_new: bool = False,
         watch: Callable[[Progress], None] | None = None,
@@ -141,14 +151,18 @@ class Evaluator:
         """Judge traces and return the run.
 
         Args:
-            data: One trace, the path of a file or folder of any known format, or traces in an iterable or
-                async iterable.
+            data: The path of a file or folder of any known format, or the same in memory: a pandas or Polars
+                DataFrame, an Arrow table, a `datasets.Dataset`, a list of mappings, of `Trace`s or of
+                `(query, reference, chunks)`, one of these alone, or an iterable or async iterable of them.
+                Chunks may be texts, mappings, or documents and nodes of other libraries, also with scores.
             out: The folder of runs; the run is written there as it goes, in a folder of its own. Of a URL
                 a folder that stands for it, from which the run is pushed as it goes and when it ends. None
                 keeps the run in memory.
             label: What people call the run.
             href: Where it belongs: a pull request, a commit, a job.
             tags: Words to group and filter by.
+            baseline: The id of the run that this one is judged to be compared with; reports and pages show
+                differences from it.
             resume: A run's folder to continue; True continues the newest unfinished run of the same data
                 in `out`, returns the newest as it is where it is done, or starts one where there is none.
             or_new: With `resume=True`: starts a run where the newest of the same data is done.
@@ -160,7 +174,9 @@ class Evaluator:
             shard: `(i, n)` judges part i of n, i from 1; `merge` puts the runs of all parts together.
             on_invalid: Whether an invalid record ends the evaluation before it starts, or is skipped.
             name: What to call the data in messages and in the run; a file's path by default.
-            reader: How a file is to be read, where it does not say so itself: format, field names, corpus.
+            reader: How files and rows are to be read, where they do not say so themselves: format, field
+                names, corpus.
+            claims: A file with the claims of the references, which all traces must be in.
 
         Raises:
             DataError: A record is invalid, or the data are not those of the run to resume.
@@ -169,13 +185,12 @@ class Evaluator:
             StoreError: The cache cannot be used.
         """
         selection = Selection(**selecting)
-        for what, text in (("label", label), ("href", href), *(("tag", tag) for tag in tags)):
+        told = (("label", label), ("href", href), ("baseline", baseline))
+        for what, text in (*told, *(("tag", tag) for tag in tags)):
             check_text(what, text)
         source = self.source(data, selection)
-        if source is None and (selection.limit is not None or resume is True or selection.shard is not None):
-            raise ConfigError(
-                "a stream can be read only once; `limit`, `shard` and `resume=True` need a list or a file"
-            )
+        if source is None:
+            selection.check_stream(resume is True)
         dataset = await _surveyed(source)
         if source and not dataset.traces:
             left = f"; {dataset.skipped} invalid ones were skipped" if dataset.skipped else ""
@@ -186,27 +201,28 @@ class Evaluator:
         if folder is not None:  # a run keeps the prompts it began with, unless a version was asked for
             await until_left(folder)
             calling = replace(calling, judge=as_begun(self.judge, load_manifest(folder).judge))
-        named = {"label": label, "href": href, "tags": tuple(tags)}
+        named = {"label": label, "href": href, "tags": tuple(tags), "baseline": baseline}
         manifest = begin(dataset, calling, self.intervals).model_copy(update=named)
         keeping = written(root) if root is not None and is_url(out) else nullcontext()
         if folder is not None:
             check_goes_on(folder, manifest, newest=resume is True)
             if resume is True and load_manifest(folder).status == "done":
                 with keeping:  # where the push is what is missing, it is made now
-                    return EvalRun.load(folder)
+                    return EvalRun.of(EvalRun.load(folder), source.input if source else None)
         journal = open_journal(manifest, root, folder, self.scorer)
         first = journal.manifest if journal else manifest
         sitting = Sitting(first, calling, journal, watch)
         with keeping:
             async with pushing(sitting.folder, push_every):
-                async for _ in sitting.results(self._traces(source, data)):
+                traces = self._traces(source, data, selection.reader, sitting.remarks.add)
+                async for _ in sitting.results(traces):
                     pass
             if source and driver is None and (another := sitting.another()):
                 sitting = another
                 async with pushing(sitting.folder, push_every):
                     async for _ in sitting.results(source.numbered()):
                         pass
-        return EvalRun.of(sitting.run())
+        return EvalRun.of(sitting.run(), source.input if source else None)
 
     evaluate = portal.blocking(aevaluate)
     """`aevaluate` for sync code: it waits for the run and returns it, with the same arguments."""
@@ -245,9 +261,9 @@ class Evaluator:
         return begin(dataset, self.calling(), self.intervals)
 
     def with_judge(self, judge: Judge) -> Evaluator:
-        """Return an evaluator that judges by another judge of the same scale, with the same connections."""
+        """Return an evaluator with another judge of the same scale, and the connections that are open."""
         other = copy(self)
-        other.judge = judge
+        other.judge, other._stack = judge, self._stack
         return other
 
     def calling(self, driver: Driver | None = None) -> Calling:
@@ -293,12 +309,18 @@ class Evaluator:
         for need in self.judge.needs:
             if not (getattr(trace, need) or "").strip():
                 raise DataError(f"the prompt needs the {need}, and this trace has none", field=need)
+        if (own := getattr(self.judge, "check_trace", None)) is not None:
+            own(trace)
         self.scorer.check(trace)
 
     def _traces(
-        self, source: Replayable | None, data: Traces
+        self,
+        source: Replayable | None,
+        data: Traces,
+        reader: ReadOptions | None = None,
+        on_remark: OnRemark = None,
     ) -> Iterator[tuple[int, Trace]] | AsyncIterator[Trace]:
-        return source.numbered() if source else streamed(cast(Any, data), self.check)
+        return source.numbered() if source else streamed(cast(Any, data), self.check, reader, on_remark)
 
 
 async def _surveyed(source: Replayable | None) -> Dataset:
@@ -315,6 +337,7 @@ def _about_the_run_of(error: BaseException | None) -> Iterator[None]:
         raise
 
 
+@brief
 def evaluate(data: Traces, model: str | Backend, **settings: Any) -> EvalRun:
     """Judge traces with a model and return the run: `Evaluator(model, ...).evaluate(data)` in one call.
 

@@ -77,7 +77,7 @@ def read_plain(path: Path, most: int) -> bytes:
 
 
 @contextmanager
-def replacing(path: Path, *, mode: int | None = None) -> Iterator[IO[bytes]]:
+def replacing(path: Path, *, mode: int | None = None, durable: bool = True) -> Iterator[IO[bytes]]:
     """Write a file beside `path` that takes its place in one step when the block ends well.
 
     No reader and no kill ever sees half of it: the bytes are on the disk before the name changes. Where the
@@ -86,6 +86,7 @@ def replacing(path: Path, *, mode: int | None = None) -> Iterator[IO[bytes]]:
     Args:
         path: The file to write.
         mode: Its permissions, such as 0o600, before a byte is written; those of any new file where None.
+        durable: Whether to wait for the disk; what a power cut may take is written without.
 
     Raises:
         OSError: The folder cannot be written, or the disk is full.
@@ -99,7 +100,8 @@ def replacing(path: Path, *, mode: int | None = None) -> Iterator[IO[bytes]]:
                 beside.chmod(mode)
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         beside.replace(path)
     except BaseException:
         with suppress(OSError):

@@ -12,7 +12,7 @@ from typing import TypeAlias, Unpack
 from judge_eval.backends.base import Identity
 from judge_eval.backends.nobody import Nobody
 from judge_eval.data.verdicts import RecordedVerdicts, read_verdicts, verdicts_of
-from judge_eval.errors import ConfigError, DataError, RunError
+from judge_eval.errors import ConfigError, DataError, RunError, brief
 from judge_eval.eval_run import EvalRun
 from judge_eval.evaluator import DEFAULT_METRICS, Evaluator
 from judge_eval.judges.imported import ImportedVerdicts
@@ -30,6 +30,7 @@ Given: TypeAlias = str | Path | Mapping[tuple[str, str], int]
 
 
 @selecting
+@brief
 def import_verdicts(
     verdicts: Given,
     data: Traces,
@@ -53,7 +54,7 @@ def import_verdicts(
     Args:
         verdicts: The verdicts: a file as `read_verdicts` takes it, a run's folder, or a mapping from
             `(trace id, chunk id)` to a grade.
-        data: The traces they are about, in a list or a file of any known format.
+        data: The traces they are about, as `Evaluator.evaluate` takes them, no stream.
         scale: The scale of the grades: `"binary"`, `"graded"` (0 to 3, relevant from 2), `"0-N"`, or a
             `Scale`. Where None that of the run the verdicts are from, else binary.
         relevant: The least grade that counts as relevant; needed where the scale is `"0-N"`.
@@ -68,7 +69,7 @@ def import_verdicts(
         shard: `(i, n)` takes part i of n, i from 1.
         on_invalid: Whether an invalid trace ends the import before it starts, or is skipped.
         name: What to call the data in messages and in the run; a file's path by default.
-        reader: How a file of data is to be read, where it does not say so itself.
+        reader: How the data are to be read, where they do not say so themselves.
 
     Raises:
         DataError: A file cannot be read, a grade is off the scale, or no verdict is of a chunk of the data.

@@ -27,6 +27,9 @@ TOTAL: Final = 1_000_000
 POOL: Final = 100_000
 """Grades of a trace's `pool`."""
 
+CLAIMS: Final = 1_000
+"""Claims of a reference."""
+
 NUMBER: Final = 2**31 - 1
 """The largest `label`; the least is 0."""
 
@@ -49,3 +52,12 @@ HREF: Final = 2_000
 
 RUN_TAGS: Final = 50
 """Tags of such a run."""
+
+UNPACKED: Final = 2**30
+"""Bytes of a packed file unpacked, whatever it is packed to."""
+
+RATIO: Final = 100
+"""How many times its own size a packed file may be beyond that; a bomb is packed to next to nothing."""
+
+WORKBOOK: Final = 256 * 2**20
+"""Bytes of an `.xlsx` workbook unpacked; its texts are held in memory."""

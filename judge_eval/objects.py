@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 from judge_eval import limits
@@ -39,9 +39,8 @@ def chunk_of(thing: Any) -> dict[str, Any] | None:
     if not _is_text(text):
         return None
     data = {"text": text} | _number(thing, "score")
-    key = next(
-        (k for k in (getattr(thing, n, None) for n in ("id", "id_", "node_id")) if _is_text(k) and k), None
-    )
+    keys = (number_text(getattr(thing, name, None)) for name in ("id", "id_", "node_id"))
+    key = next((key for key in keys if _is_text(key) and key), None)
     if key is not None:
         data["id"] = key
     for name in ("metadata", "meta"):
@@ -65,6 +64,21 @@ def _score(value: Any) -> dict[str, Any]:
     if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
         return {}
     return {"score": float(value)}
+
+
+def number_text(value: Any) -> Any:
+    """Write a number (NumPy's too) or a UUID as a text, as ids and answers are; leave all else as it is.
+
+    Spreadsheets and data frames know one kind of number: 7.0 is written as 7.
+    """
+    if value.__class__ is str or isinstance(value, bool):
+        return value
+    if isinstance(value, Integral):
+        return str(int(value))
+    if isinstance(value, Real) and math.isfinite(value):
+        number = float(value)
+        return str(int(number)) if number.is_integer() and abs(number) < 2**53 else repr(number)
+    return str(value) if value.__class__.__name__ == "UUID" else value
 
 
 def plain(value: Any, depth: int = limits.DEPTH + 1) -> Any:

@@ -11,6 +11,8 @@ from concurrent.futures import CancelledError
 from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
+from judge_eval.errors import brief
+
 T = TypeVar("T")
 R = TypeVar("R")
 S = TypeVar("S")
@@ -104,6 +106,7 @@ def _sync_of(verb: Callable[Concatenate[S, P], T], wait: Callable[[T], R]) -> Ca
     name = verb.__name__
 
     @wraps(verb)
+    @brief
     def sync(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
         return wait(getattr(self, name)(*args, **kwargs))  # that of a subclass, where it has its own
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 
 LONGEST = 200_000
 """Characters of a text that is folded to find a quote that does not stand there letter by letter."""
@@ -77,9 +78,9 @@ def marked(text: str, quote: str) -> list[str]:
 
     Returns:
         Pieces that join to the text: plain, marked, plain, marked, ..., plain. One piece where the quote
-        is empty or was not found.
+        was not found, or holds nothing that can be found.
     """
-    if not quote.strip():
+    if not _parts(quote):
         return [text]
     at = text.find(quote)
     spans = [(at, at + len(quote))] if at >= 0 else _folded_spans(text, quote)
@@ -91,13 +92,10 @@ def marked(text: str, quote: str) -> list[str]:
 
 
 def _folded_spans(text: str, quote: str) -> list[tuple[int, int]]:
-    if len(text) > LONGEST:
+    if len(text) > LONGEST or not stands_in(text, quote):
         return []
-    whole = fold(quote)
     folded, origin = _fold_with_origins(text)
-    for parts in ([whole] if whole else [], _parts(quote)):
-        if not parts:  # nothing but signs that no one sees
-            continue
+    for parts in ([fold(quote)], _parts(quote)):
         spans, at = list[tuple[int, int]](), 0
         for part in parts:
             at = folded.find(part, at)
@@ -123,3 +121,51 @@ def _fold_with_origins(text: str) -> tuple[str, list[int]]:
         out += signs
         origin += [place] * len(signs)
     return "".join(out), origin
+
+
+_LIST = """
+a aber al als also am an and are as at au auch auf aus aux avec be because been bei being but by can ce
+ces cette che con could da dans das de del dem den der des di did die do does du e ed ein eine einem
+einen einer eines el elle elles en er era es est et for from fue gli haben had has hat have he her here
+him his how i if ihr il ils im in into is ist it its just la las le les lo los ma mais may me might mit
+must my ne nel nella nicht no noch non nor not nous nur o oder of on only or ou our par para pas per
+pero por pour que qui sa se ses shall she should si sie sind so son sono sont su sur sus than that the
+their them then there these they this those to too tra un unas und une uno unos us very von vous war
+waren was we werden were what when where which while who whom whose why will wir wird with without would
+wurde wurden y yes you your zu für à è était が で と に の は へ も や を 了 和 在 是 的
+"""
+_SILENT = frozenset(_LIST.split())
+"""Words that say nothing alone, in some languages; a rest of a text that holds no others is no rest."""
+
+
+def uncovered(text: str, quotes: Sequence[str]) -> list[str]:
+    """Return what of a text stands in no quote and says something: verbatim stretches, in their order.
+
+    Stretches of white space, punctuation and words that say nothing alone are passed over.
+    """
+    held = bytearray(len(text))
+    for quote in quotes:
+        at = 0
+        for place, piece in enumerate(marked(text, quote)):
+            if place % 2:
+                held[at : at + len(piece)] = bytes([1]) * len(piece)
+            at += len(piece)
+    stretches: list[tuple[int, int, bool]] = []
+    goes_on = False
+    for word in _WORD.finditer(text):
+        start, end = word.span()
+        if any(held[start:end]):
+            goes_on = False
+            continue
+        tells = word[0].lower() not in _SILENT
+        if goes_on:
+            before, _, told = stretches.pop()
+            start, tells = before, told or tells
+        stretches.append((start, end, tells))
+        goes_on = True
+    return [text[start:end] for start, end, tells in stretches if tells]
+
+
+def telling_words(text: str) -> int:
+    """Count the words of a text that say something."""
+    return sum(word.lower() not in _SILENT for word in _WORD.findall(text))

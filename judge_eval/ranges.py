@@ -84,6 +84,11 @@ RANGES: Final[Mapping[str, Range]] = MappingProxyType(
         "held_out": Range(0.01, 0.99, whole=False),
         "n": Range(1, _MANY),
         "most": Range(1, _MANY),
+        # a cascade
+        "cascade_threshold": Range(0.5, 1, whole=False),
+        "alpha": Range(0.0001, 0.5, whole=False),
+        "level": Range(0.5, 0.9999, whole=False),
+        "worst": Range(1, _MANY),
         # files of a batch
         "max_requests": Range(1, 10**9),
         "max_bytes": Range(1, 10**15),

@@ -41,6 +41,12 @@ def one_line(text: str) -> str:
     return printable(text, keep="")
 
 
+def shortened(text: str, most: int) -> str:
+    """Return a text with single spaces for all whitespace, cut with `...` where it is longer than `most`."""
+    text = " ".join(text.split())
+    return text if len(text) <= most else text[: most - 3] + "..."
+
+
 def logged(text: str) -> str:
     """Make text safe to be written to a stream: no control character, and no command to a CI server."""
     return _COMMAND.sub(_spell, printable(text))

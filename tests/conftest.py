@@ -3,10 +3,38 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 # A change is judged by the same cases every time; what new cases find belongs to whoever runs them at home.
 settings.register_profile("ci", derandomize=True)
 if os.environ.get("CI"):
     settings.load_profile("ci")
+
+FOREIGN = "pytestmark = pytest.mark.foreign"
+"""The line that says that all of a module's tests need other packages or services."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let the tests that need other packages or services be asked for."""
+    parser.addoption("--foreign", action="store_true", help="also run tests that need the group `foreign`")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out whole modules that need other packages, which may not be there to import."""
+    if config.getoption("--foreign") or collection_path.suffix != ".py":
+        return None
+    return FOREIGN in collection_path.read_text(encoding="utf-8").splitlines() or None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out single tests that need other packages or services."""
+    if config.getoption("--foreign"):
+        return
+    kept = [item for item in items if item.get_closest_marker("foreign") is None]
+    left_out = [item for item in items if item.get_closest_marker("foreign") is not None]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = kept

@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 import yaml
 
 from tests.support.blocks import ROOT, blocks_of, environment
+from tests.support.forking import programs
 
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
 STEPS = {step["id"]: step for step in ACTION["runs"]["steps"] if "run" in step}
@@ -39,9 +39,12 @@ class Job:
     def __init__(self, folder: Path) -> None:
         self.folder, self.programs = folder, folder / "programs"
         self.programs.mkdir(parents=True)
-        self._program("judge-eval", f'exec "{sys.executable}" -m judge_eval "$@"')
+        self._program("judge-eval", f'exec {programs()}/judge-eval "$@"')
         self._program("gh", 'printf "%s\\n" "$*" >> gh.log; case "$*" in *--jq*) cat old-comment ;; esac')
-        self._program("python", 'printf "%s\\n" "$@" > python.log')
+        self._program(
+            "python",
+            'printf "%s\\n" "$@" >> python.log; case "$*" in *import*) test ! -f other-project ;; esac',
+        )
         (folder / "old-comment").write_text("", encoding="utf-8")
 
     def _program(self, name: str, line: str) -> None:
@@ -78,6 +81,7 @@ class Job:
             step["run"],
             GITHUB_OUTPUT=str(out),
             GITHUB_STEP_SUMMARY=str(summary),
+            GITHUB_ACTION_PATH=str(self.folder / "action"),
             RUNNER_TEMP=str(self.folder),
             **env,
         )
@@ -142,6 +146,9 @@ class Server:
             elif "/save@" in uses:
                 self.saved[_fill(step["with"]["key"], known)] = kept = self.folder / f"cache{len(self.saved)}"
                 shutil.copytree(home / step["with"]["path"], kept)
+            elif "/upload-artifact@" in uses:
+                pages = Path(_fill(step["with"]["path"], known))
+                assert (pages.parent / "report.html").is_file()
         return job, known, taken
 
     def _restore(self, path: Path, keys: list[str]) -> None:
@@ -203,14 +210,32 @@ def test_every_script_is_run_here() -> None:
 
 def test_the_package_is_installed_as_one_argument(job: Job) -> None:
     """What is to be installed reaches pip whole, whatever characters are in it."""
-    hostile = "judge-eval @ git+https://host/x; touch broken $(touch broken)"
+    hostile = "context-judge @ git+https://host/x; touch broken $(touch broken)"
     done, _ = job.step("install", PUSH, package=hostile)
     assert done.returncode == 0, done.stderr
     said = (job.folder / "python.log").read_text(encoding="utf-8").splitlines()
-    assert said == ["-m", "pip", "install", "--quiet", hostile]
+    assert said == ["-m", "pip", "install", "--quiet", hostile, "-c", "from judge_eval import Evaluator"]
     assert not (job.folder / "broken").exists()
 
 
+def test_the_action_installs_its_own_checkout(job: Job) -> None:
+    """Unless told otherwise the action installs what it was checked out with, from no registry."""
+    done, _ = job.step("install", PUSH)
+    assert done.returncode == 0, done.stderr
+    said = (job.folder / "python.log").read_text(encoding="utf-8").splitlines()
+    assert said[:5] == ["-m", "pip", "install", "--quiet", str(job.folder / "action")]
+
+
+def test_another_project_of_the_same_import_name_is_told(job: Job) -> None:
+    """Where what was installed is not this package, the job ends with a message that names both."""
+    (job.folder / "other-project").touch()
+    done, _ = job.step("install", PUSH, package="judge.whl")
+    assert done.returncode == 2
+    assert "::error title=judge_eval::what was installed is another project" in done.stdout
+    assert "context-judge" in done.stdout
+
+
+@pytest.mark.slow
 def test_a_repository_from_push_to_pull_request(tmp_path: Path) -> None:
     """Jobs on fresh clones share replies and the base branch's run: nothing is paid twice."""
     server = Server(tmp_path)
@@ -253,6 +278,8 @@ def test_a_push_judges_reports_and_becomes_the_baseline(job: Job) -> None:
     assert done.returncode == 0, done.stderr
     assert outputs["steps.run.outputs.code"] == "0"
     assert "AP@5" in (job.folder / "summary.md").read_text(encoding="utf-8")
+    pages = Path(outputs["steps.run.outputs.pages"])
+    assert {path.name for path in pages.parent.glob(pages.name)} == {"report.html", "report.md"}
     assert (job.folder / ".judge_eval" / "cache").is_dir()
     done, _ = job.step("baseline", PUSH | outputs)
     assert done.returncode == 0, done.stderr
@@ -261,6 +288,7 @@ def test_a_push_judges_reports_and_becomes_the_baseline(job: Job) -> None:
     assert done.returncode == 0
 
 
+@pytest.mark.slow
 def test_a_pull_request_is_compared_and_gated(job: Job) -> None:
     """Against the base branch's run a worse retrieval breaks the limit, and the gate ends with 1."""
     _, outputs = job.step("run", PUSH, **RUN)

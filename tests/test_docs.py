@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from judge_eval import GradeTable, Trace, parse_metric
 from judge_eval.cli.flags.config import settings
-from tests.support.blocks import ROOT, Block, blocks_of, environment, python, shell
+from judge_eval.data.claimfiles import read_claims
+from judge_eval.server.hosted import HostedSubmission
+from tests.support.blocks import ROOT, Block, blocks_of, environment, needs_more, python, shell
 from tests.support.chat_server import ChatServer
+from tests.support.decision_server import DIALECT_NAMES, DecisionServer
 
 DOCS = ROOT / "docs"
 PAGES = {
@@ -25,11 +32,51 @@ PAGES = {
 EXAMPLE = ROOT / "tests" / "support" / "plugin_example"
 
 
+ELSEWHERE = {"ragas", "deepeval"}
+"""Blocks that need these run beside the real tools, in an environment of their own (tests/integrations)."""
+
+
 def _of(language: str) -> dict[str, list[Block]]:
     found = {
-        name: [block for block in blocks if block.language == language] for name, blocks in PAGES.items()
+        name: [block for block in blocks if block.language == language and block.mark not in ELSEWHERE]
+        for name, blocks in PAGES.items()
     }
     return {name: blocks for name, blocks in found.items() if blocks}
+
+
+SERVED = "http://127.0.0.1:8642"
+"""Where pages expect a server."""
+
+
+@contextmanager
+def _deciding(page: str, code: str) -> Iterator[tuple[str, str]]:
+    """Start the servers that a page expects; yields the code that asks them, and the address by default."""
+    if page != "decisions.md":
+        with ChatServer() as server:
+            yield code, server.url
+        return
+    with ExitStack() as stack:
+        urls = [stack.enter_context(DecisionServer(dialect)).url for dialect in DIALECT_NAMES]
+        for port, url in enumerate(urls[1:], 8001):
+            code = code.replace(f"http://localhost:{port}/v1", url)
+        yield code, urls[0]
+
+
+@contextmanager
+def _serving(page: str, folder: Path, line: str = "judge-eval serve --model fake/overlap") -> Iterator[str]:
+    """Start what a page about the server has its reader start, and yield where it listens."""
+    if page != "server.md":
+        yield SERVED
+        return
+    command = f"exec {line.replace('judge-eval', f'{sys.executable} -m judge_eval')} --port 0"
+    with subprocess.Popen(
+        ["bash", "-c", command], cwd=folder, env=environment(folder, ""), stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            yield re.findall(r"http://[\w.]+:\d+", process.stdout.readline())[0]
+        finally:
+            process.terminate()
 
 
 @pytest.fixture
@@ -48,16 +95,26 @@ def test_every_block_is_of_a_kind_that_is_checked() -> None:
     """No block escapes: code of other tools is `text`, everything else is executed or parsed."""
     languages = {block.language for blocks in PAGES.values() for block in blocks}
     assert languages == {"python", "bash", "json", "toml", "yaml", "text"}
-    assert set(_of("text")) == {"migrating.md"}
+    assert set(_of("text")) == {"migrating.md", "server.md"}
     assert sum(len(blocks) for blocks in _of("python").values()) > 15
+    marks = [block.mark for blocks in PAGES.values() for block in blocks if block.mark in ELSEWHERE]
+    assert sorted(marks) == sorted(ELSEWHERE)
 
 
-@pytest.mark.parametrize("page", sorted(_of("python")))
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=[pytest.mark.foreign] if any(needs_more(b.code) for b in blocks) else [])
+        for page, blocks in sorted(_of("python").items())
+    ],
+)
 def test_python_blocks_run(page: str, folder: Path) -> None:
     """The Python blocks of a page run one after the other, as a reader pastes them."""
     code = "\n\n".join(block.code for block in _of("python")[page])
-    with ChatServer() as server:
-        done = python(code, folder, server.url)
+    (folder / "judge_eval.toml").write_text('model = "openai/some-model"\n')  # what code cannot name
+    with _deciding(page, code) as (code, url), _serving(page, folder) as place:
+        done = python(code.replace(SERVED, place), folder, url)
     assert done.returncode == 0, done.stderr
 
 
@@ -66,10 +123,21 @@ def test_python_blocks_run(page: str, folder: Path) -> None:
 def test_shell_blocks_run(page: str, folder: Path) -> None:
     """The shell blocks of a page run one after the other, but for keys and installations."""
     code = "\n".join(block.code for block in _of("bash")[page])
-    with ChatServer() as server:
-        done = shell(code, folder, server.url)
+    with _deciding(page, code) as (code, url), _serving(page, folder) as place:
+        done = shell(code.replace(SERVED, place), folder, url)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.strip()
+
+
+@pytest.mark.slow
+def test_the_formats_shown_are_there_in_a_clone(tmp_path: Path) -> None:
+    """What the page on formats begins with runs in a clone as it is: with its files, and no model."""
+    shutil.copytree(ROOT / "fixtures", tmp_path / "fixtures")
+    code = _of("bash")["formats.md"][0].code
+    assert "openai/" not in code
+    done = shell(code, tmp_path, "")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("2 traces, judged by fake/overlap") == 4
 
 
 @pytest.mark.slow
@@ -84,11 +152,28 @@ def test_shown_tests_pass(page: str, folder: Path) -> None:
     assert f"{sum(code.count('def test_') for code in shown)} passed" in done.stdout
 
 
-def test_data_lines_are_traces() -> None:
-    """Lines that show the input format read as traces."""
+@pytest.mark.parametrize(
+    "line", re.findall(r"^\$ (.*)$", (DOCS / "server.md").read_text("utf-8"), re.MULTILINE)
+)
+def test_shown_servers_start(line: str, folder: Path) -> None:
+    """Each command that starts a server does, and says where it listens."""
+    setting, _, command = line.rpartition(" judge-eval ")
+    command = f"judge-eval {command}" if setting else line
+    with _serving("server.md", folder, command if not setting else f"env {setting} {command}") as place:
+        assert re.fullmatch(r"http://[\d.]+:\d+", place)
+
+
+def test_data_lines_are_traces(tmp_path: Path) -> None:
+    """Lines that show the input format read as traces, of claims as such, and requests as taken."""
     for blocks in _of("json").values():
         for block in blocks:
-            assert Trace.model_validate_json(block.code).chunks
+            if "data" in json.loads(block.code):
+                assert HostedSubmission.parse(json.loads(block.code)).data[0].trace().chunks
+            elif "claims" in json.loads(block.code):
+                (tmp_path / "claims.jsonl").write_text(block.code, encoding="utf-8")
+                assert read_claims(tmp_path / "claims.jsonl").entries[0].claims
+            else:
+                assert Trace.model_validate_json(block.code).chunks
 
 
 def test_settings_shown_exist() -> None:
@@ -147,6 +232,7 @@ def test_an_extra_in_the_divisor_spoils_perfection() -> None:
     assert parse_metric("AP@5").compute(GradeTable.from_rows([[1]])).tolist() == [1.0]
 
 
+@pytest.mark.slow
 def test_the_shown_failure_is_what_pytest_shows(folder: Path) -> None:
     """The missing verdict on the page is told in the words that the plugin uses."""
     (folder / "test_retriever.py").write_text(_of("python")["testing.md"][0].code, encoding="utf-8")
@@ -160,20 +246,35 @@ def test_the_shown_failure_is_what_pytest_shows(folder: Path) -> None:
     assert " ".join(told.split()) in page
 
 
-def test_the_command_line_page_names_every_verb() -> None:
-    """The page is made from the program: it holds every verb and the flags of `run`."""
-    spec = importlib.util.spec_from_file_location("cli_page", DOCS / "hooks" / "cli_page.py")
+def _hook(name: str) -> Any:
+    """Load one of the programs that write pages."""
+    spec = importlib.util.spec_from_file_location(name, DOCS / "hooks" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    page = module.page()
+    return module
+
+
+def test_the_command_line_page_names_every_verb() -> None:
+    """The page is made from the program: it holds every verb and the flags of `run`."""
+    page = _hook("cli_page").page()
     from tests.support.application import app
 
     for command in app.registered_commands:
         assert f"## `judge-eval {command.name}`" in page
     assert "--max-failures" in page
     assert str(ROOT) not in page
+
+
+def test_the_list_for_language_models_holds_every_page() -> None:
+    """`llms.txt` names each page with what it begins with; no page is missing in the navigation."""
+    module = _hook("llms")
+    config = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    text = "\n".join(module.lines(config["nav"]))
+    assert {name for name in PAGES if f"({name})" not in text} == set()
+    assert "- [For coding agents](agents.md): What an agent needs to set up judging" in text
+    assert "## Reference" in text
 
 
 @pytest.mark.slow

@@ -137,13 +137,14 @@ def test_every_shape_of_data_is_taken(tmp_path: Path) -> None:
 def test_verbs_show_every_keyword_they_take() -> None:
     """`help()` of a sync verb lists the parameters of its async one, each described, and its own return."""
     names = list(inspect.signature(Evaluator.aevaluate).parameters)
-    chosen = ["limit", "seed", "shard", "on_invalid", "name", "reader"]
+    chosen = ["limit", "seed", "shard", "on_invalid", "name", "reader", "claims"]
     assert names[1:] == [
         "data",
         "out",
         "label",
         "href",
         "tags",
+        "baseline",
         "resume",
         "or_new",
         "watch",
@@ -192,12 +193,12 @@ def test_bad_data_are_found_before_anything_is_paid(tmp_path: Path) -> None:
     backend = FakeBackend(lambda _: one(False))
     with pytest.raises(DataError, match=r"data.jsonl:2: reference: the prompt needs the reference"):
         evaluator(backend).evaluate(path)
-    with pytest.raises(DataError, match="item 1: query: this field is required"):
+    with pytest.raises(DataError, match="row 1: query: this field is required"):
         evaluator(backend).evaluate([TWO[0], {}])
     with pytest.raises(DataError, match="the trace id 'q0' stands twice"):
         evaluator(backend).evaluate([TWO[0], TWO[0]])
-    with pytest.raises(DataError, match="item 0 is a int"):
-        evaluator(backend).evaluate([3])  # type: ignore[list-item]
+    with pytest.raises(DataError, match="row 0: is a int; give a `Trace`"):
+        evaluator(backend).evaluate([3])
     with pytest.raises(DataError, match="Recall@3 needs to know how many"):
         evaluator(backend, metrics=["Recall@3"]).evaluate(TWO)
     assert backend.calls == 0

@@ -76,6 +76,7 @@ def test_a_secret_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
     assert kept_secret(tmp_path) != secret_of_process()
 
 
+@pytest.mark.slow
 def test_processes_that_start_at_once_agree(tmp_path: Path) -> None:
     """Of many processes that draw the secret together one wins, and all have its bytes."""
     code = (

@@ -9,6 +9,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1] / "judge_eval"
 FLOORS = (
+    ("integrations",),
     ("cli", "server", "pytest_plugin"),
     ("batch", "distributed", "probes"),
     ("pages",),

@@ -194,7 +194,7 @@ def test_what_cannot_be_imported_is_refused(
         ("v.csv", "trace_id,chunk_id,grade\nt2,a,1\nt2,a,0\n", "v.csv:3: chunk 'a' .* is judged 1 and 0"),
         ("v.csv", "trace_id,chunk_id,grade\nt2,a,-1\n", "v.csv:2: grade: '-1' is no grade"),
         ("v.csv", "trace_id,chunk_id,grade,confidence\nt2,a,1,7\n", "v.csv:2: confidence: '7' is no prob"),
-        ("v.csv", "trace_id,chunk_id,reason\nt2,a,so\n", "v.csv:2: grade: this field is required"),
+        ("v.csv", "trace_id,chunk_id,reason\nt2,a,so\n", "v.csv:1: grade: the table has no column grade"),
         ("v.jsonl", '{"trace_id": "t2", "chunk_id": "a", "grade": 1, "reason": 3}', "v.jsonl:1: reason"),
         ("v.qrels", "t2 0 a -1\n", "holds no verdict"),
     ],

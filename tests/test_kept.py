@@ -139,6 +139,7 @@ def test_kept_runs_are_compared(shell: Shell, other: str) -> None:
     assert "AP@5" in told.out
 
 
+@pytest.mark.foreign
 def test_the_kept_parts_are_accepted(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     """The Parquet parts fit the results beside them: columns come from them, and none are packed anew."""
     pytest.importorskip("pyarrow")

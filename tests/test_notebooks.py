@@ -72,6 +72,7 @@ def test_an_empty_retrieval_is_shown() -> None:
     assert "nothing retrieved" in html
 
 
+@pytest.mark.foreign
 def test_progress_is_harmless_outside_a_notebook() -> None:
     """Without a kernel the progress shows nothing more, and the evaluation goes on."""
     trace = Trace(query="When?", reference="At nine.", chunks=["We open at nine."])
@@ -91,6 +92,7 @@ def test_the_example_is_stored_executed() -> None:
     assert "0.5" in _text(cells[2])
 
 
+@pytest.mark.foreign
 @pytest.mark.slow
 def test_the_example_runs_in_a_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a real kernel, whose event loop runs, sync and async calls work and show what is stored."""

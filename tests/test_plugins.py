@@ -55,6 +55,7 @@ def _run(installed: Path, folder: Path, *command: str) -> subprocess.CompletedPr
     )
 
 
+@pytest.mark.slow
 def test_all_three_work_from_the_command_line(installed: Path, tmp_path: Path) -> None:
     """A backend by `--model`, a judge by `--judge` and a metric by name work like those of the package."""
     (tmp_path / "traces.jsonl").write_text(json.dumps(TRACE) + "\n", encoding="utf-8")
@@ -85,6 +86,7 @@ def test_names_parse_back_and_nobody_redefines_ours(installed: Path, tmp_path: P
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "told"),
     [

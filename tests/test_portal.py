@@ -92,6 +92,7 @@ def test_iterating_closes_what_it_steps_through() -> None:
     assert list(portal.iterate(numbers())) == list(range(10))
 
 
+@pytest.mark.slow
 def test_ctrl_c_cancels_and_waits() -> None:
     """Ctrl-C cancels the coroutine, lets it clean up, and is raised then."""
     script = """

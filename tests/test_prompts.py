@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -6,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge_eval import prompts
 from judge_eval.errors import PromptError, UnknownNameError
 from judge_eval.judges import Pointwise
 from judge_eval.prompts import (
@@ -18,6 +18,7 @@ from judge_eval.prompts import (
     lock,
     prompt_ids,
     prompt_versions,
+    shipped,
 )
 from judge_eval.wire import Passage, Request
 from tests.support.golden import check_golden
@@ -58,13 +59,23 @@ def test_the_shipped_prompts_are_locked() -> None:
     shipped = {f"{name}@{version}" for name in prompt_ids() for version in prompt_versions(name)}
     assert set(lock()) == shipped | {"repair@1"}
     assert {load_prompt(ref).ref for ref in shipped} == shipped
-    assert all(prompt_versions(name) == [2, 1] for name in prompt_ids())
+    for name in prompt_ids():
+        assert prompt_versions(name) == ([1] if "decision" in name or "claims" in name else [2, 1])
     assert prompt_ids() == [
+        "claims/decision",
+        "claims/split",
+        "claims/support",
+        "claims/support-list",
+        "claims/together",
         "listwise/support/binary",
         "listwise/support/graded",
         "relevance/binary",
+        "relevance/decision",
+        "relevance/decision-graded",
         "relevance/graded",
         "support/binary",
+        "support/decision",
+        "support/decision-graded",
         "support/graded",
         "utilisation/binary",
     ]
@@ -72,7 +83,7 @@ def test_the_shipped_prompts_are_locked() -> None:
 
 def test_a_changed_prompt_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A changed text, a prompt without a line in the LOCK and a line without a prompt are each told."""
-    root = prompts._root()
+    root = shipped._root()
     assert isinstance(root, Path)
     for name in ("repair.toml", "support/binary.toml"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -82,8 +93,8 @@ def test_a_changed_prompt_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (tmp_path / "LOCK").write_text(
         f"# digests\n{'0' * 64} gone@1\n{lock()['support/binary@2']} support/binary@2\n"
     )
-    monkeypatch.setattr(prompts, "_root", lambda: tmp_path)
-    prompts._shipped.cache_clear()
+    monkeypatch.setattr(shipped, "_root", lambda: tmp_path)
+    shipped._shipped.cache_clear()
     try:
         assert check_lock() == [
             "repair@1 is not in the LOCK",
@@ -91,7 +102,7 @@ def test_a_changed_prompt_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             "gone@1 is in the LOCK, but its file is gone",
         ]
     finally:
-        prompts._shipped.cache_clear()
+        shipped._shipped.cache_clear()
 
 
 EVERY_REF = [f"{name}@{version}" for name in prompt_ids() for version in prompt_versions(name)]
@@ -105,11 +116,15 @@ def test_what_the_judge_reads(name: str) -> None:
     if not form.listwise:
         passages = passages[1:]
     told = request(form, *passages)
+    if name.startswith("claims/"):
+        told = replace(told, claims=("The tomatoes are San Marzano.", "They are $5\n2. a kilo."))
+        if "split" in name:
+            told = replace(told, claims=(), passages=())
     text = "".join(f"=== {message.role}\n{message.content}\n" for message in told.messages)
     check_golden(f"prompts/{name.replace('/', '-')}.txt", text)
 
 
-@pytest.mark.parametrize("name", EVERY_REF)
+@pytest.mark.parametrize("name", [ref for ref in EVERY_REF if "decision" not in ref and "claims" not in ref])
 def test_the_schema_asks_for_the_contract(name: str) -> None:
     """The schema is strict; evidence comes before reason before decision, as the contract in words says."""
     form = load_form(name)

@@ -10,7 +10,7 @@ import pytest
 
 from judge_eval import Evaluator, FakeBackend
 from judge_eval.backends.stack import Options
-from judge_eval.data.reading import ReadOptions
+from judge_eval.data.options import ReadOptions
 from judge_eval.errors import ConfigError
 from judge_eval.ranges import PARAMS, RANGES, Range, check_params
 from judge_eval.runs.judging.selection import Selection

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from judge_eval import Trace
-from tests.support.blocks import ROOT, blocks_of, python, shell
+from tests.support.blocks import ROOT, blocks_of, needs_more, python, shell
 from tests.support.chat_server import ChatServer
 
 BLOCKS = blocks_of((ROOT / "README.md").read_text(encoding="utf-8"))
@@ -33,14 +34,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_block_is_of_a_kind_that_is_executed() -> None:
-    """No block escapes: each is Python, shell, one of the two marked commands, or a data line."""
-    assert {block.language for block in BLOCKS} == {"python", "bash", "json"}
-    assert set(MARKED) == {"setup", "tests"}
-    assert len(PYTHON) >= 3
+    """No block escapes: each is Python, shell, a marked command, what one prints, or a data line."""
+    assert {block.language for block in BLOCKS} == {"python", "bash", "json", "text"}
+    assert set(MARKED) == {"setup", "tests", "uv"}
+    assert len(PYTHON) >= 1
     assert len(SHELL) >= 2
 
 
-@pytest.mark.parametrize("code", PYTHON)
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "code",
+    [pytest.param(code, marks=[pytest.mark.foreign] if needs_more(code) else []) for code in PYTHON],
+)
 def test_python_blocks_run(code: str, folder: Path) -> None:
     """A Python block runs as it stands, against a server on loopback."""
     with ChatServer() as server:
@@ -55,6 +60,32 @@ def test_shell_blocks_run(code: str, folder: Path) -> None:
         done = shell(code, folder, server.url)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
+
+
+def test_what_is_shown_of_two_retrievers_is_what_is_printed(folder: Path) -> None:
+    """The sentence that the first screen shows is the one that comparing the two begins with."""
+    (shown,) = [block.code.strip() for block in BLOCKS if block.language == "text"]
+    (code,) = [code for code in SHELL if "compare" in code]
+    done = shell(code, folder, "http://127.0.0.1:9")
+    assert shown in done.stdout.splitlines()
+
+
+def test_every_page_that_is_linked_is_there() -> None:
+    """No link of the README leads nowhere, the picture included."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    links = re.findall(r"\]\(\s*([^)#\s]+)", text)
+    assert len(links) > 15
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_what_contributors_are_told_is_what_ci_does() -> None:
+    """The three commands of CONTRIBUTING set up, test and check as CI does."""
+    told = {block.mark: block.code for block in blocks_of((ROOT / "CONTRIBUTING.md").read_text("utf-8"))}
+    ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert set(told) == {"setup", "test", "check"}
+    assert told["setup"].rpartition("pip install")[2].strip() in ci
+    assert told["test"].strip() in MARKED["tests"]
+    assert [part for part in told["check"].strip().split(" && ") if part not in ci] == []
 
 
 def test_the_data_line_is_a_trace() -> None:

@@ -7,11 +7,23 @@ import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
+from judge_eval.backends.base import Identity
+from judge_eval.backends.storing.cached import cache_key
 from judge_eval.judges.confidence import belief_of
 from judge_eval.judges.parsing import without_surrogates
 from judge_eval.prompts import load_form
 from judge_eval.schema import BINARY, Call
-from judge_eval.wire import Completion, Message, Passage, Request, TokenLogprob, Usage
+from judge_eval.wire import (
+    Completion,
+    DecisionAnswer,
+    Message,
+    Passage,
+    Request,
+    TokenLogprob,
+    Usage,
+    joined,
+    sums_up,
+)
 
 BASE = Request(
     form=load_form("support/binary"),
@@ -180,3 +192,133 @@ def test_usage_adds_up() -> None:
     one, other = Usage(1, 2, 3, 4), Usage(10, 20, 30, 40)
     assert one + other == Usage(11, 22, 33, 44)
     assert one + other - other == one
+
+
+FROZEN = {
+    "support/binary@2": (
+        "e2e2c5eb64ba7ef790076c0655f87c8c3a07397380e89a5e164f2b9ae8d18920",
+        "246efaa568a4b3915402ef2c391f400ede843294d311019ee328088929109676",
+    ),
+    "listwise/support/binary@2": (
+        "6c050b6fafb347ba8066a70a2b29127ec8c8f6a305fba88d3c5b4ef6ffd30e64",
+        "aa10e0827add9b60edf1242efd3a5bd49d611a59a583af8fe1ca852a6867df06",
+    ),
+}
+"""The digests of requests, and the keys of their answers, as they were before there were decision models."""
+
+
+@pytest.mark.parametrize("prompt", FROZEN)
+def test_keys_of_chat_requests_do_not_change(prompt: str) -> None:
+    """What was paid for by an earlier version is found: requests and keys are what they were."""
+    titled = Passage("San Marzano.", "Sauce")
+    passages = (titled, Passage("Basil.")) if prompt.startswith("listwise/") else (titled,)
+    request = Request(load_form(prompt), "Which tomatoes?", passages, 300, reference="San Marzano.")
+    who = Identity("openai", "m", "https://api.openai.com/v1", (("temperature", "0"),))
+    assert (request.digest.hex(), cache_key(who, request.digest).hex()) == FROZEN[prompt]
+
+
+def test_rows_of_chat_completions_do_not_change() -> None:
+    """Nor does what is stored: an earlier version reads it, and its rows are read."""
+    for completion, row in (
+        (Completion("t", "stop", Usage(1, 2, 3, 4), "m", ("x",)), b'["t","stop",[1,2,3,4],"m",["x"]]'),
+        (
+            Completion("t", logprobs=(TokenLogprob("a", -0.5, (("b", -1.0),)),)),
+            b'["t","stop",[0,0,0,0],"",[],[["a",-0.5,[["b",-1.0]]]]]',
+        ),
+    ):
+        assert completion.encode() == row
+        assert Completion.decode(row) == completion
+
+
+SHARES = st.lists(st.floats(0, 1), min_size=2, max_size=10).map(tuple)
+WHYS = st.sampled_from(["refused", "unparsable", "unreachable", "budget", "truncated"])
+WORDS = st.text(st.characters(exclude_categories=["Cs"]))
+ANSWERS = st.lists(
+    SHARES.map(DecisionAnswer) | st.builds(DecisionAnswer, st.just(()), WHYS, WORDS), min_size=1
+).map(tuple)
+
+
+@given(ANSWERS)
+def test_answers_come_back_as_they_were(answers: tuple[DecisionAnswer, ...]) -> None:
+    """Probabilities to the last bit, reasons for there being none to the last letter."""
+    completion = Completion("", model="m", answers=answers)
+    assert Completion.decode(completion.encode()) == completion
+    assert json.loads(completion.written)["c1"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        DecisionAnswer((1.2, 0.0)),
+        DecisionAnswer((float("nan"), 0.5)),
+        DecisionAnswer((float("inf"), 0.5)),
+        DecisionAnswer((0.5,)),
+        DecisionAnswer(("0.5", 0.5)),  # type: ignore[arg-type]
+        DecisionAnswer((True, False)),
+        DecisionAnswer((), "odd", "x"),  # type: ignore[arg-type]
+        DecisionAnswer(),
+        DecisionAnswer((), "refused", "\ud800"),
+    ],
+)
+def test_what_is_no_answer_is_never_stored(answer: DecisionAnswer) -> None:
+    """A backend of one's own may say anything; what would not be read again is not written."""
+    with pytest.raises(ValueError, match=r"."):
+        Completion("", answers=(answer,)).encode()
+
+
+ODD_ROWS = ["[]", "7", "null", "[[]]", "[[0.5]]", "[[0.5,1.5]]", "[[true,false]]", '[["0.5",0.5]]',
+            '[["gone",""]]', '[["refused",7]]', '[["refused"]]', '{"c1":[0.5,0.5]}', "[[NaN,1]]", "[[[],{}]]",
+            '[[null,""]]', '[[0.5,0.5],7]', '[["refused","\\ud800"]]']  # fmt: skip
+
+
+@pytest.mark.parametrize("row", ODD_ROWS)
+def test_stored_answers_that_are_none_are_refused(row: str) -> None:
+    """An edited row is no completion: never a number, never another error."""
+    data = f'["","stop",[0,0,0,0],"m",[],[],{row}]'.encode()
+    if row == "[]":
+        assert Completion.decode(data).answers == ()
+        return
+    with pytest.raises(ValueError, match="not a stored completion"):
+        Completion.decode(data)
+
+
+@given(st.integers(2, 12), st.data())
+def test_halves_ask_what_the_whole_asks(count: int, data: st.DataObject) -> None:
+    """Passages in order, each with the chunks that hold it; the rest is the same."""
+    held = tuple(data.draw(st.lists(st.integers(1, 3), min_size=count, max_size=count)))
+    ids = tuple(f"c{n}" for n in range(sum(held)))
+    passages = tuple(Passage(str(n)) for n in range(count))
+    whole = replace(BASE, passages=passages, chunk_ids=ids, held_by=held)
+    first, second = whole.halves()
+    assert first.passages + second.passages == passages
+    assert first.chunks_by_passage() + second.chunks_by_passage() == whole.chunks_by_passage()
+    assert len({first.digest, second.digest, whole.digest}) == 3
+    for half in (first, second):
+        fresh = replace(BASE, passages=half.passages, chunk_ids=half.chunk_ids)
+        assert half.digest == fresh.digest
+        assert (half.query, half.trace_id, half.form) == (BASE.query, BASE.trace_id, BASE.form)
+
+
+def test_one_passage_has_no_halves() -> None:
+    """Nothing is asked of it but itself."""
+    with pytest.raises(ValueError, match="no halves"):
+        BASE.halves()
+
+
+def test_joined_completions_add_up() -> None:
+    """Answers in order, what was billed in sum, from a cache only where both are."""
+    first = Completion("", usage=Usage(10, 0, 3), model="m", answers=(DecisionAnswer((0.1, 0.9)),))
+    second = replace(first, answers=(DecisionAnswer((), "refused", "no"),), dropped=("x",), cached=True)
+    both = joined(first, second)
+    assert both.answers == first.answers + second.answers
+    assert (both.usage, both.dropped, both.cached) == (Usage(20, 0, 6), ("x",), False)
+    assert joined(second, second).cached
+
+
+def test_sums_are_those_of_two_decimals() -> None:
+    """Each probability may lie off by half a hundredth, and no more."""
+    assert sums_up((0.33, 0.33, 0.33))
+    assert sums_up((0.335, 0.335, 0.335))
+    assert not sums_up((0.3, 0.3, 0.3))
+    assert not sums_up((1.01, 0.0))
+    assert not sums_up(())

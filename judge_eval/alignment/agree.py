@@ -9,35 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from judge_eval.alignment.matching import match_labels, tables_of, verdicts_as_labels
+from judge_eval.alignment.reliability import Reliability, reliability_of
+from judge_eval.alignment.trust import at_their_word, how_far, on_what
 from judge_eval.data.labels import Labels
 from judge_eval.errors import DataError
 from judge_eval.record import Record
 from judge_eval.runs.columns.packed import Places
 from judge_eval.runs.folder.run import Run
+from judge_eval.runs.scoring.figure import Figure
 from judge_eval.runs.scoring.rescore import scale_of
-from judge_eval.stats import Estimate, agreement_of, alpha_interval
+from judge_eval.stats import agreement_of, alpha_interval
 from judge_eval.stats.contingency import Level
-from judge_eval.stats.estimate import ends_of
-
-
-class Figure(Record):
-    """A figure with its 95% interval, resampled by trace."""
-
-    value: float | None
-    """None where it is undefined (0/0)."""
-    interval: tuple[float, float] | None = None
-    n: int
-    traces: int | None = None
-
-    @classmethod
-    def of(cls, estimate: Estimate) -> Figure:
-        """Write an estimate down."""
-        return cls(
-            value=estimate.value,
-            interval=ends_of(estimate.interval),
-            n=estimate.n,
-            traces=estimate.clusters,
-        )
 
 
 class Disagreement(Record):
@@ -57,6 +39,10 @@ class Agreement(Record):
 
     judge: str
     """The run."""
+    trust: str = ""
+    """How far the judge can be trusted, in one sentence."""
+    evidence: str = ""
+    """What that rests on, in one sentence."""
     labels: str
     """Where the labels come from: a file, the dataset, or another run."""
     n: int
@@ -74,6 +60,10 @@ class Agreement(Record):
     grades: tuple[int, ...]
     confusion: tuple[tuple[int, ...], ...]
     """Row: the judge's grade; column: the label."""
+    certainty: str = ""
+    """How far the judge's probabilities can be taken at their word, in one sentence."""
+    reliability: Reliability | None = None
+    """Its probabilities beside the labels; None where no verdict on a labelled chunk has one."""
     worst: tuple[Disagreement, ...] = ()
     """The traces that differ, most different first."""
     notes: tuple[str, ...] = ()
@@ -105,9 +95,25 @@ def agree(
     pairs = match_labels(run, labels, threshold)
     grades = tuple(range(pairs.maximum + 1))
     tables, rows = tables_of(pairs.judge, pairs.human, pairs.rows, pairs.maximum + 1)
-    figures = agreement_of(tables, np.array(grades, dtype=np.float64), seed=seed)
+    estimates = agreement_of(tables, np.array(grades, dtype=np.float64), seed=seed)
+    figures = {name: Figure.of(estimate) for name, estimate in estimates.items()}
+    another = isinstance(labels, Run)
+    reliability = None
+    if pairs.probable is not None:
+        relevant = pairs.human >= pairs.relevant
+        reliability = reliability_of(pairs.probable, relevant, pairs.rows, seed=seed)
     return Agreement(
         judge=run.name,
+        trust=how_far(figures, pairs.relevant, len(rows), another=another),
+        evidence=on_what(
+            figures[f"kappa_ge{pairs.relevant}"],
+            len(pairs.judge),
+            len(rows),
+            pairs.source,
+            failed=pairs.failed,
+            unlabelled=0 if another else pairs.unlabelled,
+            another=another,
+        ),
         labels=pairs.source,
         n=len(pairs.judge),
         traces=len(rows),
@@ -115,9 +121,11 @@ def agree(
         unlabelled=pairs.unlabelled,
         elsewhere=pairs.elsewhere,
         relevant=pairs.relevant,
-        figures={name: Figure.of(estimate) for name, estimate in figures.items()},
+        figures=figures,
         grades=grades,
         confusion=tuple(tuple(row) for row in tables.sum(axis=0).astype(int).tolist()),
+        certainty=at_their_word(reliability, another=another),
+        reliability=reliability,
         worst=_worst(run, tables, rows, most),
         notes=pairs.notes,
     )

@@ -9,6 +9,7 @@ from judge_eval.alignment.matching import match_labels
 from judge_eval.alignment.systems import metric_both_ways
 from judge_eval.data.labels import Labels
 from judge_eval.errors import DataError
+from judge_eval.metrics import parse_metric
 from judge_eval.record import Record
 from judge_eval.runs.folder.index import cluster_of
 from judge_eval.runs.folder.run import Run
@@ -78,7 +79,7 @@ def correct(
     Args:
         run: The run.
         labels: Human labels of a random choice of its traces.
-        metrics: Names of metrics; those of the run where None.
+        metrics: Names of metrics; where None those of the run that labels can tell.
         threshold: The least label that counts as relevant.
 
     Raises:
@@ -91,7 +92,11 @@ def correct(
     empty = {result.trace_id for result in run.results if not result.trace.chunks}
     if empty:
         notes.append(f"{len(empty)} traces without chunks are counted with their value, which needs no label")
-    for metric in metrics or run.manifest.metrics:
+    if not metrics:
+        every, metrics = run.manifest.metrics, _over_grades(run.manifest.metrics)
+        if len(metrics) < len(every):
+            notes.append(f"{len(every) - len(metrics)} metrics over claims are left out: labels grade chunks")
+    for metric in metrics:
         judge, human = metric_both_ways(run, labels, metric, threshold)
         corrected, left_out = _mean(judge, human, labels, metric, clusters, empty)
         span = corrected.interval
@@ -112,6 +117,10 @@ def correct(
         rate=_rate(run, labels, threshold),
         notes=tuple(notes),
     )
+
+
+def _over_grades(metrics: Sequence[str]) -> list[str]:
+    return [name for name in metrics if not parse_metric(name).spec.claims]
 
 
 def _mean(

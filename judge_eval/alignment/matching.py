@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from judge_eval.data.labels import Labels, read_labels
+from judge_eval.data.spreadsheets import changed_by_spreadsheets
 from judge_eval.errors import DataError
 from judge_eval.runs.columns.loading import columns_of
 from judge_eval.runs.columns.packed import NO_LABEL, Columns, Places, Small, find_ids, put_labels
@@ -42,7 +43,10 @@ def labels_of(run: Run, path: str | Path | None = None) -> Labels:
 
 
 def _no_labels() -> DataError:
-    return DataError("the dataset of this run holds no labels; name a file of labels (JSONL, CSV or qrels)")
+    return DataError(
+        "the dataset of this run holds no labels; name a file of labels (JSONL, CSV, .xlsx or qrels), such "
+        "as `judge-eval sample` writes for people to fill in"
+    )
 
 
 def verdicts_as_labels(run: Run) -> Labels:
@@ -76,6 +80,9 @@ class Pairs:
     notes: tuple[str, ...]
     source: str
     """Where the labels come from."""
+    probable: NDArray[np.float64] | None = None
+    """The judge's probability that each chunk is relevant, NaN where it told none; None where it told none
+    of any."""
 
 
 def label_scale(labels: Labels, scale: Scale, threshold: int | None) -> tuple[int, int]:
@@ -121,7 +128,7 @@ def match_labels(run: Run, labels: Labels | Run | None, threshold: int | None = 
     """Bring verdicts and labels together, chunk by chunk.
 
     Where one of the two is binary and the other graded, the graded one is made binary by its threshold,
-    and a note says so. About 200 bytes a trace of ten chunks are held in memory; labels of a file take
+    and a note says so. About 300 bytes a trace of ten chunks are held in memory; labels of a file take
     more.
 
     Args:
@@ -134,7 +141,9 @@ def match_labels(run: Run, labels: Labels | Run | None, threshold: int | None = 
         DataError: No chunk has both.
     """
     key = run.manifest.intervals.cluster
-    columns = columns_of(run, (), key, chunk_ids=labels is not None, labels=labels is None)
+    columns = columns_of(
+        run, (), key, chunk_ids=labels is not None, labels=labels is None, probabilities=True
+    )
     elsewhere = unjudged = 0
     if labels is None:
         human, source = columns.labels, "the dataset"
@@ -161,8 +170,12 @@ def match_labels(run: Run, labels: Labels | Run | None, threshold: int | None = 
     labelled, judged = human >= 0, columns.grades >= 0
     both = labelled & judged
     if not both.any():
-        raise DataError(f"no chunk of this run has both a verdict and a label in {source}; check the ids")
+        raise DataError(
+            f"no chunk of this run has both a verdict and a label in {source}; check the ids"
+            + (_ids_beside(run, labels) if isinstance(labels, Labels) else "")
+        )
     mine, theirs = columns.grades[both], human[both]
+    probable = columns.probabilities[both]
     return Pairs(
         judge=mine if same else (mine >= scale.relevant).astype(np.int8),
         human=theirs if same else (theirs >= least).astype(np.int8),
@@ -174,7 +187,20 @@ def match_labels(run: Run, labels: Labels | Run | None, threshold: int | None = 
         elsewhere=elsewhere,
         notes=tuple(notes),
         source=source,
+        probable=None if np.isnan(probable).all() else probable,
     )
+
+
+def _ids_beside(run: Run, labels: Labels) -> str:
+    """Put an id of the labels beside one of the run, and say what a spreadsheet may have done to it."""
+    theirs = next(iter(labels.grades))
+    ours = next(((r.trace_id, c.id) for r in run.results for c in r.trace.chunks), None)
+    if ours is None:
+        return ""
+    said = f": the labels have trace {theirs[0]!r}, chunk {theirs[1]!r}, the run {ours[0]!r}, {ours[1]!r}"
+    if any(map(changed_by_spreadsheets, ours)):
+        said += " (a spreadsheet changes ids like these; format their columns as text, or label in .jsonl)"
+    return said
 
 
 def tables_of(judge: Small, human: Small, rows: Places, q: int) -> tuple[NDArray[np.float64], Places]:

@@ -6,9 +6,9 @@ from itertools import combinations
 
 import numpy as np
 
-from judge_eval.alignment.agree import Figure
 from judge_eval.record import Record
 from judge_eval.runs.folder.run import Run
+from judge_eval.runs.scoring.figure import Figure
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.stats import alpha_interval, cohen_kappa, mean_interval
 
@@ -44,10 +44,13 @@ class MemberAgreement(Record):
 
 
 def member_agreement(run: Run) -> MemberAgreement | None:
-    """Measure how far the members agree; None where the run has no votes.
+    """Measure how far the members agree; None where the run has no votes, or those of a cascade.
 
-    Blank chunks, which no judge is asked about, are left out.
+    The judges of a cascade meet only where the first was not sure, which tells nothing of the rest. Blank
+    chunks, which no judge is asked about, are left out.
     """
+    if run.manifest.judge.get("mode") == "cascade":
+        return None
     threshold = scale_of(run).relevant
     names: list[str] = []
     columns: list[list[int | None]] = []

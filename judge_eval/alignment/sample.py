@@ -13,11 +13,14 @@ from judge_eval.files import csv_text
 from judge_eval.runs.folder.index import cluster_of
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
+from judge_eval.runs.scoring.rescore import scale_of
+from judge_eval.schema import Scale
 from judge_eval.shown import safe_cell
 from judge_eval.stats import Sample, simple_random_sample, stratified_sample
 
 COLUMNS = (
-    "trace_id", "chunk_id", "query", "reference", "answer", "title", "text", "probability", "label",
+    "trace_id", "chunk_id", "query", "reference", "answer", "title", "text", "probability", "label", "scale",
+    "next",
 )  # fmt: skip
 
 
@@ -84,12 +87,28 @@ def _cluster_sample(results: Sequence[TraceResult], size: int, key: str, seed: i
     return Sample(chosen, (count / len(groups),) * len(results))
 
 
-def blind_jsonl(chosen: Sequence[Chosen], run: Run, seed: int = 0) -> str:
+def scale_words(scale: Scale) -> str:
+    """Say which labels there are, for those who give them."""
+    if scale.maximum == 1:
+        said = "1 relevant, 0 not; yes and no will do"
+    else:
+        said = f"0 (not at all) to {scale.maximum} (fully); relevant from {scale.relevant}"
+    return f"{said}; leave it empty where you cannot tell"
+
+
+def blind_jsonl(chosen: Sequence[Chosen], run: Run, seed: int = 0, *, then: str = "") -> str:
     """Write the traces as JSON Lines to fill in: every `label` is null, chunks are in random order.
 
     No verdict, reason, score or rank is shown; the filled file is read by `agree`, `correct` and
-    `calibrate`.
+    `calibrate`. The scale, and what to do then, stand in each trace's `metadata.sample`.
+
+    Args:
+        chosen: The traces.
+        run: The run they come from.
+        seed: Of the order of chunks.
+        then: The command to type when the labels are there.
     """
+    scale = scale_words(scale_of(run))
     rows = []
     for one in chosen:
         trace = one.result.trace
@@ -99,17 +118,22 @@ def blind_jsonl(chosen: Sequence[Chosen], run: Run, seed: int = 0) -> str:
             {"id": c.id, **({"title": c.title} if c.title is not None else {}), "text": c.text, "label": None}
             for c in _shuffled(one.result, seed)
         ]
-        row["metadata"] = {"sample": {"run": run.id, "probability": one.probability}}
+        told = {"run": run.id, "probability": one.probability, "scale": scale}
+        row["metadata"] = {"sample": told | ({"next": then} if then else {})}
         rows.append(json.dumps(row, ensure_ascii=False, allow_nan=False))
     return "\n".join(rows) + "\n"
 
 
-def blind_csv(chosen: Sequence[Chosen], seed: int = 0, *, safe_cells: bool = False) -> str:
+def blind_csv(
+    chosen: Sequence[Chosen], seed: int = 0, *, scale: str = "", then: str = "", safe_cells: bool = False
+) -> str:
     """Write one row a chunk with an empty column `label`, chunks in random order; nothing of the judge.
 
     Args:
         chosen: The traces.
         seed: Of the order of chunks.
+        scale: Which labels there are, beside each label.
+        then: The command to type when the labels are there, in the first row.
         safe_cells: Whether texts that a spreadsheet would compute begin with a `'` (see `safe_cell`).
 
     Raises:
@@ -129,6 +153,8 @@ def blind_csv(chosen: Sequence[Chosen], seed: int = 0, *, safe_cells: bool = Fal
                 "text": chunk.text,
                 "probability": repr(one.probability),
                 "label": "",
+                "scale": scale,
+                "next": then if len(rows) == 1 else "",
             }
             safe = _safe(row) if safe_cells else row
             rows.append([safe[name] for name in COLUMNS])

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from judge_eval.alignment.agree import Figure
 from judge_eval.alignment.matching import label_scale, labels_of
 from judge_eval.data.labels import Labels
 from judge_eval.errors import DataError
 from judge_eval.record import Record
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
+from judge_eval.runs.scoring.figure import Figure
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.runs.scoring.scorer import Scorer
 from judge_eval.schema import Scale, Verdict
@@ -101,6 +101,8 @@ def metric_both_ways(
         [metric], Scale(name="graded" if highest > 1 else "binary", maximum=highest, relevant=least)
     )
     (name,) = own.names
+    if own.metrics[name].spec.claims:
+        raise DataError(f"{name} is over claims, of which labels say nothing: they grade chunks")
     judge: dict[str, float | None] = {}
     human: dict[str, float] = {}
     for result, grades in _fully_labelled(run, labels):

@@ -73,6 +73,11 @@ def peek(backend: Backend, requests: Sequence[Request]) -> list[Completion | Non
     return backend.peek(requests) if isinstance(backend, Peeking) else [None] * len(requests)
 
 
+def parts_requests(backend: Backend) -> bool:
+    """Tell whether a request that is too large for a backend may be parted: it says so by this name."""
+    return bool(getattr(backend, "parts_requests", False))
+
+
 class Wrapper:
     """A backend around a backend: everything goes through, but for what a subclass changes.
 
@@ -87,6 +92,11 @@ class Wrapper:
     def identity(self) -> Identity | None:
         """Who answers: the backend inside."""
         return self.inner.identity
+
+    @property
+    def parts_requests(self) -> bool:
+        """Whether a request that is too large for the backend inside may be parted."""
+        return parts_requests(self.inner)
 
     async def complete(self, request: Request) -> Completion:
         """Ask the backend inside.

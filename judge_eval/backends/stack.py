@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +13,19 @@ from judge_eval.backends.around.budget import Budgeted, Purse
 from judge_eval.backends.around.hedge import Hedge, Hedged, check_hedge
 from judge_eval.backends.around.limit import Limited
 from judge_eval.backends.around.meter import Counts, Metered
+from judge_eval.backends.around.part import Parted
 from judge_eval.backends.around.prices import price_of
 from judge_eval.backends.around.retry import Retried
 from judge_eval.backends.around.route import Routed
 from judge_eval.backends.around.sealing import Sealing
 from judge_eval.backends.around.trace import Otel, Traced
-from judge_eval.backends.base import Backend, Identity
+from judge_eval.backends.base import Backend, Identity, parts_requests
 from judge_eval.backends.chat.receiving import MOST_BYTES
 from judge_eval.backends.chat.secrets import refuse_credentials
 from judge_eval.backends.storing.cached import CacheCounts, Cached
 from judge_eval.backends.storing.databaseurl import is_postgres
 from judge_eval.backends.storing.disk import DiskStore
+from judge_eval.backends.storing.places import PROJECT, project_cache
 from judge_eval.backends.storing.postgres import PostgresStore
 from judge_eval.backends.storing.secret import secret_beside
 from judge_eval.backends.storing.store import Store
@@ -90,6 +92,15 @@ class Options:
         check_params(self.params)
         if self.hedge is not None:
             check_hedge(self.hedge, "hedge")
+
+    def telling(self, route: str) -> Options:
+        """Return the same, with the model of a route asked for log-probabilities; what was set stays."""
+        own = self.members.get(route, self)
+        own = replace(own, params={**_TELLING, **own.params}, members={})
+        return replace(self, members={**self.members, route: own})
+
+
+_TELLING = {"logprobs": True, "top_logprobs": 5}
 
 
 @dataclass
@@ -207,7 +218,7 @@ def build_stacks(models: Mapping[str, str | Backend], store: Store | None, optio
         ConfigError: A model or an option cannot be used.
     """
     if options.record is not None or options.replay is not None:
-        raise ConfigError("a panel of several models cannot be recorded or replayed; use the cache")
+        raise ConfigError("several models cannot be recorded or replayed at once; use the cache")
     odd = sorted(set(options.members) - set(models))
     if odd:
         raise ConfigError(f"no model for the route {odd[0]!r}; {advise(odd[0], sorted(models))}")
@@ -225,7 +236,9 @@ def build_stacks(models: Mapping[str, str | Backend], store: Store | None, optio
 def build_stack(
     model: str | Backend, store: Store | None, options: Options, *, purse: Purse | None = None
 ) -> Stack:
-    """Stack the wrappers: recording, cache, meter, spans, retry, hedge, budget, limit, inmost who is asked.
+    """Stack the wrappers: recording, cache, parting, meter, spans, retry, hedge, budget, limit.
+
+    Inmost is who is asked.
 
     The budget stands inside the retry, so that every attempt that may be billed counts.
 
@@ -262,10 +275,16 @@ def build_stack(
     if options.otel != "off":
         inner = Traced(inner, content=options.otel == "content")
     metered = Metered(inner)
+    asked: Backend = metered
+    parted = Parted(metered) if parts_requests(inner) else None
+    if parted is not None:
+        asked = parted
     cached = None
     if store is not None and options.replay is None:
-        cached = Cached(metered, store, offline=options.offline)
-    outer: Backend = cached or metered
+        asked = cached = Cached(asked, store, offline=options.offline)
+    if parted is not None:
+        parted.parts = asked
+    outer = asked
     if options.record is not None:
         outer = Recording(outer, options.record)
     return Stack(outer, metered, cached, retried, options.otel, hedged)
@@ -308,7 +327,7 @@ def _remote(backend: Backend) -> bool:
 
 
 def open_store(cache: str | Path) -> Store:
-    """Open a store of completions: a folder of this machine, or a database by its URL.
+    """Open a store of completions: a folder of this machine (`project`: one in the project), or a database.
 
     Raises:
         ConfigError: It is a URL that cannot be read, or of something else than a PostgreSQL database.
@@ -320,4 +339,4 @@ def open_store(cache: str | Path) -> Store:
         raise ConfigError(
             f"{scheme}:// cannot hold the cache; give a folder, or a database as in postgresql://host:5432/name"
         )
-    return DiskStore(cache)
+    return DiskStore(project_cache() if cache == PROJECT else cache)

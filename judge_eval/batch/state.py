@@ -9,7 +9,7 @@ from typing import IO, Any, Literal
 
 from pydantic import Field, JsonValue
 
-from judge_eval.data.reading import ReadOptions
+from judge_eval.data.options import ReadOptions
 from judge_eval.errors import RunError
 from judge_eval.files import write_atomically
 from judge_eval.record import PlainObject, Record
@@ -40,6 +40,8 @@ class BatchSettings(Record):
     corpus: str | None = None
     list_sep: str | None = None
     depth: int | None = None
+    records: str | None = None
+    group_by: str | None = None
     model: str
     prompt: str = "support/binary"
     """A prompt's id, or `file:PATH`."""
@@ -66,7 +68,16 @@ class BatchSettings(Record):
     def reader(self) -> ReadOptions:
         """How the data are read; see `ReadOptions`."""
         corpus = None if self.corpus is None else Path(self.corpus)
-        return ReadOptions(self.format, self.map, corpus, self.list_sep, self.depth, self.relevant)
+        return ReadOptions(
+            format=self.format,
+            map=self.map,
+            corpus=corpus,
+            list_sep=self.list_sep,
+            depth=self.depth,
+            relevant=self.relevant,
+            records=self.records,
+            group_by=self.group_by,
+        )
 
     @property
     def selection(self) -> Selection:

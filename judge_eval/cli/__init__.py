@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +12,11 @@ from pathlib import Path
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run `judge-eval`; exits with the verb's code."""
     _calm_collector()
+    from judge_eval.cli.printing.door import is_watched
     from judge_eval.cli.stopping import terminable
+
+    if not is_watched():  # typer's help takes FORCE_COLOR for a terminal
+        os.environ.setdefault("_TYPER_FORCE_DISABLE_TERMINAL", "1")
 
     given = list(sys.argv[1:] if arguments is None else arguments)
     with terminable():
@@ -22,7 +27,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _called(given: list[str]) -> object:
     from judge_eval.cli.verbs import make_app
+    from judge_eval.installed import check_alone
 
+    check_alone()
     app = make_app(given[0] if given else None)
     return app(args=_bare_resume(given), prog_name="judge-eval", standalone_mode=False)
 

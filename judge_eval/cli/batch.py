@@ -36,7 +36,7 @@ def export_(
     reading: ReadingFlags,
     judging: OneJudge,
     numbers: Annotated[NumbersFlags, only("metrics", "relevant")],
-    choosing: ChoosingFlags,
+    choosing: Annotated[ChoosingFlags, without("claims")],
     calling: Annotated[CallingFlags, only("cache", "base_url", "param")],
     lacking: Annotated[
         list[str] | None,
@@ -57,8 +57,15 @@ def export_(
     from judge_eval.batch import flow
     from judge_eval.batch.judging import Session, storable_cache, storable_data, storable_url
     from judge_eval.batch.state import BatchSettings, Folder
+    from judge_eval.errors import ConfigError
+    from judge_eval.judges.choose import mode_for
 
-    reader, prompt = reading.options(), judging.prompt
+    mode = mode_for(judging.model, judging.mode)
+    if mode.startswith("claims"):
+        raise ConfigError("judging by claims takes no batches; judge with `run`")
+    if mode == "decision":
+        raise ConfigError("decision models take no batches; judge with `run`, which asks many at a time")
+    reader, prompt = reading.options(), judging.asked
     given = {
         "data": storable_data(data),
         "format": reader.format,
@@ -66,9 +73,11 @@ def export_(
         "corpus": None if reader.corpus is None else str(reader.corpus.absolute()),
         "list_sep": reader.list_sep,
         "depth": reader.depth,
+        "records": reader.records,
+        "group_by": reader.group_by,
         "model": judging.needed_model,
         "prompt": prompt if not prompt.startswith("file:") else f"file:{Path(prompt[5:]).absolute()}",
-        "mode": judging.mode,
+        "mode": mode,
         "relevant": numbers.relevant,
         "evidence": judging.evidence,
         "metrics": tuple(numbers.names),
@@ -114,6 +123,9 @@ def submit(
 
     Where it was ordered twice all the same, because the server listed it later than --patience waits, the
     doubles are named; `batch cancel` cancels them.
+
+    Example:
+    judge-eval batch submit batch/
     """
     from judge_eval.batch import ordering
     from judge_eval.batch.remote import Remote
@@ -130,7 +142,11 @@ def submit(
 @app.command("status")
 @verb
 def status(folder: Place, server: Server, json_: Json = False) -> None:
-    """Show how far the batches are."""
+    """Show how far the batches are.
+
+    Example:
+    judge-eval batch status batch/
+    """
     from judge_eval.batch import ordering
     from judge_eval.batch.remote import Remote
     from judge_eval.batch.state import Folder
@@ -186,7 +202,11 @@ def fetch(
     wait: Annotated[bool, typer.Option("--wait", help="Ask again until every batch has ended.")] = False,
     interval: Annotated[float, typer.Option(help="With --wait: seconds between checks.")] = 60,
 ) -> None:
-    """Bring the replies of the batches that have ended."""
+    """Bring the replies of the batches that have ended.
+
+    Example:
+    judge-eval batch fetch batch/
+    """
     from judge_eval.batch import flow, ordering
     from judge_eval.batch.remote import Remote
     from judge_eval.batch.state import Folder
@@ -225,6 +245,10 @@ def import_(
     """Put the replies into the cache, and make the run once every trace is judged.
 
     Replies may come in any order, in part, with errors, twice.
+
+    Examples:
+    judge-eval batch import batch/
+    judge-eval batch import batch/ replies.jsonl
     """
     from judge_eval.batch import flow
     from judge_eval.batch.judging import Session
@@ -234,6 +258,7 @@ def import_(
     from judge_eval.errors import ConfigError
     from judge_eval.runs.keeping.mirroring import written
 
+    keeping.page()  # an address that is none is told before anything is made
     with Folder(folder) as held:
         if replies:
             flow.give(held, replies)
@@ -284,6 +309,6 @@ def import_(
                     watch=watch,
                     push_every=running.push_every,
                 )
-    summary(done_run, json_)
+    summary(done_run, json_, keeping.page(done_run))
     if done_run.manifest.tally.failed_verdicts > running.max_failures:
         raise typer.Exit(INCOMPLETE)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
 from judge_eval.cli.flags.calling import CachingFlags
+from judge_eval.cli.flags.common import Json
 from judge_eval.cli.flags.groups import only
-from judge_eval.cli.printing.door import tell
+from judge_eval.cli.printing.door import give_json, tell
 from judge_eval.cli.printing.errors import verb
 
 if TYPE_CHECKING:
@@ -44,7 +47,11 @@ def _open(caching: CachingFlags) -> DiskStore | PostgresStore | None:
 @app.command("path")
 @verb
 def path(caching: Cache) -> None:
-    """Print where the cache is."""
+    """Print where the cache is.
+
+    Example:
+    judge-eval cache path
+    """
     database = _database(caching)
     tell(caching.location if database is None else database.location)
 
@@ -68,13 +75,22 @@ def init_table(caching: Cache) -> None:
 
 @app.command("info")
 @verb
-def info(caching: Cache) -> None:
-    """Show what the cache holds."""
-    store = _open(caching)
-    if store is None:
+def info(caching: Cache, json_: Json = False) -> None:
+    """Show what the cache holds.
+
+    Examples:
+    judge-eval cache info
+    judge-eval cache info --json
+    """
+    from judge_eval.backends.stack import open_store
+
+    if not json_ and _open(caching) is None:
         return
-    with closing(store):
+    with closing(open_store(caching.location)) as store:
         contents = store.info()
+    if json_:
+        give_json(json.dumps(asdict(contents), indent=2))
+        return
     note = ", read-only" if contents.read_only else ""
     tell(f"{contents.path}: {contents.entries:,} replies, {contents.bytes:,} bytes{note}")
 
@@ -85,7 +101,11 @@ def clear(
     caching: Cache,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Remove every reply from the cache; they would have to be paid for again."""
+    """Remove every reply from the cache; they would have to be paid for again.
+
+    Example:
+    judge-eval cache clear --yes
+    """
     store = _open(caching)
     if store is None:
         return

@@ -13,7 +13,7 @@ from judge_eval.cli.flags.gating import GatingFlags
 from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.keeping import Runs
 from judge_eval.cli.flags.numbers import NumbersFlags
-from judge_eval.cli.printing.door import give_json
+from judge_eval.cli.printing.door import give_json, remark
 from judge_eval.cli.printing.errors import GATE, verb
 
 FORMATS = (".json", ".md", ".xml")
@@ -58,7 +58,7 @@ def compare(
     if len(runs) < 2:
         raise typer.BadParameter("name two runs or more; the first is the baseline")
     limits = gating.limits()
-    baseline, *candidates = (keeping.load(name) for name in runs)
+    baseline, *candidates = (keeping.load(name, remark) for name in runs)
     named = numbers.names or list(baseline.manifest.metrics)
     wanted = tuple(dict.fromkeys([*named, *(limit.metric for limit in limits)]))
     comparison = compare_runs(baseline, *candidates, metrics=wanted, cluster=cluster, seed=seed)

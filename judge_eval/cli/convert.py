@@ -33,10 +33,10 @@ def convert(
     judge-eval convert gold.jsonl --map query=q --map chunks=passages -o traces.jsonl
     """
     from judge_eval.data.reading import open_dataset
+    from judge_eval.data.remarks import Remarks
     from judge_eval.data.writing import trace_line, write_jsonl
 
-    reader = reading.options()
-    skipped = 0
+    remarks, skipped = Remarks(), 0
 
     def show(error: Exception) -> None:
         nonlocal skipped
@@ -44,21 +44,24 @@ def convert(
         if not quiet:
             remark(f"skipped: {error}")
 
+    def show_remarks() -> None:
+        for each in () if quiet else remarks.told():
+            remark(each)
+
     traces = open_dataset(
         data,
-        format=reader.format,
-        map=reader.map,
-        corpus=reader.corpus,
-        list_sep=reader.list_sep,
-        depth=reader.depth,
+        reading.options(),
         on_invalid=on_invalid,
         on_skip=show,
+        on_remark=remarks.add,
     )
     if output is None:
         for trace in traces:
             give_json(trace_line(trace).decode().rstrip("\n"))
+        show_remarks()
         return
     written = write_jsonl(traces, output)
+    show_remarks()
     if not quiet:
         tell(f"{written} traces in {output}" + (f", {skipped} invalid records skipped" if skipped else ""))
     if not written:

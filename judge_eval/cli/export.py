@@ -9,20 +9,29 @@ import typer
 
 from judge_eval.cli.flags.common import Quiet, SafeCells, output_flag
 from judge_eval.cli.flags.keeping import OneRun
-from judge_eval.cli.printing.door import tell
+from judge_eval.cli.printing.door import remark, tell
 from judge_eval.cli.printing.errors import verb
 
 
 @verb
 def export(
     chosen: OneRun,
-    output: Annotated[Path | None, output_flag("The file to write; none for mlflow.")] = None,
+    output: Annotated[
+        Path | None, output_flag("The file to write, of inspect a folder; none for mlflow.")
+    ] = None,
     format: Annotated[
         str | None,
         typer.Option(
             "--format",
             help="trec-run, trec-qrels, jsonl, csv, parquet, json, markdown, phoenix, inspect or mlflow; "
             "by default what the suffix names.",
+        ),
+    ] = None,
+    table: Annotated[
+        str | None,
+        typer.Option(
+            metavar="verdicts|traces|claims",
+            help="Write this table, with csv, parquet, json or jsonl; claims: a row a claim and trace.",
         ),
     ] = None,
     tracking_uri: Annotated[
@@ -38,18 +47,21 @@ def export(
 
     Examples:
     judge-eval export latest -o main.qrels
+    judge-eval export latest --table claims -o claims.csv
     judge-eval export label:main -o logs/ --format inspect
     judge-eval export latest --format mlflow --tracking-uri http://localhost:5000 --experiment retrieval
     """
     from judge_eval.errors import ConfigError
-    from judge_eval.export.formats import MLFLOW, write_as
+    from judge_eval.export.formats import MLFLOW, inspect_file, write_as
 
     if format == MLFLOW:
         if output is not None:
             raise ConfigError("an MLflow run is no file; leave --output out and give --tracking-uri")
+        if table is not None:
+            raise ConfigError("an MLflow run holds every table; leave --table out")
         from judge_eval.export.mlflow import log_run
 
-        run = chosen.loaded()
+        run = chosen.loaded(remark)
         run_id = log_run(run, tracking_uri=tracking_uri, experiment=experiment)
         if not quiet:
             tell(f"{run.name} as MLflow run {run_id}")
@@ -58,7 +70,13 @@ def export(
         raise ConfigError("--tracking-uri and --experiment go with --format mlflow")
     if output is None:
         raise ConfigError("say where to write: --output FILE")
-    run = chosen.loaded()
-    written = write_as(run, output, format, safe_cells=safe_cells)
-    if not quiet:
+    run = chosen.loaded(remark)
+    written = write_as(run, output, format, safe_cells=safe_cells, table=table)
+    if quiet:
+        return
+    if written == "inspect":
+        file = inspect_file(run, output)
+        tell(f"{run.name} as {written} in {file}")
+        tell(f"`inspect view --log-dir {file.parent}` shows it")
+    else:
         tell(f"{run.name} as {written} in {output}")

@@ -34,10 +34,11 @@ metrics = ["AP@5", "MRR", "NDCG@5"]
 
 # Where runs and replies are kept.
 out = "runs"
-# cache = ".judge_eval/cache"
+# cache = "project"                     # .judge_eval/cache here; else one that all your projects share
 # label = "main"
 # href = "https://host/pull/1"
 # tags = ["nightly"]
+# server = "http://127.0.0.1:8642"      # of a `judge-eval serve`: a run prints the address of its page
 
 # Intervals and gates.
 # interval = "bca"                      # how intervals of means are made
@@ -77,7 +78,12 @@ _DATA = """\
 def init(
     folder: Annotated[Path, typer.Argument(help="Where to write them.")] = Path(),
 ) -> None:
-    """Write a commented configuration and a tiny dataset; overwrite nothing."""
+    """Write a commented configuration and a tiny dataset; overwrite nothing.
+
+    Examples:
+    judge-eval init
+    judge-eval init new-folder
+    """
     from judge_eval.errors import ConfigError
 
     files = {folder / CONFIG: _CONFIG, folder / DATA: _DATA}

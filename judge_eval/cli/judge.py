@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from judge_eval.cli.flags.calling import CallingFlags
+from judge_eval.cli.flags.cascades import CASCADE_FIELDS
 from judge_eval.cli.flags.common import Json
 from judge_eval.cli.flags.groups import only
 from judge_eval.cli.flags.judging import JudgingFlags
@@ -19,33 +21,43 @@ from judge_eval.cli.printing.errors import INCOMPLETE, verb
 
 @verb
 def judge(
-    judging: Annotated[JudgingFlags, only("model", "prompt", "mode", "judge")],
+    judging: Annotated[JudgingFlags, only("model", "prompt", "mode", "judge", *CASCADE_FIELDS)],
     numbers: Annotated[NumbersFlags, only("metrics", "relevant")],
     calling: Annotated[CallingFlags, only("cache", "no_cache", "offline", "base_url", "param", "timeout")],
+    file: Annotated[
+        str | None,
+        typer.Argument(help="A JSON file with one trace; - reads it from standard input.", metavar="FILE"),
+    ] = None,
     query: Annotated[str | None, typer.Option("--query", help="The question.")] = None,
     reference: Annotated[str | None, typer.Option(help="The reference answer.")] = None,
     answer: Annotated[str | None, typer.Option(help="The generated answer.")] = None,
     chunk: Annotated[
         list[str] | None, typer.Option("--chunk", "-c", help="A retrieved chunk; repeat in rank order.")
     ] = None,
-    trace: Annotated[
-        Path | None, typer.Option("--trace", help="A JSON file with one trace, instead of the above.")
-    ] = None,
+    trace: Annotated[Path | None, typer.Option("--trace", help="The same as FILE.")] = None,
     json_: Json = False,
 ) -> None:
     """Judge one trace and show every verdict, the quoted evidence marked.
 
-    Example:
+    Examples:
+    judge-eval judge trace.json --model openai/NAME
+    head -1 traces.jsonl | judge-eval judge - --model openai/NAME
     judge-eval judge --model fake/overlap --query "Which tomatoes?" --reference "San Marzano tomatoes."
     -c "The oven is hot." -c "The sauce is made of San Marzano tomatoes."
     """
     from judge_eval.cli.printing.output import trace_card
+    from judge_eval.errors import ConfigError
     from judge_eval.schema import Trace
 
-    if trace is not None:
-        given = Trace.parse(_read(trace), file=str(trace))
+    source = file if trace is None else str(trace)
+    parts = (query, reference, answer, chunk)
+    if source is not None:
+        if any(part is not None for part in parts) or None not in (file, trace):
+            raise ConfigError("give the trace once: a FILE, or --query with --reference and --chunk")
+        name = "standard input" if source == "-" else source
+        given = Trace.parse(_read(source, name), file=name)
     elif query is None:
-        raise typer.BadParameter("give --query with --chunk, or --trace FILE")
+        raise typer.BadParameter("give a FILE with a trace (- reads standard input), or --query with --chunk")
     else:
         given = Trace.parse({"query": query, "reference": reference, "answer": answer, "chunks": chunk or []})
     with judging.evaluator(calling, numbers) as evaluator:
@@ -59,15 +71,34 @@ def judge(
         raise typer.Exit(INCOMPLETE)
 
 
-def _read(path: Path) -> Any:
+def _read(source: str, name: str) -> Any:
     from judge_eval.errors import DataError
     from judge_eval.record import TOO_DEEP
 
     try:
-        return json.loads(path.read_bytes())
+        text = (sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()).decode("utf-8-sig")
     except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror or error}", file=str(path)) from None
+        raise DataError(f"cannot be read: {error.strerror or error}", file=name) from None
+    except UnicodeDecodeError as error:
+        raise DataError(f"not UTF-8: {error.reason} at byte {error.start}", file=name) from None
+    if not text.strip():
+        raise DataError("it is empty; one trace is a JSON object with `query` and `chunks`", file=name)
+    try:
+        read = json.loads(text)
     except RecursionError:
-        raise DataError(TOO_DEEP, file=str(path)) from None
+        raise DataError(TOO_DEEP, file=name) from None
     except ValueError as error:
-        raise DataError(f"not JSON: {error}", file=str(path)) from None
+        if str(error).startswith("Extra data"):
+            raise _several(name) from None
+        raise DataError(f"not JSON: {error}", file=name) from None
+    if isinstance(read, list):
+        if len(read) != 1:
+            raise _several(name)
+        return read[0]
+    return read
+
+
+def _several(name: str) -> Exception:
+    from judge_eval.errors import DataError
+
+    return DataError("it holds more than one trace; `judge-eval run` judges them all", file=name)

@@ -16,12 +16,25 @@ app = typer.Typer(help="The texts the judge is given.", no_args_is_help=True)
 @app.command("list")
 @verb
 def list_prompts() -> None:
-    """List the prompts that come with the package, newest version first; an id alone means that one."""
-    from judge_eval.cli.printing.output import say_table
-    from judge_eval.prompts import load_prompt, prompt_ids, prompt_versions
+    """List the prompts that come with the package, newest version first; an id alone means that one.
 
-    prompts = [load_prompt(f"{name}@{v}") for name in prompt_ids() for v in prompt_versions(name)]
-    rows = [[p.ref, p.mode, p.scale, ", ".join(p.needs) or "nothing", p.digest[:12]] for p in prompts]
+    The digest is the one that stands in the manifest of a run (`judge.prompt.digest`), here its first digits.
+
+    Example:
+    judge-eval prompts list
+    """
+    from judge_eval.cli.printing.output import say_table
+    from judge_eval.digest import short
+    from judge_eval.prompts import CellPrompt, ClaimsPrompt, load_form, prompt_ids, prompt_versions
+
+    rows = []
+    for form in (load_form(f"{name}@{v}") for name in prompt_ids() for v in prompt_versions(name)):
+        p = form.prompt
+        needs = ", ".join(p.needs) or "nothing"
+        scale: str = p.scale
+        if isinstance(p, ClaimsPrompt | CellPrompt):  # whose verdicts follow by a rule
+            scale, needs = "-" if p.mode == "split" else "either", ", ".join(p.needs) or "claims"
+        rows.append([p.ref, p.mode, scale, needs, short(form.digest.hex())])
     say_table(["prompt", "mode", "scale", "needs besides the query", "digest"], rows)
 
 
@@ -30,17 +43,39 @@ def list_prompts() -> None:
 def show_prompt(
     name: Annotated[str, typer.Argument(help="A prompt's id, with @VERSION for an older one, or file:PATH.")],
 ) -> None:
-    """Show a prompt as the judge reads it."""
-    from judge_eval.prompts import load_prompt
+    """Show a prompt as the judge reads it.
 
-    prompt = load_prompt(prompt_name(name))
-    tell(f"{prompt.ref}, {prompt.mode}, {prompt.scale}, digest {prompt.digest}")
+    Examples:
+    judge-eval prompts show support/graded
+    judge-eval prompts show file:my.toml
+    """
+    from judge_eval.prompts import CellPrompt, DecisionPrompt, load_form
+
+    form = load_form(prompt_name(name))
+    prompt = form.prompt
+    tell(f"{prompt.ref}, {prompt.mode}, {prompt.scale}, digest {form.digest.hex()}")
+    if isinstance(prompt, DecisionPrompt):
+        tell_lines("\n--- rules ---")
+        tell_lines(prompt.rules.strip())
+        tell_lines("\n--- the question about each chunk ---")
+        tell_lines(prompt.question.strip())
+        tell_lines("\n".join(f"{n}: {one.label}: {one.description}" for n, one in enumerate(prompt.levels)))
+        return
+    if isinstance(prompt, CellPrompt):
+        tell_lines("\n--- rules ---")
+        tell_lines(prompt.rules.strip())
+        tell_lines("\n--- the question about each claim and each chunk ---")
+        tell_lines(prompt.question.strip())
+        tell_lines("\n--- the question about each claim and all chunks ---")
+        tell_lines(prompt.together.strip())
+        return
     tell_lines("\n--- system ---")
     tell_lines(prompt.system.strip() + "\n" + prompt.contract.strip())
     tell_lines("\n--- user ---")
     tell_lines(prompt.user.strip())
-    tell_lines("\n--- each chunk ---")
-    tell_lines(prompt.titled_chunk.strip())
+    if prompt.titled_chunk:
+        tell_lines("\n--- each chunk ---")
+        tell_lines(prompt.titled_chunk.strip())
 
 
 @app.command("check")
@@ -50,12 +85,17 @@ def check(
         str | None, typer.Argument(help="A file of your own, as file:PATH; else all shipped.")
     ] = None,
 ) -> None:
-    """Check a prompt file of your own, or that no shipped prompt was changed after its release."""
-    from judge_eval.prompts import check_lock, load_prompt, lock
+    """Check a prompt file of your own, or that no shipped prompt was changed after its release.
+
+    Examples:
+    judge-eval prompts check file:my.toml
+    judge-eval prompts check
+    """
+    from judge_eval.prompts import check_lock, load_form, lock
 
     if name is not None:
-        prompt = load_prompt(prompt_name(name))
-        tell(f"{prompt.ref} is well formed, digest {prompt.digest}")
+        form = load_form(prompt_name(name))
+        tell(f"{form.prompt.ref} is well formed, digest {form.digest.hex()}")
         return
     faults = check_lock()
     for fault in faults:

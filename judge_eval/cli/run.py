@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -17,12 +17,9 @@ from judge_eval.cli.flags.keeping import KeepingFlags
 from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.flags.reading import ChoosingFlags, ReadingFlags, readable
 from judge_eval.cli.flags.running import RunningFlags
-from judge_eval.cli.printing.door import remark, tell
+from judge_eval.cli.printing.door import remark
 from judge_eval.cli.printing.errors import GATE, INCOMPLETE, advise_resume, close, verb
-
-if TYPE_CHECKING:
-    from judge_eval.evaluator import Evaluator
-    from judge_eval.runs.judging.selection import Selecting
+from judge_eval.errors import ConfigError
 
 
 @verb
@@ -50,34 +47,43 @@ def run(
     judge-eval run traces.jsonl --model openai/NAME --metrics AP@5,NDCG@5 --label main
     judge-eval run traces.jsonl --model fake/overlap --dry-run
     """
+    from judge_eval.cli.printing.caching import say_cache
     from judge_eval.cli.printing.gates import SUFFIXES, RunGate
     from judge_eval.cli.printing.members import show_members
     from judge_eval.cli.printing.output import summary
+    from judge_eval.cli.printing.plans import show_plan
     from judge_eval.cli.printing.progress import watching
     from judge_eval.export import text as export
     from judge_eval.runs.columns import parquet as parts
+    from judge_eval.runs.keeping.finding import holds_no_run
     from judge_eval.runs.keeping.mirroring import written
 
     if output is not None:
         export.check_suffix(output, SUFFIXES)
     if keeping.columnar:
         parts.load_arrow()
+    if choosing.claims is not None and not judging.by_claims:
+        raise ConfigError("--claims is for judging by claims (--mode claims, or claims-list)")
     limits = gating.limits()
-    baseline = None if gating.baseline is None else keeping.load(gating.baseline)
+    baseline = None if gating.baseline is None else keeping.load(gating.baseline, remark)
     gate = RunGate(limits, gating.strict, gating.on_undecided, baseline)
     label, href = keeping.named()
+    keeping.page()  # an address that is none is told before the first call
     reader = reading.options(numbers.relevant)
     with (
         readable(data) as (path, name),
         judging.evaluator(calling, numbers, gate.metrics(numbers.names)) as evaluator,
     ):
         selected = choosing.selecting(name, reader)
+        first = not quiet and holds_no_run(keeping.out)
         if running.dry_run:
-            _show_plan(evaluator, path, selected)
+            show_plan(evaluator, path, selected)
+            if first:
+                say_cache(calling)
             return
         resume: Path | bool = running.resume == "newest"
         if running.resume is not None and running.resume != "newest":
-            resume = keeping.find(running.resume)
+            resume = keeping.find(running.resume, any_=True)
         before = datetime.now(UTC)
         with written(keeping.out, remark), watching(quiet) as watch:
             done = evaluator.evaluate(
@@ -86,6 +92,7 @@ def run(
                 label=label,
                 href=href,
                 tags=keeping.tag or (),
+                baseline=None if baseline is None else baseline.id,
                 resume=resume,
                 or_new=running.or_new,
                 watch=watch,
@@ -98,9 +105,11 @@ def run(
         close(evaluator)
     if done.manifest.finished and done.manifest.finished < before:
         remark(f"the newest run of these data is done: {done.folder} (--or-new begins another)")
-    summary(done, json_)
+    summary(done, json_, keeping.page(done))
     if not json_:
         show_members(done)
+        if first:
+            say_cache(calling, done.manifest.tally.hits)
     passed = gate.check(done, output, quiet=json_)
     if done.manifest.tally.failed_verdicts > running.max_failures:
         if not quiet and done.folder is not None:
@@ -108,15 +117,3 @@ def run(
         raise typer.Exit(INCOMPLETE)
     if not passed:
         raise typer.Exit(GATE)
-
-
-def _show_plan(evaluator: Evaluator, path: Path | str, selected: Selecting) -> None:
-    dataset, plan = evaluator.plan(path, **selected)
-    cost = evaluator.stack.cost_of(plan.input_tokens, plan.output_tokens)
-    tell(f"{selected['name']}: {plan.traces} traces, {plan.chunks} chunks")
-    if dataset.skipped:
-        tell(f"{dataset.skipped} invalid records would be skipped")
-    tell(f"{plan.calls} calls, {plan.hits} answered without one")
-    tell(f"about {plan.input_tokens:,} input tokens, at most {plan.output_tokens:,} output tokens")
-    tell(f"at most ${cost:.2f}" if cost is not None else "cost: unknown for this model")
-    remark("nobody was asked")

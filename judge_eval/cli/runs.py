@@ -9,12 +9,12 @@ from typing import Annotated
 import typer
 
 from judge_eval.cli.flags.common import Json
-from judge_eval.cli.flags.groups import only
+from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.keeping import KeepingFlags, Runs
 from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.flags.reading import ChoosingFlags, ReadingFlags, readable
 from judge_eval.cli.flags.running import RunningFlags
-from judge_eval.cli.printing.door import give_json, remark, tell
+from judge_eval.cli.printing.door import BAD, give_json, remark, tell
 from judge_eval.cli.printing.errors import INCOMPLETE, USAGE, verb
 
 app = typer.Typer(help="The folder of runs.", no_args_is_help=True)
@@ -28,8 +28,15 @@ def list_runs(
     tag: Annotated[list[str] | None, typer.Option(help="Only runs with this tag; repeatable.")] = None,
     json_: Json = False,
 ) -> None:
-    """List runs, newest first; at the end, with what is wrong, those that cannot be read."""
-    from judge_eval.cli.printing.output import say_table
+    """List runs, newest first; at the end, with what is wrong, those that cannot be read.
+
+    Examples:
+    judge-eval runs list
+    judge-eval runs list --tag nightly --json
+    """
+    from rich.text import Text
+
+    from judge_eval.cli.printing.output import say_table, status_style
     from judge_eval.runs.folder.wording import interval, number
     from judge_eval.runs.keeping.finding import list_runs, listing, names_in
     from judge_eval.runs.keeping.mirroring import shown
@@ -44,17 +51,19 @@ def list_runs(
     if not manifests and not unreadable:
         tell(f"no runs in {shown(keeping.out)}" + (" that fit" if label or tag else ""))
         return
-    rows = []
+    rows: list[list[str | Text]] = []
     for _, m in manifests:
         name, first = next(iter(m.aggregates.items()), ("", None))
         score = f"{name} {number(first.mean)} {interval(first.interval)}" if first else ""
         failed = str(m.tally.failed_verdicts or "")
         started = m.created.strftime("%Y-%m-%d %H:%M")
-        figures = [m.id[:8], started, m.status, str(m.tally.traces), failed, score]
+        status = Text(m.status, style=status_style(m.status))
+        failures = Text(failed, style=BAD)
+        figures: list[str | Text] = [m.id[:8], started, status, str(m.tally.traces), failures, score]
         rows.append([*figures, m.label or "", ", ".join(m.tags)])
     for folder, error in unreadable:
         what = error.told(names_in(keeping.out))
-        rows.append([folder.name[:40], "", "unreadable", "", "", "", what, ""])
+        rows.append([folder.name[:40], "", Text("unreadable", style=BAD), "", "", "", what, ""])
     columns = ["id", "started (UTC)", "status", "traces", "failed", "first metric", "label", "tags"]
     say_table(columns, rows, right=(3, 4))
 
@@ -84,14 +93,15 @@ def merge_(
 
     if keeping.columnar:
         parts.load_arrow()
+    keeping.page()
     with written(keeping.out, remark):
-        folders = [keeping.find(name) for name in run]
+        folders = [keeping.find(name, remark) for name in run]
         merged = merge(
             folders, keeping.out, label=keeping.label, href=keeping.href, tags=keeping.tag, partial=partial
         )
         if keeping.columnar:
             parts.write_parts(merged)
-    summary(merged, json_)
+    summary(merged, json_, keeping.page(merged))
 
 
 @app.command("verify")
@@ -112,7 +122,7 @@ def verify_(
     from judge_eval.cli.printing.verification import say_verification
     from judge_eval.runs.judging.verifying import verify
 
-    found = verify(keeping.find(run))
+    found = verify(keeping.find(run, any_=True))
     if json_:
         give_json(found.model_dump_json(indent=2))
     else:
@@ -135,7 +145,7 @@ def import_(
         typer.Option(help="The traces they are about: a file, folder or URL of any known format."),
     ],
     reading: ReadingFlags,
-    choosing: ChoosingFlags,
+    choosing: Annotated[ChoosingFlags, without("claims")],
     numbers: NumbersFlags,
     keeping: KeepingFlags,
     running: Annotated[RunningFlags, only("max_failures")],
@@ -170,6 +180,7 @@ def import_(
     if keeping.columnar:
         parts.load_arrow()
     label, href = keeping.named()
+    keeping.page()
     with readable(data) as (path, name), written(keeping.out, remark):
         done = import_verdicts(
             verdicts,
@@ -186,7 +197,7 @@ def import_(
         )
         if keeping.columnar:
             parts.write_parts(done)
-    summary(done, json_)
+    summary(done, json_, keeping.page(done))
     if done.manifest.tally.failed_verdicts > running.max_failures:
         raise typer.Exit(INCOMPLETE)
 
@@ -197,12 +208,16 @@ def columnar_(
     run: Annotated[str, typer.Argument(help="A run's folder, its id or the start of it, or latest.")],
     keeping: Runs,
 ) -> None:
-    """Write Parquet parts beside a run's results, as `run --columnar` does."""
+    """Write Parquet parts beside a run's results, as `run --columnar` does.
+
+    Example:
+    judge-eval runs columnar latest
+    """
     from judge_eval.runs.columns.parquet import write_parts
     from judge_eval.runs.keeping.mirroring import written
 
     with written(keeping.out, remark):
-        for path in write_parts(keeping.load(run)):
+        for path in write_parts(keeping.load(run, remark)):
             tell(path)
 
 
@@ -213,10 +228,14 @@ def push_(
     url: Annotated[str, typer.Argument(help="The folder of runs there, such as s3://bucket/runs.")],
     keeping: Runs,
 ) -> None:
-    """Copy a run to object storage (any URL that fsspec knows)."""
+    """Copy a run to object storage (any URL that fsspec knows).
+
+    Example:
+    judge-eval runs push latest s3://bucket/runs
+    """
     from judge_eval.runs.keeping.moving import push
 
-    tell(push(keeping.find(run), url))
+    tell(push(keeping.find(run, remark), url))
 
 
 @app.command("pull")
@@ -225,7 +244,11 @@ def pull_(
     url: Annotated[str, typer.Argument(help="The run there, such as s3://bucket/runs/NAME.")],
     keeping: Runs,
 ) -> None:
-    """Copy a run from object storage into the folder of runs."""
+    """Copy a run from object storage into the folder of runs.
+
+    Example:
+    judge-eval runs pull s3://bucket/runs/NAME
+    """
     from judge_eval.runs.keeping.moving import pull
 
     tell(pull(url, keeping.out))
@@ -238,7 +261,11 @@ def schema(
         str | None, typer.Argument(help="manifest, result or trace; all of them where none is named.")
     ] = None,
 ) -> None:
-    """Print the JSON schemas of a run's files and of a dataset's lines."""
+    """Print the JSON schemas of a run's files and of a dataset's lines.
+
+    Example:
+    judge-eval runs schema trace
+    """
     from judge_eval.errors import UnknownNameError
     from judge_eval.runs.folder.records import json_schemas
 

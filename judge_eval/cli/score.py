@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+import typer
+
 from judge_eval.cli.flags.common import Json, output_flag
 from judge_eval.cli.flags.keeping import OneRun
 from judge_eval.cli.flags.numbers import NumbersFlags
+from judge_eval.cli.printing.door import remark
 from judge_eval.cli.printing.errors import verb
 
 
@@ -16,18 +19,35 @@ def score(
     numbers: NumbersFlags,
     chosen: OneRun,
     output: Annotated[Path | None, output_flag("Write the scored run here: .json, .csv or .md.")] = None,
+    calibration: Annotated[
+        Path | None,
+        typer.Option(
+            "--calibration",
+            help="What `calibrate -o` learnt of this judge: its threshold, or its calibrated probabilities.",
+        ),
+    ] = None,
     json_: Json = False,
 ) -> None:
-    """Compute metrics over a run's verdicts, without a call; the run itself stays as it is."""
+    """Compute metrics over a run's verdicts, without a call; the run itself stays as it is.
+
+    A calibration is refused for another model, prompt or scale than it was made for.
+
+    Examples:
+    judge-eval score latest --metrics P@1,NDCG@10
+    judge-eval score label:main --relevant 3 -o scored.csv
+    judge-eval score latest --metrics SoftP@5 --calibration calibration.json
+    """
     from judge_eval.cli.printing.output import summary
     from judge_eval.export import text as export
+    from judge_eval.runs.scoring.calibrating import read_calibration
     from judge_eval.runs.scoring.rescore import rescore
 
     if output is not None:
         export.check_suffix(output)
-    run = chosen.loaded()
+    learnt = None if calibration is None else read_calibration(calibration)
+    run = chosen.loaded(remark)
     wanted = numbers.names or run.manifest.metrics
-    scored = rescore(run, wanted, numbers.relevant, intervals=numbers.intervals)
+    scored = rescore(run, wanted, numbers.relevant, intervals=numbers.intervals, calibration=learnt)
     summary(scored, json_)
     if output is not None:
         export.write(scored, output)

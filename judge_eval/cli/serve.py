@@ -7,7 +7,7 @@ from typing import Annotated
 
 from judge_eval.cli.flags.calling import CallingFlags
 from judge_eval.cli.flags.groups import only, without
-from judge_eval.cli.flags.judging import OneJudge
+from judge_eval.cli.flags.judging import ServingJudge
 from judge_eval.cli.flags.keeping import Runs
 from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.flags.serving import ServingFlags, TakingFlags
@@ -20,7 +20,7 @@ def serve(
     runs: Runs,
     serving: ServingFlags,
     taking: TakingFlags,
-    judging: OneJudge,
+    judging: ServingJudge,
     numbers: Annotated[NumbersFlags, only("metrics", "relevant")],
     calling: Annotated[
         CallingFlags, without("offline", "base_urls", "record", "replay", "lead", "hedge", "otel")
@@ -28,8 +28,12 @@ def serve(
 ) -> None:
     """Serve pages and a REST API over the folder of runs; with --model it judges submitted traces too.
 
+    Runs that `judge-eval run` writes into the folder are shown while they are judged, with their traces as
+    they come.
+
     Examples:
     judge-eval serve
+    judge-eval serve --out ci-runs --port 9000
     judge-eval serve --model openai/NAME --threshold "AP@5>=0.8"
     """
     from contextlib import nullcontext
@@ -58,6 +62,18 @@ def serve(
             taking.max_runs,
         ),
     )
-    evaluator = judging.evaluator(calling, numbers) if judging.model else nullcontext()
+    evaluator = judging.evaluator(calling, numbers) if judging.model or judging.cascades else nullcontext()
     with evaluator as judge:
-        run_server(settings, judge, ready=lambda url: tell(f"judge_eval serves {out} on {url}", flush=True))
+        run_server(settings, judge, ready=lambda url: _announce(str(out), url))
+
+
+def _announce(out: str, url: str) -> None:
+    """Say where the pages are, by an address that can be opened."""
+    everywhere = next((host for host in ("0.0.0.0", "[::]") if f"//{host}:" in url), None)  # noqa: S104  shown
+    if everywhere is None:
+        tell(f"judge_eval serves {out} on {url}")
+    else:
+        here = url.replace(everywhere, "127.0.0.1" if everywhere[0] == "0" else "[::1]")
+        tell(f"judge_eval serves {out} on {here}, and on this machine's other addresses")
+        url = here
+    tell(f"with JUDGE_EVAL_SERVER={url} set, `judge-eval run` prints the address of its page", flush=True)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated
 
 import typer
 
+from judge_eval.cli.flags import completion
 from judge_eval.cli.flags.common import Json
 from judge_eval.cli.flags.keeping import OneRun
-from judge_eval.cli.printing.door import give_json, tell
+from judge_eval.cli.printing.door import give_json, remark
 from judge_eval.cli.printing.errors import verb
 
 
@@ -17,22 +19,45 @@ def show(
     chosen: OneRun,
     trace: Annotated[str | None, typer.Argument(help="A trace's id: show its verdicts.")] = None,
     failed: Annotated[bool, typer.Option("--failed", help="List only traces with failed verdicts.")] = False,
+    worst: Annotated[
+        int | None, typer.Option(help="List so many traces of the lowest scores, the lowest first.")
+    ] = None,
+    sort: Annotated[
+        str | None,
+        typer.Option(
+            metavar="METRIC|trace",
+            help="Sort the traces by a metric of the run, the lowest first (with --worst: in place of its "
+            "first metric), or by id; -METRIC puts the highest first.",
+            autocompletion=completion.metrics,
+        ),
+    ] = None,
+    limit: Annotated[int | None, typer.Option(help="List at most so many traces.")] = None,
     tags: Annotated[
-        bool, typer.Option("--tags", help="Show each metric by tag, and its percentiles.")
+        bool,
+        typer.Option(
+            "--tags", help="Show each metric by tag, its percentiles, and the claims covered by tag."
+        ),
     ] = False,
     members: Annotated[
         bool, typer.Option("--members", help="Show how far the members of a panel agree.")
     ] = False,
     json_: Json = False,
 ) -> None:
-    """Show a run and its traces, or one trace with its verdicts, reasons and evidence."""
-    from judge_eval.cli.printing.members import show_members
-    from judge_eval.cli.printing.output import say_table, show_spread, summary, trace_card
-    from judge_eval.errors import RunError, advise
-    from judge_eval.runs.folder.signs import strip
-    from judge_eval.runs.folder.wording import number
+    """Show a run and its traces, or one trace with its verdicts, reasons and evidence.
 
-    run = chosen.loaded()
+    Examples:
+    judge-eval show latest --worst 10
+    judge-eval show latest --sort -NDCG@5 --limit 20
+    judge-eval show latest q2
+    """
+    from judge_eval.cli.printing.members import show_members
+    from judge_eval.cli.printing.missed import show_claims
+    from judge_eval.cli.printing.output import show_spread, summary, trace_card
+    from judge_eval.cli.printing.traces import show_traces
+    from judge_eval.errors import ConfigError, RunError, advise
+    from judge_eval.runs.folder.ordering import pick_traces, sorting_key
+
+    run = chosen.loaded(remark)
     if trace is not None:
         for result in run.results:
             if result.trace_id == trace:
@@ -43,24 +68,21 @@ def show(
                 return
         ids = [result.trace_id for result in run.results]
         raise RunError(f"no trace {trace!r} in this run; {advise(trace, ids[:1000])}")
-    if json_:
+    if worst is not None and limit is not None:
+        raise ConfigError("--worst says how many already; leave --limit out")
+    most = limit if worst is None else worst
+    wanted = sort or (run.manifest.metrics[0] if worst is not None else None)
+    by = None if wanted is None else sorting_key(wanted, run.manifest.metrics)
+    if json_ and by is None and most is None and not failed:
         give_json(run.manifest.model_dump_json(indent=2))
         return
+    if json_:
+        places = pick_traces(run.results, by, most, failed=failed).places
+        give_json(json.dumps([run.results[place].model_dump(mode="json") for place in places], indent=2))
+        return
     summary(run)
+    show_claims(run, tags=tags)
     if members or tags:
         (show_members if members else show_spread)(run)
         return
-    names = run.manifest.metrics[:4]
-    rows = []
-    for result in run.results:
-        if result.failed or not failed:
-            scores = [number(result.scores.get(name)) for name in names]
-            rows.append([result.trace_id, strip(result.outcomes), *scores, _brief(result.trace.query)])
-    if rows:
-        tell()
-        say_table(["trace", "ranks", *names, "query"], rows, right=range(2, 2 + len(names)))
-
-
-def _brief(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= 60 else text[:57] + "..."
+    show_traces(run, pick_traces(run.results, by, most, failed=failed), by)

@@ -10,9 +10,10 @@ from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.judging import JudgingFlags
 from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.flags.reading import ReadingFlags, readable
-from judge_eval.cli.printing.door import remark, tell
+from judge_eval.cli.printing.door import BAD, GOOD, remark, tell
 from judge_eval.cli.printing.errors import USAGE, verb
 from judge_eval.given import prompt_name
+from judge_eval.shown import one_line
 
 
 @verb
@@ -22,7 +23,7 @@ def validate(
         str, typer.Argument(help="Traces: a file, folder or URL of any known format; - reads standard input.")
     ],
     reading: Annotated[ReadingFlags, without("depth")],
-    judging: Annotated[JudgingFlags, only("prompt")],
+    judging: Annotated[JudgingFlags, only("prompt", "mode")],
     numbers: Annotated[NumbersFlags, only("metrics", "relevant")],
     most: Annotated[int, typer.Option(help="How many errors to print.")] = 20,
 ) -> None:
@@ -30,7 +31,12 @@ def validate(
 
     Every trace must bring what a --prompt or --metrics given here needs. Else you are warned of what a run
     with its settings, or its defaults, would refuse; and always of fields that are nearly ours.
+
+    Examples:
+    judge-eval validate traces.jsonl
+    judge-eval validate traces.csv --metrics map_cut_5 --map reference=gold_answer
     """
+    from judge_eval.cli.printing.output import say
     from judge_eval.data.nearly import Misspelt
     from judge_eval.errors import DataError
     from judge_eval.evaluator import DEFAULT_METRICS
@@ -41,8 +47,9 @@ def validate(
     from judge_eval.runs.scoring.scorer import Scorer
     from judge_eval.schema import Trace
 
-    form = load_form(prompt_name(judging.prompt))
-    scorer = Scorer(numbers.names or DEFAULT_METRICS, fit_scale(form, numbers.relevant))
+    form = load_form(prompt_name(judging.asked))
+    scale = fit_scale(form, numbers.relevant)
+    scorer = Scorer(numbers.names or DEFAULT_METRICS, scale, by_claims=judging.by_claims)
     strict = {name: _told(context, name) for name in ("prompt", "metrics")}
     misspelt, errors = Misspelt(), 0
     missing: dict[str, tuple[int, str]] = {}
@@ -58,7 +65,7 @@ def validate(
         misspelt.add(trace)
         for need in form.prompt.needs:
             if not (getattr(trace, need) or "").strip():
-                fault = f"the prompt {judging.prompt} needs the {need}, and this trace has none"
+                fault = f"the prompt {judging.asked} needs the {need}, and this trace has none"
                 lacks("prompt", trace, DataError(fault, field=need))
         try:
             scorer.check(trace)
@@ -69,7 +76,7 @@ def validate(
         nonlocal errors
         errors += 1
         if errors <= most:
-            tell(error)
+            say(one_line(str(error)), BAD)
 
     reader = reading.options(numbers.relevant)
     with readable(data) as (path, name):
@@ -78,14 +85,18 @@ def validate(
         dataset = source.survey(show)
     if errors > most:
         tell(f"... and {errors - most} more")
+    for said in dataset.remarks:
+        remark(f"note: {said}")
     for said in misspelt.remarks():
         remark(f"warning: {said}")
     for message, (count, first) in missing.items():
         traces = "1 trace" if count == 1 else f"{count} traces"
         remark(f"warning: a run would refuse {traces} (the first is {first!r}): {message}")
     labelled = "" if not dataset.traces else f", digest {dataset.digest[:12]}"
-    tell(f"{dataset.traces} valid traces, {dataset.chunks} chunks{labelled}; {errors} invalid")
-    if errors or not dataset.traces:
+    wrong = errors or not dataset.traces
+    said = f"{dataset.traces} valid traces, {dataset.chunks} chunks{labelled}; {errors} invalid"
+    say(one_line(said), BAD if wrong else GOOD)
+    if wrong:
         raise typer.Exit(USAGE)
 
 

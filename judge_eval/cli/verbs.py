@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from importlib import import_module
-from importlib.metadata import version
-from inspect import signature
 from typing import Annotated, Any
 
 import typer
 
-from judge_eval.cli.flags.config import find_config
-from judge_eval.cli.flags.groups import setting_of
+from judge_eval.cli.flags.config import find_config, settings_for
 from judge_eval.cli.printing.door import tell
+from judge_eval.installed import own_version
 
 VERBS = (
     "init", "run", "judge", "score", "show", "compare", "agree", "sample", "correct", "calibrate", "probe",
-    "report", "serve", "export", "validate", "convert", "doctor",
+    "claims", "report", "serve", "export", "validate", "convert", "doctor",
 )  # fmt: skip
 """The verbs in the order of the help; each is a function in the module of its name."""
-GROUPS = ("runs", "batch", "prompts", "cache")
+GROUPS = ("runs", "batch", "cascade", "prompts", "cache")
 """The groups of verbs; each is the application in the module of its name."""
 
 
@@ -54,7 +51,7 @@ def _load(module: str, name: str) -> Any:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        tell(f"judge-eval {version('judge-eval')}")
+        tell(f"judge-eval {own_version()}")
         raise typer.Exit
 
 
@@ -75,12 +72,6 @@ def start(
     called = context.invoked_subcommand or ""
     if called in GROUPS:
         commands = _load(called, "app").registered_commands
-        context.default_map = {called: {each.name: _settings(each.callback, values) for each in commands}}
+        context.default_map = {called: {each.name: settings_for(each.callback, values) for each in commands}}
     elif called in VERBS:
-        context.default_map = {called: _settings(_load(called, called), values)}
-
-
-def _settings(verb: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Keep the settings that a verb's flags are marked for; others of its flags may bear the same name."""
-    marks = {name: setting_of(flag.annotation) for name, flag in signature(verb).parameters.items()}
-    return {name: value for name, value in values.items() if (mark := marks.get(name)) and mark.file}
+        context.default_map = {called: settings_for(_load(called, called), values)}

@@ -15,6 +15,7 @@ from judge_eval.runs.columns.packed import Columns, passage_hash
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.folder.signs import sign
+from judge_eval.shown import shortened
 
 T = TypeVar("T", bound=Hashable)
 Kinds: TypeAlias = NDArray[np.int8]
@@ -98,13 +99,12 @@ def _chunks_differ(
     first: Columns, second: Columns, a: NDArray[np.int64], b: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
     """Tell which pairs of equally many chunks differ in a passage or a grade."""
-    sizes = np.where(first.sizes[a] == second.sizes[b], first.sizes[a], 0)
-    rows = np.repeat(np.arange(len(a)), sizes)
-    within = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    one, two = first.starts[a][rows] + within, second.starts[b][rows] + within
+    alike = np.flatnonzero(first.sizes[a] == second.sizes[b])
+    rows, one, _ = first.chunks_of(a[alike])
+    _, two, _ = second.chunks_of(b[alike])
     differs = first.passages[one] != second.passages[two]
     differs |= np.maximum(first.grades[one], -1) != np.maximum(second.grades[two], -1)
-    return np.bincount(rows[differs], minlength=len(a)) > 0
+    return np.bincount(alike[rows[differs]], minlength=len(a)) > 0
 
 
 def _kind(first: Columns, second: Columns, a: int, b: int) -> int:
@@ -151,11 +151,10 @@ def change_of(
     places = [ranks.get(passage) for passage in _passages(after)]
     grades = _grades(before)
     now = zip(places, after.trace.chunks, _grades(after), strict=True)
-    query = " ".join(before.trace.query.split())
     return TraceChange(
         candidate=candidate,
         trace_id=before.trace_id,
-        query=query if len(query) <= 120 else query[:117] + "...",
+        query=shortened(before.trace.query, 120),
         kind=kind,
         before="".join(map(sign, before.outcomes)),
         after="".join(map(sign, after.outcomes)),

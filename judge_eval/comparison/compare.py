@@ -8,6 +8,9 @@ import numpy as np
 
 from judge_eval.comparison.changes import Kinds, changes, counts_of, kinds_of
 from judge_eval.comparison.findings import Difference, PairOfRuns, RunRef, TraceChange
+from judge_eval.comparison.movedclaims import moved_claims
+from judge_eval.comparison.opening import opening_of
+from judge_eval.comparison.other_claims import other_claims
 from judge_eval.comparison.pairing import Pairing, cluster_codes, pair_traces
 from judge_eval.comparison.record import Comparison
 from judge_eval.digest import short
@@ -17,8 +20,8 @@ from judge_eval.runs.columns.loading import columns_of
 from judge_eval.runs.columns.packed import Places
 from judge_eval.runs.folder.differing import judge_differences
 from judge_eval.runs.folder.run import Run
-from judge_eval.runs.scoring.aggregate import limits_of
-from judge_eval.runs.scoring.rescore import rescore
+from judge_eval.runs.scoring.aggregate import limits_of, main_metric
+from judge_eval.runs.scoring.rescore import rescore, scale_of
 from judge_eval.stats import PairedComparison, compare_paired, holm, tukey_hsd
 from judge_eval.stats.estimate import ends_of
 
@@ -116,21 +119,36 @@ def weigh(
     corrected = iter(holm([test.p_randomisation for _, _, test, _ in tested if test is not None]))
     warnings, notes = _doubts(baseline, candidates, pairings)
     warnings += [f"{name}: no trace has a value in both runs" for _, name, test, _ in tested if test is None]
+    found = tuple(
+        _record(name, place, test, excluded, next(corrected))
+        for place, name, test, excluded in tested
+        if test is not None
+    )
+    moved = [
+        moved_claims(pairing, baseline, run, place)
+        for place, (pairing, run) in enumerate(zip(pairings, candidates, strict=True), 1)
+    ]
+    refs, lead = tuple(map(_ref, (baseline, *candidates))), main_metric(names)
+    least = [scale_of(run).relevant for run in (baseline, *candidates)]
+    openings = tuple(
+        opening_of(d, pairings[d.candidate - 1], (least[0], least[d.candidate]), len(found))
+        for d in found
+        if d.metric == lead
+    )
     return Comparison(
-        runs=tuple(map(_ref, (baseline, *candidates))),
+        runs=refs,
         warnings=tuple(warnings),
         notes=tuple(notes),
         paired=tuple(len(p) for p in pairings),
         only_baseline=tuple(len(p.only_first) for p in pairings),
         only_candidate=tuple(len(p.only_second) for p in pairings),
-        differences=tuple(
-            _record(name, place, test, excluded, next(corrected))
-            for place, name, test, excluded in tested
-            if test is not None
-        ),
+        sentences=tuple(o.told(refs[o.candidate].name, several=len(candidates) > 1) for o in openings),
+        openings=openings,
+        differences=found,
         pairs=tuple(_all_pairs(pairings, names, seed)) if len(candidates) > 1 else (),
         changed=tuple(map(counts_of, kinds)),
         traces=tuple(traces),
+        claims=tuple(each for each in moved if each is not None),
     )
 
 
@@ -204,6 +222,8 @@ def _doubts(
     for run, pairing in zip(candidates, pairings, strict=True):
         who = f"{run.name}: " if len(candidates) > 1 else ""
         warnings += [f"{who}{text}" for text in judge_differences(baseline.manifest, run.manifest)]
+        if (told := other_claims(baseline, run, pairing)) is not None:
+            warnings.append(f"{who}{told}")
         if pairing.other_question.size:
             warnings.append(
                 f"{who}the dataset differs: {_some(baseline, pairing.other_question)} ask something else "
@@ -216,7 +236,9 @@ def _doubts(
         old, new = baseline.manifest.dataset, run.manifest.dataset
         if old.digest != new.digest:
             digests = f"{short(old.digest)} there, {short(new.digest)} here"
-            notes.append(f"{who}what was retrieved differs (dataset {digests})")
+            same = str(old.claims) == str(new.claims)
+            what = "what was retrieved differs" if same else "what was retrieved, or its claims, differs"
+            notes.append(f"{who}{what} (dataset {digests})")
     for run in (baseline, *candidates):
         if failed := run.manifest.tally.failed_verdicts:
             warnings.append(

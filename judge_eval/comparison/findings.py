@@ -79,11 +79,16 @@ class Difference(Record):
     """The smallest true difference that this many traces show with 80% power; None without variation."""
 
     @property
+    def clear(self) -> bool:
+        """Whether the interval leaves 0 out."""
+        return self.interval is not None and not self.interval[0] <= 0 <= self.interval[1]
+
+    @property
     def finding(self) -> Literal["higher", "lower", "same", "unclear"]:
-        """What can be said at the 5% level: `same` where no trace differs, else by `p_holm`."""
+        """What can be said at the 5% level: `same` where no trace differs, else by `p_holm` and interval."""
         if not self.wins and not self.losses:
             return "same"
-        if self.p_holm > 0.05:
+        if self.p_holm > 0.05 or (self.interval is not None and not self.clear):
             return "unclear"
         return "higher" if self.difference > 0 else "lower"
 
@@ -95,6 +100,8 @@ class Difference(Record):
         size = f"{self.difference:+.4f}"
         if self.interval is not None:
             size += f" {interval(self.interval, '+')}"
+        if self.finding == "unclear" and self.clear:
+            return f"{self.metric}: {size}; the test does not show it, p={self.p_holm:.3g}"
         if self.finding == "unclear":
             least = "" if self.detectable is None else f"; these traces could show {self.detectable:.4f}"
             return f"no difference shown in {self.metric}: {size}, p={self.p_holm:.3g}{least}"

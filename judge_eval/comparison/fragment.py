@@ -22,6 +22,7 @@ def comparison_html(
     differences: Sequence[Difference],
     traces: Sequence[TraceChange],
     changed: int,
+    openings: Sequence[str] = (),
 ) -> str:
     """Write a comparison: the runs, the differences, and the changed traces with their rank strips.
 
@@ -29,6 +30,7 @@ def comparison_html(
     """
     names = [escape(run.name) for run in runs]
     parts = [f"<p><b>{names[0]}</b> (baseline) against <b>{', '.join(names[1:])}</b></p>"]
+    parts += [f"<p><b>{escape(told)}</b></p>" for told in openings]
     parts += [f"<p><b>{escape(warning)}</b></p>" for warning in warnings]
     parts += [f"<p>{escape(note)}</p>" for note in notes]
     rows = []

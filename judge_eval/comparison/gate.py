@@ -47,6 +47,10 @@ class Limit:
                 f"--{kind} {text!r}: the value must be {'above' if value == 0 else 'at least'} 0"
             )
         metric = parse_metric(name.strip())
+        if metric.spec.less_is_better:
+            raise ConfigError(
+                f"--{kind} {text!r}: {metric} is the better the less it is; limits keep a metric up"
+            )
         highest = metric.limits[1]
         if highest is not None and value > highest:
             raise ConfigError(f"--{kind} {text!r}: the value must be at most {highest:g}, as {metric} is")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from judge_eval.comparison.findings import Change, Check, Difference, PairOfRuns, RunRef, TraceChange
+from judge_eval.comparison.movedclaims import ClaimsMoved
+from judge_eval.comparison.opening import Opening
 from judge_eval.record import Record
 from judge_eval.runs.folder.records import FORMAT
 
@@ -22,6 +24,10 @@ class Comparison(Record):
     """How many traces each candidate has in common with the baseline."""
     only_baseline: tuple[int, ...]
     only_candidate: tuple[int, ...]
+    sentences: tuple[str, ...] = ()
+    """What is to be said first, a sentence a candidate, each under its name."""
+    openings: tuple[Opening, ...] = ()
+    """What these sentences say, of each candidate that has a value in common with the baseline."""
     differences: tuple[Difference, ...]
     pairs: tuple[PairOfRuns, ...] = ()
     """All pairs of three runs or more."""
@@ -29,6 +35,8 @@ class Comparison(Record):
     """For each candidate how many traces changed in which way."""
     traces: tuple[TraceChange, ...] = ()
     """The changed traces that moved most, of each candidate at most as many as were asked for."""
+    claims: tuple[ClaimsMoved, ...] = ()
+    """The claims won and lost, of each candidate that was judged by claims as the baseline was."""
     checks: tuple[Check, ...] = ()
     """What became of the limits, where a gate was asked for."""
 
@@ -36,6 +44,12 @@ class Comparison(Record):
     def baseline(self) -> RunRef:
         """The run the others are compared with."""
         return self.runs[0]
+
+    @property
+    def claims_told(self) -> list[str]:
+        """What was won and lost of the claims, a sentence a candidate, each under its name."""
+        several = len(self.runs) > 2
+        return [(f"{self.runs[c.candidate].name}, " if several else "") + c.sentence for c in self.claims]
 
     def of(self, candidate: int = 1) -> Iterator[Difference]:
         """Yield the differences of one candidate, metric by metric."""
@@ -58,4 +72,12 @@ class Comparison(Record):
         from judge_eval.comparison.fragment import comparison_html
 
         total = sum(sum(counts.values()) for counts in self.changed)
-        return comparison_html(self.runs, self.warnings, self.notes, self.differences, self.traces, total)
+        return comparison_html(
+            self.runs,
+            self.warnings,
+            [*self.notes, *self.claims_told],
+            self.differences,
+            self.traces,
+            total,
+            self.sentences,
+        )

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from judge_eval import registry
 from judge_eval.data.collections import collection
-from judge_eval.data.shapes import flat, published, tracing_tools
+from judge_eval.data.shapes import benchmarks, flat, published, testsets, tracing_tools
+from judge_eval.data.shapes.chunks import TEXT
 from judge_eval.data.shapes.shape import Keys, Shape, keys_of
 from judge_eval.errors import ConfigError, DataError, UnknownNameError
 
 OURS = flat.SHAPES[0]
 BUILT_IN: Mapping[str, Shape] = {
-    shape.name: shape for shape in (*flat.SHAPES, *published.SHAPES, *tracing_tools.SHAPES)
+    shape.name: shape
+    for shape in (
+        *flat.SHAPES,
+        *testsets.SHAPES,
+        *published.SHAPES,
+        *benchmarks.SHAPES,
+        *tracing_tools.SHAPES,
+    )
 }
 ALIASES = {alias: shape for shape in BUILT_IN.values() for alias in shape.aliases}
 
@@ -49,7 +57,7 @@ def shapes() -> list[Shape]:
     ]
 
 
-def choose_shape(records: Iterable[Mapping[str, Any]], name: str) -> Shape:
+def choose_shape(records: Sequence[Mapping[str, Any]], name: str) -> Shape:
     """Choose the one shape that fits the first records of a file.
 
     Args:
@@ -60,26 +68,35 @@ def choose_shape(records: Iterable[Mapping[str, Any]], name: str) -> Shape:
         DataError: Several shapes fit (the message names them), or none does (it names the keys that were
             found and the nearest shape).
     """
-    all_keys: set[str] = set()
-    for record in records:
-        all_keys |= keys_of(record)
-    keys = frozenset(all_keys)
-    fitting = [shape for shape in shapes() if shape.fits(keys)]
-    if len(fitting) == 1:
-        return fitting[0]
-    if fitting:
-        choices = "; ".join(f"--format {shape.name} ({shape.title})" for shape in fitting)
-        raise DataError(f"{len(fitting)} formats fit; choose one: {choices}", file=name)
+    found = fitting(records)
+    keys = _keys(records)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        choices = "; ".join(f"--format {shape.name} ({shape.title})" for shape in found)
+        raise DataError(f"{len(found)} formats fit; choose one: {choices}", file=name)
     top = sorted(key for key in keys if "." not in key)
     if keys and OURS.known >= set(top):
         return OURS  # our own records without chunks, or with a fault that our own errors name best
-    raise DataError(f"no known format has these keys: {_shown(top)}; {_nearest(keys)}", file=name)
+    told = f"no known format has these keys: {_shown(top)}; {_nearest(keys)}{_by_rows(keys)}"
+    raise DataError(told, file=name)
+
+
+def fitting(records: Sequence[Mapping[str, Any]]) -> list[Shape]:
+    """Return the shapes that fit the first records of a file, by all their keys together."""
+    keys = _keys(records)
+    return [shape for shape in shapes() if shape.fits(keys)]
+
+
+def _keys(records: Sequence[Mapping[str, Any]]) -> Keys:
+    return frozenset().union(*map(keys_of, records))
 
 
 def any_fits(record: Mapping[str, Any]) -> bool:
-    """Tell whether some shape fits a single record."""
+    """Tell whether a single record has some shape, ours with a fault among them."""
     keys = keys_of(record)
-    return any(shape.fits(keys) for shape in shapes())
+    ours = bool(keys & {"query", "chunks"}) and {key for key in keys if "." not in key} <= OURS.known
+    return ours or any(shape.fits(keys) for shape in shapes())
 
 
 def _nearest(keys: Keys) -> str:
@@ -90,6 +107,13 @@ def _nearest(keys: Keys) -> str:
     wanted = _shown(sorted(shape.known - keys)[:6])
     map_ = "say what stands where with --map query=... --map chunks=..."
     return f"the nearest is {shape.name} ({shape.title}), which also knows {wanted}; {map_}, or give --format"
+
+
+def _by_rows(keys: Keys) -> str:
+    """Advise to group rows that hold a question's id, the question and a passage."""
+    key = next((key for key in ("query_id", "qid", "question_id") if key in keys), None)
+    passage = not keys.isdisjoint(TEXT)
+    return f"; where a row is a chunk, say --group-by {key}" if key is not None and passage else ""
 
 
 def _shown(keys: list[str]) -> str:

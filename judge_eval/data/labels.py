@@ -1,4 +1,4 @@
-"""Reading human labels: JSON Lines, CSV or TREC qrels."""
+"""Reading human labels: JSON Lines, spreadsheets or TREC qrels."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from judge_eval.data.files.values import is_missing
 from judge_eval.data.grades import graded_rows
+from judge_eval.data.spreadsheets import decimal_number
 from judge_eval.errors import DataError
 
 
@@ -44,7 +46,9 @@ def read_labels(path: Path | str) -> Labels:
     - `.jsonl`, `.ndjson`, `.json`: a line is a trace with labelled chunks (`id`, `chunks[].id`,
       `chunks[].label`), as in a dataset and as `sample` exports, or one label (`trace_id`, `chunk_id`,
       `label`).
-    - `.csv`: the columns `trace_id`, `chunk_id`, `label`; others are passed over.
+    - a table (`.csv`, `.tsv`, `.xlsx`, Parquet): the columns `trace_id`, `chunk_id`, `label`; others are
+      passed over. What Excel and pandas make of it is read (see `graded_rows`): semicolons and tabs, a byte
+      order mark, `1.0`, yes and no.
     - anything else: TREC qrels, query being the trace's id and document the chunk's; a negative grade means
       what it means to trec_eval, in the pool but not judged: no label, and counted as `unjudged`.
 
@@ -65,18 +69,15 @@ def read_labels(path: Path | str) -> Labels:
         else:
             labels.put(row.trace, row.chunk, row.grade, row.file, row.line)
     if not labels.grades:
-        raise DataError("holds no label", file=str(path))
+        raise DataError("holds no label; fill in `label`: a grade, or yes or no", file=str(path))
     return labels
 
 
 def _chance(labels: Labels, trace: str, value: Any, name: str, line: int) -> None:
-    if value in (None, ""):
+    if is_missing(value):
         return
-    try:
-        chance = float(value)
-    except (TypeError, ValueError):
-        chance = -1.0
-    if not 0 < chance <= 1 or labels.chances.setdefault(trace, chance) != chance:
+    chance = decimal_number(value)
+    if chance is None or not 0 < chance <= 1 or labels.chances.setdefault(trace, chance) != chance:
         raise DataError(
             f"{value!r} is not the trace's chance to be chosen, above 0 and at most 1",
             file=name,

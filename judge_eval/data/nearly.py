@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from judge_eval.data.files.jsonl import CHUNK_FIELDS, TRACE_FIELDS
-from judge_eval.schema import Chunk, Trace
+from judge_eval.schema import Chunk, Trace, has_made_id
 
 LIKE = 0.8
 """From this share of common characters on, two names are taken for one that is misspelt."""
@@ -54,7 +54,7 @@ def _fold(name: str) -> str:
 
 
 def _lacking(trace: Trace) -> list[str]:
-    made = trace.id == f"t-{trace.digest[:12]}"
+    made = has_made_id(trace)
     return [
         field
         for field in sorted(TRACE_FIELDS - {"metadata"})

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 from judge_eval.data import catalog
 from judge_eval.data.collections import collection
 from judge_eval.data.collections.corpus import Corpus, load_corpus
-from judge_eval.data.files.containers import Row, kind_of, rows
-from judge_eval.data.files.jsonl import TRACE_FIELDS, mend, read_jsonl
+from judge_eval.data.files.containers import kind_of, rows
+from judge_eval.data.files.jsonl import mend, read_jsonl
 from judge_eval.data.files.opening import steady
-from judge_eval.data.files.values import as_list, decode_list, is_missing
+from judge_eval.data.files.tables import Row
+from judge_eval.data.files.values import as_list, side_by_side, worded
+from judge_eval.data.grouping import grouped
+from judge_eval.data.ids import TraceIds
+from judge_eval.data.mapping import Naming
+from judge_eval.data.options import ReadKeywords, ReadOptions, read_options, reading
+from judge_eval.data.remarks import OnRemark
 from judge_eval.data.shapes.chunks import chunk_data, looks_ours
-from judge_eval.data.shapes.shape import Shape, keys_of
-from judge_eval.errors import ConfigError, DataError, advise
-from judge_eval.ranges import check_ranges
+from judge_eval.data.shapes.shape import REMARKS, Shape
+from judge_eval.errors import ConfigError, DataError
 from judge_eval.record import TOO_DEEP
 from judge_eval.schema import Trace
 
@@ -26,96 +31,71 @@ SAMPLE = 20
 """How many records are looked at to tell the shape."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadOptions:
-    """How a file is to be read, where it does not say so itself.
-
-    Args:
-        format: The shape's name, in place of looking at the keys.
-        map: Our field to the file's key (dots go into objects), such as `{"reference": "gold_answer"}`.
-        corpus: Where the texts of retrieved ids are: a file or a folder.
-        list_sep: What stands between the items of a list in a text that is no JSON.
-        depth: The most chunks of a trace to take, from the top; None takes all.
-        relevant: The least grade in a collection's judgments that counts into `relevant_total`; needed where
-            they hold grades above 1.
-
-    Raises:
-        ConfigError: A number is out of its range.
-    """
-
-    format: str | None = None
-    map: Mapping[str, str] = field(default_factory=dict)
-    corpus: Path | None = None
-    list_sep: str | None = None
-    depth: int | None = None
-    relevant: int | None = None
-
-    def __post_init__(self) -> None:
-        check_ranges({"depth": self.depth, "relevant": self.relevant})
-
-
+@reading
 def open_dataset(
     path: Path | str,
+    reader: ReadOptions | None = None,
     *,
-    format: str | None = None,
-    map: Mapping[str, str] | None = None,
-    corpus: Path | str | None = None,
-    list_sep: str | None = None,
-    depth: int | None = None,
-    relevant: int | None = None,
     name: str | None = None,
     check: Callable[[Trace], None] | None = None,
     on_invalid: Literal["error", "skip"] = "error",
     on_skip: Callable[[DataError], None] | None = None,
+    on_remark: OnRemark = None,
+    **options: Unpack[ReadKeywords],
 ) -> Iterator[Trace]:
     """Read traces from a file or folder of any known format, one by one.
 
-    Records are streamed, in JSON those of a list (also of one inside an object); a corpus is held in memory.
+    Records are streamed, in JSON those of a list (also of one inside objects); a corpus, a table written by
+    columns and rows to be grouped are held in memory. A trace without an id of its own that equals an earlier
+    one is given a numbered id.
 
     Args:
         path: A file of records, a TREC run, or a folder with a collection.
-        format: See `ReadOptions`, as for the five that follow.
-        map: Our field to the file's key.
-        corpus: Where the texts of retrieved ids are.
-        list_sep: What stands between the items of a list in a text.
-        depth: The most chunks of a trace to take.
-        relevant: The least grade of a judgment that counts as relevant.
+        reader: How it is to be read; or give the keywords below.
         name: What to call the file in messages; its path by default.
         check: Called with each trace; a `DataError` it raises is given the file and line.
-        on_invalid: Whether an invalid record ends the reading or is skipped.
+        on_invalid: Whether an invalid record ends the reading or is skipped; one whose id stands earlier is
+            invalid too.
         on_skip: Called with the error of each record that is skipped.
+        on_remark: Called with what is worth knowing of a record, and its line.
+        options: The fields of `ReadOptions`, in place of `reader`.
 
     Raises:
         DataError: The file cannot be read, its format cannot be told, or a record is invalid under
             `on_invalid="error"`.
         ConfigError: An option does not fit; `UnknownNameError` where a format does not exist.
     """
-    path, options = (
-        Path(path),
-        ReadOptions(format, map or {}, Path(corpus) if corpus else None, list_sep, depth, relevant),
-    )
-    return _Reading(path, options, name or str(path), check, on_invalid, on_skip).traces()
+    path = Path(path)
+    if reader is not None and options:
+        raise ConfigError(f"give `reader` or {', '.join(options)}, not both")
+    chosen = reader if reader is not None else read_options(options)
+    ids = TraceIds("on line", on_remark)
+
+    def admit(trace: Trace, line: int | None) -> Trace:
+        if check is not None:
+            check(trace)
+        return ids.admit(trace, line)
+
+    return DatasetReading(chosen, name or str(path), on_invalid, on_skip, on_remark, admit, path).traces()
 
 
 @dataclass
-class _Reading:
-    """One pass over a dataset; the fields are the arguments of `open_dataset`."""
+class DatasetReading:
+    """One pass over a file or rows in memory; most fields are arguments of `open_dataset`."""
 
-    _path: Path
     _options: ReadOptions
     _name: str
-    _check: Callable[[Trace], None] | None
     _on_invalid: Literal["error", "skip"]
     _on_skip: Callable[[DataError], None] | None
+    _on_remark: OnRemark
+    _admit: Callable[[Trace, int | None], Trace] | None = None
+    """Called with each trace and its line; returns it, perhaps under another id, or raises `DataError`."""
+    _path: Path = Path()
     _corpus: Corpus | None = None
 
     def __post_init__(self) -> None:
         options = self._options
-        for ours in options.map:
-            if ours not in TRACE_FIELDS:
-                raise ConfigError(
-                    f"--map: a trace has no field {ours!r}; {advise(ours, sorted(TRACE_FIELDS))}"
-                )
+        self._naming = Naming(options, self._name)
         if options.format is not None and options.format not in collection.FORMATS:
             catalog.find_shape(options.format)
 
@@ -134,70 +114,119 @@ class _Reading:
             for data in queries:
                 yield from self._made(iter([data]), Row(data, None, f"query {data['id']!r}"), joined=True)
             return
-        if options.format in collection.FORMATS:
-            raise DataError(
-                f"not a collection ({options.format}); give its folder or its TREC run", file=self._name
-            )
+        self._see_no_collection()
         kind = kind_of(self._path, self._name)
-        all_rows = rows(self._path, kind, self._name, lambda data: not catalog.any_fits(self._renamed(data)))
+        all_rows = rows(self._path, kind, self._name, self._fits, options.records)
+        if options.group_by is not None:
+            all_rows = self.grouped(all_rows)
         head = list(islice(all_rows, SAMPLE))
-        sample = [row.data for row in head if not isinstance(row.data, DataError)]
-        shape = self._shape(sample)
+        sample = read_records(head)
+        shape = self.begin(sample)
         if kind == "jsonl" and shape is catalog.OURS and self._is_plain(sample):
             yield from read_jsonl(
                 self._path,
                 name=self._name,
-                check=self._check,
+                admit=self._admit,
                 on_invalid=self._on_invalid,
                 on_skip=self._on_skip,
             )
             return
-        if options.corpus is not None:
-            self._corpus = load_corpus(options.corpus)
         yield from self._read(shape, chain(head, all_rows))
+        self.finish()
 
-    def _shape(self, sample: list[Mapping[str, Any]]) -> Shape:
+    def grouped(self, all_rows: Iterable[Row]) -> Iterator[Row]:
+        """Make a row for each trace of rows that hold a chunk each.
+
+        Raises:
+            DataError: What is mapped is not in the first rows.
+        """
+        given = iter(all_rows)
+        first = list(islice(given, SAMPLE))
+        self._naming.check(read_records(first))
+        return grouped(chain(first, given), self._options, self._naming)
+
+    def begin(self, sample: Sequence[Mapping[str, Any]]) -> Shape:
+        """Tell the shape of the first records, and load the corpus where there is one.
+
+        Raises:
+            DataError: The shape cannot be told, or the corpus cannot be read.
+        """
+        self._see_no_collection()
+        shape = self._shape(sample)
+        if self._options.corpus is not None:
+            self._corpus = load_corpus(self._options.corpus)
+        return shape
+
+    def finish(self) -> None:
+        """See at the end that what is mapped inside chunks was found.
+
+        Raises:
+            DataError: It was not.
+        """
+        self._naming.finish()
+
+    def _see_no_collection(self) -> None:
+        if self._options.format in collection.FORMATS:
+            fault = f"not a collection ({self._options.format}); give its folder or its TREC run"
+            raise DataError(fault, file=self._name)
+
+    def _fits(self, record: Mapping[str, Any]) -> bool:
+        """Tell whether an object in a JSON file is a record."""
+        if self._options.group_by is not None:
+            return self._options.group_by in record
+        return self._naming.holds(record) or catalog.any_fits(self._naming.record(record))
+
+    def _shape(self, sample: Sequence[Mapping[str, Any]]) -> Shape:
         options = self._options
-        self._see_mapped(sample)
+        if options.group_by is not None:
+            return catalog.OURS
+        self._naming.check(sample)
         if options.format is not None:
             return catalog.find_shape(options.format)
-        if not sample or {"query", "chunks"} <= options.map.keys():
+        if not sample or {"query", "chunks"} <= self._naming.fields.keys():
             return catalog.OURS
-        return catalog.choose_shape([self._renamed(record) for record in sample], self._name)
+        renamed = [self._naming.record(record) for record in sample]
+        if self._naming.fields and not catalog.fitting(renamed):
+            # What is mapped may stand in for what the shape is known by.
+            known = catalog.fitting(sample)
+            if len(known) == 1:
+                return known[0]
+        return catalog.choose_shape(renamed, self._name)
 
-    def _see_mapped(self, sample: list[Mapping[str, Any]]) -> None:
-        for ours, theirs in self._options.map.items():
-            keys = sorted({key for record in sample for key in keys_of(record)})
-            if sample and theirs not in keys:
-                fault = f"--map {ours}={theirs}: the first records hold no {theirs!r}; {advise(theirs, keys)}"
-                raise DataError(fault, file=self._name)
-
-    def _is_plain(self, sample: list[Mapping[str, Any]]) -> bool:
+    def _is_plain(self, sample: Sequence[Mapping[str, Any]]) -> bool:
         """Tell whether our own reader of JSON Lines gives the same, several times as fast."""
         options = self._options
         if options.map or options.corpus is not None or options.depth is not None:
+            return False
+        if options.records is not None or options.group_by is not None:
             return False
         lists = [record.get("chunks") for record in sample]
         return all(looks_ours(chunk) for chunks in lists if isinstance(chunks, list) for chunk in chunks)
 
     def _read(self, shape: Shape, all_rows: Iterator[Row]) -> Iterator[Trace]:
-        records = made = failed = 0
+        records = made = 0
         for row in all_rows:
             records += 1
-            try:
-                record = self._prepared(row.get(), shape)
-                traces = iter(shape.read(record))
-            except DataError as error:
-                failed += 1
-                self._refuse(error, row)
-                continue
-            for trace in self._made(traces, row, record=record):
+            for trace in self.of(row, shape):
                 made += 1
                 yield trace
-        if records and not made and not failed and self._on_invalid == "error":
-            raise DataError(
-                f"{records} records of the format {shape.name}, but no retrieval in them", file=self._name
-            )
+        if records and not made and self._on_invalid == "error":
+            raise nothing_in(records, shape, self._name)
+
+    def of(self, row: Row, shape: Shape) -> Iterator[Trace]:
+        """Yield the traces of one record.
+
+        Raises:
+            DataError: It is invalid, under `on_invalid="error"`.
+        """
+        as_given = self._options.group_by is not None
+        try:
+            record = row.get() if as_given else self._naming.prepared(row.get(), shape)
+            traces = iter(shape.read(record))
+        except DataError as error:
+            self._refuse(error, row)
+            return
+        yield from self._made(traces, row, record=None if as_given else record)
 
     def _made(
         self,
@@ -213,14 +242,18 @@ class _Reading:
                 data = next(traces, None)
                 if data is None:
                     return
-                for ours in self._options.map if record is not None else ():
+                for ours in self._naming.fields if record is not None else ():
                     if record is not None and ours in record:
                         data[ours] = record[ours]
+                remarks = data.pop(REMARKS, ())
                 if not joined:
                     data["chunks"] = self._chunks(data.get("chunks"))
-                trace = Trace.parse(mend(data))
-                if self._check is not None:
-                    self._check(trace)
+                trace = Trace.parse(worded(mend(data)))
+                if self._admit is not None:
+                    trace = self._admit(trace, row.line)
+                if self._on_remark is not None:
+                    for remark in remarks:
+                        self._on_remark(remark, row.line)
             except DataError as error:
                 self._refuse(error, row)
                 continue
@@ -231,13 +264,12 @@ class _Reading:
 
     def _chunks(self, value: Any) -> list[dict[str, Any]]:
         out = []
-        for place, item in enumerate(
-            as_list(value if value is not None else [], "chunks")[: self._options.depth]
-        ):
+        value = side_by_side(value if value is not None else [])
+        for place, item in enumerate(as_list(value, "chunks")[: self._options.depth]):
             where = f"chunks[{place}]"
             if isinstance(item, str) and self._corpus is not None:
                 item = {"id": item}  # with a corpus, what stands in a list is an id
-            chunk = chunk_data(item, where)
+            chunk = chunk_data(self._naming.chunk(item, where), where)
             if "text" not in chunk:
                 if self._corpus is None:
                     raise DataError(
@@ -247,47 +279,22 @@ class _Reading:
             out.append(chunk)
         return out
 
-    def _prepared(self, record: Mapping[str, Any], shape: Shape) -> Mapping[str, Any]:
-        """Rename what the user mapped; decode the lists that stand in texts."""
-        record = self._renamed(record)
-        mapped = {"chunks"} if "chunks" in self._options.map else set()
-        spelled = [key for key in shape.lists | mapped if isinstance(record.get(key), str)]
-        if not spelled:
-            return record
-        return {
-            **record,
-            **{key: decode_list(record[key], key, self._options.list_sep) for key in spelled},
-        }
-
-    def _renamed(self, record: Mapping[str, Any]) -> Mapping[str, Any]:
-        mapping = self._options.map
-        if not mapping:
-            return record
-        out = {key: value for key, value in record.items() if key not in mapping.values()}
-        for ours, theirs in mapping.items():
-            value = _dig(record, theirs)
-            if not is_missing(value):
-                out[ours] = value
-        return out
-
     def _refuse(self, error: DataError, row: Row) -> None:
         """Tell of an invalid record, or end the reading."""
         if error.file is None:
             where = f"{row.prefix}.{error.field}" if row.prefix and error.field else row.prefix or error.field
-            error = DataError(error.message, file=self._name, line=row.line, field=where)
+            error = DataError(error.message, file=row.holder or self._name, line=row.line, field=where)
         if self._on_invalid == "error":
             raise error from None
         if self._on_skip is not None:
             self._on_skip(error)
 
 
-def _dig(record: Mapping[str, Any], path: str) -> Any:
-    """Return what stands under a key, or under keys joined by dots."""
-    if path in record:
-        return record[path]
-    value: Any = record
-    for part in path.split("."):
-        if not isinstance(value, Mapping) or part not in value:
-            return None
-        value = value[part]
-    return value
+def read_records(rows: Iterable[Row]) -> list[Mapping[str, Any]]:
+    """Return the data of the rows that could be read."""
+    return [row.data for row in rows if not isinstance(row.data, DataError)]
+
+
+def nothing_in(records: int, shape: Shape, name: str) -> DataError:
+    """Make the error for records of a known shape none of which holds a retrieval."""
+    return DataError(f"{records} records of the format {shape.name}, but no retrieval in them", file=name)

@@ -12,6 +12,7 @@ from judge_eval.data.files.opening import reading_file
 from judge_eval.data.files.values import is_missing, kind
 from judge_eval.data.grades import GradedRow, graded_rows
 from judge_eval.errors import DataError, Why
+from judge_eval.objects import number_text
 
 GRADES = ("grade", "verdict", "label", "relevant")
 """What a file may call the grade; the first that is there counts."""
@@ -125,6 +126,9 @@ def _share(row: GradedRow, name: str) -> float | None:
 def verdicts_of(grades: Mapping[tuple[str, str], int]) -> RecordedVerdicts:
     """Take verdicts from a mapping in Python; its digest is that of the keys and grades in order."""
     digest = hashlib.sha256()
+    grades = {
+        (str(number_text(trace)), str(number_text(chunk))): grade for (trace, chunk), grade in grades.items()
+    }
     for (trace, chunk), grade in sorted(grades.items()):
         digest.update(f"{len(trace)}:{trace}{len(chunk)}:{chunk}{int(grade)},".encode())
     verdicts = RecordedVerdicts("mapping", digest.hexdigest())

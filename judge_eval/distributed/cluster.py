@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, Self
 
 from judge_eval.backends.around.meter import Counts
-from judge_eval.backends.stack import Stack
+from judge_eval.backends.stack import Stack, Stacks
 from judge_eval.distributed.worker import Block, Worker, share_of
 from judge_eval.engine import DRAIN, Judged, Source
 from judge_eval.errors import ConfigError, needs_extra
@@ -35,6 +35,31 @@ class ClusterStack(Stack):
     def counts(self) -> Counts:
         """Tell what all workers have done so far, those that died included."""
         return Counts.total(dict(self.workers))
+
+
+@dataclass
+class ClusterStacks(Stacks):
+    """The stacks of several models at the driver, with the counts of its workers."""
+
+    workers: dict[str, Counts] = field(default_factory=dict)
+
+    def counts(self) -> Counts:
+        """Tell what all workers have done so far with each model, those that died included."""
+        done = {
+            route: {worker: counts.parts[route] for worker, counts in self.workers.items()}
+            for route in self.parts
+        }
+        return Counts.total({route: Counts.total(by_worker) for route, by_worker in done.items()})
+
+    def spent(self, start: Counts) -> float | None:
+        """Return what was spent since `start` in US dollars; None where a price is not known."""
+        total = 0.0
+        for route, counts in self.counts().parts.items():
+            cost = self.parts[route].cost(counts.since(start.parts.get(route, Counts())).usage)
+            if cost is None:
+                return None
+            total += cost
+        return total
 
 
 class RayDriver:
@@ -61,9 +86,9 @@ class RayDriver:
         self._ray = load_ray()
         self._evaluator, self._block = evaluator, block
         own = evaluator.stack
-        if not isinstance(own, Stack):
-            raise ConfigError("a panel of several models is not judged on a cluster yet; run on one machine")
-        self.stack = ClusterStack.of(own)
+        self.stack: ClusterStack | ClusterStacks = (
+            ClusterStack.of(own) if isinstance(own, Stack) else ClusterStacks(own.backend, own.parts)
+        )
         self._started = connect(self._ray, address)
         self._count = workers or max(1, int(self._ray.cluster_resources().get("CPU", 1)))
         share_of(evaluator.options, self._count)

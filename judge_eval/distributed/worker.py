@@ -45,6 +45,7 @@ def share_of(options: Options, workers: int) -> Options:
         concurrency=max(1, options.concurrency // workers),
         rpm=None if options.rpm is None else options.rpm / workers,
         tpm=None if options.tpm is None else options.tpm / workers,
+        members={route: share_of(own, workers) for route, own in options.members.items()},
     )
 
 

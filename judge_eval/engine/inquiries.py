@@ -65,7 +65,7 @@ class Inquiries:
         opened: list[UnderWay] = []
         for item in items:
             self.open += 1
-            self._step(UnderWay(item, self._judge.inquire(item.trace, item.known), (), []), opened)
+            self._step(UnderWay(item, self._judge.inquire(item.asked, item.known), (), []), opened)
         self._look_up(opened)
 
     def answer(self, state: UnderWay, index: int, reply: Reply, *, go_on: bool) -> bool:

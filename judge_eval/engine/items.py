@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from judge_eval.schema import Judgment, Trace, Verdict
+from judge_eval.schema import Claim, Judgment, Trace, Verdict
 
 BLOCK = 16
 """How many traces are opened at once, so that their look-ups are one; few enough for a core's cache."""
@@ -21,6 +21,15 @@ class Item:
     trace: Trace
     known: Mapping[str, Verdict]
     """Verdicts it has from before, by chunk id."""
+    claims: tuple[Claim, ...] | None = None
+    """The claims that those were judged by, where they were."""
+
+    @property
+    def asked(self) -> Trace:
+        """The trace as the judge is given it: with claims it has from before, unless it brings its own."""
+        if self.claims is None or self.trace.claims is not None:
+            return self.trace
+        return self.trace.model_copy(update={"claims": self.claims})
 
 
 @dataclass(frozen=True, slots=True)

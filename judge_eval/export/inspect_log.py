@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from datetime import datetime
 from typing import Any
 
 from judge_eval.runs.folder.describing import describe
+from judge_eval.runs.folder.judgedclaims import claims_in_words, judged_claims
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.folder.wording import word
@@ -117,6 +119,7 @@ def _sample(result: TraceResult, model: str) -> dict[str, Any]:
             "tags": list(trace.tags),
             "chunks": [chunk.model_dump(mode="json") for chunk in trace.chunks],
             "outcomes": [outcome.model_dump(mode="json") for outcome in result.outcomes],
+            **({"claims": result.claims.model_dump(mode="json")} if result.claims else {}),
         },
         "store": {},
         "events": [],
@@ -125,12 +128,21 @@ def _sample(result: TraceResult, model: str) -> dict[str, Any]:
 
 
 def verdicts_in_words(result: TraceResult) -> str:
-    """Write a trace's outcomes as text: a line a chunk with its grade and the reason."""
+    """Write a trace's outcomes as text: a line a chunk with grade and reason, then the claims not covered."""
     lines = []
     for rank, outcome in enumerate(result.outcomes, 1):
-        why = outcome.reason if outcome.kind == "verdict" else outcome.detail
-        lines.append(f"{rank}. {outcome.chunk_id}: {word(outcome)} {why}".rstrip())
-    return "\n".join(lines) or "nothing was retrieved"
+        lines.append(f"{rank}. {outcome.chunk_id}: {word(outcome)} {outcome.explanation}".rstrip())
+    lines = lines or ["nothing was retrieved"]
+    if (claims := judged_claims(result.claims, result.outcomes)) is not None:
+        lines += claims_in_words(claims)
+    return "\n".join(lines)
+
+
+def failures_in_words(result: TraceResult) -> str:
+    """Say how many verdicts of a trace failed, and of what."""
+    whys = Counter(o.why for o in result.outcomes if o.kind == "no_verdict")
+    reasons = ", ".join(f"{why} {count}" for why, count in whys.items())
+    return f"{result.failed} of {len(result.outcomes)} verdicts failed ({reasons})"
 
 
 def _time(moment: datetime) -> str:

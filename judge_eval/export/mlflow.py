@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from judge_eval.data.remote import error_text
 from judge_eval.errors import ConfigError, JudgeEvalError, needs_extra
-from judge_eval.export.tables import TRACE_TYPES, VERDICT_TYPES, trace_rows, verdict_rows
+from judge_eval.export.tables import TableName, claim_rows, table_of
 from judge_eval.export.text import as_json, as_markdown
 from judge_eval.runs.folder.describing import describe
 from judge_eval.urls import public_url
@@ -103,13 +103,15 @@ def _log(mlflow: Any, run: Run, run_id: str) -> None:
     mlflow.set_tags(tags_of(run))
     with tempfile.TemporaryDirectory(prefix="judge_eval-") as folder:
         home = Path(folder)
-        names = dict.fromkeys(run.manifest.metrics, "double")
-        _table(home / "verdicts.json", VERDICT_TYPES, verdict_rows(run))
-        _table(home / "traces.json", TRACE_TYPES | names | {"tags": ""}, trace_rows(run))
+        tables: list[TableName] = ["verdicts", "traces"]
+        if any(True for _ in claim_rows(run)):
+            tables.append("claims")
+        for table in tables:
+            _table(home / f"{table}.json", *table_of(run, table))
         (home / "run.json").write_text(as_json(run), encoding="utf-8")
         mlflow.log_artifacts(folder, artifact_path="judge_eval")
     kept = json.loads(mlflow.get_run(run_id).data.tags.get(TABLES, "[]"))
-    for table in ("verdicts", "traces"):
+    for table in tables:
         entry = {"path": f"judge_eval/{table}.json", "type": "table"}
         kept += [] if entry in kept else [entry]
     mlflow.set_tag(TABLES, json.dumps(kept))

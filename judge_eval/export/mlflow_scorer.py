@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
@@ -12,7 +11,7 @@ from judge_eval.data.files.jsonl import mend
 from judge_eval.data.shapes.chunks import chunk_data
 from judge_eval.data.shapes.finding import documents_in, question_in, recorded, reference_in
 from judge_eval.errors import needs_extra
-from judge_eval.export.inspect_log import verdicts_in_words
+from judge_eval.export.inspect_log import failures_in_words, verdicts_in_words
 from judge_eval.export.mlflow import metric_key
 from judge_eval.runs.folder.run import Run
 from judge_eval.schema import Trace
@@ -66,9 +65,7 @@ def mlflow_scorer(evaluator: Judges, *, name: str = "judge_eval") -> Any:
                 "rationale": verdicts_in_words(result),
                 "span_id": retrieval.metadata.get("span_id"),
             }
-            whys = Counter(o.why for o in result.outcomes if o.kind == "no_verdict")
-            reasons = ", ".join(f"{why} {count}" for why, count in whys.items())
-            failure = f"{result.failed} of {len(result.outcomes)} verdicts failed ({reasons})"
+            failure = failures_in_words(result)
             for metric, value in result.scores.items():
                 feedback: dict[str, Any] = (
                     {"error": AssessmentError(error_code="NO_VERDICT", error_message=failure)}

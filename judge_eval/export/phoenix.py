@@ -9,6 +9,7 @@ from typing import Any
 from judge_eval.errors import DataError
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
+from judge_eval.schema import Outcome
 
 NAME = "judge_eval"
 
@@ -51,7 +52,7 @@ def annotated(result: TraceResult, name: str, run_id: str) -> list[dict[str, Any
             judged: dict[str, Any] = {
                 "label": label,
                 "score": float(outcome.grade),
-                "explanation": outcome.reason,
+                "explanation": outcome.explanation,
             }
         else:
             judged = {"label": f"no verdict: {outcome.why}", "score": None, "explanation": outcome.detail}
@@ -62,7 +63,13 @@ def annotated(result: TraceResult, name: str, run_id: str) -> list[dict[str, Any
                 "name": name,
                 "annotator_kind": "LLM",
                 "result": {key: value for key, value in judged.items() if value not in (None, "")},
-                "metadata": {"chunk_id": outcome.chunk_id, "run_id": run_id},
+                "metadata": {"chunk_id": outcome.chunk_id, "run_id": run_id, **_source(outcome)},
             }
         )
     return out
+
+
+def _source(outcome: Outcome) -> dict[str, Any]:
+    """Return the probability of being relevant, and the stage of a cascade, where a verdict has them."""
+    told = outcome.model_dump(include={"confidence", "stage"})
+    return {key: value for key, value in told.items() if value is not None}

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from judge_eval.comparison.findings import CHANGE_WORDS, Check, TraceChange
+from judge_eval.comparison.movedclaims import ClaimsMoved
 from judge_eval.comparison.record import Comparison
-from judge_eval.export.text import as_markdown, linked
+from judge_eval.export.text import MOST_MISSED, as_markdown, linked
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.folder.wording import interval
-from judge_eval.shown import markdown
+from judge_eval.shown import markdown, shortened
 
 MARKER = "<!-- judge-eval report -->"
 """Stands at the head of the comment, unseen; a bot finds its own comment by it and updates it."""
@@ -60,8 +61,12 @@ def _differences(comparison: Comparison) -> list[str]:
     names = [markdown(run.name) for run in comparison.runs]
     titles = [linked(run.name, run.href) for run in comparison.runs]
     out = [f"### {', '.join(titles[1:])} against {titles[0]}"]
+    out += [f"**{markdown(told)}**" for told in comparison.sentences]
     out += [f"> **{markdown(warning)}**" for warning in comparison.warnings]
     out += [f"> {markdown(note)}" for note in comparison.notes]
+    out += [
+        _claims(moved, told) for moved, told in zip(comparison.claims, comparison.claims_told, strict=True)
+    ]
     rows = [
         "| run | metric | baseline | candidate | difference | 95% interval | p (Holm) | wins/ties/losses |",
         "|---|---|---|---|---|---|---|---|",
@@ -76,6 +81,16 @@ def _differences(comparison: Comparison) -> list[str]:
     out.append("\n".join(rows))
     out.append("\n".join(f"- {names[d.candidate]}: {markdown(d.sentence)}" for d in comparison.differences))
     return out
+
+
+def _claims(moved: ClaimsMoved, told: str) -> str:
+    """Say which claims were lost and won, the worst first."""
+    lines = [markdown(told), ""]
+    for one in moved.changes[:MOST_MISSED]:
+        kind = f"{one.kind}, vital" if one.vital else one.kind
+        claim = markdown(shortened(one.text, 200))
+        lines.append(f"- {kind}: **{claim}**; {markdown(one.query)}")
+    return "\n".join(lines).rstrip()
 
 
 def _pairs(comparison: Comparison) -> list[str]:

@@ -1,28 +1,21 @@
-"""A run as two tables, one row a trace or one row a verdict."""
+"""A run as three tables: one row a trace, one row a verdict, one row a claim."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, TypeAlias
 
-from judge_eval.errors import needs_extra
 from judge_eval.files import replacing
 from judge_eval.runs.columns.parquet import load_arrow
+from judge_eval.runs.folder.judgedclaims import judged_claims
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import blocks
 
+TableName: TypeAlias = Literal["verdicts", "traces", "claims"]
+TABLE_NAMES: tuple[TableName, ...] = ("verdicts", "traces", "claims")
 _BLOCK = 5000
-
-
-class Frames(NamedTuple):
-    """The two tables of a run."""
-
-    traces: Any
-    """One row a trace: ids, texts, counts and a column a metric (missing where failures leave no value)."""
-    verdicts: Any
-    """One row a chunk, in rank order: grade, reason and evidence, or why there is no verdict."""
 
 
 def trace_rows(run: Run) -> Iterator[dict[str, Any]]:
@@ -65,6 +58,35 @@ def result_rows(result: TraceResult) -> Iterator[dict[str, Any]]:
         }
 
 
+def claim_rows(run: Run) -> Iterator[dict[str, Any]]:
+    """Yield a flat row for every claim of every trace that was judged by claims, in the reference's order.
+
+    `covered` is None where a verdict is missing that could have shown the claim covered; `together` where
+    nobody asked whether all chunks cover it together, or that has no verdict (`asked_together` tells).
+    """
+    for result in run.results:
+        for one in judged_claims(result.claims, result.outcomes) or ():
+            cover = one.cover
+            yield {
+                "trace_id": result.trace_id,
+                "claim_id": one.claim.id,
+                "claim": one.claim.text,
+                "vital": one.claim.vital,
+                "covered": None if cover == "unknown" else cover == "covered",
+                "cover": cover,
+                "chunks": len(one.said),
+                "full_ranks": list(one.ranks("full")),
+                "partial_ranks": list(one.ranks("partial")),
+                "conflicting_ranks": list(one.ranks("contradicts")),
+                "failed_ranks": list(one.ranks(None)),
+                "asked_together": one.asked,
+                "together": one.together,
+                "quote": one.claim.quote,
+                "query": result.trace.query,
+                "tags": list(result.trace.tags),
+            }
+
+
 TRACE_TYPES = {
     "trace_id": "string",
     "query": "string",
@@ -73,6 +95,24 @@ TRACE_TYPES = {
     "chunks": "int64",
     "failed": "int64",
     "relevant_total": "int64",
+}
+CLAIM_TYPES = {
+    "trace_id": "string",
+    "claim_id": "string",
+    "claim": "string",
+    "vital": "bool",
+    "covered": "bool",
+    "cover": "string",
+    "chunks": "int64",
+    "full_ranks": "int64s",
+    "partial_ranks": "int64s",
+    "conflicting_ranks": "int64s",
+    "failed_ranks": "int64s",
+    "asked_together": "bool",
+    "together": "bool",
+    "quote": "string",
+    "query": "string",
+    "tags": "strings",
 }
 VERDICT_TYPES = {
     "trace_id": "string",
@@ -86,82 +126,51 @@ VERDICT_TYPES = {
     "evidence_found": "bool",
     "instruction_in_chunk": "bool",
     "confidence": "double",
+    "expected_grade": "double",
+    "stage": "string",
     "label": "int64",
     "retriever_score": "double",
     "title": "string",
     "text": "string",
 }
-"""The type of each column, as PyArrow names it, so that a column of nothing keeps its type."""
-PANDAS = {"string": "string", "int64": "Int64", "bool": "boolean", "double": "Float64"}
+
+"""The type of each column, as PyArrow names it, so that a column of nothing keeps its type; a list's with an
+`s` at the end."""
 
 
-def to_pandas(run: Run) -> Frames:
-    """Return the run as two pandas frames, with types that can be missing.
-
-    Raises:
-        ConfigError: pandas is not installed.
-    """
-    try:
-        import pandas
-    except ImportError:
-        raise needs_extra("pandas is not installed", "pandas") from None
-    metrics = dict.fromkeys(run.manifest.metrics, "double")
-
-    def frame(rows: Iterator[dict[str, Any]], types: dict[str, str]) -> Any:
-        columns = [*types, "tags"] if types is not VERDICT_TYPES else list(types)
-        made = pandas.DataFrame(list(rows), columns=columns)
-        return made.astype({name: PANDAS[kind] for name, kind in types.items()})
-
-    return Frames(frame(trace_rows(run), TRACE_TYPES | metrics), frame(verdict_rows(run), VERDICT_TYPES))
+def table_of(run: Run, table: TableName) -> tuple[dict[str, str], Iterator[dict[str, Any]]]:
+    """Return the columns of a table with their types, and its rows."""
+    if table == "claims":
+        return CLAIM_TYPES, claim_rows(run)
+    if table == "traces":
+        return TRACE_TYPES | dict.fromkeys(run.manifest.metrics, "double") | {"tags": "strings"}, trace_rows(
+            run
+        )
+    return VERDICT_TYPES, verdict_rows(run)
 
 
-def to_polars(run: Run) -> Frames:
-    """Return the run as two Polars frames.
-
-    Raises:
-        ConfigError: Polars is not installed.
-    """
-    try:
-        import polars
-    except ImportError:
-        raise needs_extra("Polars is not installed", "polars") from None
-    kinds = {"string": polars.String, "int64": polars.Int64, "bool": polars.Boolean, "double": polars.Float64}
-
-    def schema(types: dict[str, str]) -> dict[str, Any]:
-        return {name: kinds[kind] for name, kind in types.items()}
-
-    metrics = dict.fromkeys(run.manifest.metrics, "double")
-    traces = {**schema(TRACE_TYPES | metrics), "tags": polars.List(polars.String)}
-    return Frames(
-        polars.DataFrame(list(trace_rows(run)), schema=traces),
-        polars.DataFrame(list(verdict_rows(run)), schema=schema(VERDICT_TYPES)),
-    )
-
-
-def write_parquet(run: Run, path: Path, table: str = "verdicts") -> None:
-    """Write one of the two tables as Parquet, a block of rows at a time.
+def write_parquet(run: Run, path: Path, table: TableName = "verdicts") -> None:
+    """Write one of the tables as Parquet, a block of rows at a time.
 
     Args:
         run: The run.
         path: The file.
-        table: `"verdicts"` or `"traces"`.
+        table: Which one.
 
     Raises:
         ConfigError: PyArrow is not installed.
     """
     pyarrow, parquet = load_arrow()
-    metrics = dict.fromkeys(run.manifest.metrics, "double")
-    types = VERDICT_TYPES if table == "verdicts" else TRACE_TYPES | metrics
     kinds = {
         "string": pyarrow.string(),
         "int64": pyarrow.int64(),
         "bool": pyarrow.bool_(),
         "double": pyarrow.float64(),
+        "strings": pyarrow.list_(pyarrow.string()),
+        "int64s": pyarrow.list_(pyarrow.int64()),
     }
-    fields = [pyarrow.field(name, kinds[kind]) for name, kind in types.items()]
-    if table != "verdicts":
-        fields.append(pyarrow.field("tags", pyarrow.list_(pyarrow.string())))
-    schema = pyarrow.schema(fields)
+    types, rows = table_of(run, table)
+    schema = pyarrow.schema([pyarrow.field(name, kinds[kind]) for name, kind in types.items()])
     with replacing(path) as file, parquet.ParquetWriter(file, schema) as writer:
-        for block in blocks(verdict_rows(run) if table == "verdicts" else trace_rows(run), _BLOCK):
+        for block in blocks(rows, _BLOCK):
             writer.write_table(pyarrow.Table.from_pylist(block, schema=schema))

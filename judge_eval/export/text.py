@@ -12,11 +12,14 @@ from judge_eval.data.writing import trace_line
 from judge_eval.errors import ConfigError
 from judge_eval.export.tables import result_rows
 from judge_eval.files import csv_text, write_atomically
-from judge_eval.runs.folder.describing import describe, doubts, failures, remarks
+from judge_eval.runs.folder.describing import describe, doubts, failures, remarks, stages_told
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.folder.wording import interval, number
-from judge_eval.shown import markdown, safe_cell, web_address
+from judge_eval.runs.scoring.missedclaims import missed_claims
+from judge_eval.shown import markdown, safe_cell, shortened, web_address
 
+MOST_MISSED = 3
+"""How many missed claims a summary names."""
 VERDICT_COLUMNS = (
     "trace_id",
     "rank",
@@ -29,6 +32,9 @@ VERDICT_COLUMNS = (
     "evidence",
     "evidence_found",
     "instruction_in_chunk",
+    "confidence",
+    "expected_grade",
+    "stage",
     "label",
     "query",
 )
@@ -48,7 +54,7 @@ def linked(text: str, href: str | None) -> str:
 
 
 def as_csv(run: Run, *, safe_cells: bool = False) -> str:
-    """Write one row a verdict: trace, rank, grade, reason, evidence, label, and the trace's scores.
+    """Write one row a verdict: where it stands, all that it says, label, question, and the trace's scores.
 
     Args:
         run: The run.
@@ -57,7 +63,8 @@ def as_csv(run: Run, *, safe_cells: bool = False) -> str:
     columns = [*VERDICT_COLUMNS, *run.manifest.metrics]
     rows: list[list[object]] = [[*columns]]
     for result in run.results:
-        for row in result_rows(result):
+        for outcome, row in zip(result.outcomes, result_rows(result), strict=True):
+            row |= {"reason": outcome.explanation}  # a cell cannot tell null from an empty text
             row |= {"kind": "no_verdict" if row["grade"] is None else "verdict", "query": result.trace.query}
             row |= result.scores
             rows.append(["" if row.get(name) is None else row[name] for name in columns])
@@ -67,21 +74,24 @@ def as_csv(run: Run, *, safe_cells: bool = False) -> str:
 def labelled_lines(run: Run) -> Iterator[str]:
     """Yield the traces as they were read, a line each, with the verdicts beside the chunks.
 
-    A chunk's `metadata.judge_eval` holds the outcome; its `label` stays what people said. The file can be
-    judged again as it is: outcomes are never shown to a judge.
+    A chunk's `metadata.judge_eval` holds the outcome, that of the trace the scores and the claims; a chunk's
+    `label` stays what people said. The file can be judged again as it is: outcomes are never shown to a
+    judge.
     """
     for result in run.results:
         chunks = []
         for chunk, outcome in zip(result.trace.chunks, result.outcomes, strict=True):
             note = {"judge_eval": outcome.model_dump(exclude={"chunk_id"})}
             chunks.append(chunk.model_copy(update={"metadata": chunk.metadata | note}))
-        notes: JsonValue = {"scores": dict(result.scores), "run": run.id}
+        notes: dict[str, JsonValue] = {"scores": dict(result.scores), "run": run.id}
+        if result.claims is not None:
+            notes["claims"] = result.claims.model_dump(mode="json")
         update = {"chunks": tuple(chunks), "metadata": {**result.trace.metadata, "judge_eval": notes}}
         yield trace_line(result.trace.model_copy(update=update)).decode()
 
 
 def as_markdown(run: Run) -> str:
-    """Write the summary as Markdown: what was judged, the table of metrics, what failed."""
+    """Write the summary as Markdown: what was judged, the metrics, what failed, the claims missed most."""
     m = run.manifest
     lines = [f"## judge_eval: {linked(m.name, m.href)}", ""]
     lines += [
@@ -94,13 +104,35 @@ def as_markdown(run: Run) -> str:
         lines.append(
             f"| {markdown(name)} | {number(a.mean)} | {interval(a.interval)} | {a.n} | {a.n_failed or ''} |"
         )
+    if stages := stages_told(m.tally):
+        lines += ["", markdown(stages)]
     if m.tally.failed_verdicts:
         lines += ["", f"**{markdown(failures(run.manifest.tally))}**"]
     for doubt in doubts(run.manifest.tally):
         lines += ["", markdown(doubt)]
     for remark in remarks(m):
         lines += ["", markdown(remark)]
+    lines += _claims(run)
     return "\n".join(lines) + "\n"
+
+
+def _claims(run: Run) -> list[str]:
+    """Say what is covered of the claims, and which are missed most; nothing where none were judged by."""
+    told = missed_claims(run.results)
+    if told is None:
+        return []
+    lines = ["", f"**{markdown(told.sentence)}**"]
+    if told.missed:
+        lines += [
+            "",
+            f"Missed most, of {told.distinct:,} claim{'s' if told.distinct > 1 else ''} missed:",
+            "",
+        ]
+    for one in told.missed[:MOST_MISSED]:
+        kind = " (vital)" if one.vital else ""
+        said = f"**{markdown(shortened(one.text, 200))}**{kind}: {markdown(one.told)}"
+        lines.append(f"- {said}; {markdown(one.query)}")
+    return lines
 
 
 WRITERS: dict[str, Callable[[Run], str]] = {".json": as_json, ".csv": as_csv, ".md": as_markdown}

@@ -34,7 +34,9 @@ class ImportedVerdicts:
         """Look up every chunk of a trace; nothing is ever asked."""
         yield from ()
         outcomes = tuple(known.get(chunk.id) or self._outcome(trace, chunk) for chunk in trace.chunks)
-        return trusted(Judgment, {"trace_id": trace.id, "outcomes": outcomes, "calls": (), "votes": {}})
+        return trusted(
+            Judgment, {"trace_id": trace.id, "outcomes": outcomes, "calls": (), "votes": {}, "claims": None}
+        )
 
     def _outcome(self, trace: Trace, chunk: Chunk) -> Verdict | NoVerdict:
         found = self._find(trace.id, chunk.id)

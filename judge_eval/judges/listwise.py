@@ -21,6 +21,7 @@ from judge_eval.judges.questions import (
     fit_evidence,
     fit_form,
     fit_scale,
+    other_mode,
     repair,
     request_for,
     rounds,
@@ -144,11 +145,14 @@ class Listwise:
                 continue
             question.reading, question.call = reading, call
             question.belief = belief_of(reply, self.scale, reading.grade, number)
-            if reading.grade >= self.form.scale.relevant and not reading.evidence.strip():
+            if reading.grade >= self.form.scale.relevant and not (reading.evidence or "").strip():
                 question.tried.add("bare")
         return None
 
 
 def _fallback(form: PromptForm) -> PromptForm:
     prompt = form.prompt
-    return form_of_version(prompt.id.removeprefix("listwise/"), prompt.version, pinned=form.pinned)
+    one = form_of_version(prompt.id.removeprefix("listwise/"), prompt.version, pinned=form.pinned)
+    if not isinstance(one, PromptForm):
+        raise other_mode(one, "pointwise")
+    return one

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from judge_eval.errors import ConfigError
 from judge_eval.judges.base import Inquiry, Judge
+from judge_eval.judges.routing import route_request
 from judge_eval.judges.votes import Vote, combine
 from judge_eval.schema import Judgment, Outcome, Scale, Trace, Verdict
 from judge_eval.wire import Reply, Request
@@ -107,7 +108,7 @@ class Panel:
                 except StopIteration as stop:
                     judgments[place] = stop.value
                     continue
-                wave += [_routed(request, self.members[place].route) for request in asked]
+                wave += [route_request(request, self.members[place].route) for request in asked]
                 shares.append((place, len(asked)))
             if not wave:
                 break
@@ -137,10 +138,3 @@ class Panel:
             calls=tuple(call for judgment in judgments for call in judgment.calls),
             votes={m.name: tuple(column) for m, column in zip(self.members, votes, strict=True)},
         )
-
-
-def _routed(request: Request, route: str) -> Request:
-    if not route:
-        return request
-    origin = request.origin and _routed(request.origin, route)
-    return replace(request, route=route, origin=origin)

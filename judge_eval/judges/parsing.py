@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from pydantic_core import from_json
+
 from judge_eval.errors import Why
 from judge_eval.quotes import is_evidence, stands_in
 from judge_eval.schema import Scale
@@ -18,8 +20,10 @@ class Reading(NamedTuple):
     """What was read of one passage: the fields of the contract, types checked."""
 
     grade: int
-    evidence: str
-    reason: str
+    evidence: str | None
+    """A quote; None where the model gives none at all."""
+    reason: str | None
+    """Why, in the model's words; None likewise."""
     instruction_in_chunk: bool
 
 
@@ -35,7 +39,7 @@ _MOST_READ = 5_000_000  # characters of objects that turn out to be none; a thou
 _WANTED = {d: frozenset({"evidence", "reason", "instruction_in_chunk", d}) for d in ("verdict", "grade")}
 
 
-class _UnreadableError(Exception):
+class UnreadableError(Exception):
     """Carries the clause that says what is wrong with a reply."""
 
 
@@ -53,9 +57,9 @@ def read_one(completion: Completion, scale: Scale) -> Reading | Problem:
         The reading, or a problem whose `why` is `refused`, `truncated` or `unparsable`.
     """
     try:
-        return _item(_object(completion.text), scale)
-    except _UnreadableError as error:
-        return _problem(completion, str(error))
+        return _item(reply_object(completion.text), scale)
+    except UnreadableError as error:
+        return problem_of(completion, str(error))
 
 
 def read_many(completion: Completion, scale: Scale, count: int) -> dict[int, Reading] | Problem:
@@ -74,38 +78,39 @@ def read_many(completion: Completion, scale: Scale, count: int) -> dict[int, Rea
         Readings by id (at least one), or a problem.
     """
     try:
-        top = _object(completion.text)
+        top = reply_object(completion.text)
         items = top.get("verdicts")
         if set(top) != {"verdicts"} or not isinstance(items, list):
-            raise _UnreadableError('the object does not hold "verdicts", a list, and nothing else')
+            raise UnreadableError('the object does not hold "verdicts", a list, and nothing else')
         readings: dict[int, Reading] = {}
         doubled: set[int] = set()
         for item in items:
             if not isinstance(item, dict):
-                raise _UnreadableError('an entry of "verdicts" is not an object')
+                raise UnreadableError('an entry of "verdicts" is not an object')
             number = item.pop("id", None)
             if type(number) is not int or not 1 <= number <= count:
-                raise _UnreadableError(f"an entry has the id {_show(number)}, which was not asked about")
+                raise UnreadableError(f"an entry has the id {glanced(number)}, which was not asked about")
             if number in doubled or number in readings:
                 doubled.add(number)
                 readings.pop(number, None)
                 continue
             try:
                 readings[number] = _item(item, scale)
-            except _UnreadableError:
+            except UnreadableError:
                 doubled.add(number)
         if not readings:
-            raise _UnreadableError("no entry could be read")
+            raise UnreadableError("no entry could be read")
         return readings
-    except _UnreadableError as error:
-        return _problem(completion, str(error))
+    except UnreadableError as error:
+        return problem_of(completion, str(error))
 
 
-def _problem(completion: Completion, clause: str) -> Problem:
+def problem_of(completion: Completion, clause: str) -> Problem:
+    """Name why a reply cannot be read: it was cut off, declined, or else what the clause says."""
     if completion.finish == "length":
         return Problem("truncated", f"the reply ended at the cap of {completion.usage.output_tokens} tokens")
     if completion.finish in ("refusal", "filter"):
-        said = f": {_show(completion.text)}" if completion.text else ""
+        said = f": {glanced(completion.text)}" if completion.text else ""
         what = "the server's content filter" if completion.finish == "filter" else "the model"
         return Problem("refused", f"{what} declined{said}")
     return Problem("unparsable", clause)
@@ -116,24 +121,24 @@ def _item(item: dict[str, Any], scale: Scale) -> Reading:
     wanted = _WANTED[decision]
     if item.keys() != wanted:
         if missing := wanted - item.keys():
-            raise _UnreadableError(f"the object lacks {', '.join(sorted(missing))}")
+            raise UnreadableError(f"the object lacks {', '.join(sorted(missing))}")
         odd = item.keys() - wanted
-        raise _UnreadableError(
-            f"the object holds {', '.join(sorted(map(_show, odd)))}, which was not asked for"
+        raise UnreadableError(
+            f"the object holds {', '.join(sorted(map(glanced, odd)))}, which was not asked for"
         )
     evidence, reason, seen = item["evidence"], item["reason"], item["instruction_in_chunk"]
     if type(evidence) is not str or type(reason) is not str:
-        raise _UnreadableError('"evidence" and "reason" must be strings')
+        raise UnreadableError('"evidence" and "reason" must be strings')
     if type(seen) is not bool:
-        raise _UnreadableError(f'"instruction_in_chunk" must be true or false, not {_show(seen)}')
+        raise UnreadableError(f'"instruction_in_chunk" must be true or false, not {glanced(seen)}')
     value = item[decision]
     if scale.name == "binary":
         if type(value) is not bool:
-            raise _UnreadableError(f'"verdict" must be true or false, not {_show(value)}')
+            raise UnreadableError(f'"verdict" must be true or false, not {glanced(value)}')
         value = int(value)
     elif type(value) is not int or not 0 <= value <= scale.maximum:
-        raise _UnreadableError(
-            f'"grade" must be a whole number from 0 to {scale.maximum}, not {_show(value)}'
+        raise UnreadableError(
+            f'"grade" must be a whole number from 0 to {scale.maximum}, not {glanced(value)}'
         )
     if not (evidence.isascii() and reason.isascii()):
         evidence, reason = without_surrogates(evidence), without_surrogates(reason)
@@ -145,32 +150,33 @@ def without_surrogates(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-def _show(value: Any) -> str:
+def glanced(value: Any) -> str:
+    """Show a value of a reply in a few characters."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=True, default=str)
     text = without_surrogates(" ".join(text.split()))
     return repr(text if len(text) <= 60 else text[:57] + "...")
 
 
-def _object(text: str) -> dict[str, Any]:
+def reply_object(text: str) -> dict[str, Any]:
     """Find the one JSON object of a reply, in prose, code fences or after thoughts."""
     whole = _whole(text)
     if whole is not None:
         return whole
     text = _THOUGHTS.sub("", text)
     if not text.strip():
-        raise _UnreadableError("the reply is empty")
+        raise UnreadableError("the reply is empty")
     candidates = list(_embedded(text))
     if len(candidates) == 1:
         return candidates[0]
     if candidates:
-        raise _UnreadableError(f"the reply holds {len(candidates)} JSON objects instead of one")
-    raise _UnreadableError(f"the reply holds no JSON object: {_show(text)}")
+        raise UnreadableError(f"the reply holds {len(candidates)} JSON objects instead of one")
+    raise UnreadableError(f"the reply holds no JSON object: {glanced(text)}")
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     out = dict(pairs)
     if len(out) != len(pairs):
-        raise _UnreadableError("a field stands twice in one object")
+        raise UnreadableError("a field stands twice in one object")
     return out
 
 
@@ -182,6 +188,13 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_no_duplicates, parse_constant=_no
 
 
 def _whole(text: str) -> dict[str, Any] | None:
+    try:
+        fast = from_json(text, allow_inf_nan=False)
+        # As many quotation marks as names and texts need: no field stands twice, and nothing is inside.
+        if type(fast) is dict and text.count('"') == sum(2 + 2 * (type(v) is str) for v in fast.values()):
+            return fast
+    except (TypeError, ValueError):  # the former of half a character
+        pass
     try:
         value = _DECODER.decode(text)
     except (ValueError, RecursionError):
@@ -198,11 +211,11 @@ def _embedded(text: str) -> Iterator[dict[str, Any]]:
             yield value
         except RecursionError:
             # Trying again from every brace of such a text would take seconds.
-            raise _UnreadableError("the reply is nested too deeply") from None
+            raise UnreadableError("the reply is nested too deeply") from None
         except ValueError as error:
             read += (error.pos if isinstance(error, json.JSONDecodeError) else len(text)) - at
             if read > _MOST_READ:
-                raise _UnreadableError("the reply holds too many objects that do not end") from None
+                raise UnreadableError("the reply holds too many objects that do not end") from None
             at += 1
         at = text.find("{", at)
 
@@ -225,4 +238,4 @@ def fault_of(evidence: str, passage: Passage) -> str:
     if not evidence.strip():
         return "it quotes nothing"
     short = stands_in(passage.text, evidence) or stands_in(passage.title or "", evidence)
-    return f"its quote is {'too short' if short else 'not in the chunk'}: {_show(evidence)}"
+    return f"its quote is {'too short' if short else 'not in the chunk'}: {glanced(evidence)}"

@@ -119,7 +119,7 @@ class Pointwise:
             question.call = call_of(request, reply)
             if reply.logprobs:
                 question.belief = belief_of(reply, self.scale, read.grade)
-            bare = read.grade >= scale.relevant and not read.evidence.strip()
+            bare = read.grade >= scale.relevant and not (read.evidence or "").strip()
             if bare and "evidence" not in question.tried:
                 question.tried.add("evidence")
                 said = (Message("assistant", reply.text), Message("user", self.form.repair.evidence.strip()))

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from string import Template
 from typing import Any, Literal, TypeVar, get_args
 
 from judge_eval.errors import ConfigError, PromptError, Why, advise
 from judge_eval.judges.base import Wave
 from judge_eval.judges.confidence import Belief
 from judge_eval.judges.parsing import Problem, Reading, evidence_found, fault_of, without_surrogates
-from judge_eval.prompts import PromptForm, load_form
+from judge_eval.prompts import AnyForm, ClaimsForm, PromptForm, load_form
 from judge_eval.record import trusted
 from judge_eval.schema import Call, Chunk, EvidencePolicy, Judgment, NoVerdict, Scale, Trace, Verdict
 from judge_eval.wire import Completion, Message, Passage, Reply, Request
@@ -43,15 +42,33 @@ def fit_form(prompt: str | Path | PromptForm, mode: Literal["pointwise", "listwi
     """Load a prompt unless it is a form already.
 
     Raises:
-        PromptError: It is a prompt of the other mode.
+        PromptError: It is a prompt of another mode.
     """
     form = prompt if isinstance(prompt, PromptForm) else load_form(prompt)
-    if form.prompt.mode != mode:
-        raise PromptError(f"prompt {form.prompt.id!r} is {form.prompt.mode}; the mode asked for is {mode}")
+    if not isinstance(form, PromptForm) or form.prompt.mode != mode:
+        raise other_mode(form, mode)
     return form
 
 
-def fit_scale(form: PromptForm, relevant: int | None) -> Scale:
+def claims_form(prompt: str | Path | ClaimsForm, mode: str) -> ClaimsForm:
+    """Load a prompt about claims unless it is a form already.
+
+    Raises:
+        PromptError: It is a prompt of another mode.
+    """
+    form = prompt if isinstance(prompt, ClaimsForm) else load_form(prompt)
+    if not isinstance(form, ClaimsForm) or form.prompt.mode != mode:
+        raise other_mode(form, mode)
+    return form
+
+
+def other_mode(form: AnyForm, mode: str) -> PromptError:
+    """Make the error of a prompt that is not of the mode asked for."""
+    prompt = form.prompt
+    return PromptError(f"prompt {prompt.id!r} is {prompt.mode}; the mode asked for is {mode}")
+
+
+def fit_scale(form: AnyForm, relevant: int | None) -> Scale:
     """Return the form's scale, with another threshold where one is given.
 
     Raises:
@@ -60,7 +77,7 @@ def fit_scale(form: PromptForm, relevant: int | None) -> Scale:
     return form.scale if relevant is None else Scale.parse({**form.scale.model_dump(), "relevant": relevant})
 
 
-def describe_form(form: PromptForm, scale: Scale) -> dict[str, Any]:
+def describe_form(form: AnyForm, scale: Scale) -> dict[str, Any]:
     """Return what a judge says of its prompt and scale, for a run's manifest."""
     prompt = form.prompt
     return {
@@ -87,7 +104,7 @@ def distinct(chunks: Sequence[Chunk], known: Mapping[str, Verdict]) -> list[Ques
 
 
 def request_for(
-    form: PromptForm,
+    form: AnyForm,
     trace: Trace,
     questions: Sequence[Question],
     max_tokens: int,
@@ -113,7 +130,7 @@ def request_for(
 
 
 def repair(
-    form: PromptForm, request: Request, reply: Completion, problem: Problem, tried: set[str]
+    form: PromptForm | ClaimsForm, request: Request, reply: Completion, problem: Problem, tried: set[str]
 ) -> Request | None:
     """Return the request that may mend an unreadable reply; None where that was tried or cannot help."""
     origin = request.origin or request
@@ -123,8 +140,8 @@ def repair(
     if problem.why == "truncated":
         return replace(request, max_tokens=request.max_tokens * LARGER_CAP, origin=origin)
     if problem.why == "unparsable":
-        asked = Template(form.repair.unreadable.strip()).substitute(problem=problem.detail)
-        said = (Message("assistant", reply.text[:4000] or "(empty)"), Message("user", asked))
+        asked = Message("user", form.unreadable(problem.detail))
+        said = (Message("assistant", reply.text[:4000] or "(empty)"), asked)
         return replace(request, follow_up=said, origin=origin)
     return None
 
@@ -145,7 +162,7 @@ def call_of(request: Request, completion: Completion) -> Call:
     )
 
 
-def fit_evidence(form: PromptForm, evidence: EvidencePolicy | None) -> EvidencePolicy:
+def fit_evidence(form: PromptForm | ClaimsForm, evidence: EvidencePolicy | None) -> EvidencePolicy:
     """Return what becomes of verdicts without evidence: as given, else as the prompt says, else `flag`.
 
     Raises:
@@ -173,9 +190,10 @@ def conclude(
             verdict = known.get(chunk.id)
             outcomes.append(verdict or Verdict(chunk_id=chunk.id, grade=0, relevant=False, reason=BLANK))
         elif (read := question.reading) is not None:
-            found = evidence_found(read.evidence, question.passage)
-            if evidence == "required" and read.grade >= scale.relevant and not found:
-                detail = f"relevant, but {fault_of(read.evidence, question.passage)}"
+            found = None if read.evidence is None else evidence_found(read.evidence, question.passage)
+            relevant, quote = read.grade >= scale.relevant, read.evidence
+            if evidence == "required" and relevant and quote is not None and not found:
+                detail = f"relevant, but {fault_of(quote, question.passage)}"
                 outcomes.append(NoVerdict(chunk_id=chunk.id, why="unsupported", detail=detail))
                 continue
             outcomes.append(
@@ -185,13 +203,15 @@ def conclude(
                         "kind": "verdict",
                         "chunk_id": chunk.id,
                         "grade": read.grade,
-                        "relevant": read.grade >= scale.relevant,
+                        "relevant": relevant,
                         "reason": read.reason,
                         "evidence": read.evidence,
                         "evidence_found": found,
                         "instruction_in_chunk": read.instruction_in_chunk,
                         "confidence": question.belief.confidence if question.belief else None,
                         "expected_grade": question.belief.expected_grade if question.belief else None,
+                        "stage": None,
+                        "supports": None,
                     },
                 )
             )
@@ -201,10 +221,8 @@ def conclude(
             outcomes.append(NoVerdict(chunk_id=chunk.id, why=why, detail=without_surrogates(detail)))
     # One call may have judged several chunks; it is told once.
     calls = {id(question.call): question.call for question in questions if question.call is not None}
-    return trusted(
-        Judgment,
-        {"trace_id": trace.id, "outcomes": tuple(outcomes), "calls": tuple(calls.values()), "votes": {}},
-    )
+    fields = {"trace_id": trace.id, "outcomes": tuple(outcomes), "calls": tuple(calls.values())}
+    return trusted(Judgment, {**fields, "votes": {}, "claims": None})
 
 
 def rounds(

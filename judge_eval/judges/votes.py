@@ -16,7 +16,7 @@ def combine(chunk_id: str, outcomes: Sequence[Outcome], scale: Scale, vote: Vote
     """Combine what the members of a panel say of one chunk.
 
     Members without a verdict have no vote. The words are those of the first member whose grade is nearest
-    to the panel's.
+    to the panel's, of equally near ones the first that gives reasons.
 
     Args:
         chunk_id: The chunk.
@@ -38,7 +38,7 @@ def combine(chunk_id: str, outcomes: Sequence[Outcome], scale: Scale, vote: Vote
         return NoVerdict(chunk_id=chunk_id, why=first.why, detail=detail)
     grade = _grade([v.grade for v in verdicts], scale, vote)
     relevant = grade >= scale.relevant
-    nearest = min(verdicts, key=lambda v: (v.relevant != relevant, abs(v.grade - grade)))
+    nearest = min(verdicts, key=lambda v: (v.relevant != relevant, abs(v.grade - grade), v.reason is None))
     expected = [v.grade if v.expected_grade is None else v.expected_grade for v in verdicts]
     sure = [float(v.relevant) if v.confidence is None else v.confidence for v in verdicts]
     return Verdict(

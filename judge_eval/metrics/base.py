@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, overload
+from typing import Literal, TypeVar, overload
 
 import numpy as np
 
@@ -12,11 +12,17 @@ from judge_eval.errors import MetricError, MissingVerdictError, UnknownNameError
 from judge_eval.metrics.bounds import Bounding, Bounds, bounds
 from judge_eval.metrics.completing import without_repeats
 from judge_eval.metrics.plugins import plugin_names, spec_of, usable
-from judge_eval.metrics.specs import DEDUP, SPECS, Spec, Value
+from judge_eval.metrics.spec import Spec, Value
+from judge_eval.metrics.specs import DEDUP, SPECS
 from judge_eval.metrics.table import GradeTable, IntValues, Values
 
 Missing = Literal["error", "exclude", "bounds"]
+T = TypeVar("T")
 MAX_CUTOFF = 10**9
+DECIMALS = 6
+"""Of a parameter that is a share."""
+ENDLESS = ("DCG", "EDCG", "Novelty")
+"""These have no greatest value."""
 ROUNDING = 1e-12
 """Bounds nearer than this are one value, computed in two orders."""
 
@@ -92,7 +98,7 @@ class Metric:
     @property
     def limits(self) -> tuple[float, float | None]:
         """The least and the greatest value it can take; None where there is no greatest."""
-        return (0.0, None if self.name in ("DCG", "EDCG") else 1.0)
+        return (0.0, None if self.name in ENDLESS else 1.0)
 
     @property
     def definition(self) -> str:
@@ -103,6 +109,8 @@ class Metric:
             if parameter.choices:
                 chosen = parameter.choices[str(value)]
                 parts.append(f"ideal list: {chosen}" if parameter.name == "ideal" else chosen)
+            elif parameter.number == "share":
+                parts.append(f"{parameter.text} = {parameter_text(value)}")
             else:
                 parts.append(
                     "relevant: " + ("the scale's threshold" if value is None else f"grade >= {value}")
@@ -130,8 +138,8 @@ class Metric:
 
         Returns:
             float64, one value a row; under `"bounds"` a pair of such arrays (`bounds` also says where they
-            are exact). The mean over rows counts a query without a relevant chunk as its value, 0, as
-            trec_eval's does.
+            are exact). All are NaN where there is nothing to measure: where a reference makes no claim. The
+            mean over rows counts a query without a relevant chunk as its value, 0, as trec_eval's does.
 
         Raises:
             MetricError: The metric is undefined for this table, for instance because no total is known.
@@ -141,7 +149,7 @@ class Metric:
         if missing not in ("error", "exclude", "bounds"):
             raise ValueError(f"missing={missing!r}; it is 'error', 'exclude' or 'bounds'")
         table = self._looked_at(table)
-        if not table.has_missing and missing != "bounds":
+        if not self.misses(table) and missing != "bounds":
             return self._compute(table)
         found = self._bounds(table)
         if missing == "bounds":
@@ -157,12 +165,19 @@ class Metric:
         values[open_] = np.nan
         return values
 
+    def misses(self, table: GradeTable) -> bool:
+        """Tell whether the judge failed where this metric looks: at a chunk's grade, or at a claim's cell."""
+        return (
+            table.claims is not None and table.claims.has_missing if self.spec.claims else table.has_missing
+        )
+
     def bounds(self, table: GradeTable) -> Bounds:
         """Return the least and the greatest value of each row, over all grades its failed verdicts can have.
 
         Equal where no verdict failed, and where none that failed can change the value. Exact unless a row
         has more than 20,000 completions that differ to the metric (on a scale of four grades: from 45 failed
-        verdicts on, for NDCG); then nothing lies beyond them, but they may be too wide.
+        verdicts on, for NDCG); then nothing lies beyond them, but they may be too wide. So it is with a
+        metric of an installed package over the judge's probabilities: its range is all that is known.
 
         Raises:
             MetricError: The metric is undefined for this table, for instance because no total is known.
@@ -179,17 +194,23 @@ class Metric:
             raise MetricError(f"{self}: {error}") from None
 
     def _bounds(self, table: GradeTable) -> Bounds:
+        if self.spec.bounds is not None:
+            found = self._called(self.spec.bounds, table)
+            _join(*found[:2])
+            return found
         values = self._compute(table)
         found = Bounds(values, values.copy(), np.ones(len(table), dtype=np.bool_))
         rows = np.flatnonzero(self._gaps(table))
         if len(rows):
             least, most = self.limits
             limits = least, np.inf if most is None else most
-            below = self.depth is None or table.rest is not None
-            question = Bounding(self._compute, self.spec.reads, self.cutoff, limits, below)
-            low, high, exact = bounds(table, rows, question)
-            near = high - low <= ROUNDING * np.maximum(1.0, np.abs(high))
-            high[near] = low[near]
+            if self.spec.soft and self.spec.reads == "anything":  # grades alone do not show what it can be
+                low, high, exact = (np.full(len(rows), value) for value in (*limits, False))
+            else:
+                below = self.depth is None or table.rest is not None
+                question = Bounding(self._compute, self.spec.reads, self.cutoff, limits, below)
+                low, high, exact = bounds(table, rows, question)
+            _join(low, high)
             for whole, part in zip(found, (low, high, exact), strict=True):
                 whole[rows] = part
         return found
@@ -199,13 +220,18 @@ class Metric:
 
         What the judge says of any rank makes the pool, where that is the list itself and what it lacks.
         """
+        if self.spec.claims and table.claims is not None:
+            return table.claims.missing()
         return table.missing_within(self.depth if table.rest is None else None)
 
     def _compute(self, table: GradeTable) -> Values:
+        return self._called(self.spec.compute, table)
+
+    def _called(self, function: Callable[..., T], table: GradeTable) -> T:
         try:
             seen_to = {DEDUP.name} if DEDUP in self.spec.parameters else set()
             own = {name: value for name, value in self.params if name not in seen_to}
-            return self.spec.compute(table, self.cutoff, **own)
+            return function(table, self.cutoff, **own)
         except MetricError as error:
             raise MetricError(f"{self}: {error}") from None
 
@@ -214,7 +240,7 @@ class Metric:
         return dict(self.params).get(name, parameter.default) if parameter else None
 
     def _spelled(self, cutoff: int | None) -> str:
-        inside = ",".join(f"{name}={value}" for name, value in self.params)
+        inside = ",".join(f"{name}={parameter_text(value)}" for name, value in self.params)
         inside = f"({inside})" if inside else ""
         if self.family == "trec":
             return f"{self.name}{'' if cutoff is None else f'_{cutoff}'}{inside}"
@@ -231,11 +257,28 @@ class Metric:
         if parameter.choices:
             if value not in parameter.choices:
                 raise UnknownNameError(f"{name} of {spec.name}", str(value), parameter.choices)
+        elif parameter.number == "share":
+            if isinstance(value, bool | str) or not 0 <= value <= 1 or round(value, DECIMALS) != value:
+                raise misnamed(
+                    f"{spec.name}({name}={value})",
+                    f"{name} is a number from 0 to 1 with at most {DECIMALS} decimals, as in {name}=0.5",
+                )
         elif isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 127:
             raise misnamed(
                 f"{spec.name}({name}={value})",
                 f"{name} is the least relevant grade, a whole number from 1, as in {name}=2",
             )
+
+
+def parameter_text(value: Value | None) -> str:
+    """Write a parameter's value as it is read: a share without an exponent or idle zeros."""
+    return f"{value:.{DECIMALS}f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+
+
+def _join(low: Values, high: Values) -> None:
+    """Make bounds one value where rounding alone holds them apart."""
+    near = high - low <= ROUNDING * np.maximum(1.0, np.abs(high))
+    high[near] = low[near]
 
 
 def misnamed(text: str, why: str) -> UnknownNameError:

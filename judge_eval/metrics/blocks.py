@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+Cell = TypeVar("Cell", np.int8, np.float64)
 Rows: TypeAlias = slice | NDArray[np.int64]
 """Which rows of the table a block holds."""
 ABSENT = -128
@@ -19,18 +20,18 @@ NARROW = 64
 
 
 def cut_blocks(
-    grades: NDArray[np.int8], offsets: NDArray[np.int64], lengths: NDArray[np.int64], width: int
-) -> Iterator[tuple[Rows, NDArray[np.int8]]]:
+    cells: NDArray[Cell], offsets: NDArray[np.int64], lengths: NDArray[np.int64], width: int
+) -> Iterator[tuple[Rows, NDArray[Cell]]]:
     """Cut the first `width` ranks of all rows into blocks.
 
     Args:
-        grades: All rows, one after the other.
+        cells: Grades, or numbers laid out like them: all rows, one after the other.
         offsets: Where each row begins, with the end of the last one.
         lengths: How long each row is.
         width: How many ranks to take, at most the longest row's.
 
     Yields:
-        Which rows, then their grades as (ranks, rows), `ABSENT` below the end of a list.
+        Which rows, then their cells as (ranks, rows), `ABSENT` below the end of a list.
     """
     n = len(lengths)
     order = None
@@ -45,17 +46,17 @@ def cut_blocks(
             width = int(clipped[order[start]])
         stop = min(n, start + max(1, BLOCK_CELLS // max(1, width)))
         rows: Rows = slice(start, stop) if order is None else order[start:stop]
-        yield rows, _grid(grades, offsets[:-1][rows], lengths[rows], width)
+        yield rows, _grid(cells, offsets[:-1][rows], lengths[rows], width)
         start = stop
 
 
 def _grid(
-    grades: NDArray[np.int8], starts: NDArray[np.int64], lengths: NDArray[np.int64], width: int
-) -> NDArray[np.int8]:
+    cells: NDArray[Cell], starts: NDArray[np.int64], lengths: NDArray[np.int64], width: int
+) -> NDArray[Cell]:
     if not width:
-        return np.empty((0, len(starts)), dtype=np.int8)
+        return np.empty((0, len(starts)), dtype=cells.dtype)
     ranks = np.arange(width)[:, None]
-    grid: NDArray[np.int8] = np.take(grades, ranks + starts, mode="clip")
+    grid: NDArray[Cell] = np.take(cells, ranks + starts, mode="clip")
     if lengths.min() < width:
         grid[ranks >= lengths] = ABSENT
     return grid

@@ -38,6 +38,7 @@ def regraded(table: GradeTable, rows: IntValues, grades: Grades) -> GradeTable:
         probable=_assumed(table, table.probable, places, grades >= table.relevant),
         expected=_assumed(table, table.expected, places, grades),
         repeats=None if table.repeats is None else table.repeats[places],
+        claims=None,
     )
 
 

@@ -9,11 +9,15 @@ from typing import Literal
 from judge_eval.errors import UnknownNameError
 from judge_eval.metrics.base import MAX_CUTOFF, Metric, misnamed
 from judge_eval.metrics.plugins import plugin_names, spec_of
-from judge_eval.metrics.specs import ALIASES, SPECS, Value
+from judge_eval.metrics.spec import Value
+from judge_eval.metrics.specs import ALIASES, SPECS
 
-SHAPE = re.compile(r"(?P<name>[A-Za-z][A-Za-z0-9_]*)\s*(?:\((?P<inside>[^()]*)\))?\s*(?:@(?P<k>.*))?")
+SHAPE = re.compile(
+    r"(?P<name>[A-Za-z][A-Za-z0-9_]*(?:-[A-Za-z0-9_]+)*)\s*(?:\((?P<inside>[^()]*)\))?\s*(?:@(?P<k>.*))?"
+)
 TREC_CUT = re.compile(r"(?P<name>[A-Za-z_]+)_(?P<k>[0-9]+)")
 WHOLE = re.compile(r"[1-9][0-9]*")
+SHARE = re.compile(r"[01]?\.[0-9]+|0")
 
 
 def parse_metric(text: str | Metric) -> Metric:
@@ -70,6 +74,8 @@ def _parameters(text: str, inside: str | None) -> tuple[tuple[str, Value], ...]:
         if name in given:
             raise misnamed(text, f"{name} is given twice")
         given[name] = int(value) if WHOLE.fullmatch(value) and len(value) < 10 else value
+        if SHARE.fullmatch(value):
+            given[name] = float(value)
     return tuple(given.items())
 
 
@@ -108,4 +114,4 @@ def _unknown(text: str, name: str, k: str | None) -> UnknownNameError:
 
 
 def _fold(name: str) -> str:
-    return name.casefold().replace("_cut", "").replace("_", "")
+    return name.casefold().replace("_cut", "").replace("_", "").replace("-", "")

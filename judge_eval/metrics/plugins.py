@@ -7,7 +7,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 from judge_eval.errors import ConfigError
-from judge_eval.metrics.specs import SPECS, Spec
+from judge_eval.metrics.spec import Spec
+from judge_eval.metrics.specs import SPECS
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

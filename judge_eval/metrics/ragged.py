@@ -147,6 +147,17 @@ def check_layout(name: str, values: Any, offsets: Any) -> NDArray[np.int8]:
     return values
 
 
+def check_grades(name: str, grades: NDArray[np.int8], maximum: int | None) -> None:
+    """Make sure that grades lie between 0 and `maximum` (127 where None).
+
+    Raises:
+        MetricError: One does not.
+    """
+    top = maximum or 127
+    if len(grades) and not 0 <= grades.min() <= grades.max() <= top:
+        raise MetricError(f"the grades of {name} must lie between 0 and {top}")
+
+
 def read_only(array: Any) -> Any:
     """Return a view that cannot be written to."""
     view = array.view()

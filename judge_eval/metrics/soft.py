@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from judge_eval.errors import MetricError
 from judge_eval.metrics.relevance import divide
 from judge_eval.metrics.table import GradeTable, Values
 
@@ -24,9 +25,11 @@ def soft_precision(
 
     Returns:
         float64 in [0, 1], one value a row; 0 for an empty list.
+
+    Raises:
+        MetricError: A probability is not between 0 and 1.
     """
-    decided = (table.grades >= table.relevant).astype(np.float64)
-    sums = _sum_down(table, _or_else(table.probable, decided), k, discount=False)
+    sums = _sum_down(table, likelihoods(table), k, discount=False)
     if norm == "k" and k is not None:
         return sums / k
     lengths = table.lengths if k is None else np.minimum(table.lengths, k)
@@ -47,6 +50,22 @@ def expected_dcg(table: GradeTable, k: int | None = None) -> Values:
     """
     decided = np.maximum(table.grades, 0).astype(np.float64)
     return _sum_down(table, _or_else(table.expected, decided), k, discount=True)
+
+
+def likelihoods(table: GradeTable) -> NDArray[np.float64]:
+    """Return the probability that each chunk is relevant, laid out like the table's grades.
+
+    Where none is known it is 1 for a relevant grade and 0 for any other, and so for a failed verdict: whoever
+    asks sees to those.
+
+    Raises:
+        MetricError: A probability is not between 0 and 1.
+    """
+    decided = (table.grades >= table.relevant).astype(np.float64)
+    likely = _or_else(table.probable, decided)
+    if len(likely) and not 0 <= likely.min() <= likely.max() <= 1:
+        raise MetricError("a probability of relevance is not between 0 and 1")
+    return likely
 
 
 def _or_else(likely: NDArray[np.float64] | None, decided: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -2,29 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Literal
 
-from judge_eval.metrics import gain, relevance, soft, trec
-from judge_eval.metrics.bounds import Reads
-from judge_eval.metrics.table import Values
-
-Value: TypeAlias = int | str
-Compute: TypeAlias = Callable[..., Values]
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """One parameter of a metric: a word out of `choices`, or a grade >= 1 where there are none."""
-
-    name: str
-    default: Value | None
-    choices: Mapping[str, str]
-    """Each word with what it puts into the definition."""
-    text: str
-    """How the choice is introduced in the definition."""
-
+from judge_eval.metrics import expected, gain, relevance, soft, trec
+from judge_eval.metrics.claims.named import CLAIM_ALIASES, CLAIM_SPECS
+from judge_eval.metrics.spec import Compute, Parameter, Spec, rag
 
 REL = Parameter("rel", None, {}, "relevant")
 GAIN = Parameter(
@@ -53,6 +36,18 @@ IDEAL = Parameter(
     },
     "ideal",
 )
+EXPECTED_GAIN = Parameter(
+    "gain",
+    "linear",
+    {
+        "linear": "gain_i = the grade at rank i, 0 or 1 (on a binary scale alone)",
+        "binary": "gain_i = 1 where the chunk at rank i is relevant, else 0, whatever the scale",
+    },
+    "gain",
+)
+EXPECTED_IDEAL = Parameter(
+    "ideal", "retrieved", {name: IDEAL.choices[name] for name in ("retrieved", "top")}, "ideal"
+)
 DEDUP = Parameter(
     "dedup",
     "none",
@@ -64,32 +59,15 @@ DEDUP = Parameter(
 )
 
 
-@dataclass(frozen=True)
-class Spec:
-    """What a name stands for."""
-
-    name: str
-    family: Literal["rag", "trec"]
-    cutoff: Literal["optional", "required", "none"]
-    parameters: tuple[Parameter, ...]
-    compute: Compute
-    """Called with the table, the cutoff and the parameters that are not at their default."""
-    formula: str
-    needs_total: bool = False
-    needs_pool: bool = False
-    soft: bool = False
-    """Whether it is over the judge's probabilities."""
-    reads: Reads = "anything"
-    """What the value depends on, which decides how its bounds are found."""
-
-    def parameter(self, name: str) -> Parameter | None:
-        """Return the parameter of that name, or None."""
-        return next((parameter for parameter in self.parameters if parameter.name == name), None)
-
-
 V = "v_i = 1 where the chunk at rank i is relevant, else 0"
 R = "R = the relevant chunks that exist (at least those retrieved)"
 TR = "R = all relevant documents in the qrels (at least those retrieved); 0 where R = 0"
+
+P_I = (
+    "p_i = the judge's probability that the chunk at rank i is relevant (1 or 0 by its verdict where the "
+    "server told none)"
+)
+MEAN_OVER = f"over all ways in which the chunks can be relevant, each by itself with probability p_i; {P_I}"
 
 _AP = (
     f"(1/N) * sum over ranks i <= K of P@i * v_i, with {V}, P@i = the share of relevant chunks in the first i"
@@ -101,11 +79,6 @@ _NDCG = (
 )
 
 
-def _rag(name: str, parameters: tuple[Parameter, ...], compute: Compute, formula: str, **more: Any) -> Spec:
-    reads = more.pop("reads", "relevance")
-    return Spec(name, "rag", "optional", parameters, compute, formula, reads=reads, **more)
-
-
 def _trec(
     name: str, compute: Compute, formula: str, cutoff: Literal["required", "none"] = "none", **more: Any
 ) -> Spec:
@@ -114,22 +87,45 @@ def _trec(
 
 
 _SPECS = (
-    _rag("AP", (REL, AP_NORM, DEDUP), relevance.average_precision, f"{_AP}; exactly 0 where N = 0"),
-    _rag(
+    rag("AP", (REL, AP_NORM, DEDUP), relevance.average_precision, f"{_AP}; exactly 0 where N = 0"),
+    rag(
         "P",
         (REL, PRECISION_NORM, DEDUP),
         relevance.precision,
         f"(1/n) * sum over ranks i <= K of v_i, with {V}; 0 where n = 0",
     ),
-    _rag(
+    rag(
         "SoftP",
         (PRECISION_NORM,),
         soft.soft_precision,
-        "(1/n) * sum over ranks i <= K of p_i, p_i = the judge's probability that the chunk at rank i is "
-        "relevant (1 or 0 by its verdict where the server told none); 0 where n = 0",
+        f"(1/n) * sum over ranks i <= K of p_i, {P_I}; 0 where n = 0",
         soft=True,
     ),
-    _rag(
+    rag(
+        "SoftRR",
+        (),
+        expected.expected_reciprocal_rank,
+        "sum over ranks i <= K of (1/i) * p_i * (the product of 1 - p_j over ranks j < i), the mean of "
+        f"RR@K {MEAN_OVER}",
+        soft=True,
+        reads="gains",
+    ),
+    rag(
+        "EAP",
+        (),
+        expected.expected_average_precision,
+        f"the mean of AP@K {MEAN_OVER}; AP@K = {_AP}; N = the relevant chunks within the top K; exactly 0 "
+        "where N = 0",
+        soft=True,
+    ),
+    rag(
+        "ENDCG",
+        (EXPECTED_GAIN, EXPECTED_IDEAL),
+        expected.expected_ndcg,
+        f"the mean of NDCG@K {MEAN_OVER}; NDCG@K = {_NDCG}",
+        soft=True,
+    ),
+    rag(
         "EDCG",
         (),
         soft.expected_dcg,
@@ -138,14 +134,14 @@ _SPECS = (
         soft=True,
         reads="gains",
     ),
-    _rag(
+    rag(
         "Recall",
         (REL,),
         relevance.recall,
         f"(1/R) * sum over ranks i <= K of v_i, with {V}; {R}; 0 where R = 0",
         needs_total=True,
     ),
-    _rag(
+    rag(
         "F1",
         (REL,),
         relevance.f1,
@@ -153,17 +149,26 @@ _SPECS = (
         f"within the top K; {R}",
         needs_total=True,
     ),
-    _rag("HitRate", (REL,), relevance.hit_rate, "1 where the top K hold a relevant chunk, else 0"),
-    _rag("RR", (REL,), relevance.reciprocal_rank, _RR),
-    _rag("MRR", (REL,), relevance.reciprocal_rank, f"the mean over traces of the reciprocal rank: {_RR}"),
-    _rag(
+    rag("HitRate", (REL,), relevance.hit_rate, "1 where the top K hold a relevant chunk, else 0"),
+    rag("RR", (REL,), relevance.reciprocal_rank, _RR),
+    rag("MRR", (REL,), relevance.reciprocal_rank, f"the mean over traces of the reciprocal rank: {_RR}"),
+    rag(
         "MAP",
         (REL, AP_NORM, DEDUP),
         relevance.average_precision,
         f"the mean over traces of average precision: {_AP}; exactly 0 where N = 0",
     ),
-    _rag("DCG", (GAIN,), gain.dcg, "sum over ranks i <= K of gain_i / log2(i + 1)", reads="gains"),
-    _rag("NDCG", (GAIN, IDEAL), gain.ndcg, _NDCG, reads="grades"),
+    rag("DCG", (GAIN,), gain.dcg, "sum over ranks i <= K of gain_i / log2(i + 1)", reads="gains"),
+    rag("NDCG", (GAIN, IDEAL), gain.ndcg, _NDCG, reads="grades"),
+    rag(
+        "ERR",
+        (),
+        expected.err,
+        "sum over ranks i <= K of (1/i) * R_i * (the product of 1 - R_j over ranks j < i), R_i = "
+        "(2^grade_i - 1) / 2^g, g = the highest grade of the scale (Chapelle et al. 2009: how soon a reader "
+        "whom better grades content sooner stops; no probability of the judge's)",
+        reads="gains",
+    ),
     _trec("map", trec.map_cut, f"(1/R) * sum over ranks i of P@i * v_i, with {V}; {TR}"),
     _trec("map_cut", trec.map_cut, f"(1/R) * sum over ranks i <= K of P@i * v_i, with {V}; {TR}", "required"),
     _trec("P", trec.p, "relevant documents within the top K / K, however short the list is", "required"),
@@ -216,7 +221,7 @@ _SPECS = (
     _trec("set_relative_P", trec.relative_p, f"relevant documents retrieved / min(retrieved, R); {TR}"),
 )
 
-SPECS: Mapping[tuple[str, str], Spec] = {(spec.family, spec.name): spec for spec in _SPECS}
+SPECS: Mapping[tuple[str, str], Spec] = {(spec.family, spec.name): spec for spec in (*_SPECS, *CLAIM_SPECS)}
 """Family and name to what they stand for; `P` is in both families, spelled `P@5` and `P_5`."""
 
 ALIASES: Mapping[str, str] = {
@@ -226,5 +231,6 @@ ALIASES: Mapping[str, str] = {
     "ReciprocalRank": "RR",
     "Hit": "HitRate",
     "nDCG": "NDCG",
+    **CLAIM_ALIASES,
 }
 """Other spellings of RAG names; they print as the name they stand for."""

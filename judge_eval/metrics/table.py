@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 
 from judge_eval.errors import MetricError
 from judge_eval.metrics.blocks import Rows, cut_blocks
+from judge_eval.metrics.cells import ClaimTable
 from judge_eval.metrics.order import trec_order
 from judge_eval.metrics.ragged import (
+    check_grades,
     check_layout,
     count_at_least,
     flatten,
@@ -61,6 +63,7 @@ class GradeTable:
             like `grades`, with `rest_offsets`; the pool is these and `grades` then. Not beside `pool`.
         repeats: bool, laid out like `grades`: whether a chunk reads like an earlier one of its row; None
             where that is not known.
+        claims: What the same chunks say of the claims of each row's reference; None where nobody asked.
 
     Raises:
         MetricError: The arrays do not fit together, or a grade is off the scale.
@@ -79,6 +82,7 @@ class GradeTable:
     rest: Grades | None = None
     rest_offsets: NDArray[np.int64] | None = None
     repeats: NDArray[np.bool_] | None = None
+    claims: ClaimTable | None = None
     has_missing: bool = field(init=False)
     """Whether any verdict failed."""
     top_grade: int = field(init=False)
@@ -105,8 +109,7 @@ class GradeTable:
             pool = check_layout("pool", self.pool, self.pool_offsets)
             if len(self.pool_offsets) != len(self.offsets):
                 raise MetricError(f"pool has {len(self.pool_offsets) - 1} rows, the table {len(self)}")
-            if len(pool) and (pool.min() < 0 or (self.maximum is not None and pool.max() > self.maximum)):
-                raise MetricError(f"the pool's grades must lie between 0 and {self.maximum or 127}")
+            check_grades("the pool", pool, self.maximum)
             if self.maximum is None and len(pool):
                 keep(self, "top_grade", max(self.top_grade, int(pool.max())))
             keep(self, "pool", read_only(pool))
@@ -115,14 +118,14 @@ class GradeTable:
             offsets = self.rest_offsets
             if self.pool is not None or offsets is None or len(offsets) != len(self.offsets):
                 raise MetricError("rest comes with its offsets, one row for each, and not beside a pool")
-            rest = check_layout("rest", self.rest, offsets)
-            if len(rest) and not 0 <= rest.min() <= rest.max() <= (self.maximum or 127):
-                raise MetricError(f"the grades of rest must lie between 0 and {self.maximum or 127}")
+            check_grades("rest", check_layout("rest", self.rest, offsets), self.maximum)
         for name, numbers in (("probable", self.probable), ("expected", self.expected)):
             if numbers is not None and (len(numbers) != len(grades) or np.isinf(numbers).any()):
                 raise MetricError(f"{name} must hold one number for each of the {len(grades)} grades")
         if self.repeats is not None and len(self.repeats) != len(grades):
             raise MetricError(f"repeats must hold one truth value for each of the {len(grades)} grades")
+        if self.claims is not None and not np.array_equal(self.claims.lengths, np.diff(self.offsets)):
+            raise MetricError("the claims are of other lists: not as many chunks in each row")
         for name, values in (("totals", self.totals), ("ids", self.ids)):
             if values is not None and len(values) != len(self):
                 raise MetricError(f"{name} has {len(values)} entries, the table {len(self)} rows")
@@ -141,6 +144,7 @@ class GradeTable:
         expected: Sequence[Sequence[float | None]] | None = None,
         rest: Sequence[Sequence[int]] | None = None,
         repeats: Sequence[Sequence[bool]] | None = None,
+        claims: ClaimTable | None = None,
     ) -> GradeTable:
         """Make a table from lists of grades.
 
@@ -155,6 +159,7 @@ class GradeTable:
             expected: Laid out like `rows`: a chunk's mean grade; None where it is not known.
             rest: For each row the grades of the judged chunks that were not retrieved, in place of `pool`.
             repeats: Laid out like `rows`: whether a chunk reads like an earlier one of its row.
+            claims: What the chunks say of the claims of each row's reference.
 
         Raises:
             MetricError: A grade is not a whole number on the scale, or the lengths differ.
@@ -168,7 +173,7 @@ class GradeTable:
         flat_rest, rest_offsets = (None, None) if rest is None else flatten(rest, ids)
         scale = ids, relevant, maximum, flat_pool, pool_offsets
         again = None if repeats is None else np.array([*chain.from_iterable(repeats)], dtype=np.bool_)
-        return cls(grades, offsets, known, *scale, likely, mean, flat_rest, rest_offsets, again)
+        return cls(grades, offsets, known, *scale, likely, mean, flat_rest, rest_offsets, again, claims)
 
     @classmethod
     def from_trec(
@@ -200,7 +205,8 @@ class GradeTable:
         for query in ids:
             judged = qrels[query]
             pools.append([grade for grade in judged.values() if grade >= 0])
-            rows.append([_mark(judged, document) for document in trec_order(run.get(query, {}), query)])
+            retrieved = trec_order(run.get(query, {}), query)
+            rows.append([max(judged[each], UNJUDGED) if each in judged else OUTSIDE for each in retrieved])
         grades, offsets = flatten(rows, ids, low=OUTSIDE)
         pool, pool_offsets = flatten(pools, ids)
         return cls(grades, offsets, ids=ids, relevant=relevant, pool=pool, pool_offsets=pool_offsets)
@@ -342,8 +348,3 @@ class GradeTable:
         if self.pool_offsets is None:
             raise MetricError("the judged chunks of the whole pool are unknown; give pool= or qrels")
         return np.diff(self.pool_offsets)
-
-
-def _mark(judged: Mapping[str, int], document: str) -> int:
-    grade = judged.get(document, OUTSIDE)
-    return UNJUDGED if grade < 0 and document in judged else grade

@@ -5,8 +5,25 @@ from __future__ import annotations
 from dataclasses import replace
 
 from judge_eval.pages.rows import JSON, TraceRow
+from judge_eval.pages.runpage import bare_head, metric_data
 
 _SHOWN = ("rank", "id", "title", "score", "label")
+_GROUPS = ("tally", "results")
+"""What a page tells of a run's provenance that counts verdicts."""
+
+
+def blind_page(page: JSON) -> JSON:
+    """Return a run's page without a figure of its verdicts: no mean, no count, no agreement."""
+    groups = [group for group in page["provenance"] if group["name"] not in _GROUPS]
+    return {
+        "head": bare_head(page["head"]),
+        "baseline": None,
+        "metrics": [metric_data(metric["name"], None, None) for metric in page["metrics"]],
+        "provenance": groups,
+        "shown": page.get("shown"),
+        "live": page.get("live", False),
+        "blind": True,
+    }
 
 
 def blind_row(row: TraceRow) -> TraceRow:
@@ -15,7 +32,9 @@ def blind_row(row: TraceRow) -> TraceRow:
         return row
     ranks = zip(row.strip, row.labelled, strict=True)
     strip = "".join(sign if labelled == "1" else "?" for sign, labelled in ranks)
-    return replace(row, strip=strip, scores=dict.fromkeys(row.scores), deltas={}, change=None, failed=0)
+    return replace(
+        row, strip=strip, scores=dict.fromkeys(row.scores), deltas={}, change=None, before=None, failed=0
+    )
 
 
 def blind_card(page: JSON) -> JSON:
@@ -28,5 +47,5 @@ def blind_card(page: JSON) -> JSON:
             kept = {name: card[name] for name in _SHOWN}
             cards.append({**kept, "hidden": True, "text": ["".join(card["text"])]})
         else:  # what stands before it would tell of the hidden ones
-            cards.append({**card, "precision": None, "share": None, "call": None})
-    return {**page, "chunks": cards, "scores": {}, "bounds": {}}
+            cards.append({**card, "precision": None, "share": None, "calls": []})
+    return {**page, "chunks": cards, "scores": {}, "bounds": {}, "claims": None}

@@ -7,19 +7,14 @@ from contextlib import suppress
 
 from judge_eval.errors import MetricError
 from judge_eval.metrics import Metric, parse_metric
-from judge_eval.pages.recall import Memory, Recalled
-from judge_eval.pages.rows import JSON, agrees
+from judge_eval.pages.calls import call_data
+from judge_eval.pages.claimgrid import claim_grid_data
+from judge_eval.pages.recall import Memory
+from judge_eval.pages.rows import JSON, agrees, reason_data
 from judge_eval.quotes import marked
 from judge_eval.runs.folder.records import TraceResult
-from judge_eval.schema import Call, NoVerdict, Scale, Verdict
-
-SYSTEM = "system"
-"""The role whose text is the same in every call; pages keep it once."""
-
-
-def main_metric(metrics: Sequence[str]) -> str | None:
-    """Return the metric a page leads with: the first average precision, else the first there is."""
-    return next((name for name in metrics if name.startswith("AP")), next(iter(metrics), None))
+from judge_eval.runs.scoring.aggregate import main_metric
+from judge_eval.schema import NoVerdict, Scale, Verdict
 
 
 def card_page(
@@ -36,9 +31,7 @@ def card_page(
     """
     trace = result.trace
     precision, shares = ladder(result, scale, metrics)
-    calls = {} if memory is None else memory.calls(result)
-    by_chunk = {chunk_id: call for call in result.calls for chunk_id in call.chunk_ids}
-    first: dict[str, int] = {}
+    calls = _calls_by_chunk(result, memory, systems)
     cards = []
     for rank, (chunk, outcome) in enumerate(zip(trace.chunks, result.outcomes, strict=True), 1):
         card: JSON = {
@@ -53,17 +46,12 @@ def card_page(
             **_outcome(outcome),
         }
         if outcome.kind == "verdict":
-            card["text"] = marked(chunk.text, outcome.evidence)
+            card["text"] = marked(chunk.text, outcome.quote)
             if chunk.title and len(card["text"]) == 1:
-                card["title_marks"] = marked(chunk.title, outcome.evidence)
+                card["title_marks"] = marked(chunk.title, outcome.quote)
             if (same := agrees(chunk.label, outcome, scale)) is not None:
                 card["agrees"] = same
-        asked = by_chunk.get(chunk.id)
-        if asked is not None and asked.key in first:  # a call about several chunks is shown once
-            card["call"] = {"same_as": first[asked.key]}
-        elif asked is not None:
-            first[asked.key] = rank
-            card["call"] = call_data(asked, calls.get(asked.key), memory, systems)
+        card["calls"] = calls.get(chunk.id, [])
         cards.append(card)
     return {
         "p": result.position,
@@ -76,8 +64,22 @@ def card_page(
         "scores": result.scores,
         "bounds": result.bounds,
         "metadata": trace.metadata,
+        "claims": claim_grid_data(result),
         "chunks": cards,
     }
+
+
+def _calls_by_chunk(result: TraceResult, memory: Memory | None, systems: list[str]) -> dict[str, list[JSON]]:
+    """Make what cards show of calls, by chunk; one about several chunks is shown at the first."""
+    ranks = {chunk.id: rank for rank, chunk in enumerate(result.trace.chunks, 1)}
+    recalled = [None] * len(result.calls) if memory is None else memory.calls(result)
+    by_chunk: dict[str, list[JSON]] = {}
+    for call, asked in zip(result.calls, recalled, strict=True):
+        about = sorted((chunk_id for chunk_id in call.chunk_ids if chunk_id in ranks), key=ranks.__getitem__)
+        for place, chunk_id in enumerate(about):
+            data = {"same_as": ranks[about[0]]} if place else call_data(call, asked, memory, systems)
+            by_chunk.setdefault(chunk_id, []).append(data)
+    return by_chunk
 
 
 def _outcome(outcome: Verdict | NoVerdict) -> JSON:
@@ -86,43 +88,14 @@ def _outcome(outcome: Verdict | NoVerdict) -> JSON:
     return {
         "grade": outcome.grade,
         "relevant": outcome.relevant,
-        "reason": outcome.reason,
+        **reason_data(outcome),
         "evidence": outcome.evidence,
         "found": outcome.evidence_found,
         "instruction": outcome.instruction_in_chunk,
         "confidence": outcome.confidence,
+        "expected_grade": outcome.expected_grade,
+        "stage": outcome.stage,
     }
-
-
-def call_data(call: Call, recalled: Recalled | None, memory: Memory | None, systems: list[str]) -> JSON:
-    """Make what a page shows of a call to the judge."""
-    data: JSON = {
-        "key": call.key,
-        "model": call.model,
-        "finish": call.finish,
-        "input_tokens": call.input_tokens,
-        "output_tokens": call.output_tokens,
-        "dropped": call.dropped,
-        "chunks": call.chunk_ids,
-        "prompt": None,
-        "reply": None,
-    }
-    if memory is None:
-        return data
-    if recalled is None:
-        data["prompt_note"] = memory.problem or "the question of this call cannot be put together again"
-        data["reply_note"] = memory.reply_problem or "not looked up: its question is not known"
-        return data
-    system = {message.content: None for message in recalled.messages if message.role == SYSTEM}
-    systems += [content for content in system if content not in systems]
-    data["prompt"] = [
-        [message.role, systems.index(message.content) if message.role == SYSTEM else message.content]
-        for message in recalled.messages
-    ]
-    data["reply"] = recalled.reply
-    if recalled.reply is None:
-        data["reply_note"] = memory.reply_problem or "the cache does not hold it"
-    return data
 
 
 def ladder(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -14,12 +15,14 @@ from judge_eval.comparison.findings import Difference
 from judge_eval.comparison.pairing import Pairing, pair_traces
 from judge_eval.comparison.record import Comparison
 from judge_eval.errors import DataError, MetricError
+from judge_eval.pages.claimgrid import moved_data
 from judge_eval.pages.overview import Table
 from judge_eval.pages.paircard import changed_trace
 from judge_eval.pages.rows import JSON, TraceRow
 from judge_eval.pages.runpage import head
 from judge_eval.runs.columns.loading import columns_of
 from judge_eval.runs.folder.run import Run
+from judge_eval.runs.scoring.aggregate import cutoff_of, main_metric
 
 POINTS = 5_000
 """The most points of a scatter that are told apart exactly."""
@@ -69,12 +72,15 @@ class SideBySide:
             self._choose()
         at = np.full(len(there), -1, dtype=np.int64)
         at[self.pairs.b] = np.arange(len(self.pairs))
+        held = at[self.candidate.places]
+        strips = iter(self.baseline.strips(self.pairs.a[held[held >= 0]].tolist()))
         self._pair = dict[int, int]()
-        for row, place in zip(self.candidate.rows, self.candidate.places, strict=True):
-            pair = int(at[place])
+        for row, pair in zip(self.candidate.rows, held.tolist(), strict=True):
             if pair >= 0:
                 self._pair[row.position] = pair
-                row = replace(row, deltas=self._deltas(pair), change=KINDS[self.kinds[pair]])
+                change, before = KINDS[self.kinds[pair]], next(strips)
+                deltas = self._deltas(pair)
+                row = replace(row, deltas=deltas, change=change, before=before if change else None)
             self.rows.append(row)
 
     def _choose(self) -> None:
@@ -99,10 +105,41 @@ class SideBySide:
         """The rows that changed."""
         return [row for row in self.rows if row.change]
 
+    def told(self, who: str) -> JSON | None:
+        """Return what is to be said first of the candidate, called `who`, with what makes it doubtful.
+
+        None where nothing was compared.
+        """
+        if not self.record.openings:
+            return None
+        (first,) = self.record.openings
+        return {
+            "finding": first.finding,
+            "sentence": first.told(who),
+            "warnings": self.record.warnings,
+            "claims": self.record.claims_told,
+        }
+
+    def row(self, position: int) -> TraceRow | None:
+        """Return the row of a trace with its differences, where it is held."""
+        return self._rows.get(position)
+
+    @cached_property
+    def _rows(self) -> dict[int, TraceRow]:
+        return {row.position: row for row in self.rows}
+
+    @property
+    def claims(self) -> JSON | None:
+        """The claims won and lost, as JSON; None where they were not judged by claims."""
+        told = zip(self.record.claims, self.record.claims_told, strict=True)
+        return next((moved_data(moved, sentence) for moved, sentence in told), None)
+
     @property
     def metrics(self) -> dict[str, JSON]:
-        """The differences by metric, as JSON."""
-        return {each.metric: difference_data(each) for each in self.record.differences}
+        """The differences by metric, as JSON, the one that is looked at first before the others."""
+        lead = main_metric(self.pairs.first.metrics)
+        ordered = sorted(self.record.differences, key=lambda each: each.metric != lead)
+        return {each.metric: difference_data(each) for each in ordered}
 
     def in_full(self, rows: Sequence[TraceRow]) -> Iterator[JSON]:
         """Yield changed traces in full, reading both runs as needed."""
@@ -145,6 +182,7 @@ def difference_data(difference: Difference) -> JSON:
         "name": difference.metric,
         "baseline": difference.baseline_mean,
         "candidate": difference.candidate_mean,
+        "cutoff": cutoff_of(difference.metric),
     }
 
 
@@ -156,12 +194,14 @@ def compare_page(sides: SideBySide) -> JSON:
     return {
         "a": head(sides.baseline.run.manifest),
         "b": head(sides.candidate.run.manifest),
+        "opening": sides.told("B"),
         "warnings": record.warnings,
         "notes": record.notes,
         "metrics": list(metrics.values()),
         "points": {name: sides.points(name) for name in metrics},
         "differences": {name: sides.ladder(name) for name in metrics},
         "changes": {**({"same": same} if same else {}), **counts},
+        "claims": sides.claims,
         "common": record.paired[0],
         "only_a": record.only_baseline[0],
         "only_b": record.only_candidate[0],

@@ -6,13 +6,16 @@ from html import escape
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from judge_eval.runs.folder.describing import describe, doubts, failures
+from judge_eval.runs.folder.describing import describe, doubts, failures, stages_told
 from judge_eval.runs.folder.fragment import strip_html
+from judge_eval.runs.folder.judgedclaims import vital_word
 from judge_eval.runs.folder.wording import interval, number
 
 if TYPE_CHECKING:
     from judge_eval.runs.folder.run import Run
 
+MISSED = 5
+"""How many missed claims the fragment lists."""
 SHOWN = 20
 """How many traces the fragment lists."""
 
@@ -30,11 +33,29 @@ def run_html(run: Run) -> str:
     head = "<tr><th>metric</th><th>mean</th><th>95% interval</th><th>n</th><th>failed</th></tr>"
     parts = [f"<p><b>{escape(run.name)}</b> {escape(describe(run.manifest))}</p>"]
     parts.append(f"<table>{head}{rows}</table>")
+    if stages := stages_told(run.manifest.tally):
+        parts.append(f"<p>{escape(stages)}</p>")
     if run.manifest.tally.failed_verdicts:
         parts.append(f"<p><b>{escape(failures(run.manifest.tally))}</b></p>")
     parts += [f"<p>{escape(doubt)}</p>" for doubt in doubts(run.manifest.tally)]
+    parts += _missed(run)
     parts.append(_traces(run))
     return "<div>" + "".join(parts) + "</div>"
+
+
+def _missed(run: Run) -> list[str]:
+    """Say what is covered of the claims, and which are missed most."""
+    from judge_eval.runs.scoring.missedclaims import missed_claims
+
+    told = missed_claims(run.results)
+    if told is None:
+        return []
+    items = [
+        f"<li>{escape(one.text)} ({vital_word(one.vital)}): {one.told}; {escape(one.query)}</li>"
+        for one in told.missed[:MISSED]
+    ]
+    listed = f"<p>Missed most:</p><ul>{''.join(items)}</ul>" if items else ""
+    return [f"<p>{told.sentence}</p>{listed}"]
 
 
 def _traces(run: Run) -> str:

@@ -9,17 +9,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from judge_eval.alignment.matching import MOST_GRADE
-from judge_eval.pages.card import main_metric
 from judge_eval.pages.rows import JSON, TraceRow, row_of
 from judge_eval.runs.columns.loading import columns_of
 from judge_eval.runs.columns.packed import Columns, Packer
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
+from judge_eval.runs.folder.signs import sign_of
+from judge_eval.runs.scoring.aggregate import main_metric
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.schema import Chunk, Outcome, Scale
 
 LISTED = 1_000
 """The most disagreements and failures a page lists; the counts are of all."""
+
+
+def lead_first(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a run's metrics, the one a page leads with first."""
+    lead = main_metric(names)
+    return names if lead is None else (lead, *(name for name in names if name != lead))
 
 
 @dataclass(eq=False)
@@ -44,12 +51,12 @@ class Table:
         self.scale = scale_of(self.run)
         names, key = self.run.manifest.metrics, self.run.manifest.intervals.cluster
         if self.most is not None and len(self.run.results) > self.most:
-            self.columns = columns_of(self.run, names, key)
+            self.columns = columns_of(self.run, names, key, probabilities=True)
             scores = self.columns.column(self.metrics[0]) if self.metrics else np.zeros(len(self.columns))
             worst = np.where(np.isnan(scores), -np.inf, scores)
             self.take(np.lexsort((-self.columns.per_trace(self.off), worst))[: self.most].tolist())
             return
-        packer = Packer(names, key)
+        packer = Packer(names, key, probabilities=True)
         for result in self.run.results:
             packer.add(result)
             self.rows.append(row_of(result, self.scale))
@@ -59,9 +66,7 @@ class Table:
     @property
     def metrics(self) -> tuple[str, ...]:
         """The run's metrics, the one a page leads with first."""
-        names = self.run.manifest.metrics
-        lead = main_metric(names)
-        return names if lead is None else (lead, *(name for name in names if name != lead))
+        return lead_first(self.run.manifest.metrics)
 
     @property
     def whole(self) -> bool:
@@ -80,6 +85,15 @@ class Table:
         least = self.scale.relevant
         differs = (self.columns.labels >= least) != (self.columns.grades >= least)
         return np.asarray(self.labelled & differs)
+
+    def strips(self, places: Sequence[int]) -> list[str]:
+        """Draw some traces, told by their places among all: a sign a rank."""
+        relevant = self.scale.relevant
+        table = [sign_of(grade, grade >= relevant) if grade >= 0 else "!" for grade in range(-128, 128)]
+        signs = np.frombuffer("".join(sign[:1] for sign in table).encode(), dtype=np.uint8)
+        drawn = signs[self.columns.grades.astype(np.int64) + 128].tobytes().decode()
+        starts = self.columns.starts
+        return [drawn[starts[place] : starts[place + 1]] for place in places]
 
     def take(self, places: Sequence[int]) -> None:
         """Hold the rows of these traces, and no others."""

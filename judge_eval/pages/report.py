@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from html import escape
 from importlib.resources import files
@@ -19,6 +19,7 @@ from judge_eval.errors import ConfigError, StoreError
 from judge_eval.files import write_atomically
 from judge_eval.pages.card import card_page
 from judge_eval.pages.comparepage import SideBySide, compare_page
+from judge_eval.pages.matrixpage import SeveralRuns, matrix_page
 from judge_eval.pages.overview import Table
 from judge_eval.pages.recall import Memory
 from judge_eval.pages.rows import JSON
@@ -33,8 +34,12 @@ BLOCK = 25
 MOST = 10_000
 """The most traces that a report holds in full."""
 
-SCRIPTS = ("dom.js", "draw.js", "source.js", "traces.js", "card.js", "runtabs.js", "runpage.js",
-           "comparepage.js", "app.js")  # fmt: skip
+STYLES = ("pages.css", "compare.css", "runs.css", "claims.css")
+"""The pages' styles; a later file has the last word."""
+
+SCRIPTS = ("dom.js", "draw.js", "strips.js", "clamp.js", "claims.js", "source.js", "traces.js", "card.js",
+           "reliability.js", "runtabs.js", "baselines.js", "runpage.js", "comparepage.js", "matrixpage.js",
+           "app.js")  # fmt: skip
 """The pages' modules in the order in which one file holds them."""
 
 _IMPORT = re.compile(r"^import [^;]*;\n", re.MULTILINE)
@@ -77,7 +82,10 @@ def run_report(
     results = table.run.results if table.whole else (table.run.results[place] for place in table.places)
     details = (card_page(result, table.scale, table.metrics, memory, systems) for result in results)
     blocks = list(pack_blocks(details))
-    page = run_page(table, baseline.manifest if baseline else None, sides.metrics if sides else {})
+    if baseline is None or sides is None:
+        page = run_page(table)
+    else:
+        page = run_page(table, baseline.manifest, sides.metrics, sides.told("This run"))
     data = {"page": "run", **page, "rows": [row.data() for row in rows], "systems": systems}
     return document(run.name, data, blocks)
 
@@ -93,10 +101,30 @@ def compare_report(baseline: Run, candidate: Run, *, most: int | None = MOST) ->
     """
     tables = Table(with_labels(baseline), most), Table(with_labels(candidate), most)
     sides = SideBySide(*tables, "moved")
-    light = [{"id": row.id, "q": row.query, "c": row.change, "d": row.deltas} for row in sides.changed]
+    light = [
+        {"p": row.position, "id": row.id, "q": row.query, "c": row.change, "d": row.deltas}
+        for row in sides.changed
+    ]
     data = {"page": "compare", **compare_page(sides), "changed": light}
     blocks = list(pack_blocks(sides.in_full(sides.changed)))
     return document(f"{baseline.name} against {candidate.name}", data, blocks)
+
+
+def matrix_report(runs: Sequence[Run], *, most: int | None = MOST) -> str:
+    """Make the page of three runs or more side by side.
+
+    Args:
+        runs: The runs; others are compared with the first.
+        most: The most traces to hold, those in which the runs are furthest apart; figures are of all. None
+            holds all.
+
+    Raises:
+        ConfigError: They are too many.
+    """
+    several = SeveralRuns([Table(with_labels(run), most) for run in runs], most)
+    blocks = list(pack_blocks(several.in_full(row.place) for row in several.rows))
+    data = {**matrix_page(several), "rows": [row.data() for row in several.rows]}
+    return document(f"{len(runs)} runs side by side", data, blocks)
 
 
 def pack_blocks(items: Iterable[JSON]) -> Iterator[str]:
@@ -116,7 +144,7 @@ def embed(value: Any) -> str:
 
 def document(title: str, data: JSON, packed: list[str]) -> str:
     """Put a page together: style, script and data in one file, under a policy that allows nothing else."""
-    style, code = web("pages.css"), script()
+    style, code = "\n".join(map(web, STYLES)), script()
     policy = (
         f"default-src 'none'; style-src 'sha256-{_hash(style)}'; script-src 'sha256-{_hash(code)}'; "
         "img-src data:; base-uri 'none'; form-action 'none'"

@@ -52,7 +52,7 @@ def haystack(result: TraceResult, *, reasons: bool = True) -> str:
     trace = result.trace
     parts = [trace.id, trace.query, trace.reference or "", trace.answer or "", *trace.tags]
     for chunk, outcome in zip(trace.chunks, result.outcomes, strict=True):
-        said = outcome.reason if outcome.kind == "verdict" else f"{outcome.why} {outcome.detail}"
+        said = outcome.explanation if outcome.kind == "verdict" else f"{outcome.why} {outcome.detail}"
         parts += (chunk.id, chunk.title or "", chunk.text, said if reasons else "")
     return "\n".join(parts).lower()
 

@@ -43,6 +43,9 @@ class TraceRow:
     change: Change | None = None
     """None where nothing changed or there is no baseline."""
 
+    before: str | None = None
+    """The baseline's strip, where something changed."""
+
     @property
     def disagreements(self) -> int:
         """How many verdicts a human label disagrees with."""
@@ -60,6 +63,8 @@ class TraceRow:
             "v": self.scores,
             "d": self.deltas,
             "c": self.change or "",
+            "b": None if self.before is None else self.before[:STRIP],
+            "m": None if self.before is None else len(self.before),
             "t": self.tags,
             "f": self.failed,
             "x": self.disagreements,
@@ -74,6 +79,13 @@ def agrees(label: int | None, outcome: Outcome, scale: Scale) -> bool | None:
     if outcome.kind == "no_verdict" or label is None or not 0 <= label <= MOST_GRADE:
         return None
     return (label >= scale.relevant) == outcome.relevant
+
+
+def reason_data(outcome: Outcome) -> JSON:
+    """Return what stands where a page gives the reason: the judge's own words, or that there are none."""
+    if outcome.kind == "verdict" and outcome.reason is None:
+        return {"reason": None, "no_reason": outcome.explanation}
+    return {"reason": outcome.explanation}
 
 
 def row_of(result: TraceResult, scale: Scale) -> TraceRow:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from judge_eval.alignment.matching import tables_of
+from judge_eval.alignment.matching import scale_up_to, tables_of
+from judge_eval.alignment.reliability import reliability_of
+from judge_eval.alignment.trust import at_their_word
+from judge_eval.pages.claimgrid import missed_data
 from judge_eval.pages.overview import Table
 from judge_eval.pages.rows import JSON
 from judge_eval.runs.columns.packed import WHYS
-from judge_eval.runs.folder.describing import judged_by
+from judge_eval.runs.folder.describing import judged_by, models_of, prompt_of
 from judge_eval.runs.folder.records import Aggregate, Manifest
-from judge_eval.runs.scoring.aggregate import limits_of
+from judge_eval.runs.scoring.aggregate import cutoff_of, limits_of
 from judge_eval.stats import Estimate, agreement_of, breakdown
 
 BINS = 20
@@ -24,7 +27,6 @@ _FIGURES = ("kappa", "kappa_linear", "kappa_quadratic", "ac1", "accuracy", "bias
 def head(manifest: Manifest) -> JSON:
     """Return what stands at the top of a page: which run, by whom, how much, at what cost."""
     tally, asked = manifest.tally, manifest.tally.calls + manifest.tally.hits
-    prompt = manifest.judge.get("prompt")
     finished = manifest.finished
     return {
         "id": manifest.id,
@@ -35,9 +37,9 @@ def head(manifest: Manifest) -> JSON:
         "created": manifest.created.isoformat(),
         "seconds": (finished - manifest.created).total_seconds() if finished else None,
         "dataset": {"name": manifest.dataset.name, "digest": manifest.dataset.digest},
-        "model": f"{manifest.backend.get('provider')}/{manifest.backend.get('model')}".rstrip("/"),
+        "model": models_of(manifest).rstrip("/"),
         "imported": judged_by(manifest) if manifest.imported else None,
-        "prompt": f"{prompt.get('id')}@{prompt.get('version')}" if isinstance(prompt, dict) else None,
+        "prompt": prompt_of(manifest),
         "scale": manifest.judge.get("scale"),
         "traces": tally.traces,
         "of": manifest.dataset.traces,
@@ -45,6 +47,7 @@ def head(manifest: Manifest) -> JSON:
         "failed": tally.failed_verdicts,
         "failed_traces": tally.failed_traces,
         "unsupported": tally.unsupported,
+        "stages": tally.stages,
         "beyond_total": tally.beyond_total,
         "cached": tally.hits / asked if asked else None,
         "calls": tally.calls,
@@ -54,18 +57,48 @@ def head(manifest: Manifest) -> JSON:
     }
 
 
-def run_page(table: Table, baseline: Manifest | None = None, pairs: Mapping[str, JSON] = {}) -> JSON:
+_NAMED = (
+    *("id", "label", "href", "tags", "status", "created", "dataset", "model", "imported", "prompt", "scale"),
+    *("traces", "of"),
+)
+
+
+def bare_head(whole: JSON) -> JSON:
+    """Return of a page's head which run it is, and nothing of what came of it."""
+    return {name: whole[name] for name in _NAMED}
+
+
+def live_page(manifest: Manifest, metrics: Sequence[str]) -> JSON:
+    """Return what the page of a run shows that is judged: no figures, which come when it has ended."""
+    return {
+        "head": bare_head(head(manifest)),
+        "baseline": None,
+        "metrics": [metric_data(name, None, None) for name in metrics],
+        "provenance": [group for group in provenance(manifest) if group["name"] != "tally"],
+        "shown": None,
+        "live": True,
+    }
+
+
+def run_page(
+    table: Table,
+    baseline: Manifest | None = None,
+    pairs: Mapping[str, JSON] = {},
+    opening: JSON | None = None,
+) -> JSON:
     """Return everything of a run's page but its rows and traces.
 
     Args:
         table: The run.
         baseline: The run it is compared with, where there is one.
         pairs: By metric, the paired comparison with that run.
+        opening: What is to be said first of that comparison.
     """
     manifest = table.run.manifest
     return {
         "head": head(manifest),
         "baseline": None if baseline is None else head(baseline),
+        "opening": opening,
         "metrics": [
             metric_data(name, manifest.aggregates.get(name), pairs.get(name)) for name in table.metrics
         ],
@@ -73,6 +106,7 @@ def run_page(table: Table, baseline: Manifest | None = None, pairs: Mapping[str,
         "by_tag": {name: by_tag(table, name) for name in table.metrics},
         "agreement": agreement(table),
         "failures": failed_verdicts(table),
+        "claims": missed_data(table.run),
         "provenance": provenance(manifest),
         "shown": None if table.whole else {"n": len(table.rows), "of": len(table.columns)},
     }
@@ -80,9 +114,10 @@ def run_page(table: Table, baseline: Manifest | None = None, pairs: Mapping[str,
 
 def metric_data(name: str, aggregate: Aggregate | None, pair: JSON | None) -> JSON:
     """Return a metric's mean, interval and counts, with its difference from the baseline where given."""
+    told: JSON = {"name": name, "cutoff": cutoff_of(name)}
     if aggregate is None:
-        return {"name": name, "mean": None, "n": 0, "n_failed": 0, "interval": None, "definition": ""}
-    return {"name": name, **aggregate.model_dump(mode="json"), **({"pair": pair} if pair else {})}
+        return {**told, "mean": None, "n": 0, "n_failed": 0, "interval": None, "definition": ""}
+    return {**told, **aggregate.model_dump(mode="json"), **({"pair": pair} if pair else {})}
 
 
 def estimate_data(estimate: Estimate) -> JSON:
@@ -132,9 +167,11 @@ def agreement(table: Table) -> JSON | None:
     names = [name for name in _FIGURES if graded or not name.startswith("kappa_")]
     names += [f"{name}_ge{table.scale.relevant}" for name in ("kappa", "precision", "recall") if graded]
     names += [] if graded else ["precision_ge1", "recall_ge1"]
+    _, least = scale_up_to(int(human.max()), "the dataset", table.scale, None)
+    reliability = reliability_of(columns.probabilities[both], human >= least, columns.rows[both])
     off = table.off
     listed = [
-        {**place, "grade": o.grade, "relevant": o.relevant, "label": chunk.label, "reason": o.reason}
+        {**place, "grade": o.grade, "relevant": o.relevant, "label": chunk.label, "reason": o.explanation}
         for place, chunk, o in table.listed(off)
         if o.kind == "verdict"
     ]
@@ -143,6 +180,8 @@ def agreement(table: Table) -> JSON | None:
         "matrix": tables.sum(axis=0).astype(int).tolist(),
         "figures": [{"name": name, **estimate_data(figures[name])} for name in names if name in figures],
         "pairs": len(human),
+        "certainty": at_their_word(reliability),
+        "reliability": None if reliability is None else reliability.model_dump(mode="json"),
         "count": int(off.sum()),
         "list": listed,
     }

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from judge_eval.alignment.agree import Figure
 from judge_eval.record import Record
+from judge_eval.runs.scoring.figure import Figure
 
 
 class Example(Record):
@@ -22,6 +22,26 @@ class Example(Record):
     reason: str = ""
 
 
+class Assurance(Record):
+    """How sure the judge was that chunks are relevant which are not."""
+
+    n: int
+    """Verdicts with a probability."""
+    untold: int = 0
+    """Verdicts without one; they are in no figure."""
+    mean: Figure
+    """The mean probability of being relevant, with its 95% interval by trace."""
+    p90: float
+    """The least probability that 90% of the verdicts do not exceed."""
+    highest: float
+    accepted: int
+    """Verdicts that say relevant, of those with a probability."""
+    accepted_mean: float | None = None
+    """Their mean probability; None where there are none."""
+    accepted_sure: int
+    """How many of them have a probability of 0.9 or more."""
+
+
 class ProbeResult(Record):
     """What came of one probe."""
 
@@ -36,15 +56,29 @@ class ProbeResult(Record):
     """The share of those, with its 95% interval (Wilson)."""
     false_positives: int | None = None
     """Irrelevant chunks called relevant; None where the probe has none."""
+    chunks: int | None = None
+    """Irrelevant chunks judged; None where the probe has none."""
     flips: int | None = None
     """Verdicts unlike that of the unaltered chunk; None where there is no such chunk."""
     flip_rate: Figure | None = None
     noticed: int | None = None
-    """For injections: cases in which the judge reported an instruction in the chunk."""
+    """For injections: cases in which the judge reported an instruction in the chunk.
+
+    None where it can report none, as a decision model cannot.
+    """
+    noticing: int | None = None
+    """For injections: cases judged by a judge that can report an instruction, so that it might have."""
     variants: dict[str, tuple[int, int]] = Field(default_factory=dict)
     """By variant how many cases fooled the judge, and how many there were."""
     failed: int = 0
     """Cases without a verdict; they are in no rate."""
+    rejected_before: int = 0
+    """Cases whose chunk the judge did not accept under the true reference, so that rejecting it under a false
+    one shows nothing; they are in no rate."""
+    assurance: Assurance | None = None
+    """How sure it was of the irrelevant chunks; None where it told no probability."""
+    shift: Figure | None = None
+    """The mean change of the probability from the unaltered chunk, from -1 to 1; None where none was told."""
     examples: tuple[Example, ...] = ()
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from judge_eval.alignment.agree import Figure
 from judge_eval.errors import DataError, UnknownNameError
 from judge_eval.eval_run import EvalRun
 from judge_eval.evaluator import Evaluator
@@ -16,6 +15,7 @@ from judge_eval.probes.tally import tally
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.judging.selection import Selection
 from judge_eval.runs.judging.sources import Traces
+from judge_eval.runs.scoring.figure import Figure
 from judge_eval.schema import Chunk, Trace, Verdict
 from judge_eval.stats import Estimate, mean_interval, proportion_interval
 
@@ -26,7 +26,8 @@ class Prober:
 
     Args:
         evaluator: The judge with its backend; its metrics play no part.
-        probes: Names of probes; all where empty. `order` needs a judge in listwise mode.
+        probes: Names of probes; all where empty. `order` needs a judge in listwise mode, false references
+            one that reads a reference or an answer.
         seed: Of all that is drawn.
 
     Raises:
@@ -67,9 +68,21 @@ class Prober:
         self._calls = 0
         base = {r.trace_id: r for r in self._judge(traces).results}
         listwise = self.evaluator.judge.describe().get("mode") == "listwise"
-        names = [name for name in self.probes or PROBES if name != "order" or listwise]
+        stated = self.evaluator.judge.needs
+        asked = list(self.probes or PROBES)
+        left_out = [name for name in asked if PROBES[name].expect == "refuted" and not stated]
+        names = [n for n in asked if n not in left_out and (n != "order" or listwise)]
         gold, labelled = self._gold(traces, base)
-        cases = list(build_cases(traces, gold, names=self._needed(names), seed=self.seed))
+        cases = list(
+            build_cases(
+                traces,
+                gold,
+                names=self._needed(names),
+                seed=self.seed,
+                irrelevant=self._irrelevant(traces, base if listwise else {}),
+                stated=stated,
+            )
+        )
         twins = [gold_case(t, gold[t.id]) for t in traces if t.id in gold]
         canaries = [gold_case(t, c) for t in traces if (c := self._canary(t, gold, labelled)) is not None]
         unique = {t.id: t for t in (*twins, *(case.trace for case in cases))}
@@ -78,11 +91,12 @@ class Prober:
         results = [
             tally(n, [c for c in cases if c.probe == n], judged, base) for n in names if n != "polarity"
         ]
-        return self._report(results, traces, len(labelled), canary, judged)
+        return self._report(results, traces, len(labelled), canary, judged, left_out)
 
     def _needed(self, names: Sequence[str]) -> list[str]:
         """Add the unaltered chunks that others are measured against."""
-        return [n for n in PROBES if n in names or (n == "random" and {"polarity", "injection"} & {*names})]
+        random = any(name == "polarity" or PROBES[name].twin == "random" for name in names)
+        return [name for name in PROBES if name in names or (name == "random" and random)]
 
     def _judge(self, traces: Sequence[Trace]) -> EvalRun:
         run = self.evaluator.evaluate(list(traces), name="probes")
@@ -110,6 +124,20 @@ class Prober:
                     break
         return gold, labelled
 
+    def _irrelevant(self, traces: Sequence[Trace], base: Mapping[str, TraceResult]) -> dict[str, list[Chunk]]:
+        """Collect by trace its chunks that people label 0 or less; without labels, what was judged so.
+
+        A pointwise judge is not asked again about what it rejected: it would be the same request.
+        """
+        found = {}
+        for trace in traces:
+            if any(chunk.label is not None for chunk in trace.chunks):
+                found[trace.id] = [c for c in trace.chunks if c.label is not None and c.label <= 0]
+            elif trace.id in base:
+                pairs = zip(trace.chunks, base[trace.id].outcomes, strict=True)
+                found[trace.id] = [c for c, o in pairs if o.kind == "verdict" and not o.relevant]
+        return found
+
     def _canary(self, trace: Trace, gold: Mapping[str, Chunk], labelled: set[str]) -> Chunk | None:
         if trace.id in labelled:
             return gold[trace.id]
@@ -123,6 +151,7 @@ class Prober:
         labelled: int,
         canary: Mapping[str, TraceResult],
         judged: Mapping[str, TraceResult],
+        left_out: Sequence[str],
     ) -> ProbeReport:
         pairs: list[tuple[Verdict, Verdict]] = []
         failed_pairs = 0
@@ -155,6 +184,8 @@ class Prober:
                 warnings.append("random chunks are graded above gold ones: the prompt is the wrong way round")
             elif not separates:
                 warnings.append("gold chunks are not graded above random ones: the judge tells nothing apart")
+        if left_out:
+            warnings.append(f"not probed, since the judge reads no reference: {', '.join(left_out)}")
         if failed := sum(result.failed for result in results):
             warnings.append(f"{failed} cases brought no verdict and are in no rate")
         return ProbeReport(

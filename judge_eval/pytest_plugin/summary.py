@@ -61,7 +61,7 @@ def _card(result: TraceResult) -> Iterator[str]:
     if result.trace.reference:
         yield f"  reference: {_brief(result.trace.reference)}"
     for rank, (chunk, outcome) in enumerate(zip(result.trace.chunks, result.outcomes, strict=True), 1):
-        reason = outcome.reason if outcome.kind == "verdict" else outcome.detail
+        reason = outcome.explanation
         verdict = f"{word(outcome)}: {_brief(reason)}" if reason else word(outcome)
         yield f"  {rank:>3} {strip([outcome])} {one_line(chunk.id)}  {verdict}"
         yield f"        {_brief(chunk.text)}"

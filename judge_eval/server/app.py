@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from starlette.responses import JSONResponse, Response
 
 from judge_eval.errors import ConfigError, DataError, JudgeEvalError, MetricError, RunError, StoreError
 from judge_eval.evaluator import Evaluator
+from judge_eval.installed import own_version
 from judge_eval.pages.report import store_at
 from judge_eval.runs.keeping.finding import names_in
 from judge_eval.server.document import describe_bodies
@@ -65,7 +65,7 @@ def create_app(settings: ServerSettings, evaluator: Evaluator | None = None) -> 
 
     app = FastAPI(
         title="judge_eval",
-        version=version("judge-eval"),
+        version=own_version(),
         summary="Runs of judged retrievals: list, look, compare, label, submit.",
         docs_url=None,
         redoc_url=None,

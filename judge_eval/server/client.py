@@ -15,9 +15,11 @@ from judge_eval.errors import ConfigError, DataError, JudgeEvalError, RunError
 from judge_eval.eval_run import EvalRun
 from judge_eval.runs.folder.records import Manifest, TraceResult
 from judge_eval.runs.folder.results import ResultsFile
+from judge_eval.runs.keeping.finding import LABELLED
 from judge_eval.schema import Chunk, Trace
+from judge_eval.server.hosted import RunAnswer
 from judge_eval.server.models import ResultPage, RunList, RunSummary
-from judge_eval.server.settings import is_loopback
+from judge_eval.server.settings import PORT, SERVER, is_loopback
 
 PAGE = 200
 """Results fetched at a time."""
@@ -27,7 +29,7 @@ class Client:
     """Collects traces, has them judged by a server, and brings runs home.
 
     Args:
-        url: Of the server.
+        url: Of the server; `JUDGE_EVAL_SERVER` where None, else port 8642 of this machine.
         token: Its bearer token; `JUDGE_EVAL_SERVER_TOKEN` where None.
         timeout: Seconds for one request.
 
@@ -38,9 +40,8 @@ class Client:
         run = client.get_eval_run(submitted.uuid)
     """
 
-    def __init__(
-        self, url: str = "http://127.0.0.1:8642", *, token: str | None = None, timeout: float = 60.0
-    ) -> None:
+    def __init__(self, url: str | None = None, *, token: str | None = None, timeout: float = 60.0) -> None:
+        url = url or os.environ.get(SERVER) or f"http://127.0.0.1:{PORT}"
         if urlsplit(url).scheme not in ("http", "https"):
             raise ConfigError(f"the server's address {url!r} must start with http:// or https://")
         self._url, self._timeout = url.rstrip("/"), timeout
@@ -100,7 +101,8 @@ class Client:
             label: What people call the run.
             href: Where it belongs: a pull request, a commit, a job.
             tags: Words to group and filter by.
-            baseline: The uuid of the run to show differences from.
+            baseline: The uuid of the run to show differences from, or `label:NAME` for the newest of that
+                label.
             traces: Traces to judge in place of those added.
             name: What to call the dataset.
 
@@ -117,7 +119,7 @@ class Client:
             "baseline": baseline,
             "name": name,
         }
-        submitted = RunSummary.parse(self._ask("POST", "/runs", body))
+        submitted = RunAnswer.parse(self._ask("POST", "/runs", body))
         if traces is None:
             self.traces = []
         return submitted
@@ -126,13 +128,13 @@ class Client:
         """Bring a run home, with all its results.
 
         Args:
-            uuid: Of the run.
+            uuid: Of the run, or `label:NAME` for the newest of that label.
             wait: Seconds to wait for its end; None does not wait.
 
         Raises:
             RunError: There is no such run, it failed, or it did not end in time.
         """
-        path = f"/runs/{quote(uuid, safe='')}"
+        path = self._path(uuid)
         until = time.monotonic() + (wait or 0.0)
         while wait is not None:
             summary = RunSummary.parse(self._ask("GET", f"{path}/summary"))
@@ -176,13 +178,19 @@ class Client:
     def label(
         self, uuid: str, trace_id: str, chunk_id: str, label: int | None, *, by: str = "", blind: bool = False
     ) -> None:
-        """Give a chunk a human label; None takes one back."""
+        """Give a chunk a human label; None takes one back. The run is told as in `get_eval_run`."""
         body = {"trace_id": trace_id, "chunk_id": chunk_id, "label": label, "by": by, "blind": blind}
-        self._ask("POST", f"/runs/{quote(uuid, safe='')}/labels", body)
+        self._ask("POST", f"{self._path(uuid)}/labels", body)
 
     def delete(self, uuid: str) -> None:
-        """Remove a run from the server."""
+        """Remove a run from the server; it takes the uuid alone, since a label may mean another run soon."""
         self._ask("DELETE", f"/runs/{quote(uuid, safe='')}")
+
+    def _path(self, name: str) -> str:
+        """Return the path of a run; a label is looked up once, so that all that follows is about one run."""
+        if name.startswith(LABELLED):
+            name = RunSummary.parse(self._ask("GET", f"/named?{urlencode({'name': name})}")).id
+        return f"/runs/{quote(name, safe='')}"
 
     def _ask(self, method: str, path: str, body: Any = None) -> Any:
         data = None if body is None else json.dumps(body, allow_nan=False, ensure_ascii=False).encode()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from time import monotonic
@@ -18,7 +18,8 @@ from judge_eval.limits import CHUNKS
 from judge_eval.record import R
 from judge_eval.runs.folder.records import Manifest, TraceResult
 from judge_eval.schema import Trace
-from judge_eval.server.models import Submission, Upload
+from judge_eval.server.hosted import HostedSubmission, HostedTrace
+from judge_eval.server.models import ApiRecord, Submission, Upload
 from judge_eval.server.settings import BODIES, READ_SECONDS, RECORD, UPLOADED, ServerLimits
 
 T = TypeVar("T")
@@ -61,8 +62,13 @@ class Incoming:
         self._reader.shutdown(wait=False, cancel_futures=True)
 
 
-def read_submission(body: bytes, limits: ServerLimits) -> Submission:
-    """Read a submission; the traces are counted before they are made.
+def read_submission(body: bytes, limits: ServerLimits, labelled: Callable[[str], str | None]) -> Submission:
+    """Read a submission, ours or a hosted evaluator's; the traces are counted before they are made.
+
+    Args:
+        body: JSON: `Submission`, with `traces`, or `HostedSubmission`, with `data`.
+        limits: What it may hold.
+        labelled: Returns the id of the newest run of a label; None where there is none.
 
     Raises:
         TooLargeError: More traces, chunks or text than the server takes.
@@ -70,15 +76,33 @@ def read_submission(body: bytes, limits: ServerLimits) -> Submission:
     """
     traces: list[Trace] = []
     fields: dict[str, Any] = {}
-    for key, number, value in _parts(body, "traces", limits.traces, set(Submission.model_fields)):
+    lists: dict[str, type[ApiRecord]] = {"traces": Submission, "data": HostedSubmission}
+    for key, number, value in _parts(body, lists, limits.traces):
         if number is None:
             fields[key] = value
-        else:
-            where = f"traces[{number}]"
-            _few_chunks(value, limits.chunks, where)
+            continue
+        where = f"{key}[{number}]"
+        if key == "traces":
+            _few_chunks(value, "chunks", limits.chunks, where)
             traces.append(_make(Trace, value, where))
+        else:
+            _few_chunks(value, "contexts", limits.chunks, where)
+            hosted = _make(HostedTrace, value, where)
+            traces.append(_placed(hosted.trace, where))
+            if number == 0:
+                fields["data"] = (hosted,)
+    if "data" in fields:
+        fields = _as_ours(HostedSubmission.parse(fields), labelled)
     given = Submission.parse({**fields, "traces": traces[:1]})
     return given.model_copy(update={"traces": tuple(traces)})
+
+
+def _as_ours(given: HostedSubmission, labelled: Callable[[str], str | None]) -> dict[str, Any]:
+    """Return the fields of a submission that a hosted evaluator's body sets."""
+    baseline, label = None, given.baseline_eval_run_label
+    if label is not None and (baseline := labelled(label)) is None:
+        raise DataError(f"no run is labelled {label!r}", field="baseline_eval_run_label")
+    return {"label": given.label, "href": given.href, "tags": given.tags, "baseline": baseline}
 
 
 def read_upload(body: bytes) -> Upload:
@@ -92,57 +116,73 @@ def read_upload(body: bytes) -> Upload:
     """
     results: list[TraceResult] = []
     manifest = None
-    for key, number, value in _parts(body, "results", UPLOADED, set(Upload.model_fields)):
+    for key, number, value in _parts(body, {"results": Upload}, UPLOADED):
         if number is None:
-            manifest = _make(Manifest, value, key)
+            manifest = _make(Manifest, value, key) if key == "manifest" else manifest
         else:
             where = f"results[{number}]"
-            _few_chunks(value.get("trace") if isinstance(value, dict) else None, CHUNKS, f"{where}.trace")
+            trace = value.get("trace") if isinstance(value, dict) else None
+            _few_chunks(trace, "chunks", CHUNKS, f"{where}.trace")
             results.append(_make(TraceResult, value, where))
     if manifest is None:
         raise DataError("this field is required", field="manifest")
     return Upload(manifest=manifest, results=()).model_copy(update={"results": tuple(results)})
 
 
-def _parts(body: bytes, items: str, most: int, known: set[str]) -> Iterator[tuple[str, int | None, Any]]:
-    """Yield the members of a JSON object, those of one list one by one with their numbers."""
+def _parts(
+    body: bytes, lists: Mapping[str, type[ApiRecord]], most: int
+) -> Iterator[tuple[str, int | None, Any]]:
+    """Yield the members of a JSON object; the list as an empty one, its items one by one with their numbers.
+
+    Args:
+        body: The JSON.
+        lists: What the object may be, by the name of the list that it must hold.
+        most: Items of the list.
+    """
     until = monotonic() + READ_SECONDS
     text = JsonText(BytesIO(body), None, RECORD)
     seen: set[str] = set()
     for key in text.members():
-        if key not in known or key in seen:
+        fitting = [kind for kind in lists.values() if {*seen, key} <= set(kind.model_fields)]
+        if not fitting or key in seen:
             fault = "stands twice" if key in seen else "no such field; remove it"
             raise DataError(fault, field=key[:100])
         seen.add(key)
-        if key != items:
+        if key not in lists:
             yield key, None, text.value(key)[0]
             continue
         if text.peek() != "[":
-            raise DataError("must be a list", field=items)
-        for number, (value, _) in enumerate(text.elements(items)):
+            raise DataError("must be a list", field=key)
+        yield key, None, ()
+        for number, (value, _) in enumerate(text.elements(key)):
             if number == most:
-                raise TooLargeError(f"more than {most:,}, which this server takes at a time", field=items)
+                raise TooLargeError(f"more than {most:,}, which this server takes at a time", field=key)
             if monotonic() > until:
                 raise TooLargeError(
                     f"takes longer than {READ_SECONDS:g} seconds to read; send less at a time"
                 )
-            yield items, number, value
+            yield key, number, value
     text.end()
-    if items not in seen:
-        raise DataError("this field is required", field=items)
+    if not seen & lists.keys():
+        raise DataError("this field is required", field=next(iter(lists)))
 
 
-def _few_chunks(trace: Any, most: int, where: str) -> None:
-    chunks = trace.get("chunks") if isinstance(trace, dict) else None
+def _few_chunks(trace: Any, name: str, most: int, where: str) -> None:
+    chunks = trace.get(name) if isinstance(trace, dict) else None
     if isinstance(chunks, list) and len(chunks) > most:
         raise TooLargeError(
-            f"{len(chunks):,} chunks; this server takes {most:,} a trace", field=f"{where}.chunks"
+            f"{len(chunks):,} chunks; this server takes {most:,} a trace", field=f"{where}.{name}"
         )
 
 
 def _make(kind: type[R], value: Any, where: str) -> R:
+    return _placed(lambda: kind.parse(value), where)
+
+
+def _placed(make: Callable[[], T], where: str) -> T:
+    """Make something, with the place in front of what is wrong with it."""
     try:
-        return kind.parse(value)
+        return make()
     except DataError as error:
         field = f"{where}.{error.field}" if error.field else where
         raise DataError(error.message, field=field) from None

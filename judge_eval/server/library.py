@@ -6,7 +6,7 @@ import os
 import shutil
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -15,17 +15,23 @@ from judge_eval.errors import RunError
 from judge_eval.eval_run import EvalRun
 from judge_eval.files import hold, open_plain
 from judge_eval.pages.comparepage import SideBySide
+from judge_eval.pages.matrixpage import SeveralRuns, check_several
 from judge_eval.pages.overview import Table
 from judge_eval.runs.folder.files import LABELS, MANIFEST, RESULTS
 from judge_eval.runs.folder.labels import with_labels
-from judge_eval.runs.folder.records import Manifest
+from judge_eval.runs.folder.records import Manifest, Status
 from judge_eval.runs.folder.run import load_manifest
-from judge_eval.runs.keeping.finding import Listing, listing
+from judge_eval.runs.keeping.finding import LABELLED, Listing, listing, newest_labelled
+from judge_eval.server.following import Followed
 
 T = TypeVar("T")
 
 KEPT = 6
 """Runs whose rows stay in memory."""
+
+
+GOING: frozenset[Status] = frozenset({"submitted", "running"})
+"""The statuses of runs that are judged, or wait for it."""
 
 
 class MissingRunError(RunError):
@@ -37,7 +43,7 @@ class BusyRunError(RunError):
 
 
 class Library:
-    """Runs by id. A request never names a folder: it gives a UUID, which is looked for in the manifests.
+    """Runs by id or label. A request never names a folder: what it gives is looked for in the manifests.
 
     Other processes may write the folder meanwhile; what was read is read again once its files changed.
 
@@ -75,11 +81,16 @@ class Library:
         return known[1]
 
     def find(self, run_id: str) -> tuple[Path, Manifest]:
-        """Find a run by its whole id.
+        """Find a run by its whole id, or by `label:NAME` the newest of that label.
 
         Raises:
             MissingRunError: There is none.
         """
+        if run_id.startswith(LABELLED):
+            try:
+                return newest_labelled(self.runs(), run_id[len(LABELLED) :], "this folder")
+            except RunError as error:
+                raise MissingRunError(str(error)) from None
         for folder, manifest in self.runs():
             if manifest.id == run_id:
                 return folder, manifest
@@ -96,6 +107,21 @@ class Library:
         key = ("table", folder, _stamps(folder))
         return self._once(key, lambda: Table(with_labels(_open(folder, manifest))))
 
+    def followed(self, run_id: str) -> Followed | None:
+        """Return the run with what has come of it by now, where it is not judged to its end; None else.
+
+        Raises:
+            MissingRunError: There is no such run.
+            RunError: Its results are damaged.
+        """
+        folder, manifest = self.find(run_id)
+        if manifest.status not in GOING:
+            return None
+        key = ("followed", folder, manifest.id, manifest.metrics)
+        followed = self._once(key, lambda: Followed(folder, manifest))
+        followed.look()
+        return followed
+
     def side_by_side(self, baseline: str, candidate: str) -> SideBySide:
         """Return two runs side by side.
 
@@ -107,7 +133,21 @@ class Library:
         key = ("side by side", a, _stamps(a), b, _stamps(b))
         return self._once(key, lambda: SideBySide(self.table(baseline), self.table(candidate)))
 
-    def derived(self, table: Table | SideBySide, name: str, make: Callable[[], T]) -> T:
+    def several(self, run_ids: Sequence[str]) -> SeveralRuns:
+        """Return three runs or more side by side.
+
+        Raises:
+            ConfigError: They are too few or too many.
+            MissingRunError: There is no such run.
+            RunError: Results are damaged.
+        """
+        found = [self.find(run_id) for run_id in run_ids]
+        ids = [manifest.id for _, manifest in found]
+        check_several(ids)
+        key = ("several", *((folder, _stamps(folder)) for folder, _ in found))
+        return self._once(key, lambda: SeveralRuns([self.table(run_id) for run_id in ids]))
+
+    def derived(self, table: Table | SideBySide | SeveralRuns, name: str, make: Callable[[], T]) -> T:
         """Return what is made of a table, once for as long as the table stays the same."""
         return self._once(("derived", name, table), make)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 from uuid import UUID
 
 from pydantic import ConfigDict, Field
@@ -11,11 +11,15 @@ from pydantic import ConfigDict, Field
 from judge_eval import limits
 from judge_eval.record import Record
 from judge_eval.runs.folder.records import Aggregate, Manifest, Status, TraceResult
+from judge_eval.runs.keeping.finding import LABELLED
 from judge_eval.schema import Trace
 
 Offset = Annotated[int, Field(ge=0, le=10**9)]
 PageSize = Annotated[int, Field(ge=1, le=1000)]
 Text = Annotated[str, Field(max_length=limits.ID)]
+_Label = Annotated[str, Field(pattern=f"^{LABELLED}", min_length=7, max_length=6 + limits.LABEL)]
+RunName: TypeAlias = UUID | _Label
+"""A run's UUID, or `label:NAME` for the newest of that label."""
 
 
 class ApiRecord(Record):
@@ -31,7 +35,7 @@ class Submission(ApiRecord):
     label: str | None = Field(default=None, max_length=limits.LABEL)
     href: str | None = Field(default=None, max_length=limits.HREF)
     tags: tuple[str, ...] = Field(default=(), max_length=limits.RUN_TAGS)
-    baseline: UUID | None = None
+    baseline: RunName | None = None
     """The run to show differences from."""
     name: str = Field(default="submitted traces", min_length=1, max_length=500)
     """What to call the dataset."""
@@ -57,7 +61,7 @@ class GivenLabel(ApiRecord):
 
 
 class RunProgress(ApiRecord):
-    """How far a run is that this server is judging."""
+    """How far a run is that is judged, by this server or another process, as that process tells it."""
 
     traces: int
     total: int | None
@@ -65,6 +69,11 @@ class RunProgress(ApiRecord):
     failed: int
     calls: int
     hits: int
+    retries: int = 0
+    rate: float | None = None
+    """Chunks judged in a second, lately."""
+    left: float | None = None
+    """Seconds until its end at that rate."""
 
 
 class RunSummary(ApiRecord):
@@ -72,6 +81,8 @@ class RunSummary(ApiRecord):
 
     id: str
     """A UUID."""
+    uuid: str
+    """The same, under the name hosted evaluators use."""
     label: str | None
     href: str | None
     tags: tuple[str, ...]
@@ -83,6 +94,7 @@ class RunSummary(ApiRecord):
     questions: int
     model: str
     prompt: str | None
+    """Or which panel or cascade judged."""
     traces: int
     failed: int
     """Chunks without a verdict."""
@@ -94,16 +106,32 @@ class RunSummary(ApiRecord):
     error: str | None = None
     """Why a submitted run failed."""
     progress: RunProgress | None = None
-
-    @property
-    def uuid(self) -> str:
-        """The run's UUID, under the name hosted evaluators use."""
-        return self.id
+    """While it is judged; None where the process that judges it tells nothing."""
+    silent: float | None = None
+    """While it is judged: seconds since anything was heard of it. A process that was killed is silent."""
 
     @property
     def ended(self) -> bool:
         """Whether nothing more will happen to it by itself."""
         return self.status in ("done", "incomplete", "failed")
+
+
+class MeanSoFar(ApiRecord):
+    """A metric over the traces of a run that have come by now."""
+
+    name: str
+    mean: float | None
+    n: int
+
+
+class LiveRun(ApiRecord):
+    """A run that is judged, as far as it has come."""
+
+    run: RunSummary
+    read: int
+    """Traces that can be looked at by now."""
+    means: tuple[MeanSoFar, ...]
+    """Over those; none where verdicts are to stay hidden."""
 
 
 class UnreadableRun(ApiRecord):

@@ -5,21 +5,24 @@ from __future__ import annotations
 from fastapi import APIRouter
 from starlette.responses import HTMLResponse, Response
 
-from judge_eval.pages.report import SCRIPTS, web
+from judge_eval.pages.report import SCRIPTS, STYLES, web
 
+SERVED = ("runspage.js", "trend.js", "livepanel.js", "docspage.js", "tryout.js")
+"""The modules of pages that are never a file of their own."""
 FILES = {
-    "pages.css": "text/css",
-    **dict.fromkeys((*SCRIPTS, "runspage.js", "docspage.js"), "text/javascript"),
+    **dict.fromkeys(STYLES, "text/css"),
+    **dict.fromkeys((*SCRIPTS, *SERVED), "text/javascript"),
 }
 
-_SHELL = """<!doctype html>
+_LINKS = "\n".join(f'<link rel="stylesheet" href="/static/{name}">' for name in STYLES)
+_SHELL = f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <link rel="icon" href="data:,">
-<link rel="stylesheet" href="/static/pages.css">
+{_LINKS}
 <title>judge_eval</title>
 <script type="module" src="/static/app.js"></script>
 </head>
@@ -37,7 +40,7 @@ def make_pages() -> APIRouter:
     def shell() -> HTMLResponse:
         return HTMLResponse(_SHELL)
 
-    for path in ("/", "/runs/{run_id}", "/compare", "/docs"):
+    for path in ("/", "/runs/{run_id}", "/compare", "/matrix", "/docs"):
         pages.get(path)(shell)
 
     @pages.get("/static/{name}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 from uuid import UUID
@@ -11,8 +10,10 @@ from fastapi import APIRouter, Query, Request
 
 from judge_eval.backends.storing.store import Store
 from judge_eval.errors import RunError
+from judge_eval.installed import own_version
 from judge_eval.pages.runpage import head
 from judge_eval.runs.folder.files import MANIFEST, RESULTS
+from judge_eval.runs.folder.news import read_news
 from judge_eval.runs.folder.records import Manifest, Status
 from judge_eval.runs.keeping.finding import names_in
 from judge_eval.server.document import body_of
@@ -21,16 +22,20 @@ from judge_eval.server.judge_routes import make_judging_routes
 from judge_eval.server.library import Library, MissingRunError
 from judge_eval.server.models import (
     Health,
+    LiveRun,
+    MeanSoFar,
     Offset,
     PageSize,
     ResultPage,
     RunList,
+    RunName,
     RunProgress,
     RunSummary,
     Text,
     UnreadableRun,
     Upload,
 )  # fmt: skip
+from judge_eval.server.naming import make_naming_routes
 from judge_eval.server.pagedata import make_page_routes
 from judge_eval.server.settings import ServerSettings
 from judge_eval.server.submissions import Submissions, make_run_folder, notes_of
@@ -63,12 +68,12 @@ def make_router(
     limits = settings.limits
 
     def summary(run_id: str) -> RunSummary:
-        return summarise(*library.find(run_id), settings, submissions)
+        return summarise(*library.find(run_id), settings)
 
     @api.get("/health", tags=["server"])
     async def health() -> Health:
         """Tell that the server is there."""
-        return Health(version=version("judge-eval"), judging=submissions is not None)
+        return Health(version=own_version(), judging=submissions is not None)
 
     @api.get("/runs", tags=["runs"])
     def list_runs(
@@ -89,7 +94,7 @@ def make_router(
             and set(tag or ()) <= set(m.tags)
             and status in (None, m.status)
         ]
-        runs = tuple(summarise(*run, settings, submissions) for run in fitting[offset : offset + limit])
+        runs = tuple(summarise(*run, settings) for run in fitting[offset : offset + limit])
         unreadable = tuple(
             UnreadableRun(folder=folder.name, error=error.told(names_in(library.root)))
             for folder, error in found.unreadable[:100]
@@ -118,38 +123,47 @@ def make_router(
         return await incoming.read(request, take_in)
 
     @api.get("/runs/{run_id}", tags=["runs"])
-    def get_run(run_id: UUID) -> Manifest:
+    def get_run(run_id: RunName) -> Manifest:
         """Return everything about a run but its results."""
         return library.find(str(run_id))[1]
 
     @api.get("/runs/{run_id}/summary", tags=["runs"])
-    def get_summary(run_id: UUID) -> RunSummary:
+    def get_summary(run_id: RunName) -> RunSummary:
         """Return what the list says of a run, with its progress while it is judged."""
         return summary(str(run_id))
 
-    @api.delete("/runs/{run_id}", status_code=204, tags=["runs"])
+    @api.get("/runs/{run_id}/live", tags=["runs"])
+    def get_live(run_id: RunName, blind: bool = False) -> LiveRun:
+        """Return how far a run is while any process judges it, with the means so far."""
+        followed = library.followed(str(run_id))
+        told = summary(str(run_id))
+        if followed is None:
+            return LiveRun(run=told, read=told.traces, means=())
+        means = () if blind else tuple(MeanSoFar(**each) for each in followed.means())
+        return LiveRun(run=told, read=len(followed.rows), means=means)
+
+    @api.delete("/runs/{run_id}", status_code=204, response_model=None, tags=["runs"])
     def delete_run(run_id: UUID) -> None:
         """Remove a run with its results and labels."""
         library.delete(str(run_id))
 
     @api.get("/runs/{run_id}/results", tags=["runs"])
-    def get_results(run_id: UUID, offset: Offset = 0, limit: PageSize = 100) -> ResultPage:
+    def get_results(run_id: RunName, offset: Offset = 0, limit: PageSize = 100) -> ResultPage:
         """Return a page of a run's results, with its later labels, in the dataset's order."""
         results = library.table(str(run_id)).run.results
         page = tuple(results[offset : offset + limit])
         return ResultPage(total=len(results), offset=offset, results=page)
 
-    api.include_router(make_judging_routes(submissions, limits, incoming, summary))
+    api.include_router(make_judging_routes(library, submissions, limits, incoming, summary))
     api.include_router(make_page_routes(library, store))
+    api.include_router(make_naming_routes(library, summary))
     return api
 
 
 _TOP = ("id", "label", "href", "tags", "status", "model", "prompt", "traces", "failed")
 
 
-def summarise(
-    folder: Path, manifest: Manifest, settings: ServerSettings, submissions: Submissions | None
-) -> RunSummary:
+def summarise(folder: Path, manifest: Manifest, settings: ServerSettings) -> RunSummary:
     """Make what the list says of a run."""
     top, more = head(manifest), notes_of(folder)
     means = {name: a.mean for name, a in manifest.aggregates.items()}
@@ -158,13 +172,11 @@ def summarise(
         for name, least in settings.thresholds.items()
         if (mean := means.get(name)) is not None
     }
-    going = submissions.progress.get(manifest.id) if submissions else None
-    progress = None
-    if going is not None:
-        fields = ("traces", "total", "verdicts", "failed", "calls", "hits")
-        progress = RunProgress(**{name: getattr(going, name) for name in fields})
+    news, silent = read_news(folder) if manifest.status == "running" else (None, None)
+    progress = None if news is None else RunProgress(**news.model_dump(exclude={"v", "at"}))
     return RunSummary(
         **{name: top[name] for name in _TOP},
+        uuid=manifest.id,
         created=manifest.created,
         finished=manifest.finished,
         dataset=manifest.dataset.name,
@@ -172,7 +184,8 @@ def summarise(
         questions=manifest.dataset.traces,
         metrics=manifest.aggregates,
         passed=passed,
-        baseline=more.get("baseline"),
+        baseline=manifest.baseline or more.get("baseline"),
         error=more.get("error"),
         progress=progress,
+        silent=silent,
     )

@@ -14,6 +14,8 @@ from judge_eval.ranges import check_ranges
 
 TOKEN = "JUDGE_EVAL_SERVER_TOKEN"  # noqa: S105  the variable's name
 """The environment variable that holds the bearer token."""
+SERVER = "JUDGE_EVAL_SERVER"
+"""The environment variable that names the server to talk to, by its address."""
 PORT = 8642
 
 
@@ -33,6 +35,10 @@ BODIES = 4
 """Requests with traces or a run that are held in memory at the same time; others wait to be read."""
 REQUESTS = 200
 """Requests that are answered at the same time; others are told to come again."""
+WAIT_SECONDS = 30.0
+"""The longest that a request may wait for a run's end."""
+WAITING = 100
+"""Requests that wait for a run's end at the same time; further ones are answered at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,5 +122,10 @@ def read_thresholds(given: Sequence[str]) -> dict[str, float]:
         parts = re.fullmatch(r"(.+?)\s*(?:>=|=)\s*(\d*\.?\d+)", text.strip())
         if parts is None:
             raise ConfigError(f"threshold {text!r}: write METRIC>=NUMBER, such as AP@5>=0.8")
-        thresholds[str(parse_metric(parts.group(1)))] = float(parts.group(2))
+        metric = parse_metric(parts.group(1))
+        if metric.spec.less_is_better:
+            raise ConfigError(
+                f"threshold {text!r}: {metric} is the better the less it is; take another metric"
+            )
+        thresholds[str(metric)] = float(parts.group(2))
     return thresholds

@@ -19,7 +19,6 @@ from judge_eval.files import held_folder, is_plain, read_plain, write_atomically
 from judge_eval.runs.folder.files import MANIFEST
 from judge_eval.runs.folder.records import Manifest, Status
 from judge_eval.runs.folder.run import load_manifest
-from judge_eval.runs.judging.counting import Progress
 from judge_eval.runs.judging.opening import folder_name
 from judge_eval.runs.judging.selection import Selection
 from judge_eval.runs.keeping.finding import names_in
@@ -56,7 +55,6 @@ class Submissions:
 
     def __init__(self, library: Library, evaluator: Evaluator, limits: ServerLimits) -> None:
         self.library, self.evaluator, self.limits = library, evaluator, limits
-        self.progress: dict[str, Progress] = {}
         self._waiting: asyncio.Queue[str] = asyncio.Queue()
         self._taken: set[str] = set()
         self._tasks: list[asyncio.Task[None]] = []
@@ -79,6 +77,7 @@ class Submissions:
 
         Raises:
             DataError: A trace lacks what prompt or metrics need, or an id stands twice.
+            MissingRunError: No run has the label of the baseline.
             QueueFullError: Too many runs are waiting.
             RunError: The folder cannot be written.
         """
@@ -104,12 +103,15 @@ class Submissions:
         self._check_room()
         source = self.evaluator.source(given.traces, Selection(name=given.name))
         assert source is not None
-        sent = {"label": given.label, "href": given.href, "tags": given.tags, "status": "submitted"}
+        baseline = None if given.baseline is None else str(given.baseline)
+        if isinstance(given.baseline, str):  # a label stands for the run that has it now
+            baseline = self.library.find(given.baseline)[1].id
+        sent = {"label": given.label, "href": given.href, "tags": given.tags, "baseline": baseline}
+        sent["status"] = "submitted"
         manifest = self.evaluator.begin(source.survey()).model_copy(update=sent)
-        notes = {"baseline": str(given.baseline) if given.baseline else None}
         files = {
             TRACES: b"".join(trace.model_dump_json().encode() + b"\n" for trace in given.traces),
-            NOTES: json.dumps(notes).encode(),
+            NOTES: b"{}",
             MANIFEST: manifest.model_dump_json(indent=2).encode() + b"\n",
         }
         make_run_folder(self.library.root, manifest, files)
@@ -139,7 +141,6 @@ class Submissions:
             except Exception:
                 _log.exception("run %s could not be judged", run_id)
             finally:
-                self.progress.pop(run_id, None)
                 self._taken.discard(run_id)
 
     async def _judge(self, run_id: str) -> None:
@@ -153,7 +154,6 @@ class Submissions:
                 folder / TRACES,
                 name=load_manifest(folder).dataset.name,
                 resume=folder,
-                watch=lambda progress: self.progress.__setitem__(run_id, progress),
             )
         except Exception as error:
             if is_being_written(folder):
@@ -215,7 +215,10 @@ def make_run_folder(root: Path, manifest: Manifest, files: dict[str, bytes]) -> 
 
 
 def notes_of(folder: Path) -> dict[str, Any]:
-    """Read what a submission's folder says besides its manifest: `baseline`, and `error` where it failed."""
+    """Read what a submission's folder says besides its manifest: `error` where it failed.
+
+    In folders of version 0.1.0 also `baseline`, which manifests hold now.
+    """
     try:
         notes = json.loads(read_plain(folder / NOTES, MOST_NOTES))
     except (OSError, ValueError, RecursionError):

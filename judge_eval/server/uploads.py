@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -49,6 +50,12 @@ def checked_upload(given: Upload) -> tuple[Manifest, list[bytes]]:
     return with_digests(run.manifest, lines, len(lines)), lines
 
 
+def _is_uuid(text: str) -> bool:
+    with suppress(ValueError):
+        return str(UUID(text)) == text
+    return False
+
+
 def _check_results(results: Sequence[TraceResult]) -> None:
     seen: set[str] = set()
     last = -1
@@ -76,6 +83,8 @@ def _faults(manifest: Manifest, results: Sequence[TraceResult]) -> Iterator[tupl
         yield "finished", "lies before the run's start, or in the future"
     if len(manifest.tags) > limits.RUN_TAGS or any(len(tag) > limits.ID for tag in manifest.tags):
         yield "tags", f"there may be {limits.RUN_TAGS} tags of {limits.ID:,} characters"
+    if manifest.baseline is not None and not _is_uuid(manifest.baseline):
+        yield "baseline", "is not a UUID"
     if len(manifest.label or "") > limits.LABEL:
         yield "label", f"is longer than {limits.LABEL} characters"
     if len(manifest.href or "") > limits.HREF:
@@ -118,6 +127,11 @@ def _miscounted(manifest: Manifest, results: Sequence[TraceResult]) -> Iterator[
             yield f"tally.{name}", f"is {getattr(tally, name):,}, and the results give {count:,}"
     if tally.failures != dict(whys):
         yield "tally.failures", "is not what the results give"
+    stages = Counter(
+        o.stage for result in results for o in result.outcomes if o.kind == "verdict" and o.stage
+    )
+    if tally.stages != dict(stages):
+        yield "tally.stages", "is not what the results give"
     paid = (tally.calls, tally.hits, tally.input_tokens, tally.output_tokens, *tally.retries.values())
     if min(paid) < 0 or (tally.cost or 0.0) < 0:
         yield "tally", "counts below 0"

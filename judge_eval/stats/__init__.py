@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from judge_eval.lazy import attach
 
 if TYPE_CHECKING:
+    from judge_eval.stats.acceptance import errors_allowed, traces_needed
     from judge_eval.stats.agreement import cohen_kappa
     from judge_eval.stats.calibration import (
         IsotonicCalibration,
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
         calibrate_isotonic,
         calibrate_threshold,
     )
+    from judge_eval.stats.cascade_costs import CascadeCost, cascade_cost
+    from judge_eval.stats.cascade_fit import CascadeFit, CurvePoint
+    from judge_eval.stats.cascade_threshold import fit_cascade, fit_cascade_to_people
     from judge_eval.stats.correction import CorrectedMean, ppi_mean, ppi_mean_sampled
     from judge_eval.stats.estimate import Estimate, Interval
     from judge_eval.stats.figures import agreement_figures, agreement_of, alpha_interval, ranking_figures
@@ -31,6 +35,7 @@ if TYPE_CHECKING:
     from judge_eval.stats.sampling import Sample, simple_random_sample, stratified_sample
 
 _MODULES = {
+    "acceptance": ("errors_allowed", "traces_needed"),
     "agreement": ("cohen_kappa",),
     "calibration": (
         "IsotonicCalibration",
@@ -38,6 +43,9 @@ _MODULES = {
         "calibrate_isotonic",
         "calibrate_threshold",
     ),
+    "cascade_threshold": ("fit_cascade", "fit_cascade_to_people"),
+    "cascade_costs": ("CascadeCost", "cascade_cost"),
+    "cascade_fit": ("CascadeFit", "CurvePoint"),
     "correction": ("CorrectedMean", "ppi_mean", "ppi_mean_sampled"),
     "estimate": ("Estimate", "Interval"),
     "figures": ("agreement_figures", "agreement_of", "alpha_interval", "ranking_figures"),
@@ -52,13 +60,14 @@ _MODULES = {
 }
 
 __all__ = [
-    "CorrectedMean", "CorrectedRate", "Estimate", "Interval", "IsotonicCalibration", "PairDifference",
-    "PairedComparison", "Randomisation", "Resampler", "Sample", "ThresholdCalibration", "agreement_figures",
-    "agreement_of", "alpha_interval", "breakdown", "calibrate_isotonic", "calibrate_threshold",
-    "cohen_kappa", "compare_paired", "holm", "kendall_tau_b", "mean_interval",
+    "CascadeCost", "CascadeFit", "CorrectedMean", "CorrectedRate", "CurvePoint", "Estimate", "Interval",
+    "IsotonicCalibration", "PairDifference", "PairedComparison", "Randomisation", "Resampler", "Sample",
+    "ThresholdCalibration", "agreement_figures", "agreement_of", "alpha_interval", "breakdown",
+    "calibrate_isotonic", "calibrate_threshold", "cascade_cost", "cohen_kappa", "compare_paired",
+    "errors_allowed", "fit_cascade", "fit_cascade_to_people", "holm", "kendall_tau_b", "mean_interval",
     "minimal_detectable_difference", "ppi_mean", "ppi_mean_sampled", "proportion_interval",
     "ranking_figures", "rbo", "rogan_gladen", "sign_flip_test", "simple_random_sample", "spearman",
-    "stratified_sample", "tau_ap", "tukey_hsd",
+    "stratified_sample", "tau_ap", "traces_needed", "tukey_hsd",
 ]  # fmt: skip
 
 __getattr__ = attach(__name__, _MODULES)

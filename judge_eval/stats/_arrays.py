@@ -30,6 +30,18 @@ def numbers(values: npt.ArrayLike, name: str) -> Floats:
     return array
 
 
+def verdicts(values: npt.ArrayLike, name: str) -> Floats:
+    """Return a one-dimensional array of zeros and ones.
+
+    Raises:
+        ValueError: As `numbers`, or a value is neither 0 nor 1.
+    """
+    array = numbers(values, name)
+    if not np.isin(array, (0.0, 1.0)).all():
+        raise ValueError(f"{name}: only 0 and 1 are verdicts here; binarise grades first")
+    return array
+
+
 def pair(first: npt.ArrayLike, second: npt.ArrayLike, names: tuple[str, str]) -> tuple[Floats, Floats]:
     """Return two arrays of finite numbers of equal length.
 

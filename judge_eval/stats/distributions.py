@@ -66,6 +66,24 @@ def beta_ppf(p: float, a: float, b: float) -> float:
     return _log_bisect(lambda x: excess(x, 1 - x))
 
 
+def binomial_cdf(k: int, n: int, p: float) -> float:
+    """Return P(X <= k) of the number of successes in n independent trials, accurate in the lower tail.
+
+    Args:
+        k: Any whole number; below 0 the result is 0, from n on it is 1.
+        n: How many trials, >= 0.
+        p: The chance of a success, in [0, 1].
+
+    Raises:
+        ValueError: n or p is out of its range.
+    """
+    if n < 0 or not 0 <= p <= 1:
+        raise ValueError(f"binomial: {n} trials with a chance of {p} are none")
+    if k < 0 or k >= n:
+        return 0.0 if k < 0 else 1.0
+    return _incomplete_beta(n - k, k + 1, 1 - p, p)[0]
+
+
 def t_sf(t: float, df: float) -> float:
     """Return P(T > t), of Student's t distribution, accurate far out in the tail.
 

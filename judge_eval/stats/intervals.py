@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -211,6 +212,26 @@ def proportion_interval(
         low, high = (centre - half) / scale, (centre + half) / scale
     else:
         low = beta_ppf(tail, successes, n - successes + 1) if successes else 0.0
-        high = beta_ppf(1 - tail, successes + 1, n - successes) if successes < n else 1.0
+        high = exact_upper(successes, n, level=1 - tail)
     low, high = (0.0 if successes == 0 else low), (1.0 if successes == n else high)
     return Estimate(rate, Interval(low, high, level, method), n)
+
+
+@lru_cache(maxsize=1024)
+def exact_upper(successes: int, n: int, *, level: float = 0.95) -> float:
+    """Return the one-sided upper bound of a rate by Clopper and Pearson (1934).
+
+    The rate under which so few successes or fewer have the chance 1 - level.
+
+    Args:
+        successes: How many of the n, 0 <= successes <= n.
+        n: How many independent trials, at least one.
+        level: Confidence level of this one bound.
+
+    Raises:
+        ValueError: The counts do not fit, or the level is out of its range.
+    """
+    check_level(level)
+    if not 0 <= successes <= n or n < 1:
+        raise ValueError(f"successes: {successes} of {n} is not a count")
+    return beta_ppf(level, successes + 1, n - successes) if successes < n else 1.0

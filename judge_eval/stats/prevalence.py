@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from judge_eval.stats._arrays import check_level, group_codes, group_sums, numbers, pair
+from judge_eval.stats._arrays import check_level, group_codes, group_sums, pair, verdicts
 from judge_eval.stats.distributions import normal_ppf
 from judge_eval.stats.estimate import Interval
 
@@ -65,12 +65,10 @@ def rogan_gladen(
         ValueError: There is no judged chunk, or no labelled one of either kind; a value is neither 0 nor 1;
             lengths differ.
     """
-    z = numbers(judged, "judged")
+    z = verdicts(judged, "judged")
     judge, human = pair(labelled_judge, labelled_human, ("labelled_judge", "labelled_human"))
     check_level(level)
-    for name, values in (("judged", z), ("labelled_judge", judge), ("labelled_human", human)):
-        if not np.isin(values, (0.0, 1.0)).all():
-            raise ValueError(f"{name}: only 0 and 1 are verdicts here; binarise grades first")
+    judge, human = verdicts(judge, "labelled_judge"), verdicts(human, "labelled_human")
     positive, negative = human == 1, human == 0
     if not (z.size and positive.any() and negative.any()):
         raise ValueError("a judged chunk and labelled chunks of both kinds are needed")

@@ -102,7 +102,7 @@ def test_negative_grades_are_counted_or_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "where"),
     [
-        ("a.jsonl", '{"trace_id": "t", "chunk_id": "c", "label": "yes"}', "a.jsonl:1: label"),
+        ("a.jsonl", '{"trace_id": "t", "chunk_id": "c", "label": "maybe"}', "a.jsonl:1: label"),
         ("a.jsonl", '{"trace_id": "t", "label": 1}', "a.jsonl:1: chunk_id"),
         ("a.jsonl", "nonsense", "a.jsonl:1: not JSON"),
         (

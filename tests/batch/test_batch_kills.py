@@ -10,8 +10,8 @@ import pytest
 
 from judge_eval.eval_run import EvalRun
 from judge_eval.runs.keeping.finding import run_folders
-from tests.batch.test_batch_flow import data, moody  # noqa: F401 - `data` is a fixture
 from tests.support.batch_server import BatchServer
+from tests.support.batching import moody
 
 pytestmark = pytest.mark.slow
 
@@ -65,7 +65,7 @@ class Killer:
         return process.returncode
 
 
-def test_kill_at_every_step_pays_nothing_twice(tmp_path: Path, data: Path) -> None:  # noqa: F811
+def test_kill_at_every_step_pays_nothing_twice(tmp_path: Path, data: Path) -> None:
     """However often the steps are killed, each request is paid once and none is lost."""
     folder, out = tmp_path / "batch", tmp_path / "runs"
     with BatchServer(verdict=moody) as server:
@@ -105,7 +105,7 @@ def test_kill_at_every_step_pays_nothing_twice(tmp_path: Path, data: Path) -> No
 @pytest.mark.parametrize(("registering", "listing"), [(2.0, 0.0), (0.0, 2.0), (1.0, 1.0)])
 def test_killed_between_asking_and_registering_orders_once(
     tmp_path: Path,
-    data: Path,  # noqa: F811
+    data: Path,
     registering: float,
     listing: float,
 ) -> None:

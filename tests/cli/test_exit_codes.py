@@ -46,6 +46,7 @@ def in_bash(shell: Shell, line: str, **environment: str) -> Told:
     return Told(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "code", "told"),
     [
@@ -75,6 +76,7 @@ def test_streams_that_fail(shell: Shell, line: str, code: int, told: str) -> Non
     assert (done.code, done.err) == (code, told)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "told"),
     [
@@ -85,12 +87,14 @@ def test_streams_that_fail(shell: Shell, line: str, code: int, told: str) -> Non
         (r"judge-eval run pizza.jsonl --model fake/overlap --tag $'\xff'", r"--tag '\udcff' is no"),
         (r"cp pizza.jsonl $'\xe9.jsonl'; judge-eval run $'\xe9.jsonl' --model fake/overlap",
          r"data '\udce9.jsonl' is no Unicode"),
-        ("judge-eval run ftp://127.0.0.1:1/x.jsonl --model fake/overlap",
-         "ftp://127.0.0.1:1/x.jsonl cannot be opened"),
-        ("judge-eval run pizza.jsonl --model fake/overlap --out ftp://127.0.0.1:1/x",
-         "ftp://127.0.0.1:1/x cannot be opened"),
-        ("judge-eval show ftp://127.0.0.1:1/x", "ftp://127.0.0.1:1 cannot be opened"),
-        ("judge-eval runs pull ftp://127.0.0.1:1/x", "ftp://127.0.0.1:1/x cannot be opened"),
+        pytest.param("judge-eval run ftp://127.0.0.1:1/x.jsonl --model fake/overlap",
+                     "ftp://127.0.0.1:1/x.jsonl cannot be opened", marks=pytest.mark.foreign),
+        pytest.param("judge-eval run pizza.jsonl --model fake/overlap --out ftp://127.0.0.1:1/x",
+                     "ftp://127.0.0.1:1/x cannot be opened", marks=pytest.mark.foreign),
+        pytest.param("judge-eval show ftp://127.0.0.1:1/x", "ftp://127.0.0.1:1 cannot be opened",
+                     marks=pytest.mark.foreign),
+        pytest.param("judge-eval runs pull ftp://127.0.0.1:1/x", "ftp://127.0.0.1:1/x cannot be opened",
+                     marks=pytest.mark.foreign),
         ("judge-eval convert ftp://127.0.0.1:1/x", "data ftp:/127.0.0.1:1/x: this is a file"),
         ("judge-eval run pizza.jsonl --model fake/overlap -o ftp://h/x.md", "--output ftp:/h/x.md: this"),
         ("judge-eval run pizza.jsonl --model fake/overlap --cache ftp://u:secret@h/x",
@@ -110,6 +114,7 @@ def test_what_cannot_be_used_has_one_message(shell: Shell, line: str, told: str)
     assert "secret" not in done.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ["<(cat pizza.jsonl)", "/dev/stdin < <(cat pizza.jsonl)", "pipe"])
 def test_what_can_be_read_once_is_judged(shell: Shell, source: str) -> None:
     """A shell's `<(...)` and a named pipe are copied once, and read as a file is."""
@@ -189,6 +194,7 @@ def test_resume_where_the_newest_run_is_done(tmp_path: Path) -> None:
     assert len(list((tmp_path / "runs").iterdir())) == 2
 
 
+@pytest.mark.slow
 def test_a_full_disk_for_the_cache_with_all_results_kept(tmp_path: Path) -> None:
     """The run is whole, its summary is shown and its gate is checked; that the cache is full is a remark."""
     reply = {"evidence": "", "reason": "x" * 60_000, "instruction_in_chunk": False, "verdict": False}

@@ -30,6 +30,8 @@ from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.flags.reading import ChoosingFlags, ReadingFlags
 from judge_eval.cli.verbs import GROUPS, VERBS, make_app
 from judge_eval.judges import Vote
+from judge_eval.judges.choose import MODES
+from judge_eval.prompts import DecisionLayout
 from judge_eval.runs.folder.records import Intervals
 from judge_eval.stats.calibration import Objective
 from tests.support.command import Shell
@@ -81,11 +83,11 @@ def test_settings_are_the_fields_of_groups() -> None:
 
 def test_settings_stay() -> None:
     """The keys of `[tool.judge_eval]` are a promise to files that are out there."""
-    promised = """model prompt mode judge evidence metrics out cache base_url param label href tags
+    promised = """model prompt mode layout judge evidence metrics out cache base_url param label href tags
         relevant baseline fail_under max_drop non_inferior interval cluster concurrency timeout
         rpm tpm attempts max_failures hedge max_calls max_tokens max_cost max_reply on_invalid
-        thresholds format map corpus list_sep depth otel columnar push_every
-        on_undecided"""
+        thresholds format map corpus list_sep depth records group_by otel columnar push_every
+        on_undecided server claims"""
     assert set(settings()) == set(promised.split())
 
 
@@ -146,9 +148,9 @@ def test_groups_are_gathered_again() -> None:
     flat = spread(verb)
     names = list(inspect.signature(flat).parameters)
     assert names == [
-        *("format", "map", "corpus", "list_sep", "depth"),
+        *("format", "map", "corpus", "list_sep", "depth", "records", "group_by"),
         *("cache", "timeout"),
-        *("out", "label", "href", "tag"),
+        *("out", "label", "href", "tag", "server"),
         "n",
     ]
     given = {name: parameter.default for name, parameter in inspect.signature(flat).parameters.items()}
@@ -202,7 +204,10 @@ def test_choices_are_those_of_the_library() -> None:
 
     assert choices(CallingFlags, "otel") == set(get_args(Otel))
     assert choices(JudgingFlags, "vote") == set(get_args(Vote))
-    assert choices(JudgingFlags, "mode") == hint(BatchSettings, "mode")
+    modes = next(each for each in choices(JudgingFlags, "mode") if each is not type(None))
+    assert get_args(modes) == MODES
+    assert choices(JudgingFlags, "layout") == set(get_args(DecisionLayout))
+    assert hint(BatchSettings, "mode") == {"pointwise", "listwise"}  # no batch takes the others
     assert choices(ChoosingFlags, "on_invalid") == hint(BatchSettings, "on_invalid")
     assert choices(NumbersFlags, "interval") == hint(Intervals, "method")
     assert verb_choices("calibrate", "objective") == set(get_args(Objective))

@@ -3,22 +3,19 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.support.forking import ROOT, call
 
 FORMATS = Path(__file__).parents[2] / "fixtures" / "formats"
 
 
 def judge_eval(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
     """Run the command line in a folder of its own."""
-    command = [sys.executable, "-m", "judge_eval", *map(str, arguments)]
     keep = {key: value for key, value in os.environ.items() if not key.startswith(("JUDGE_EVAL_", "OPENAI_"))}
-    root = str(Path(__file__).parents[2])
-    return subprocess.run(
-        command, cwd=cwd, capture_output=True, text=True, timeout=60, env=keep | {"PYTHONPATH": root}
-    )
+    return call([*map(str, arguments)], cwd, keep | {"PYTHONPATH": str(ROOT)}, None)
 
 
 @pytest.mark.parametrize(
@@ -122,3 +119,28 @@ def test_export_writes_for_other_tools(tmp_path: Path) -> None:
     wrong = judge_eval("export", "latest", "-o", "x.bin", cwd=tmp_path)
     assert wrong.returncode == 2
     assert "names no format" in wrong.stderr
+
+
+def test_where_records_stand_reaches_the_run(tmp_path: Path) -> None:
+    """`--records`, `--group-by` and maps inside chunks work as flags and as settings; remarks are shown."""
+    rows = [{"qid": 1, "frage": "q?", "soll": ["r", "s"], "stelle": text} for text in ("a", "b")]
+    (tmp_path / "x.json").write_text(json.dumps({"alt": rows[:1], "neu": rows}))
+    base = ["run", "x.json", "--model", "fake/overlap", "--no-cache", "--metrics", "AP@5"]
+    maps = ["query=frage", "reference=soll.0", "chunks.text=stelle"]
+    flags = [word for pair in maps for word in ("--map", pair)]
+    refused = judge_eval(*base, *flags, "--group-by", "qid", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "--records alt, --records neu" in refused.stderr
+    told = judge_eval(*base, *flags, "--group-by", "qid", "--records", "neu", cwd=tmp_path)
+    assert "2 verdicts" in told.stdout, told.stderr
+    config = 'records = "neu"\ngroup_by = "qid"\n[map]\nquery = "frage"\nreference = "soll.0"\n'
+    (tmp_path / "judge_eval.toml").write_text(config + '"chunks.text" = "stelle"\n')
+    assert "2 verdicts" in judge_eval(*base, cwd=tmp_path).stdout
+    same = {"query": "q?", "reference": "r", "chunks": ["a"]}
+    (tmp_path / "judge_eval.toml").unlink()
+    (tmp_path / "x.json").write_text(json.dumps([same, same]))
+    assert "reads like an earlier one" in judge_eval(*base, cwd=tmp_path).stdout
+    assert "reads like an earlier one" in judge_eval("validate", "x.json", cwd=tmp_path).stderr
+    assert (
+        "reads like an earlier one" in judge_eval("convert", "x.json", "-o", "y.jsonl", cwd=tmp_path).stderr
+    )

@@ -5,28 +5,19 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
 from judge_eval.cli.flags.config import find_config, settings
-
-ROOT = Path(__file__).parents[2]
+from tests.support.forking import ROOT, call
 
 
 def _run(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("JUDGE_EVAL", "OPENAI"))}
-    return subprocess.run(
-        [sys.executable, "-m", "judge_eval", *arguments],
-        cwd=folder,
-        env=kept | {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(folder / "cache"), **variables},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    more = {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(folder / "cache"), **variables}
+    return call([*arguments], folder, kept | more, None)
 
 
 def test_what_init_writes_runs_at_once(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ def people(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_an_import_is_kept_shown_and_used(tmp_path: Path, people: Path) -> None:
     """The summary says where the verdicts are from and what is missing; every verb works on the run."""
     shell = Shell(tmp_path)

@@ -13,6 +13,7 @@ def shell(tmp_path: Path) -> Shell:
     return Shell(tmp_path)
 
 
+@pytest.mark.slow
 def test_the_files_of_a_run_fit_the_schemas_that_are_printed(shell: Shell) -> None:
     """Manifest, results and dataset of a real run are valid under the exported schemas."""
     data = FIXTURES / "docs_qa.jsonl"

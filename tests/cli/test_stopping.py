@@ -43,6 +43,7 @@ def online(server: ChatServer, *more: str) -> tuple[str, ...]:
     return ("--model", "openai/m", "--base-url", server.url, "--no-cache", *more)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", [(), ("--shard", "1/2")], ids=["whole", "shard"])
 def test_sigterm_while_waiting_for_a_retry_keeps_what_was_paid(shell: Shell, part: tuple[str, ...]) -> None:
     """Ended while it waits for a retry, a run has written status and verdicts, and pays for none twice."""
@@ -65,6 +66,7 @@ def test_sigterm_while_waiting_for_a_retry_keeps_what_was_paid(shell: Shell, par
         )
 
 
+@pytest.mark.slow
 def test_a_second_sigterm_ends_at_once(shell: Shell) -> None:
     """The first SIGTERM lets calls in flight finish; the second does not wait, and still says 143."""
     with ChatServer() as server:
@@ -79,6 +81,7 @@ def test_a_second_sigterm_ends_at_once(shell: Shell) -> None:
     assert manifest.status == "running"  # nobody had the time to write more
 
 
+@pytest.mark.slow
 def test_probing_ends_with_what_is_in_the_cache(shell: Shell) -> None:
     """A probe that was stopped has its answers in the cache: probing again pays for the others alone."""
     with ChatServer(latency=0.05) as server:
@@ -92,6 +95,7 @@ def test_probing_ends_with_what_is_in_the_cache(shell: Shell) -> None:
         assert len(calls) == len(set(calls)) > 20
 
 
+@pytest.mark.slow
 def test_a_batch_is_stopped_while_it_waits(shell: Shell) -> None:
     """`batch fetch --wait` is ended by SIGTERM between its questions; fetching again goes on."""
     with BatchServer(polls=10_000) as server:

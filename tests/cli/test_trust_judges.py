@@ -24,6 +24,42 @@ def test_a_probe_reads_as_it_should_and_gates(tmp_path: Path) -> None:
     assert_golden("trust_probe.txt", done.stdout)
 
 
+DOUBTS = "out-of-scope,other-reference,negated-reference,nothing-relevant,length-bait,echo-bait"
+
+
+def test_a_probe_tells_at_what_probability_a_chunk_was_accepted(tmp_path: Path) -> None:
+    """A server that tells log-probabilities: the report word for word, and a gate on what it accepts."""
+    with ChatServer() as server:
+        key = {"OPENAI_API_KEY": "sk-x", "OPENAI_BASE_URL": server.url}
+        done = judge_eval(
+            tmp_path, "probe", DATA, "-m", "openai/m", "--confidence", "--only", DOUBTS, "--limit", "12",
+            "--fail-over", "out-of-scope=1", "--fail-over", "nothing-relevant=0.1", environment=key,
+        )  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    assert "gate passed: out-of-scope fooled the judge in" in done.stderr
+    assert "error: gate failed: nothing-relevant fooled the judge in" in done.stderr
+    assert_golden("trust_probe_probabilities.txt", done.stdout)
+
+
+@pytest.mark.parametrize("prompt", ["support/binary", "relevance/binary"])
+def test_no_probability_is_told_where_the_judge_gives_none(tmp_path: Path, prompt: str) -> None:
+    """A server that refuses log-probabilities: null in the report, and a gate without a case fails."""
+    with ChatServer(flavour="reasoning") as server:
+        key = {"OPENAI_API_KEY": "sk-x", "OPENAI_BASE_URL": server.url}
+        done = judge_eval(
+            tmp_path, "probe", DATA, "-m", "openai/m", "--confidence", "--only", DOUBTS, "--limit", "3",
+            "--json", "--prompt", prompt, "--fail-over", "negated-reference=1", environment=key,
+        )  # fmt: skip
+    told = json.loads(done.stdout)
+    assert {result["assurance"] for result in told["results"]} == {None}
+    assert {result["shift"] for result in told["results"]} == {None}
+    probed = {result["probe"] for result in told["results"]}
+    assert ("negated-reference" in probed) is (prompt == "support/binary")
+    if prompt == "relevance/binary":
+        assert done.returncode == 1
+        assert "negated-reference brought no verdict" in done.stderr
+
+
 @pytest.mark.parametrize(("model", "code"), [("fake/inverted", 1), ("fake/overlap", 0)])
 def test_the_canary_gates_without_being_asked(tmp_path: Path, model: str, code: int) -> None:
     """An inverted judge fails the polarity canary, a sound one passes."""

@@ -22,10 +22,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_agreement_with_the_labels_of_the_dataset(folder: Path) -> None:
-    """Every figure with its interval, the confusion matrix, the traces that differ most, word for word."""
+    """Two sentences and six figures; with --all every figure, the table of grades, the traces."""
     done = judge_eval(folder, "agree", "label:words")
     assert done.returncode == 0, done.stderr
     assert_golden("trust_agree.txt", done.stdout)
+    done = judge_eval(folder, "agree", "label:words", "--all")
+    assert done.returncode == 0, done.stderr
+    assert_golden("trust_agree_all.txt", done.stdout)
 
 
 def test_agreement_with_a_file_and_with_another_judge(folder: Path) -> None:
@@ -53,7 +56,7 @@ def test_sample_label_correct(folder: Path) -> None:
     """The whole way: a blind sample, labels filled in by people, means corrected with a warning."""
     done = judge_eval(folder, "sample", "label:words", "-n", "20", "-o", "todo.csv")
     assert done.returncode == 0, done.stderr
-    with (folder / "todo.csv").open(newline="") as file:
+    with (folder / "todo.csv").open(newline="", encoding="utf-8-sig") as file:
         rows = list(csv.DictReader(file))
     assert {row["label"] for row in rows} == {""}
     truth = {
@@ -68,7 +71,8 @@ def test_sample_label_correct(folder: Path) -> None:
     told = judge_eval(folder, "correct", "label:words", "--labels", "done.csv")
     assert told.returncode == 0, told.stderr
     assert "warning: only 20 labelled traces" in told.stdout
-    assert "relevant chunks:" in told.stdout
+    assert "And of the share of chunks that are relevant:" in told.stdout
+    assert_golden("trust_correct.txt", told.stdout)
     found = json.loads(judge_eval(folder, "correct", "label:words", "--labels", "done.csv", "--json").stdout)
     ap = found["means"]["AP@5"]
     assert ap["interval"][0] < ap["value"] < ap["interval"][1]

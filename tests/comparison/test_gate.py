@@ -91,6 +91,7 @@ def test_limits_know_parameters_and_aliases() -> None:
         Limit.parse("fail-under", "APP@5=0.5")
 
 
+@pytest.mark.slow
 def test_the_report_starts_with_its_marker_and_stays_short() -> None:
     """However many traces changed and however long their text, a comment can hold it."""
     names = [f"{'n' * 90}{k}" for k in range(300)]

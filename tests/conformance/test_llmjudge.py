@@ -12,6 +12,8 @@ from sklearn.metrics import cohen_kappa_score, roc_auc_score
 from judge_eval.stats import agreement_figures, alpha_interval, cohen_kappa
 from judge_eval.stats.contingency import Level
 
+pytestmark = pytest.mark.foreign
+
 Grades = np.ndarray
 
 OUT_OF_SCALE = {"RMITIR-llama70B": 2, "h2oloo-zeroshot2": 1}

@@ -12,6 +12,8 @@ from judge_eval.backends.fake import backend as fake
 from judge_eval.schema import BINARY, Scale, Trace
 from judge_eval.wire import Message, Passage, Request
 
+pytestmark = pytest.mark.foreign
+
 
 @dataclass(frozen=True)
 class PlainForm:

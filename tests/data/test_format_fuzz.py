@@ -71,11 +71,13 @@ def strain(path: Path, **options: Any) -> list[Trace]:
     return []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(p.name for p in FORMATS.iterdir() if p.suffix in (".jsonl", ".json")))
 def test_no_record_breaks_a_reader(name: str, tmp_path: Path) -> None:
     """With anything in any place of a real record, a reader gives traces or an error of ours."""
     text = (FORMATS / name).read_text()
-    record = json.loads(text.splitlines()[0] if name.endswith(".jsonl") else text)
+    lines = name.endswith(".jsonl") or name == "rgb.json"  # which is published as lines
+    record = json.loads(text.splitlines()[0] if lines else text)
     draw = random.Random(name)
     path = tmp_path / name
     where = places(record)
@@ -84,10 +86,18 @@ def test_no_record_breaks_a_reader(name: str, tmp_path: Path) -> None:
             path.write_text(json.dumps(changed(record, place, new)))
             strain(path)
             strain(path, on_invalid="skip", corpus=FORMATS / "corpus.jsonl", list_sep="|")
+            strain(path, list_sep="none", map={"chunks.text": "text", "reference": "id"})
+            strain(path, on_invalid="skip", group_by="id")
 
 
 @pytest.mark.parametrize(
-    "name", ["ragas.csv", "promptfoo.csv", "beir/qrels/test.tsv", "beir/run.trec", "trec/topics.txt"]
+    "name",
+    [
+        *("ragas.csv", "promptfoo.csv", "scars.csv", "utf16.csv"),
+        *(pytest.param(name, marks=pytest.mark.foreign) for name in ("ragas_pandas.xlsx", "autorag.parquet")),
+        "crag.jsonl.bz2",
+        *("beir/qrels/test.tsv", "beir/run.trec", "trec/topics.txt"),
+    ],
 )
 def test_no_torn_file_breaks_a_reader(name: str, tmp_path: Path) -> None:
     """A file cut or garbled at any byte gives traces or an error of ours."""

@@ -42,7 +42,11 @@ def fill(path: Path, count: int) -> None:
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path, row_group_size=500)
 
 
-@pytest.mark.parametrize("name", ["x.jsonl", "x.csv", "x.parquet", "x.json", "wrapped.json"])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    ["x.jsonl", "x.csv", pytest.param("x.parquet", marks=pytest.mark.foreign), "x.json", "wrapped.json"],
+)
 def test_files_are_streamed(name: str, tmp_path: Path) -> None:
     """Reading four thousand records of 2 KB never holds more than a fraction of them."""
     path = tmp_path / name

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-ray = pytest.importorskip("ray", reason="ray is not installed: pip install 'judge-eval[ray]'")
+ray = pytest.importorskip("ray", reason="ray is not installed: pip install 'context-judge[ray]'")
 
 from judge_eval import Evaluator  # noqa: E402
 from judge_eval.backends.stack import Options  # noqa: E402
@@ -15,6 +15,7 @@ from judge_eval.distributed import judge_dataset  # noqa: E402
 from judge_eval.distributed.cluster import RayDriver  # noqa: E402
 from judge_eval.distributed.worker import share_of  # noqa: E402
 from judge_eval.errors import ConfigError, FatalCallError  # noqa: E402
+from judge_eval.judges import Cascade, Decision, Pointwise  # noqa: E402
 from judge_eval.schema import Trace  # noqa: E402
 from tests.support.chat_server import ChatServer, error  # noqa: E402
 from tests.support.command import Shell  # noqa: E402
@@ -85,6 +86,23 @@ def test_two_nodes_give_the_run_of_one_process(cluster: object, tmp_path: Path) 
         told = json.loads(row["result"])
         assert told["outcomes"] == json.loads(results[row["trace_id"]].model_dump_json())["outcomes"]
         assert row["AP@10"] == results[row["trace_id"]].scores["AP@10"]
+
+
+@pytest.mark.timeout(300)
+def test_a_cascade_on_two_nodes_is_that_of_one_process(cluster: object, tmp_path: Path) -> None:
+    """Verdicts, stages, votes and what each of its two models was asked are those of one process."""
+    data = Path(__file__).parents[2] / "fixtures" / "docs_qa.jsonl"
+    judge = Cascade(Decision("support/decision"), Pointwise("support/binary"), 0.8)
+    models = {"cheap": "fake/overlap", "strong": "fake/hash"}
+    with Evaluator(models, judge=judge, metrics=["AP@5"], cache=False) as evaluator:
+        alone = evaluator.evaluate(data, out=tmp_path / "alone")
+        spread = evaluator.evaluate(data, out=tmp_path / "spread", driver=RayDriver(evaluator, workers=2))
+    lines = [(run.folder / "results.jsonl").read_text() for run in (alone, spread) if run.folder]
+    assert lines[0] == lines[1]
+    tally = spread.manifest.tally
+    assert tally == alone.manifest.tally
+    assert tally.stages["cheap"] > 0
+    assert tally.stages["strong"] > 0
 
 
 @pytest.mark.timeout(300)

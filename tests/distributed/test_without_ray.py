@@ -17,6 +17,8 @@ from judge_eval.distributed.cluster import RayDriver
 from judge_eval.runs.judging import telemetry
 from judge_eval.schema import Trace
 
+pytestmark = pytest.mark.foreign
+
 
 def dataset(count: int) -> list[Trace]:
     """Make traces of three chunks."""

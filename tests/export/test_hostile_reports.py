@@ -151,5 +151,5 @@ def test_samples_for_spreadsheets_have_no_formula(formulas: tuple[Shell, EvalRun
     rows = [{"id": "q", "query": "=1", "reference": "@x", "chunks": [{"id": "c", "text": "+1"}]}]
     fine = scripted(rows, shell.folder / "runs", lambda _: {"verdict": True})
     assert shell("sample", fine.id, "-n", "1", "-o", "label.csv", "--safe-cells").code == 0
-    (row,) = csv.DictReader(io.StringIO((shell.folder / "label.csv").read_text()))
+    (row,) = csv.DictReader(io.StringIO((shell.folder / "label.csv").read_text("utf-8-sig")))
     assert (row["query"], row["reference"], row["text"], row["trace_id"]) == ("'=1", "'@x", "'+1", "q")

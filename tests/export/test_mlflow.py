@@ -22,6 +22,8 @@ from judge_eval.export.mlflow_scorer import retrievals
 from judge_eval.metrics import metric_names
 from tests.support.command import ROOT
 
+pytestmark = pytest.mark.foreign
+
 MLFLOW_KEY = r"[/\w.\- :]+"
 """What MLflow's own check of names allows."""
 
@@ -333,4 +335,4 @@ for call in (lambda: EvalRun.load(sys.argv[1]).to_mlflow(), lambda: mlflow_score
 print(json.dumps(told))
 """
     told = real(script, tmp_path, str(failing_run(tmp_path / "runs").folder))
-    assert [("pip install 'judge-eval[mlflow" in text) for text in told] == [True, True]
+    assert [("pip install 'context-judge[mlflow" in text) for text in told] == [True, True]

@@ -21,6 +21,8 @@ from judge_eval.errors import ConfigError, DataError, RefusedError, UnknownNameE
 from judge_eval.eval_run import EvalRun
 from judge_eval.export.formats import FORMATS, write_as
 
+pytestmark = pytest.mark.foreign
+
 METRICS = ["map_cut_5", "ndcg_cut_5", "AP@5", "RR@5"]
 
 
@@ -121,48 +123,6 @@ def test_a_failed_verdict_becomes_no_judgment(tmp_path: Path) -> None:
     """A trace with a failed verdict is left out of the judgments: readers would take the gap for a grade."""
     write_as(failing_run(), tmp_path / "x.qrels")
     assert read_qrels(tmp_path / "x.qrels") == {"q1": {"a1": 1, "b1": 0}}
-
-
-@pytest.mark.parametrize("library", ["pandas", "polars"])
-def test_frames_hold_everything(library: str) -> None:
-    """Two frames: a row a trace with its scores, a row a chunk with its verdict; gaps stay gaps."""
-    run = failing_run()
-    traces, verdicts = run.to_pandas() if library == "pandas" else run.to_polars()
-    rows = traces.to_dict("records") if library == "pandas" else traces.to_dicts()
-    assert [row["trace_id"] for row in rows] == ["q1", "q2"]
-    assert [row["failed"] for row in rows] == [0, 1]
-    assert rows[0]["AP@2"] == 1.0
-    assert _missing(rows[1]["AP@2"])
-    rows = verdicts.to_dict("records") if library == "pandas" else verdicts.to_dicts()
-    assert [(row["trace_id"], row["rank"], row["chunk_id"]) for row in rows] == [
-        ("q1", 1, "a1"),
-        ("q1", 2, "b1"),
-        ("q2", 1, "a2"),
-        ("q2", 2, "b2"),
-    ]
-    assert [row["grade"] for row in rows[:3]] == [1, 0, 0]
-    assert _missing(rows[3]["grade"])
-    assert _missing(rows[3]["relevant"])
-    assert rows[3]["why"] == "refused"
-
-
-def _missing(value: Any) -> bool:
-    return value is None or str(value) == "<NA>"
-
-
-@pytest.mark.parametrize("library", ["pandas", "polars"])
-def test_frames_of_nothing_keep_their_types(library: str) -> None:
-    """A run without a single chunk still gives frames with every column and its type."""
-    run = judged([Trace(id="q", query="q?")], {}, ["AP@2"])
-    full = failing_run()
-    pairs = zip(
-        run.to_pandas() if library == "pandas" else run.to_polars(),
-        full.to_pandas() if library == "pandas" else full.to_polars(),
-        strict=True,
-    )
-    for empty, other in pairs:
-        assert list(empty.columns) == list(other.columns)
-        assert [str(t) for t in empty.dtypes] == [str(t) for t in other.dtypes]
 
 
 def test_parquet_holds_the_verdicts(tmp_path: Path) -> None:

@@ -107,7 +107,8 @@ def test_a_verdict_keeps_its_confidence_through_cache_and_run(tmp_path: Path) ->
     trace = Trace.parse({"id": "t", "query": "q", "reference": "r", "chunks": ["one", "two"]})
     for calls in (2, 0):
         backend = FakeBackend(_sure, identity=Identity("fake", "sure"))
-        with Evaluator(backend, cache=tmp_path / "c", metrics=["P@2", "SoftP@2", "EDCG@2"]) as evaluator:
+        metrics = ["P@2", "SoftP@2", "EDCG@2", "EAP@2", "SoftRR@2", "ENDCG@2", "ERR@2"]
+        with Evaluator(backend, cache=tmp_path / "c", metrics=metrics) as evaluator:
             run = evaluator.evaluate([trace], out=tmp_path / "runs")
         assert backend.calls == calls
         first, second = run.results[0].outcomes
@@ -118,6 +119,9 @@ def test_a_verdict_keeps_its_confidence_through_cache_and_run(tmp_path: Path) ->
         assert scores["P@2"] == 1.0
         assert scores["SoftP@2"] == pytest.approx(0.9)
         assert scores["EDCG@2"] == pytest.approx(0.8 + 1 / math.log2(3))
+        assert scores["EAP@2"] == scores["SoftRR@2"] == pytest.approx(0.8 + 0.2 / 2)
+        assert scores["ENDCG@2"] == pytest.approx(0.8 + 0.2 / math.log2(3))
+        assert scores["ERR@2"] == 1 / 2 + 1 / 2 * 1 / 2 / 2
         assert "NaN" not in (run.folder / "results.jsonl").read_text()  # type: ignore[operator]
 
 

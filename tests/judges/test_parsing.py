@@ -132,6 +132,7 @@ def test_no_text_makes_the_reader_fail(text: str) -> None:
     assert isinstance(read_many(completion, BINARY, 3), dict | Problem)
 
 
+@pytest.mark.slow
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

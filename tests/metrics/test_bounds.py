@@ -8,15 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from judge_eval.metrics import GradeTable, Metric, parse_metric
+from judge_eval.metrics.specs import Spec
 
 BINARY = [
     "AP", "AP@3", "AP(norm=min)@3", "AP(norm=total)@2", "MAP", "P@3", "P(norm=k)@9", "Recall@2", "F1@3",
-    "HitRate@2", "RR", "MRR@3", "SoftP@3", "map", "map_cut_3", "P_5", "recall_2", "success_1",
-    "relative_P_3", "recip_rank", "Rprec", "set_P", "set_recall", "set_F", "set_map",
+    "HitRate@2", "RR", "MRR@3", "SoftP@3", "SoftRR", "EAP", "EAP@3", "map", "map_cut_3", "P_5",
+    "recall_2", "success_1", "relative_P_3", "recip_rank", "Rprec", "set_P", "set_recall", "set_F", "set_map",
 ]  # fmt: skip
 GRADED = [
     "DCG@3", "DCG(gain=exp)", "NDCG", "NDCG@2", "NDCG(gain=exp)@3", "EDCG@3", "AP(rel=2)@3", "P(rel=3)@4",
     "NDCG(ideal=top)@3", "NDCG(gain=exp,ideal=top)@2", "NDCG(ideal=top)",
+    "ERR", "ERR@3", "SoftRR@2", "ENDCG(gain=binary)@3", "ENDCG(gain=binary,ideal=top)@2",
 ]  # fmt: skip
 POOLED = ["bpref", "infAP", "ndcg", "ndcg_cut_2", "NDCG(ideal=judged)@3", "map"]
 
@@ -52,6 +54,7 @@ def test_binary_bounds_are_reached_and_never_passed(name: str, row: list[int | N
     assert found.exact.all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GRADED)
 @settings(max_examples=25, deadline=None)
 @given(row=rows(3, 4))
@@ -84,6 +87,7 @@ def test_rows_do_not_change_each_other(rows: list[list[int | None]]) -> None:
     assert together.high.tolist() == [each.high[0] for each in alone] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*BINARY, *GRADED, *POOLED])
 @settings(max_examples=25, deadline=None)
 @given(row=rows(3, 3), total=st.integers(0, 5), pool=st.lists(st.integers(0, 3), max_size=5))
@@ -140,6 +144,7 @@ def alone(row: list[int | None], repeats: list[bool]) -> list[int | None]:
     return [0 if again else grade for grade, again in zip(row, repeats, strict=True)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["P@3", "P(norm=k)@9", "AP", "AP@3", "AP(norm=min)@3", "MAP", "AP(rel=2)@3"])
 @settings(max_examples=40, deadline=None)
 @given(row=rows(3, 4), total=st.integers(0, 9), data=st.data())
@@ -166,3 +171,19 @@ def test_what_stands_below_the_top_cannot_make_its_bounds_inexact() -> None:
     assert found.exact.all()
     expected = brute(parse_metric("NDCG@3"), [2, None, 1], 3, relevant=2)
     assert (found.low[0], found.high[0]) == pytest.approx(expected, abs=1e-12)
+
+
+def test_an_unknown_metric_of_probabilities_gets_its_range(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failed verdict could have any probability: sure grades alone show nothing of such a metric."""
+
+    def unsure(table: GradeTable, k: int | None = None) -> np.ndarray:
+        assert table.probable is not None
+        return np.array([float(np.nansum(table.probable * (1 - table.probable)))])
+
+    spec = Spec("Unsure", "rag", "optional", (), unsure, "how unsure the judge is", soft=True)
+    monkeypatch.setattr("judge_eval.metrics.base.spec_of", lambda family, name: spec)
+    metric = Metric("Unsure")
+    table = GradeTable.from_rows([[1, None]], maximum=1, probable=[[1.0, None]])
+    found = metric.bounds(table)
+    assert (found.low[0], found.high[0], found.exact.tolist()) == (0.0, 1.0, [False])
+    assert np.isnan(metric.compute(table)[0])

@@ -19,7 +19,8 @@ def metrics(draw: st.DrawFn) -> Metric:
     params = []
     for parameter in draw(st.permutations(spec.parameters)):
         if draw(st.booleans()):
-            choices = list(parameter.choices) or list(range(1, 10))
+            numbers = [0, 0.25, 0.1, 0.000001, 1] if parameter.number == "share" else list(range(1, 10))
+            choices = list(parameter.choices) or numbers
             params.append((parameter.name, draw(st.sampled_from(choices))))
     if cutoff is None:
         params = [pair for pair in params if pair != ("norm", "k")]
@@ -47,6 +48,12 @@ def test_name_parses_back(metric: Metric) -> None:
         ("P_5(rel=2)", "P_5(rel=2)"),
         ("MAP@5", "MAP@5"),
         ("map", "map"),
+        ("alpha_nDCG@10", "alpha-NDCG@10"),
+        ("alphaNDCG(alpha=.50)@10", "alpha-NDCG@10"),
+        ("alpha-nDCG(alpha=.250)", "alpha-NDCG(alpha=0.25)"),
+        ("ERR_IA(alpha=0)@5", "ERR-IA(alpha=0)@5"),
+        ("ClaimRecall(of=vital,partial=half)@5", "ClaimRecall(partial=half,of=vital)@5"),
+        ("NuggetRecall(score=vital_strict)@5", "NuggetRecall@5"),
     ],
 )
 def test_one_spelling_is_printed(text: str, canonical: str) -> None:
@@ -82,7 +89,12 @@ def test_one_spelling_is_printed(text: str, canonical: str) -> None:
         ("ndcg(gain=exp)", "ndcg takes no parameters"),
         ("map_cut", "it needs a cutoff, as in 'map_cut_5'"),
         ("recip_rank_5", "it has none; write 'recip_rank'"),
-        ("quality", "known: AP, DCG, EDCG"),
+        ("quality", "known: AP, ClaimPrecision, ClaimRecall, Conflict, DCG, EAP"),
+        ("alphandcg@5", "no metric 'alphandcg@5'; did you mean 'alpha-NDCG@5'?"),
+        ("alpha-NDCG(alpha=2)@5", "alpha is a number from 0 to 1 with at most 6 decimals, as in alpha=0.5"),
+        ("alpha-NDCG(alpha=half)@5", "alpha is a number from 0 to 1"),
+        ("alpha-NDCG(alpha=0.1234567)@5", "alpha is a number from 0 to 1 with at most 6 decimals"),
+        ("alpha--NDCG@5", "write a name"),
         ("", "write a name, its parameters and its cutoff"),
         ("AP@5; DROP", "a cutoff is a whole number"),
     ],

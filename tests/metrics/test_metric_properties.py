@@ -69,6 +69,7 @@ def reference(name: str, row: list[int], pool: list[int], k: int | None, least: 
             return min(1.0, over(dcg(row, exp), dcg(sorted(source, reverse=True), exp)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @given(rows=st.lists(st.tuples(ROW, ROW), min_size=1, max_size=5), k=CUT, least=st.integers(1, 3))
 def test_equals_the_plain_reference(

@@ -9,6 +9,8 @@ from judge_eval.errors import MetricError
 from judge_eval.metrics import GradeTable, parse_metric
 from judge_eval.metrics.order import trec_order
 
+pytestmark = pytest.mark.foreign
+
 pytrec_eval = pytest.importorskip("pytrec_eval")
 
 NAMES = [

@@ -1,18 +1,16 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from judge_eval import Chunk, NoVerdict, Scale, Trace, TraceResult, Verdict
-from judge_eval.judges.parsing import evidence_found
 from judge_eval.pages.blind import blind_card, blind_row
 from judge_eval.pages.card import card_page, ladder
 from judge_eval.pages.rowfilter import parse_filter
 from judge_eval.pages.rows import TraceRow, row_of, sort_rows
-from judge_eval.quotes import marked
+from judge_eval.quotes import marked, stands_in
 from judge_eval.schema import BINARY, GRADED
-from judge_eval.wire import Passage
 from tests.support.serving import judge, rows
 
 
@@ -28,6 +26,8 @@ from tests.support.serving import judge, rows
         ("one two", "  ", ["one two"]),
         ("one two", "\xad", ["one two"]),
         ("", "\xad", [""]),
+        ('say "', '"', ['say "']),
+        ("no 0:0 here", "0:", ["no ", "0:", "0 here"]),
     ],
 )
 def test_a_quote_is_marked_where_it_stands(text: str, quote: str, pieces: list[str]) -> None:
@@ -36,13 +36,18 @@ def test_a_quote_is_marked_where_it_stands(text: str, quote: str, pieces: list[s
 
 
 @given(st.text(), st.text())
+@example("0:0", "0")  # too short for evidence, and still shown where it stands
+@example('"', '"')
+@example("\xad", "\xad")
+@example("e\u0301", '"e')
 def test_marking_loses_nothing(text: str, quote: str) -> None:
-    """The pieces join to the text, and a quote that is marked is one that counts as found."""
+    """The pieces join to the text, and what is marked stands there, letter by letter or after folding."""
     pieces = marked(text, quote)
     assert "".join(pieces) == text
     assert len(pieces) % 2 == 1
     if len(pieces) > 1:
-        assert evidence_found(quote, Passage(text))
+        assert quote in text or stands_in(text, quote)
+        assert quote.strip(" \t\n\"'\xad\u200b")
 
 
 def row(**more: object) -> TraceRow:

@@ -170,10 +170,10 @@ def test_prompt_and_reply_come_back_from_the_cache(tmp_path: Path) -> None:
     traces = blocks_of(run_report(run, store=store))
     for trace, row in zip(traces, rows(), strict=False):
         for card, chunk in zip(trace["chunks"], row["chunks"], strict=True):
-            call = card["call"]
+            (call,) = card["calls"]
             assert chunk["text"] in call["prompt"][1][1]
             assert json.loads(call["reply"])["reason"] == card["reason"]
-    without = blocks_of(run_report(run))[0]["chunks"][0]["call"]
+    without = blocks_of(run_report(run))[0]["chunks"][0]["calls"][0]
     assert without["reply"] is None
     assert "no cache" in without["reply_note"]
 
@@ -183,7 +183,7 @@ def test_a_changed_prompt_is_not_shown_as_the_one_used() -> None:
     run = judge(rows()[:1])
     judge_told = {**run.manifest.judge, "prompt": {**run.manifest.judge["prompt"], "digest": "0" * 64}}
     memory = Memory(run.manifest.model_copy(update={"judge": judge_told}))
-    assert memory.calls(run.results[0]) == {}
+    assert set(memory.calls(run.results[0])) == {None}
     assert "digest differs" in memory.problem
 
 

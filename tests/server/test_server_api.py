@@ -19,7 +19,7 @@ from tests.support.serving import ask, judge, rows, serving
 
 # Two servers made at once in threads of one process: a warning that FastAPI silences while it builds its
 # routes can slip through, since `warnings.catch_warnings` is not made for threads.
-pytestmark = pytest.mark.filterwarnings("ignore::pydantic.warnings.UnsupportedFieldAttributeWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:The .* attribute with value .* was provided:UserWarning")
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def test_rows_page_by_page_are_the_rows_at_once(url: str, filter: str) -> None:
 def test_a_trace_comes_with_prompt_and_reply(url: str) -> None:
     """A trace's page shows what the judge was asked and what it said, from the cache."""
     trace = ask(f"{url}/runs/{ids(url)[0]}/trace?trace_id=docs-002")[1]
-    call = trace["trace"]["chunks"][0]["call"]
+    call = trace["trace"]["chunks"][0]["calls"][0]
     assert json.loads(call["reply"])["reason"] == trace["trace"]["chunks"][0]["reason"]
     assert trace["systems"][call["prompt"][0][1]]
 
@@ -163,6 +163,7 @@ def test_a_run_being_judged_cannot_be_deleted(tmp_path: Path) -> None:
     assert run.folder.is_dir()
 
 
+@pytest.mark.slow
 def test_labels_given_on_the_pages_correct_the_means(tmp_path: Path) -> None:
     """`correct` takes labels that came through the server as it takes the same ones from a file."""
     data = rows()

@@ -53,6 +53,7 @@ def submit(client: Client) -> str:
     return client.evaluate(label="long").uuid
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM], ids=["kill -9", "stopped"])
 def test_a_restart_completes_the_run_and_pays_no_verdict_twice(
     tmp_path: Path, ending: signal.Signals
@@ -90,6 +91,7 @@ def test_a_restart_completes_the_run_and_pays_no_verdict_twice(
         assert "sk-secret" not in out + err
 
 
+@pytest.mark.slow
 def test_a_second_sigterm_ends_the_server_at_once(tmp_path: Path) -> None:
     """The first SIGTERM lets calls under way finish; the second does not wait, and the run goes on later."""
     with ChatServer() as chat:
@@ -131,6 +133,7 @@ def test_a_run_that_cannot_be_judged_fails_with_its_reason(tmp_path: Path) -> No
             process.communicate(timeout=30)
 
 
+@pytest.mark.slow
 def test_a_server_with_another_judge_does_not_touch_the_run(tmp_path: Path) -> None:
     """A run submitted under one judge is never finished by another: it fails and says what differs."""
     with ChatServer() as chat:

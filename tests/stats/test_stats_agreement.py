@@ -11,6 +11,8 @@ from sklearn.metrics import cohen_kappa_score, precision_recall_fscore_support, 
 from judge_eval.stats import Estimate, agreement_figures, alpha_interval, cohen_kappa
 from judge_eval.stats.contingency import Level, f1_of
 
+pytestmark = pytest.mark.foreign
+
 PAIRS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=40)
 
 # Krippendorff's own example with 4 observers, 12 units, missing ratings (2011, "Computing Krippendorff's

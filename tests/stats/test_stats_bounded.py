@@ -29,6 +29,7 @@ def test_zeros_and_ones_give_points_of_a_beta_distribution(ones: int, n: int, we
     assert high == pytest.approx(scipy.stats.beta.ppf(0.975, ones + weight, n - ones), abs=2e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [2, 3, 8, 30, 400])
 def test_the_ends_are_points_of_the_mean_under_random_weights(n: int) -> None:
     """Drawn from the definition (Dirichlet weights, half a weight at the end), the shares below agree."""

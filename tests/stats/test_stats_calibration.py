@@ -7,6 +7,8 @@ from sklearn.isotonic import IsotonicRegression
 from judge_eval.stats import calibrate_isotonic, calibrate_threshold, cohen_kappa
 from judge_eval.stats.calibration import pool_adjacent_violators
 
+pytestmark = pytest.mark.foreign
+
 
 def graded(traces: int = 60, seed: int = 0) -> tuple[np.ndarray, np.ndarray, list[int]]:
     """Grades 0-3 of a judge whose 1 already means relevant, human labels, and the trace of each chunk."""

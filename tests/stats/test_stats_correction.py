@@ -13,6 +13,8 @@ from judge_eval.stats import (
     stratified_sample,
 )
 
+pytestmark = pytest.mark.foreign
+
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from ppi_py import ppi_mean_ci, ppi_mean_pointestimate

@@ -86,3 +86,17 @@ def test_parameters_must_be_positive() -> None:
         d.t_ppf(0.4, -1)
     with pytest.raises(ValueError, match="shapes"):
         d.beta_cdf(0.5, 0, 1)
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(st.integers(-1, 400), st.integers(0, 400), st.floats(0, 1))
+def test_binomial_cdf_equals_scipy(k: int, n: int, p: float) -> None:
+    """P(X <= k) is scipy's to 1e-10 in the lower tail too, for every k, n and chance."""
+    assert d.binomial_cdf(k, n, p) == pytest.approx(scipy.stats.binom.cdf(k, n, p), rel=1e-10, abs=1e-250)
+
+
+def test_binomial_cdf_refuses_what_is_no_trial() -> None:
+    """Fewer than no trials, or a chance beyond 0 and 1, are errors."""
+    for n, p in ((-1, 0.5), (3, -0.1), (3, 1.1), (3, math.nan)):
+        with pytest.raises(ValueError, match="binomial"):
+            d.binomial_cdf(0, n, p)

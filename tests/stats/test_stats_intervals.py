@@ -13,6 +13,8 @@ from judge_eval.stats import (
     proportion_interval,
 )
 
+pytestmark = pytest.mark.foreign
+
 
 def bounds(estimate: Estimate) -> tuple[float, float]:
     """The bounds of an estimate that must have some."""

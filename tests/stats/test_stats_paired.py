@@ -16,6 +16,8 @@ from judge_eval.stats import (
 )
 from judge_eval.stats.paired_rates import score_bounds
 
+pytestmark = pytest.mark.foreign
+
 
 def scores(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Per-trace values of a baseline and of a slightly better candidate."""

@@ -11,6 +11,7 @@ from judge_eval.stats import kendall_tau_b, rbo, spearman, tau_ap
 PAIRS = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=2, max_size=30)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(PAIRS)
 def test_correlations_equal_scipy(pairs: list[tuple[int, int]]) -> None:

@@ -31,6 +31,12 @@ def results() -> dict[str, object]:
         "rate": stats.rogan_gladen(human, [1, 0, 1, 0], [1, 1, 0, 0]),
         "sample": sample,
         "threshold": stats.calibrate_threshold(grades, human, traces),
+        "cascade": stats.fit_cascade(np.round(a, 2), a > 0.5, a > 0.6),
+        "people's cascade": (
+            by_people := stats.fit_cascade_to_people([0.9] * 60, [1] * 60, [1] * 60, [1] * 60)
+        ),
+        "no cascade": stats.fit_cascade([], [], []),
+        "cascade's cost": stats.cascade_cost(by_people, 1.0, 10.0),
         "map": stats.calibrate_isotonic(grades, human, traces),
     }
 

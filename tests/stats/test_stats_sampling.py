@@ -16,6 +16,7 @@ def test_simple_random_sample() -> None:
     assert str(found) == "12 of 40 traces"
 
 
+@pytest.mark.slow
 def test_every_trace_is_chosen_as_often_as_it_is_said() -> None:
     """Over many seeds each trace comes up with the chance that the sample states."""
     strata = ["a"] * 20 + ["b"] * 5 + ["c"] * 75

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.support.forking import ROOT, programs
+
 PLUGIN = (
     ()
     if any(point.name == "judge_eval" for point in entry_points(group="pytest11"))
@@ -40,6 +41,12 @@ def blocks_of(text: str) -> list[Block]:
     ]
 
 
+def needs_more(code: str) -> bool:
+    """Tell whether Python code needs packages that only tests marked `foreign` may need."""
+    others = "pandas|polars|mlflow|datasets|dask|pyarrow"
+    return bool(re.search(rf"^(?:import|from) (?:{others})\b", code, re.MULTILINE))
+
+
 def environment(folder: Path, url: str) -> dict[str, str]:
     """Return the variables a reader has set: a key and an address, and a home of its own."""
     kept = {
@@ -51,6 +58,7 @@ def environment(folder: Path, url: str) -> dict[str, str]:
         "MLFLOW_DISABLE_TELEMETRY": "true",
         "XDG_CACHE_HOME": str(folder / "cache"),
         "PYTHONPATH": str(ROOT),
+        "PATH": f"{programs()}:{kept['PATH']}",
     }
 
 
@@ -59,7 +67,6 @@ def shell(code: str, folder: Path, url: str, **variables: str) -> subprocess.Com
     code = code.replace(".venv/bin/judge-eval", "judge-eval")
     code = re.sub(r"^export \w+=\.\.\..*$", "", code, flags=re.MULTILINE)
     code = re.sub(r"^(?:\S*python\S* -m )?pip install .*$", "", code, flags=re.MULTILINE)
-    code = re.sub(r"\bjudge-eval (?=[\w-])", f"{sys.executable} -m judge_eval ", code)
     code = re.sub(r"^pytest\b", f"{sys.executable} -m pytest {' '.join(PLUGIN)}", code, flags=re.MULTILINE)
     return subprocess.run(
         ["bash", "-euo", "pipefail", "-c", code],

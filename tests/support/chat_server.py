@@ -41,11 +41,13 @@ class Canned:
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     body: Any = None
-    """A JSON value, or text sent as it is; None for the usual completion."""
+    """A JSON value, or text or bytes sent as they are; None for the usual completion."""
     delay: float = 0.0
     """Seconds before it is sent, beside the server's latency."""
     fate: str = "send"
     """`send`, `reset` (the connection is reset after the request was read) or `hang` (no answer)."""
+    paid: tuple[str, ...] = ()
+    """What is paid for once it is sent."""
 
 
 def reply(name: str, **changes: Any) -> Canned:
@@ -270,6 +272,9 @@ class ChatServer:
         port: 0 for a free one.
     """
 
+    path = "/chat/completions"
+    """Under the base URL."""
+
     def __init__(
         self,
         *,
@@ -444,7 +449,7 @@ class _Connection(asyncio.Protocol):
         if path == "/_reset":
             server.reset()
             return self.send(Canned(body={}))
-        if method != "POST" or not path.endswith("/chat/completions"):
+        if method != "POST" or not path.endswith(server.path):
             return self.send(error(404, f"Invalid URL ({method} {path})"))
         server.in_flight += 1
         server.most_in_flight = max(server.most_in_flight, server.in_flight)
@@ -473,11 +478,15 @@ class _Connection(asyncio.Protocol):
         if canned.status == 200 and isinstance(canned.body, dict) and canned.body.get("choices"):
             server.counts["paid"] += 1
         if not self.transport.is_closing():
+            server.counts.update(canned.paid)
             self.send(canned)
 
     def send(self, canned: Canned) -> None:
-        text = isinstance(canned.body, str)
-        payload = (canned.body if text else json.dumps(canned.body)).encode("utf-8", "surrogatepass")
+        if isinstance(canned.body, bytes):
+            payload = canned.body
+        else:
+            written = canned.body if isinstance(canned.body, str) else json.dumps(canned.body)
+            payload = written.encode("utf-8", "surrogatepass")
         headers = {"content-type": "application/json", **canned.headers, "content-length": str(len(payload))}
         head = f"HTTP/1.1 {canned.status} {REASONS.get(canned.status, 'Status')}\r\n"
         head += "".join(f"{name}: {value}\r\n" for name, value in headers.items())

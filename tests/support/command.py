@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent.parent
+from tests.support.forking import ROOT, call
+
 FIXTURES = ROOT / "fixtures"
 
 
@@ -48,17 +49,7 @@ class Shell:
 
     def __call__(self, *arguments: str | Path, stdin: str | None = None, **environment: str) -> Told:
         """Run `judge-eval` with these arguments and wait for it."""
-        done = subprocess.run(
-            [sys.executable, "-m", "judge_eval", *map(str, arguments)],
-            cwd=self.folder,
-            env=self.environment(**environment),
-            input=stdin,
-            stdin=subprocess.DEVNULL if stdin is None else None,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        done = call([*map(str, arguments)], self.folder, self.environment(**environment), stdin)
         return Told(done.returncode, done.stdout, done.stderr)
 
     def start(self, *arguments: str | Path, **environment: str) -> subprocess.Popen[bytes]:
@@ -94,11 +85,4 @@ def judge_eval(
         "NO_COLOR": "1",
         "TERM": "dumb",
     }
-    return subprocess.run(
-        [sys.executable, "-m", "judge_eval", *map(str, arguments)],
-        cwd=folder,
-        env=kept | dict(environment or {}),
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    return call([*map(str, arguments)], folder, kept | dict(environment or {}), None)

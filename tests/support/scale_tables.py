@@ -10,6 +10,12 @@ LIST_INPUT, LIST_OUTPUT = 1500, 600
 """Tokens of one listwise call over ten chunks."""
 PRICE_IN, PRICE_OUT = 0.40, 1.60
 """US dollars for a million tokens."""
+DECISION_INPUT = 2000
+"""Tokens of one request to a decision model, with a question for each of ten chunks; it writes none."""
+PRICE_DECISION = 0.10
+"""US dollars for a million of them."""
+ESCALATED = (0.2, 0.4, 0.6)
+"""Shares of verdicts that a cascade hands to its strong judge."""
 QUOTAS = ((500, 200_000), (10_000, 10_000_000), (30_000, 150_000_000))
 """Requests and tokens a minute."""
 ENGINE = 1000
@@ -32,6 +38,29 @@ def cost(verdicts: int, *, listwise: bool = False, batch: bool = False) -> float
     calls = verdicts / CHUNKS if listwise else verdicts
     told, said = (LIST_INPUT, LIST_OUTPUT) if listwise else (INPUT, OUTPUT)
     return calls * (told * PRICE_IN + said * PRICE_OUT) / 1e6 * (0.5 if batch else 1)
+
+
+def seconds_decisions(verdicts: int, rpm: int, tpm: int) -> float:
+    """As online, with a request for ten chunks."""
+    calls = verdicts / CHUNKS
+    return max(calls / rpm * 60, calls * DECISION_INPUT / tpm * 60, calls / ENGINE)
+
+
+def cost_decisions(verdicts: int) -> float:
+    """US dollars."""
+    return verdicts / CHUNKS * DECISION_INPUT * PRICE_DECISION / 1e6
+
+
+def seconds_cascade(verdicts: int, share: float, rpm: int, tpm: int) -> float:
+    """The slowest of both judges, each under a quota of its own, and the process that drives both."""
+    strong = verdicts * share
+    both = seconds_decisions(verdicts, rpm, tpm), seconds_online(round(strong), rpm, tpm)
+    return max(*both, (verdicts / CHUNKS + strong) / ENGINE)
+
+
+def cost_cascade(verdicts: int, share: float) -> float:
+    """US dollars."""
+    return cost_decisions(verdicts) + cost(verdicts) * share
 
 
 def seconds_batch(verdicts: int, queue: int) -> float:
@@ -101,3 +130,53 @@ def fleet() -> str:
     head = ["verdicts", *(f"{count} server{'s' if count > 1 else ''}" for count in counts)]
     rows = [[power(size), *(span(seconds_fleet(size, count)) for count in counts)] for size in SIZES]
     return table(head, rows)
+
+
+def routes() -> str:
+    """Requests, tokens, time under the middle quota and cost of a million verdicts, by route."""
+    size, quota = 10**6, QUOTAS[1]
+
+    def row(name: str, calls: float, told: float, said: float, seconds: float, paid: float) -> list[str]:
+        return [
+            name,
+            f"{calls:,.0f}",
+            f"{told / 1e6:,.0f}M",
+            f"{said / 1e6:,.0f}M",
+            span(seconds),
+            dollars(paid),
+        ]
+
+    lists = size / CHUNKS
+    rows = [
+        row("chat, one by one", size, size * INPUT, size * OUTPUT, seconds_online(size, *quota), cost(size)),
+        row(
+            f"chat, {CHUNKS} at a time",
+            lists,
+            lists * LIST_INPUT,
+            lists * LIST_OUTPUT,
+            seconds_online(size, *quota, listwise=True),
+            cost(size, listwise=True),
+        ),
+        row(
+            "decisions",
+            lists,
+            lists * DECISION_INPUT,
+            0,
+            seconds_decisions(size, *quota),
+            cost_decisions(size),
+        ),
+    ]
+    for share in ESCALATED:
+        told = lists * DECISION_INPUT + share * size * INPUT
+        seconds, paid = seconds_cascade(size, share, *quota), cost_cascade(size, share)
+        rows.append(
+            row(
+                f"cascade, {share:.0%} escalated",
+                lists + share * size,
+                told,
+                share * size * OUTPUT,
+                seconds,
+                paid,
+            )
+        )
+    return table(["route", "requests", "input tokens", "output tokens", "time", "cost"], rows)

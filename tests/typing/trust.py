@@ -1,16 +1,21 @@
 """What users of comparison, panels and probes write, checked by mypy --strict and never run."""
 
+from pathlib import Path
 from typing import assert_type
 
 from judge_eval import EvalRun, Evaluator, Member, Panel, Pointwise
 from judge_eval.alignment.agree import Agreement, agree
 from judge_eval.alignment.calibrate import Calibration, calibrate
 from judge_eval.alignment.correct import Correction, correct
+from judge_eval.alignment.fitting import fit_probabilities
+from judge_eval.alignment.reliability import Reliability
 from judge_eval.comparison.findings import Difference
 from judge_eval.comparison.record import Comparison
 from judge_eval.data.labels import read_labels
-from judge_eval.probes import ProbeReport, probe
+from judge_eval.probes import Assurance, ProbeReport, probe
 from judge_eval.runs.folder.records import Intervals
+from judge_eval.runs.scoring.calibrating import JudgeCalibration, read_calibration
+from judge_eval.runs.scoring.rescore import rescore
 
 
 def trusted(run: EvalRun, other: EvalRun) -> None:
@@ -23,7 +28,13 @@ def trusted(run: EvalRun, other: EvalRun) -> None:
     assert_type(agree(run, other), Agreement)
     assert_type(correct(run, labels, ["AP@5"]), Correction)
     assert_type(calibrate(run, labels), Calibration)
+    assert_type(agree(run, labels).reliability, Reliability | None)
+    learnt = fit_probabilities(run, labels, method="isotonic").calibration
+    assert_type(learnt, JudgeCalibration)
+    assert_type(rescore(run, ["SoftP@5"], calibration=learnt), EvalRun)
+    assert_type(rescore(run, ["P@5"], calibration=read_calibration(Path("threshold.json"))), EvalRun)
     assert_type(probe("data.jsonl", "fake/overlap", probes=["injection"]), ProbeReport)
+    assert_type(probe("data.jsonl", "fake/overlap")["out-of-scope"].assurance, Assurance | None)
 
 
 def panels() -> None:

@@ -1,6 +1,6 @@
 """What users write, checked by mypy --strict and never run."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import assert_type
 
 from judge_eval import (
@@ -32,6 +32,14 @@ def one_trace(trace: Trace) -> None:
         assert_type(outcome, Verdict)
     else:
         assert_type(outcome, NoVerdict)
+
+
+def rows(frame: Iterable[str], documents: list[object]) -> None:
+    run = evaluate(
+        [("question", "reference", documents), {"query": "q", "chunks": documents}], "fake/overlap"
+    )
+    assert_type(evaluate(frame, "fake/overlap"), EvalRun)  # a frame iterates over the names of its columns
+    run.to_pandas(), run.to_polars(), run.to_dataset(), run.verdicts_frame("polars")
 
 
 async def many(traces: AsyncIterator[Trace]) -> None:

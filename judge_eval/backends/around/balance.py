@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from time import monotonic
 from weakref import WeakKeyDictionary
 
-from judge_eval.backends.base import Backend, Identity
+from judge_eval.backends.base import Backend, Identity, parts_requests
 from judge_eval.errors import ConfigError, TransientError
 from judge_eval.wire import Completion, Request
 
@@ -69,6 +69,11 @@ class Balanced:
     def identity(self) -> Identity | None:
         """That of the first server, whoever answers."""
         return self._servers[0].backend.identity
+
+    @property
+    def parts_requests(self) -> bool:
+        """Whether a request that is too large for its servers may be parted."""
+        return parts_requests(self._servers[0].backend)
 
     @property
     def in_flight(self) -> list[int]:

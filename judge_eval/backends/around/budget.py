@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal
+from typing import NamedTuple
 
 from judge_eval.backends.around.prices import price_of, require_price
 from judge_eval.backends.base import Backend, Identity, Wrapper
 from judge_eval.digest import canonical_json
 from judge_eval.errors import BudgetError, CallError, ConfigError, FatalCallError, TransientError
-from judge_eval.wire import Completion, Request, Usage
+from judge_eval.wire import Completion, Message, Request, Usage
 
 Price = Callable[[Identity, Usage], Decimal | float | None]
 """What tokens cost, in one currency; None where it is not known."""
@@ -21,6 +22,14 @@ _MARGIN = 1.5
 """How much denser in tokens than anything seen so far a text may be."""
 _PER_MESSAGE = 16
 """Tokens that a chat template puts around a message, at most."""
+
+
+class _Size(NamedTuple):
+    """The bytes of a request."""
+
+    once: int
+    most: int
+    """With what its questions share once for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +64,8 @@ class Budgeted(Wrapper):
     would fit but for reservations waits for those in flight; one that cannot fit is declined.
 
     Input is reckoned as one token per UTF-8 byte until a call has told, which no tokenizer exceeds; then
-    as one and a half times the most tokens per byte seen. It stands inside a retrying backend, so that
+    as one and a half times the most tokens per byte seen. What the questions of a request share may be
+    billed once or for each of them: the larger holds. It stands inside a retrying backend, so that
     every attempt counts: `Retried(Budgeted(Limited(...)))`.
 
     Args:
@@ -93,8 +103,8 @@ class Budgeted(Wrapper):
         elif self._max_cost is not None and self._cost(Usage(1000, 1000)) is None:
             raise ConfigError("max_cost: the price of these calls is not known; use max_tokens or max_calls")
         self._purse = purse or Purse()
-        self._density: float | None = None
-        self._frames: dict[bytes, int] = {}
+        self._densities: tuple[float, float] | None = None
+        self._schemas: dict[bytes, int] = {}
 
     @property
     def spent(self) -> Spending:
@@ -130,7 +140,7 @@ class Budgeted(Wrapper):
             self._purse.spent += booked
             self._wake()
 
-    async def _reserve(self, size: int, output: int) -> Spending:
+    async def _reserve(self, size: _Size, output: int) -> Spending:
         """Hold back what a call may take, once there is room.
 
         Raises:
@@ -186,18 +196,23 @@ class Budgeted(Wrapper):
             )
         return ""
 
-    def _need(self, size: int, output: int) -> Spending:
+    def _need(self, size: _Size, output: int) -> Spending:
         """Return the most that a call of so many bytes may take."""
-        density = 1.0 if self._density is None else min(1.0, self._density * _MARGIN)
-        usage = Usage(int(size * density) + 1, output)
+        likely: float = size.most
+        if self._densities is not None:
+            once, most = self._densities
+            likely = min(size.most, _MARGIN * max(once * size.once, most * size.most))
+        usage = Usage(int(likely) + 1, output)
         return Spending(1, usage.input_tokens + usage.output_tokens, self._cost(usage) or Decimal(0))
 
-    def _bill(self, usage: Usage, held: Spending, size: int) -> Spending:
+    def _bill(self, usage: Usage, held: Spending, size: _Size) -> Spending:
         """Return what a call took: as the server says, else as reserved."""
         if not usage.input_tokens and not usage.output_tokens:
             return held
         if usage.input_tokens:
-            self._density = max(self._density or 0.0, usage.input_tokens / size)
+            once, most = self._densities or (0.0, 0.0)
+            tokens = usage.input_tokens
+            self._densities = max(once, tokens / size.once), max(most, tokens / size.most)
         return Spending(1, usage.input_tokens + usage.output_tokens, self._cost(usage) or Decimal(0))
 
     def _cost(self, usage: Usage) -> Decimal | None:
@@ -207,23 +222,20 @@ class Budgeted(Wrapper):
         cost = self._price(identity, usage)
         return None if cost is None else Decimal(str(cost))
 
-    def _size(self, request: Request) -> int:
+    def _size(self, request: Request) -> _Size:
         """Return the request's bytes with an allowance for what a server wraps around messages."""
         if self._max_tokens is None and self._max_cost is None:
-            return 1
-        texts = [request.query, request.reference or "", request.answer or ""]
-        for passage in request.passages:
-            texts += (passage.text, passage.title or "")
-        texts += (message.content for message in request.follow_up)
-        shown = sum(_bytes(text) for text in texts)
-        frame = self._frames.get(request.form.digest)
-        if frame is None:
-            # What surrounds the texts is the same for every request of a form, but for fences.
-            messages = request.messages
-            whole = sum(_bytes(message.content) + _PER_MESSAGE for message in messages)
-            schema = len(canonical_json(request.form.schema))
-            frame = self._frames[request.form.digest] = max(0, whole - shown) + 2 * schema + 64
-        return shown + frame + (_PER_MESSAGE + 64) * (len(request.passages) + len(request.follow_up))
+            return _Size(1, 1)
+        once, most = _shown(request.messages), _shown(request.billed)
+        schema = self._schemas.get(request.form.digest)
+        if schema is None:
+            schema = self._schemas[request.form.digest] = len(canonical_json(request.form.schema))
+        more = 2 * schema + 64 * (len(request.passages) + 1)
+        return _Size(once + more, most + more)
+
+
+def _shown(messages: Iterable[Message]) -> int:
+    return sum(_bytes(message.content) + _PER_MESSAGE for message in messages)
 
 
 def _bytes(text: str) -> int:

@@ -155,6 +155,9 @@ class QuotaGate:
             self._pump(loop)
 
 
+_WRAPPED = 50
+"""Tokens that a server puts around the texts of a call, about."""
+
 _gates: WeakValueDictionary[str, QuotaGate] = WeakValueDictionary()
 _gates_lock = threading.Lock()
 
@@ -249,5 +252,5 @@ class Limited(Wrapper):
 
 def _guess(request: Request) -> float:
     """Estimate a call's tokens before any is known: a quarter of the characters, and the cap."""
-    shown = sum(len(passage.text) for passage in request.passages) + len(request.query)
-    return (shown + len(request.reference or "") + len(request.answer or "")) / 4 + request.max_tokens + 300
+    shown = sum(len(message.content) for message in request.messages)
+    return shown / 4 + request.max_tokens + _WRAPPED

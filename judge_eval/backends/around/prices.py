@@ -50,7 +50,18 @@ def require_price(identity: Identity | None) -> None:
     """
     if identity is not None and price_of(identity, Usage(1000, 1000)) is not None:
         return
-    if importlib.util.find_spec("genai_prices") is None:
+    if not has_prices():
         raise needs_extra("max_cost needs a price list", "cost")
-    model = identity.model if identity else "this backend"
-    raise ConfigError(f"max_cost: the price of {model!r} is not known; use max_tokens or max_calls")
+    raise ConfigError(f"max_cost: {why_unpriced(identity)}; use max_tokens or max_calls")
+
+
+def has_prices() -> bool:
+    """Tell whether the price list is installed."""
+    return importlib.util.find_spec("genai_prices") is not None
+
+
+def why_unpriced(identity: Identity | None) -> str:
+    """Say why what a model costs is not known, and how it can be where it can."""
+    if not has_prices():
+        return str(needs_extra("no price list is installed; one that needs no network", "cost"))
+    return f"the price of {identity.model if identity else 'this backend'!r} is not known"

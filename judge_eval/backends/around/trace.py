@@ -30,7 +30,8 @@ _FINISH: dict[Finish, str] = {"refusal": "content_filter", "filter": "content_fi
 class Traced(Wrapper):
     """A backend that opens a span around every call of another one, retries included.
 
-    The span is named and attributed by the semantic conventions for generative AI; it is given to the
+    The span is named and attributed by the semantic conventions for generative AI; of a decision model,
+    for which they have no name, the operation is `decisions`, as its endpoint is called. It is given to the
     tracer that the process has set up, and costs next to nothing where none is.
 
     Args:
@@ -61,7 +62,8 @@ class Traced(Wrapper):
             FatalCallError: No call can succeed.
         """
         identity = self.inner.identity
-        name = f"chat {identity.model}" if identity and identity.model else "chat"
+        doing = request.operation
+        name = f"{doing} {identity.model}" if identity and identity.model else doing
         with self._tracer.start_as_current_span(
             name,
             kind=self._kind,
@@ -99,19 +101,19 @@ class Traced(Wrapper):
         if usage.reasoning_tokens:
             span.set_attribute("gen_ai.usage.reasoning.output_tokens", usage.reasoning_tokens)
         if self._content:
-            message = {"role": "assistant", "parts": [_text(completion.text)], "finish_reason": finish}
+            message = {"role": "assistant", "parts": [_text(completion.written)], "finish_reason": finish}
             span.set_attribute("gen_ai.output.messages", json.dumps([message]))
 
 
 def _asked(identity: Identity | None, request: Request) -> dict[str, Any]:
     attributes: dict[str, Any] = {
-        "gen_ai.operation.name": "chat",
-        "gen_ai.provider.name": identity.provider if identity else "custom",
-        "gen_ai.output.type": "json",
-        "gen_ai.request.max_tokens": request.max_tokens,
+        "gen_ai.operation.name": request.operation,
+        "gen_ai.provider.name": _provider(identity),
         "judge_eval.trace.id": request.trace_id,
         "judge_eval.chunk.ids": list(request.chunk_ids),
     }
+    if request.operation == "chat":  # a decision model writes nothing
+        attributes |= {"gen_ai.output.type": "json", "gen_ai.request.max_tokens": request.max_tokens}
     if identity is None:
         return attributes
     attributes["gen_ai.request.model"] = identity.model
@@ -123,6 +125,15 @@ def _asked(identity: Identity | None, request: Request) -> dict[str, Any]:
         attributes["server.address"] = address.hostname
         attributes["server.port"] = address.port or (443 if address.scheme == "https" else 80)
     return attributes
+
+
+def _provider(identity: Identity | None) -> str:
+    """Name whose shapes are spoken: of a decision model its dialect, of which one is OpenAI's."""
+    if identity is None:
+        return "custom"
+    if identity.provider != "decisions":
+        return identity.provider
+    return str(json.loads(dict(identity.params)["dialect"]))
 
 
 def _messages(request: Request) -> dict[str, str]:

@@ -30,7 +30,11 @@ class Bodies:
         self._tails: dict[tuple[bytes, Capabilities], tuple[str, str]] = {}
 
     def write(self, request: Request, can: Capabilities) -> bytes:
-        """Write the body of a request, with what the server takes."""
+        """Write the body of a request, with what the server takes.
+
+        Raises:
+            ConfigError: The request is for decision models.
+        """
         form = request.form
         known = self._tails.get((form.digest, can))
         if known is None:
@@ -51,7 +55,16 @@ class Bodies:
         return b'{"messages":' + written + (more + tail).encode()
 
     def _tail(self, form: Form, can: Capabilities) -> tuple[str, str]:
-        """Write what is the same for every request of a form: words for the system text, and fields."""
+        """Write what is the same for every request of a form: words for the system text, and fields.
+
+        Raises:
+            ConfigError: The form is for decision models.
+        """
+        if hasattr(form, "ask"):
+            raise ConfigError(
+                f"{self._model} writes texts and is no decision model; judge in another mode "
+                "(--mode pointwise), or name a decision model (--model decisions/NAME)"
+            )
         fields: dict[str, Any] = {"model": self._model}
         fields |= {
             name: value for name, value in self.params.items() if name not in can.without and name != "seed"
@@ -64,8 +77,8 @@ class Bodies:
         return words, "," + text[1:]
 
 
-def plain_params(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Take the parameters that can be sent.
+def plain_params(params: Mapping[str, Any], ours: frozenset[str] = _OURS) -> dict[str, Any]:
+    """Take the parameters that can be sent; those of `ours` are the package's own.
 
     Raises:
         ConfigError: One is the package's own, holds a credential, or is no JSON.
@@ -73,7 +86,7 @@ def plain_params(params: Mapping[str, Any]) -> dict[str, Any]:
     taken = {name: value for name, value in params.items() if value is not None}
     refuse_credentials(taken)
     for name, value in taken.items():
-        if name in _OURS:
+        if name in ours:
             raise ConfigError(f"the parameter {name!r} is set by the package; remove it from params")
         try:
             canonical_json(value)

@@ -11,7 +11,14 @@ from urllib.parse import urljoin, urlsplit
 from judge_eval.backends.chat.capabilities import Objection
 from judge_eval.backends.chat.headers import retry_after
 from judge_eval.backends.chat.secrets import Scrubber
-from judge_eval.errors import CallError, FatalCallError, RefusedError, TransientError
+from judge_eval.errors import (
+    CallError,
+    FatalCallError,
+    FilteredError,
+    RefusedError,
+    RequestTooLargeError,
+    TransientError,
+)
 from judge_eval.foreign import read_json
 
 _NO_CREDIT = {
@@ -82,7 +89,7 @@ def raise_failure(
     if code in _NO_CREDIT or status == 402:
         raise FatalCallError(f"{said} (no credit is left; add some, then resume)")
     if flagged:
-        raise RefusedError(f"content filter: {said}")
+        raise FilteredError(f"content filter: {said}")
     if status == 401:
         raise FatalCallError(f"{said} (the key was not accepted; check OPENAI_API_KEY and the base URL)")
     if status == 403 and re.search(r"logprobs", objection.message):
@@ -100,7 +107,7 @@ def raise_failure(
             retry_after=retry_after(headers), sent=status != 429,
         )  # fmt: skip
     if status == 413 or _TOO_LONG.search(objection.words):
-        raise RefusedError(f"the request is too long: {said}")
+        raise RequestTooLargeError(f"the request is too long: {said}")
     if "model output limit was reached" in objection.message:
         raise RefusedError(said, why="truncated")
     if status in (400, 422):

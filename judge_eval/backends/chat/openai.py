@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from judge_eval.backends.around.quota import RateSignal
 from judge_eval.backends.base import Identity
-from judge_eval.backends.chat import endpoint
 from judge_eval.backends.chat.bodies import Bodies, plain_params
+from judge_eval.backends.chat.calling import Caller, Transport
 from judge_eval.backends.chat.capabilities import Capabilities, Objection
 from judge_eval.backends.chat.failures import Declined, MovedError, beginning, raise_failure, read_failure
-from judge_eval.backends.chat.headers import rate_signal
 from judge_eval.backends.chat.receiving import MOST_BYTES
 from judge_eval.backends.chat.replies import read_completion
-from judge_eval.backends.chat.secrets import Scrubber
 from judge_eval.digest import canonical_json
 from judge_eval.errors import CallError, ConfigError
 from judge_eval.wire import Completion, Request
-
-_CONNECT = 30.0
 
 
 class OpenAI:
@@ -60,34 +53,40 @@ class OpenAI:
         timeout: float = 120.0,
         concurrency: int = 256,
         params: Mapping[str, Any] | None = None,
-        transport: Literal["auto", "httpx", "aiohttp"] = "auto",
+        transport: Transport = "auto",
         key_variable: str = "OPENAI_API_KEY",
         lacking: Sequence[str] = (),
         max_reply: int = MOST_BYTES,
     ) -> None:
         if not model.strip():
             raise ConfigError("no model is named; write --model openai/<name>")
-        if not timeout > 0 or concurrency < 1 or max_reply < 1:
-            given = f"{timeout}, {concurrency} and {max_reply}"
-            raise ConfigError(f"timeout, concurrency and max_reply must be above 0, not {given}")
-        if transport not in ("auto", "httpx", "aiohttp"):
-            raise ConfigError(f"no transport {transport!r}; known: aiohttp, auto, httpx")
-        self._address = endpoint.Address.parse(
-            base_url or os.environ.get("OPENAI_BASE_URL") or endpoint.DEFAULT
+        self._caller = Caller(
+            "/chat/completions",
+            base_url=base_url,
+            timeout=timeout,
+            concurrency=concurrency,
+            transport=transport,
+            key_variable=key_variable,
+            max_reply=max_reply,
         )
-        self._timeout, self._concurrency = timeout, concurrency
-        self._transport, self._key_variable, self._max_reply = transport, key_variable, max_reply
         self._bodies = Bodies(model, plain_params({"temperature": 0, **(params or {})}))
         self._params = self._bodies.params
         shown = tuple(sorted((name, canonical_json(value)) for name, value in self._params.items()))
-        self.identity = Identity("openai", model, self._address.public, shown)
+        self.identity = Identity("openai", model, self._caller.place, shown)
         """Provider, model, public base URL and every parameter asked for."""
         self._can = Capabilities.lacking(lacking)
         self._proven = False
         """Whether a vague objection is to the request: a call has succeeded, or weaker forms have not."""
-        self._sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, _Session] = WeakKeyDictionary()
-        self.listener: Callable[[RateSignal], None] | None = None
+        self._walking: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+
+    @property
+    def listener(self) -> Callable[[RateSignal], None] | None:
         """Told what the server advertises of its limits."""
+        return self._caller.listener
+
+    @listener.setter
+    def listener(self, tell: Callable[[RateSignal], None] | None) -> None:
+        self._caller.listener = tell
 
     @property
     def capabilities(self) -> Capabilities:
@@ -97,9 +96,7 @@ class OpenAI:
     @property
     def scope(self) -> str:
         """The name of the quota: a digest of base URL, key and model."""
-        key = os.environ.get(self._key_variable, "")
-        parts = (self._address.public, hashlib.sha256(key.encode("utf-8", "replace")).hexdigest())
-        return hashlib.sha256(canonical_json([*parts, self.identity.model]).encode()).hexdigest()
+        return self._caller.scope(self.identity.model)
 
     def check(self) -> None:
         """Make sure that a call can be made, as far as that can be known without one.
@@ -107,7 +104,7 @@ class OpenAI:
         Raises:
             ConfigError: The key is missing or cannot be sent; the message says which.
         """
-        endpoint.read_key(self._key_variable, self._address)
+        self._caller.check()
 
     def body(self, request: Request) -> bytes:
         """Write the JSON body that `complete` would send now."""
@@ -121,19 +118,14 @@ class OpenAI:
             CallError: The reply brings no completion.
             FatalCallError: It says that no call can succeed.
         """
-        place, scrub = self._address.public, self._scrub
+        place, scrub = self._caller.place, self._caller.scrub
         if status != 200:
             raise_failure(status, read_failure(content), {}, place, scrub)
         return read_completion(content, self._can.dropped, {}, place, scrub)
 
     def shown(self, value: Any) -> str:
         """Show the beginning of what a server wrote, in one line and without a key."""
-        return beginning(value, self._scrub)
-
-    @cached_property
-    def _scrub(self) -> Scrubber:
-        """What keeps the key out of replies that come from files, where it may be missing."""
-        return Scrubber(os.environ.get(self._key_variable, "").strip(), self._address.secrets)
+        return beginning(value, self._caller.scrub)
 
     def lacking_after(self, objection: Objection) -> tuple[str, ...]:
         """Name what would have to be left out after an objection; empty where nothing would help."""
@@ -148,56 +140,33 @@ class OpenAI:
             CallError: This call brought no completion.
             FatalCallError: Key, quota, address or model are wrong.
         """
-        session = self._session()
         can = self._can
         try:
-            completion = await self._call(session, request, can)
+            completion = await self._call(request, can)
         except Declined as declined:
-            return await self._learn(session, request, can, declined)
+            return await self._learn(request, can, declined)
         if self._can is can:
             self._proven = True
         return completion
 
     async def aclose(self) -> None:
         """Close the connections of this event loop; a later call opens new ones."""
-        session = self._sessions.pop(asyncio.get_running_loop(), None)
-        if session is not None:
-            await session.line.aclose()
+        await self._caller.aclose()
 
-    def _session(self) -> _Session:
-        loop = asyncio.get_running_loop()
-        session = self._sessions.get(loop)
-        if session is None:
-            key = endpoint.read_key(self._key_variable, self._address)
-            line = endpoint.Line(
-                self._address,
-                key,
-                self._timeout,
-                min(_CONNECT, self._timeout),
-                self._concurrency,
-                self._transport,
-                self._max_reply,
-            )
-            session = self._sessions[loop] = _Session(line, Scrubber(key, self._address.secrets))
-        return session
-
-    async def _learn(
-        self, session: _Session, request: Request, can: Capabilities, declined: Declined
-    ) -> Completion:
+    async def _learn(self, request: Request, can: Capabilities, declined: Declined) -> Completion:
         """Find out what the server takes: one call at a time does, the others learn from it."""
+        walking = self._walking.setdefault(asyncio.get_running_loop(), asyncio.Lock())
         while True:
-            async with session.walking:
+            async with walking:
                 if self._can is can:
-                    return await self._walk(session, request, can, declined)
+                    return await self._walk(request, can, declined)
                 can = self._can
             try:
-                return await self._call(session, request, can)
+                return await self._call(request, can)
             except Declined as again:
                 declined = again
 
-    async def _walk(
-        self, session: _Session, request: Request, can: Capabilities, declined: Declined
-    ) -> Completion:
+    async def _walk(self, request: Request, can: Capabilities, declined: Declined) -> Completion:
         """Leave out more and more until the server takes the request.
 
         An objection that says what it dislikes is believed at once. One that does not may be to this very
@@ -216,51 +185,29 @@ class OpenAI:
             if not guessing:
                 self._can, self._proven = can, False
             try:
-                completion = await self._call(session, request, can)
+                completion = await self._call(request, can)
             except Declined as again:
                 declined = again
                 continue
             self._can, self._proven = can, True
             return completion
 
-    async def _call(self, session: _Session, request: Request, can: Capabilities) -> Completion:
+    async def _call(self, request: Request, can: Capabilities) -> Completion:
         """Make one HTTP request.
 
         Raises:
             Declined: The server objects to the form of the request.
         """
-        place = self._address.public
-        body = self._bodies.write(request, can)
-        try:
-            async with asyncio.timeout(self._timeout):
-                status, headers, content = await session.line.post(body)
-        except CallError:
-            raise
-        except TimeoutError:
-            raise endpoint.timed_out(self._timeout, place) from None
-        except Exception as error:  # no list holds all that two HTTP libraries raise over odd bytes
-            raise endpoint.unreachable(error, self._timeout, place, session.scrub) from None
-        self._advertise(headers)
+        status, headers, content = await self._caller.post(self._bodies.write(request, can))
+        place, scrub = self._caller.place, self._caller.scrub
         if 200 <= status < 300:
-            return read_completion(content, can.dropped, headers, place, session.scrub)
+            return read_completion(content, can.dropped, headers, place, scrub)
         try:
-            raise_failure(status, read_failure(content), headers, place, session.scrub)
+            raise_failure(status, read_failure(content), headers, place, scrub)
         except MovedError as error:
             if not self._proven:
                 raise
             raise CallError(str(error)) from None  # of a server that has answered: this call alone
-
-    def _advertise(self, headers: Mapping[str, str]) -> None:
-        if self.listener is not None and (signal := rate_signal(headers)) is not None:
-            self.listener(signal)
-
-
-class _Session:
-    """What belongs to one event loop."""
-
-    def __init__(self, line: endpoint.Line, scrub: Scrubber) -> None:
-        self.line, self.scrub = line, scrub
-        self.walking = asyncio.Lock()
 
 
 create = OpenAI

@@ -56,7 +56,7 @@ def read_completion(
     choice = choices[0] if isinstance(choices, list) and choices else None
     failure = body.get("error") or (choice.get("error") if isinstance(choice, dict) else None)
     if failure:
-        raise_failure(_status_of(failure), {"error": failure}, headers, place, scrub)
+        raise_failure(status_of(failure), {"error": failure}, headers, place, scrub)
     message = choice.get("message") if isinstance(choice, dict) else None
     if not isinstance(choice, dict) or not isinstance(message, dict):
         raise odd("without a choice")
@@ -70,14 +70,19 @@ def read_completion(
         text=clean,
         finish=finish,
         usage=_usage(body.get("usage")),
-        model=scrub.reply(as_line(body.get("model")))[:_LONGEST],
+        model=model_of(body, scrub),
         dropped=dropped,
         # A text that held a key is no longer what its tokens spell.
         logprobs=_logprobs(choice.get("logprobs")) if choice.get("logprobs") and clean == text else (),
     )
 
 
-def _status_of(failure: Any) -> int:
+def model_of(body: Mapping[str, Any], scrub: Scrubber) -> str:
+    """Read the name of the model that answered."""
+    return scrub.reply(as_line(body.get("model")))[:_LONGEST]
+
+
+def status_of(failure: Any) -> int:
     """Find the HTTP status that an error inside a 200 stands for; one that says nothing may pass."""
     code = failure.get("code") if isinstance(failure, dict) else None
     if isinstance(code, str) and _STATUS.fullmatch(code):
@@ -106,14 +111,15 @@ def _usage(usage: Any) -> Usage:
     if not isinstance(usage, dict):
         return Usage()
     return Usage(
-        _count(usage, "prompt_tokens"),
-        _count(usage, "completion_tokens"),
-        _count(usage.get("prompt_tokens_details"), "cached_tokens"),
-        _count(usage.get("completion_tokens_details"), "reasoning_tokens"),
+        count_of(usage, "prompt_tokens"),
+        count_of(usage, "completion_tokens"),
+        count_of(usage.get("prompt_tokens_details"), "cached_tokens"),
+        count_of(usage.get("completion_tokens_details"), "reasoning_tokens"),
     )
 
 
-def _count(record: Any, name: str) -> int:
+def count_of(record: Any, name: str) -> int:
+    """Read a number of tokens; 0 where there is none."""
     value = record.get(name) if isinstance(record, dict) else None
     return value if isinstance(value, int) and 0 <= value < MOST_TOKENS else 0
 

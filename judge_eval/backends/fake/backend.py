@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final, Self, TypeAlias
 
 from judge_eval.backends.base import Identity
-from judge_eval.backends.fake import faults, rules
+from judge_eval.backends.fake import claiming, faults, rules
 from judge_eval.errors import ConfigError, UnknownNameError, advise
 from judge_eval.ranges import check_ranges
 from judge_eval.wire import Completion, Request, Usage
@@ -59,7 +59,7 @@ class FakeBackend:
         self._function, self.identity, self._latency = function, identity, latency
         self.calls = 0
         self.requests: deque[Request] = deque(maxlen=keep)
-        self._fixed_size: dict[bytes, int] = {}
+        self._fixed_size: dict[tuple[bytes, int, int, int], int] = {}
 
     @classmethod
     def table(
@@ -71,8 +71,10 @@ class FakeBackend:
             answers: By chunk id, or by `(trace_id, chunk_id)`, which goes first. A value is a grade or a
                 bool (a bool is the lowest or highest grade of the scale; an integer off the scale is
                 written down as it is), a mapping of reply fields (`grade` or `verdict`, `evidence`,
-                `reason`, `instruction_in_chunk`), or, for the whole request, a text, a `Completion` or an
-                exception to raise.
+                `reason`, `instruction_in_chunk`, and `confidence`, the probability that it is relevant, for
+                requests that ask for probabilities; in place of a grade `claims`, by number what it does to
+                each claim: `full`, `partial` or `contradicts`, alone or with a quote), or, for the whole
+                request, a text, a `Completion` or an exception to raise.
             default: The value for a chunk that is not in the table.
             latency: Seconds to wait before each answer.
 
@@ -118,27 +120,32 @@ class FakeBackend:
         return self.identity.model if self.identity else "fake"
 
     def _usage(self, request: Request, text: str) -> Usage:
-        """Estimate tokens as a quarter of the characters; the part all requests share is measured once."""
+        """Estimate tokens as a quarter of the characters; the part like requests share is measured once."""
         varying = len(request.query) + len(request.reference or "") + len(request.answer or "")
         for passage in request.passages:
             varying += len(passage.text) + len(passage.title or "")
+        varying += sum(map(len, request.claims))
         for message in request.follow_up:
             varying += len(message.content)
-        digest = request.form.digest
-        if digest not in self._fixed_size:
+        titled = sum(passage.title is not None for passage in request.passages)
+        like = (request.form.digest, len(request.passages), titled, len(request.claims))
+        # In JSON a text takes what its characters make of it, so questions are measured one by one.
+        if request.questionnaire is not None or like not in self._fixed_size:
             rendered = sum(len(message.content) for message in request.messages)
-            self._fixed_size[digest] = max(0, rendered - varying)
-        return Usage((varying + self._fixed_size[digest]) // 4 + 1, len(text) // 4 + 1)
+            self._fixed_size[like] = max(0, rendered - varying)
+        return Usage((varying + self._fixed_size[like]) // 4 + 1, len(text) // 4 + 1 if text else 0)
 
 
 def _from_table(answers: Mapping[Hashable, Any], default: Any, request: Request) -> Answer:
-    opinions = []
-    for chunk_ids in request.chunks_by_passage():
+    values = []
+    for chunk_ids in request.chunks_by_passage() if request.chunk_ids else ():
         value = _one_answer(answers, default, request.trace_id, chunk_ids)
         if isinstance(value, str | Completion | Exception):
             return value
-        opinions.append(_opinion(value))
-    return rules.reply_text(request, opinions)
+        values.append(value)
+    if request.claims or not request.passages:
+        return claiming.from_values(request, values)
+    return rules.reply(request, map(_opinion, values))
 
 
 def _one_answer(
@@ -174,7 +181,7 @@ def _opinion(value: Any) -> rules.Opinion:
     try:
         return rules.Opinion(grade, steered=steered, **fields)
     except TypeError:
-        known = ("grade", "verdict", "evidence", "reason", "instruction_in_chunk")
+        known = ("grade", "verdict", "evidence", "reason", "instruction_in_chunk", "confidence")
         unknown = next(name for name in fields if name not in known)
         raise ConfigError(f"no reply field {unknown!r}; {advise(unknown, known)}") from None
 
@@ -230,7 +237,7 @@ def create(model: str, /, **options: Any) -> FakeBackend:
 
 def _script(model: str, chosen: Mapping[str, Any]) -> Script:
     if model == "hash":
-        return lambda request: rules.reply_text(request, rules.by_hash(request, chosen["seed"]))
+        return lambda request: claiming.answer_by(request, partial(rules.by_hash, seed=chosen["seed"]))
     if model == "malformed":
         return faults.malformed
     if model == "refused":
@@ -238,4 +245,4 @@ def _script(model: str, chosen: Mapping[str, Any]) -> Script:
     if model == "flaky":
         return faults.Flaky(**chosen)
     rule = _OPINIONS[model][1]
-    return lambda request: rules.reply_text(request, rule(request))
+    return lambda request: claiming.answer_by(request, rule)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from judge_eval.backends.fake import rules
-from judge_eval.errors import CallError, ConfigError, TransientError
-from judge_eval.wire import Completion, Request
+from judge_eval.backends.fake import claiming, rules
+from judge_eval.errors import CallError, ConfigError, TransientError, Why
+from judge_eval.wire import Completion, DecisionAnswer, Request
 
 _MALFORMED: Final = (
     "I looked at the passage and I think it might help, but I am not sure.",
@@ -17,13 +17,17 @@ _MALFORMED: Final = (
 )
 
 
-def refused(_request: Request) -> Completion:
-    """Decline: a completion without text, as servers send it."""
-    return Completion("", "refusal")
+def refused(request: Request) -> Completion:
+    """Decline: a completion without text, as servers send it; or every question of the request."""
+    if request.questionnaire is None:
+        return Completion("", "refusal")
+    return _unanswered(request, "refused", "declined")
 
 
-def malformed(request: Request) -> str:
+def malformed(request: Request) -> str | Completion:
     """Write one of several replies from which no verdict can be read."""
+    if request.questionnaire is not None:
+        return _unanswered(request, "unparsable", "no probability")
     return _MALFORMED[request.digest[0] % len(_MALFORMED)]
 
 
@@ -48,10 +52,18 @@ class Flaky:
             return _fault(int(drawn * 1e9))
         if drawn < self._transient + self._malformed:
             return malformed(request)
-        text = rules.reply_text(request, rules.by_overlap(request))
+        text = claiming.answer_by(request, rules.by_overlap)
+        if isinstance(text, Completion):
+            return text
         if drawn < self._transient + self._malformed + self._truncated:
             return Completion(text[: len(text) // 2], "length")
         return text
+
+
+def _unanswered(request: Request, why: Why, detail: str) -> Completion:
+    return Completion(
+        "", answers=(DecisionAnswer((), why, detail),) * (len(request.claims) or len(request.passages))
+    )
 
 
 def _fault(draw: int) -> CallError:

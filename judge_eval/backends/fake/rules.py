@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from judge_eval.backends.fake import shared_words, steering
 from judge_eval.digest import digest_parts
 from judge_eval.schema import Scale
-from judge_eval.wire import Passage, Request
+from judge_eval.wire import Completion, DecisionAnswer, Passage, Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +25,34 @@ class Opinion:
     """At most 25 words."""
     steered: bool = False
     """Whether an instruction was seen in the passage."""
+    confidence: float | None = None
+    """The probability that it is relevant, for requests that ask for probabilities; else .95 or .05."""
 
 
 Rule: TypeAlias = Callable[[Request], list[Opinion]]
+
+
+def reply(request: Request, opinions: Iterable[Opinion]) -> str | Completion:
+    """Say opinions as the request asks for them: in a text, or as answers to its questions."""
+    if request.questionnaire is None:
+        return reply_text(request, opinions)
+    return Completion("", answers=tuple(answer_of(opinion, request.form.scale) for opinion in opinions))
+
+
+def answer_of(opinion: Opinion, scale: Scale) -> DecisionAnswer:
+    """Write an opinion as probabilities of the grades, in two decimals, as servers do.
+
+    What speaks for the other side of the threshold falls to the grade next to it.
+    """
+    grade = scale.maximum * opinion.grade if isinstance(opinion.grade, bool) else opinion.grade
+    if type(grade) is not int or not 0 <= grade <= scale.maximum:
+        return DecisionAnswer((), "unparsable", f"the grade {grade!r} is not on the scale")
+    relevant = grade >= scale.relevant
+    sure = opinion.confidence if opinion.confidence is not None else 0.95 if relevant else 0.05
+    shares = [0.0] * (scale.maximum + 1)
+    shares[grade if relevant else scale.relevant] = round(sure, 2)
+    shares[scale.relevant - 1 if relevant else grade] = round(1 - round(sure, 2), 2)
+    return DecisionAnswer(tuple(shares))
 
 
 def reply_text(request: Request, opinions: Iterable[Opinion]) -> str:
@@ -85,13 +110,16 @@ def _by_overlap(passage: Passage, goal: shared_words.Target, scale: Scale, sourc
     if steered:
         pieces = [piece for piece in pieces if not steering.steers(piece)]
     match = shared_words.best_match(pieces, passage.title, goal)
-    grade = grade_of(match.similarity, scale)
+    grade, cut = grade_of(match.similarity, scale), shared_words.CUT
+    # How far from the cut, of how far it may be; a two hundredth is kept, as nobody is quite sure.
+    far = (match.similarity - cut) / (1 - cut) if grade >= scale.relevant else match.similarity / cut - 1
+    sure = min(0.995, max(0.005, 0.5 + far / 2 + (0.005 if far >= 0 else -0.005)))
     if grade < scale.relevant:
         reason = f"Too few telling words of the {source}: {match.similarity:.2f} of {shared_words.CUT}."
-        return Opinion(grade, "", reason, steered)
+        return Opinion(grade, "", reason, steered, sure)
     shared = ", ".join(shared_words.shared_words(match.sentence, goal))
     reason = f"Shares telling words with the {source} ({match.similarity:.2f}): {shared}."
-    return Opinion(grade, shared_words.quote(match.sentence, goal), reason, steered)
+    return Opinion(grade, shared_words.quote(match.sentence, goal), reason, steered, sure)
 
 
 def inverted(request: Request) -> list[Opinion]:

@@ -10,8 +10,8 @@ from typing import Literal, TypeAlias
 from weakref import WeakKeyDictionary
 
 from judge_eval.backends.base import Backend, Identity, Wrapper
-from judge_eval.backends.storing.claims import FarDesk, make_desk
 from judge_eval.backends.storing.commit import Committer
+from judge_eval.backends.storing.desks import FarDesk, make_desk
 from judge_eval.backends.storing.store import Store
 from judge_eval.errors import CallError, MissError, StoreError
 from judge_eval.wire import Completion, Request

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from judge_eval.backends.storing.leases import Leases
+from judge_eval.backends.storing.places import keep_out_of_git
 from judge_eval.errors import StoreError
 
 DB = "cache.db"
@@ -167,6 +168,7 @@ def make_folder(folder: Path) -> None:
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
+        keep_out_of_git(folder)
         return
     status = folder.stat()
     shared = status.st_mode & (stat.S_ISVTX | stat.S_ISGID)  # a folder for others too, such as /tmp

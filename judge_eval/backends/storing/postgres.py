@@ -12,7 +12,7 @@ from typing import Any
 from judge_eval.backends.storing import statements
 from judge_eval.backends.storing.connections import Connections
 from judge_eval.backends.storing.seals import MOST_BYTES, Sealer, same_sealer
-from judge_eval.backends.storing.store import KEY_BYTES, Claim, KeyedRow, StoreInfo, check_keys
+from judge_eval.backends.storing.store import KEY_BYTES, KeyClaim, KeyedRow, StoreInfo, check_keys
 from judge_eval.errors import StoreError
 
 _BATCH = 1000
@@ -155,7 +155,7 @@ class PostgresStore:
         """
         self._run(statements.CLEAR)
 
-    def claim_many(self, keys: Sequence[bytes]) -> list[Claim]:
+    def claim_many(self, keys: Sequence[bytes]) -> list[KeyClaim]:
         """Look up keys, and lease those that have no row and that nobody else holds, in one statement.
 
         Raises:
@@ -166,7 +166,7 @@ class PostgresStore:
             free = [key for key in dict.fromkeys(keys) if key not in self._held]
             self._held.update(free)
             holder = self._holder
-        found: dict[bytes, Claim] = {}
+        found: dict[bytes, KeyClaim] = {}
         try:
             asked = {
                 "keys": list(keys),
@@ -177,12 +177,12 @@ class PostgresStore:
             }
             for key, row, leased in self._run(statements.CLAIM, asked):
                 value = None if leased else self._open(bytes(key), row)
-                found[bytes(key)] = Claim(value, leased, not leased and value is None)
+                found[bytes(key)] = KeyClaim(value, leased, not leased and value is None)
         finally:
             self._forget([key for key in free if key not in found or not found[key].leased])
         if any(claim.leased for claim in found.values()):
             self._renew()
-        nothing, again = Claim(None, False), set[bytes]()
+        nothing, again = KeyClaim(None, False), set[bytes]()
         claims = []
         for key in keys:  # of two who ask for one key at once the first has it
             claim = found.get(key, nothing)

@@ -101,7 +101,7 @@ class Leasing(Protocol):
         ...
 
 
-class Claim(NamedTuple):
+class KeyClaim(NamedTuple):
     """What came of asking for a key."""
 
     value: bytes | None
@@ -116,7 +116,7 @@ class Claim(NamedTuple):
 class Claiming(Leasing, Protocol):
     """A store behind a network: what takes several steps elsewhere takes one here, for many keys at once."""
 
-    def claim_many(self, keys: Sequence[bytes]) -> list[Claim]:
+    def claim_many(self, keys: Sequence[bytes]) -> list[KeyClaim]:
         """Look up keys and lease those that have no row and that nobody else holds."""
         ...
 

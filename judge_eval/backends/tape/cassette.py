@@ -15,7 +15,7 @@ from judge_eval.backends.base import Identity
 from judge_eval.errors import ConfigError, DataError, RefusedError
 from judge_eval.files import hold, replacing
 from judge_eval.foreign import read_json
-from judge_eval.wire import Completion, Request, Usage
+from judge_eval.wire import Completion, Request, Usage, answer_row
 
 FORMAT = 1
 _USAGE = tuple(each.name for each in fields(Usage))
@@ -51,6 +51,8 @@ def tape_row(request: Request, answer: Completion | RefusedError) -> TapeRow:
         row |= {"reply": answer.text, "finish": answer.finish, "model": answer.model, "usage": usage}
         if answer.dropped:
             row["dropped"] = list(answer.dropped)
+        if answer.answers:
+            row["answers"] = list(map(answer_row, answer.answers))
         if answer.logprobs:
             row["logprobs"] = [[each.token, each.logprob, list(each.top)] for each in answer.logprobs]
     row["key"] = request.digest.hex()
@@ -72,7 +74,8 @@ def answer_in(row: TapeRow) -> Completion | RefusedError:
             raise ValueError("field 'usage' is not an object")
         usage = [row["usage"].get(name, 0) for name in _USAGE]
         parts = [row["reply"], row["finish"], usage, row["model"], row.get("dropped", [])]
-        return Completion.decode(json.dumps([*parts, row.get("logprobs", [])]).encode())
+        parts += [row.get("logprobs", []), row.get("answers", [])]
+        return Completion.decode(json.dumps(parts).encode())
     except KeyError as error:
         raise ValueError(f"field {error} is missing") from None
 

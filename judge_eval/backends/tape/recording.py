@@ -15,7 +15,8 @@ class Recording(Wrapper):
     """A backend that passes on another one's answers and writes each to a cassette as it comes.
 
     An answer replaces what the cassette held for its request; the rest of the cassette stays. Refusals
-    of the server are recorded too, other failures are not. Several processes may record into one file.
+    of the server are recorded too, other failures are not. An answer of no use gives way to a later one
+    that is accepted. Several processes may record into one file.
 
     Args:
         inner: Whose answers.
@@ -25,7 +26,7 @@ class Recording(Wrapper):
     def __init__(self, inner: Backend, path: str | Path) -> None:
         super().__init__(inner)
         self.path = Path(path)
-        self._written: set[bytes] = set()
+        self._written: dict[bytes, bool] = {}  # whether what was written is accepted, by request
 
     def peek(self, requests: Sequence[Request]) -> list[Completion | None]:
         """Pass on what the backend inside has at hand, and record it.
@@ -63,9 +64,22 @@ class Recording(Wrapper):
 
     def _record(self, answers: Sequence[tuple[Request, Completion | RefusedError]]) -> None:
         # Of equal requests the first answer is recorded: it is what the others were given too.
-        new = {r.digest: (r, a) for r, a in reversed(answers) if r.digest not in self._written}
+        new: dict[bytes, tuple[Request, Completion | RefusedError, bool]] = {}
+        for request, answer in answers:
+            if isinstance(answer, Completion) and not answer.whole:
+                continue
+            before = new[request.digest][2] if request.digest in new else self._written.get(request.digest)
+            accepted = _is_accepted(request, answer)
+            if before is None or (accepted and not before):
+                new[request.digest] = (request, answer, accepted)
         if not new:
             return
-        rows = [cassette.tape_row(request, answer) for request, answer in new.values()]
+        rows = [cassette.tape_row(request, answer) for request, answer, _ in new.values()]
         cassette.append(self.path, self.inner.identity, rows)
-        self._written |= new.keys()
+        self._written |= {digest: accepted for digest, (_, _, accepted) in new.items()}
+
+
+def _is_accepted(request: Request, answer: Completion | RefusedError) -> bool:
+    if isinstance(answer, RefusedError):
+        return False
+    return request.accepts is None or request.accepts(answer)

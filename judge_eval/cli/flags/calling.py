@@ -28,8 +28,9 @@ class CachingFlags:
     cache: Annotated[
         str | None,
         _flag(
-            metavar="PATH",
-            help="The folder of the cache (see `cache path`), or a database as postgresql://...",
+            metavar="PATH|project",
+            help="The folder of the cache (see `cache path`), `project` for this project's own "
+            "(.judge_eval/cache), or a database as postgresql://...",
         ),
         SET,
     ] = None
@@ -38,9 +39,10 @@ class CachingFlags:
     @property
     def location(self) -> str | Path:
         """The folder or the database of the cache; the user's own where none is given."""
+        from judge_eval.backends.storing.places import cache_place
         from judge_eval.evaluator import default_cache
 
-        return self.cache or default_cache()
+        return cache_place(self.cache) if self.cache else default_cache()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,10 @@ class LabellingFlags:
 
     labels: Annotated[
         Path | None,
-        typer.Option(help="Human labels: JSON Lines, CSV or TREC qrels; else those in the dataset."),
+        typer.Option(
+            help="Human labels: JSON Lines, a spreadsheet (CSV, .xlsx) or TREC qrels; else those of the "
+            "dataset."
+        ),
     ] = None
     label_relevant: Annotated[int | None, typer.Option(help="The least label that counts as relevant.")] = (
         None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
+from inspect import signature
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
@@ -70,6 +71,14 @@ def find_config(start: Path | None = None) -> tuple[Path | None, dict[str, Any]]
                 if values is not None:
                     return path, values
     return None, {}
+
+
+def settings_for(verb: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Keep the settings that a verb's flags are marked for; others of its flags may bear the same name."""
+    from judge_eval.cli.flags.groups import setting_of
+
+    marks = {name: setting_of(flag.annotation) for name, flag in signature(verb).parameters.items()}
+    return {name: value for name, value in values.items() if (mark := marks.get(name)) and mark.file}
 
 
 def _read(path: Path) -> dict[str, Any] | None:

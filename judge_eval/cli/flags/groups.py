@@ -152,7 +152,8 @@ def _word(flag: Parameter) -> str:
     if any(isinstance(extra, ArgumentInfo) for extra in extras):
         return flag.name.strip("_")
     options = (extra for extra in extras if isinstance(extra, OptionInfo))
-    words = [word for option in options for word in option.param_decls or () if word.startswith("--")]
+    given = (word for option in options for word in (option.default, *(option.param_decls or ())))
+    words = [word for word in given if isinstance(word, str) and word.startswith("--")]
     return words[0] if words else f"--{flag.name.strip('_').replace('_', '-')}"
 
 

@@ -13,6 +13,7 @@ from judge_eval.given import prompt_name, read_toml
 if TYPE_CHECKING:
     from judge_eval.backends.stack import Options
     from judge_eval.judges import Panel, Vote
+    from judge_eval.judges.choose import Mode
     from judge_eval.schema import EvidencePolicy
 
 _FIELDS = ("name", "model", "prompt", "mode", "base_url", "params", "sample")
@@ -62,7 +63,7 @@ def panel_of(
     file: Path | None,
     *,
     prompt: str,
-    mode: str,
+    mode: Mode | None,
     vote: str,
     relevant: int | None,
     evidence: EvidencePolicy | None,
@@ -86,7 +87,7 @@ def panel_of(
         ConfigError: The file cannot be read, a member has no model, or the members do not fit together.
     """
     from judge_eval.judges import Member, Panel, Vote
-    from judge_eval.judges.choose import make_judge
+    from judge_eval.judges.choose import MODES, make_judge, mode_for
     from judge_eval.prompts import prompt_ids
 
     listed, table = read_panel(file) if file is not None else ([], {})
@@ -115,17 +116,18 @@ def panel_of(
             models[route] = model
             if own is not options:
                 special[route] = own
-        own_prompt, own_mode = str(given.get("prompt", prompt)), str(given.get("mode", mode))
-        if own_mode not in ("pointwise", "listwise"):
-            raise ConfigError(
-                f"member {number} of the panel: no mode {own_mode!r}; known: listwise, pointwise"
-            )
+        own_prompt, own_mode = str(given.get("prompt", prompt)), given.get("mode") or mode or mode_for(model)
+        if own_mode not in MODES:
+            known = advise(str(own_mode), MODES)
+            raise ConfigError(f"member {number} of the panel: no mode {own_mode!r}; {known}")
+        if str(own_mode).startswith("claims"):
+            raise ConfigError("a panel does not judge by claims: rows are not put to a vote")
         sample = given.get("sample", 0)
         if not isinstance(sample, int) or sample < 0:
             raise ConfigError(f"member {number} of the panel: sample is {sample!r}; it is a number from 0")
         judge = make_judge(
             prompt_name(own_prompt),
-            "listwise" if own_mode == "listwise" else "pointwise",
+            cast("Mode", own_mode),
             relevant,
             sample,
             evidence,

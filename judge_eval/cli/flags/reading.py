@@ -18,7 +18,7 @@ from judge_eval.errors import ConfigError
 from judge_eval.ranges import check_ranges
 
 if TYPE_CHECKING:
-    from judge_eval.data.reading import ReadOptions
+    from judge_eval.data.options import ReadOptions
     from judge_eval.runs.judging.selection import Selecting
 
 _flag = partial(typer.Option, rich_help_panel="Reading the data")
@@ -34,15 +34,29 @@ class ReadingFlags:
         SET,
     ] = None
     map: Annotated[
-        list[str] | None, _flag(help="OURS=THEIRS: what a field is called in the data; repeatable."), FILE
+        list[str] | None,
+        _flag(
+            help="OURS=THEIRS: what a field is called in the data (chunks.text inside chunks); repeatable."
+        ),
+        FILE,
     ] = None
     corpus: Annotated[
         Path | None, _flag(help="Where the texts of retrieved ids are: a file or folder."), FILE
     ] = None
     list_sep: Annotated[
-        str | None, _flag(help="What stands between the items of a list in a cell."), FILE
+        str | None,
+        _flag(help="What stands between the items of a list in a cell; none takes a cell for one item."),
+        FILE,
     ] = None
     depth: Annotated[int | None, _flag(help="Take at most this many chunks of a trace."), FILE] = None
+    records: Annotated[
+        str | None,
+        _flag(help="Where the records stand: a list in a JSON file (run.cases), or a worksheet."),
+        FILE,
+    ] = None
+    group_by: Annotated[
+        str | None, _flag(help="The key that all rows of a trace share, where a row is a chunk."), FILE
+    ] = None
 
     def options(self, relevant: int | None = None) -> ReadOptions:
         """Say how the data are read.
@@ -51,9 +65,9 @@ class ReadingFlags:
             relevant: The least grade of a collection's judgments that counts as relevant.
 
         Raises:
-            ConfigError: A pair has no `=`.
+            ConfigError: A pair has no `=`, or names a field that does not exist.
         """
-        from judge_eval.data.reading import ReadOptions
+        from judge_eval.data.options import ReadOptions
 
         pairs = {}
         for pair in self.map or ():
@@ -61,7 +75,16 @@ class ReadingFlags:
             if not equals or not ours or not theirs:
                 raise ConfigError(f"--map {pair!r}: write OURS=THEIRS, such as reference=gold_answer")
             pairs[ours.strip()] = theirs.strip()
-        return ReadOptions(self.format, pairs, self.corpus, self.list_sep, self.depth, relevant)
+        return ReadOptions(
+            format=self.format,
+            map=pairs,
+            corpus=self.corpus,
+            list_sep=self.list_sep,
+            depth=self.depth,
+            relevant=relevant,
+            records=self.records,
+            group_by=self.group_by,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +106,14 @@ class ChoosingFlags:
     on_invalid: Annotated[
         Literal["error", "skip"], typer.Option(help="What an invalid record does."), SET
     ] = "error"
+    claims: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --mode claims: a file with the claims of the references (`judge-eval claims` writes "
+            "one); else they are split by the judge."
+        ),
+        FILE,
+    ] = None
 
     @property
     def part(self) -> tuple[int, int] | None:
@@ -108,6 +139,7 @@ class ChoosingFlags:
             "on_invalid": self.on_invalid,
             "name": name,
             "reader": reader,
+            "claims": self.claims,
         }
 
 

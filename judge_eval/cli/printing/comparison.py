@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rich.text import Text
+
+from judge_eval.cli.printing.door import BAD, DOUBTFUL, GOOD
 from judge_eval.cli.printing.output import say, say_table
 from judge_eval.export.pull_request import KINDS
+from judge_eval.runs.folder.judgedclaims import vital_word
+from judge_eval.shown import shortened
 
 if TYPE_CHECKING:
     from judge_eval.comparison.record import Comparison
 
 
 def show_comparison(comparison: Comparison, most: int = 10) -> None:
-    """Print the differences, what makes them doubtful, and the traces that moved most.
+    """Print what is shown, the differences, what makes them doubtful, and the traces that moved most.
 
     Args:
         comparison: The comparison.
@@ -20,16 +25,19 @@ def show_comparison(comparison: Comparison, most: int = 10) -> None:
     """
     names = [run.name for run in comparison.runs]
     say(f"{', '.join(names[1:])} against {names[0]} (baseline)", "bold")
+    for told in comparison.sentences:
+        say(told, "bold")
     for warning in comparison.warnings:
-        say(f"warning: {warning}", "yellow")
+        say(f"warning: {warning}", DOUBTFUL)
     for note in comparison.notes:
         say(f"note: {note}")
     several = len(names) > 2
-    rows = []
+    rows: list[list[str | Text]] = []
     for d in comparison.differences:
         span = "" if d.interval is None else f"[{d.interval[0]:+.4f}, {d.interval[1]:+.4f}]"
         effect = "" if d.dz is None else f"{d.dz:+.2f}"
-        row = [d.metric, f"{d.baseline_mean:.4f}", f"{d.candidate_mean:.4f}", f"{d.difference:+.4f}", span]
+        moved = Text(f"{d.difference:+.4f}", style=_shown(d.interval))
+        row: list[str | Text] = [d.metric, f"{d.baseline_mean:.4f}", f"{d.candidate_mean:.4f}", moved, span]
         row += [f"{d.p_holm:.3g}", effect, f"{d.wins}/{d.ties}/{d.losses}", str(d.n)]
         rows.append([names[d.candidate], *row] if several else row)
     columns = ["metric", "baseline", "candidate", "difference", "95% interval", "p (Holm)", "dz"]
@@ -50,7 +58,37 @@ def show_comparison(comparison: Comparison, most: int = 10) -> None:
         ]
         say()
         say_table(["metric", "all pairs", "difference", "p (Tukey)"], pairs, right=(2, 3))
+    _claims(comparison, most)
     _changes(comparison, names, most)
+
+
+def _claims(comparison: Comparison, most: int) -> None:
+    """List the claims that were lost and won."""
+    for moved, told in zip(comparison.claims, comparison.claims_told, strict=True):
+        say()
+        say(told)
+        rows: list[list[str | Text]] = [
+            [
+                Text(c.kind, style=BAD if c.kind == "lost" else GOOD),
+                vital_word(c.vital),
+                c.before,
+                c.after,
+                shortened(c.text, 80),
+                c.trace_id,
+            ]
+            for c in moved.changes[:most]
+        ]
+        if rows:
+            say_table(["what", "kind", "before", "after", "claim", "trace"], rows)
+        if (left := moved.lost + moved.won - len(rows)) > 0:
+            say(f"... and {left:,} more")
+
+
+def _shown(interval: tuple[float, float] | None) -> str:
+    """Colour a difference that is shown: better or worse with all of its interval."""
+    if interval is None or interval[0] <= 0 <= interval[1]:
+        return ""
+    return GOOD if interval[0] > 0 else BAD
 
 
 def _changes(comparison: Comparison, names: list[str], most: int) -> None:

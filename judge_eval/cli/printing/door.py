@@ -17,6 +17,17 @@ _STYLE = re.compile(r"(\x1b\[[\d;]*[mAKJ]|\x1b\[\?25[lh]|\r)")
 """What rich and typer write to a terminal: colours, a bar that moves up and is cleared, a hidden cursor."""
 _ORDER = re.compile(r"#(?=#\w*\[)")
 """What Azure and TeamCity take for a command wherever it stands in a line."""
+GOOD, DOUBTFUL, BAD = "green", "yellow", "bold red"
+"""How what is good, doubtful or bad is shown on a terminal."""
+_TONES = (
+    ("error: gate undecided", DOUBTFUL),
+    ("error: ", BAD),
+    ("warning: ", DOUBTFUL),
+    ("gate passed", GOOD),
+    ("gate undecided", DOUBTFUL),
+)
+"""By what a remark begins with, how that is shown."""
+_CODES = {GOOD: "32", DOUBTFUL: "33", BAD: "1;31"}
 _BEYOND_ASCII = re.compile(r"[\x7f-\U0010ffff]")
 
 
@@ -157,6 +168,25 @@ def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
     remark(f"warning: {message}")
 
 
+def is_watched() -> bool:
+    """Tell whether standard output is a terminal."""
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
+def coloured(stream: Any) -> bool:
+    """Tell whether a stream takes colours: a terminal does, unless NO_COLOR is set or it knows none."""
+    return bool(stream.isatty()) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _toned(line: str) -> str:
+    """Colour what a remark begins with, where somebody watches."""
+    tone = next(((start, style) for start, style in _TONES if line.startswith(start)), None)
+    if tone is None or not coloured(sys.stderr):
+        return line
+    start, style = tone
+    return f"\x1b[{_CODES[style]}m{start.rstrip()}\x1b[0m{line[len(start.rstrip()) :]}"
+
+
 def tell(text: object = "", *, flush: bool = False) -> None:
     """Print a line, which no text within it can end."""
     print(one_line(str(text)), flush=flush)
@@ -196,6 +226,6 @@ def complain(message: str) -> None:
 def remark(message: str) -> None:
     """Write a warning or a remark to stderr; where that cannot be written there is nobody to tell."""
     try:
-        print(one_line(message), file=sys.stderr, flush=True)
+        print(_toned(one_line(message)), file=sys.stderr, flush=True)
     except OSError:
         _let_go(sys.stderr)

@@ -10,24 +10,34 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from judge_eval.cli.printing.door import give_json
+from judge_eval.cli.printing.claimgrid import claim_grid, claim_lines
+from judge_eval.cli.printing.door import BAD, DOUBTFUL, GOOD, coloured, give_json
 from judge_eval.quotes import marked
-from judge_eval.runs.folder.describing import describe, doubts, failures, remarks
-from judge_eval.runs.folder.signs import sign
-from judge_eval.runs.folder.wording import interval, number
+from judge_eval.runs.folder.describing import cascaded, describe, doubts, failures, remarks
+from judge_eval.runs.folder.signs import sign, strip
+from judge_eval.runs.folder.wording import interval, number, word
 from judge_eval.shown import one_line, printable
 
 if TYPE_CHECKING:
-    from judge_eval.alignment.agree import Figure
     from judge_eval.runs.folder.records import TraceResult
     from judge_eval.runs.folder.run import Run
-    from judge_eval.schema import Chunk, NoVerdict, Verdict
+    from judge_eval.runs.scoring.figure import Figure
+    from judge_eval.schema import Chunk, NoVerdict, Outcome, Verdict
 
 
 def console() -> Console:
-    """Return a console on stdout that adds no markup of its own; wide where nobody watches."""
-    width = None if sys.stdout.isatty() else 200
-    return Console(highlight=False, markup=False, emoji=False, soft_wrap=True, width=width)
+    """Return a console on stdout that adds no markup of its own; wide and without colours off a terminal."""
+    watched = sys.stdout.isatty()
+    shown = coloured(sys.stdout)
+    return Console(
+        highlight=False,
+        markup=False,
+        emoji=False,
+        soft_wrap=True,
+        width=None if watched else 200,
+        force_terminal=shown,  # FORCE_COLOR asks for what the door would spell out
+        color_system="auto" if shown else None,
+    )
 
 
 def say(text: str = "", style: str = "") -> None:
@@ -54,8 +64,14 @@ def say_table(
     console().print(table)
 
 
-def summary(run: Run, json_: bool = False) -> None:
-    """Print what a run found: the table of metrics, what failed, what it took, where it is; or its JSON."""
+def summary(run: Run, json_: bool = False, page: str | None = None) -> None:
+    """Print what a run found: the table of metrics, what failed, what it took, where it is; or its JSON.
+
+    Args:
+        run: The run.
+        json_: Whether its manifest is printed instead.
+        page: The address of its page, where a server shows it.
+    """
     m = run.manifest
     if json_:
         give_json(m.model_dump_json(indent=2))
@@ -72,18 +88,30 @@ def summary(run: Run, json_: bool = False) -> None:
     say_table(columns, rows, right=(1, 3, 4))
     say()
     if m.tally.failed_verdicts:
-        say(f"{failures(m.tally)}; `bounds` say where they could lie.", "bold red")
+        say(f"{failures(m.tally)}; `bounds` say where they could lie.", BAD)
     for doubt in doubts(m.tally):
-        say(f"{doubt}.", "yellow")
+        say(f"{doubt}.", DOUBTFUL)
     for each in remarks(m):
-        say(f"{each}.", "yellow")
+        say(f"{each}.", DOUBTFUL)
     if m.dataset.skipped:
-        say(f"{m.dataset.skipped} invalid records were skipped.", "yellow")
+        say(f"{m.dataset.skipped} invalid records were skipped.", DOUBTFUL)
+    for each in m.dataset.remarks:
+        say(f"{each}.", DOUBTFUL)
+    for each in cascaded(m):
+        say(f"{each}.")
     say(took(run))
     if m.tally.dropped:
         say(f"the server would not take: {', '.join(m.tally.dropped)}")
     if run.folder is not None:
-        say(f"run {m.id[:8]} ({m.status}) in {run.folder}")
+        said = Text(f"run {m.id[:8]} (").append(m.status, style=status_style(m.status))
+        console().print(said.append(f") in {printable(str(run.folder))}"))
+    if page is not None:
+        say(f"its page: {page}")
+
+
+def status_style(status: str) -> str:
+    """Return how the status of a run is shown on a terminal."""
+    return {"done": GOOD, "failed": BAD}.get(status, DOUBTFUL)
 
 
 def show_spread(run: Run) -> None:
@@ -133,38 +161,51 @@ def trace_card(result: TraceResult) -> None:
             out.print(Text(f"{name + ':':<11}{printable(text)}"))
     scores = "  ".join(f"{one_line(name)} {number(value)}" for name, value in result.scores.items())
     out.print(Text(f"{'scores:':<11}{scores}"))
+    for line in claim_grid(result):
+        out.print(line)
     if not result.outcomes:
         say("nothing was retrieved")
     for rank, (chunk, outcome) in enumerate(zip(trace.chunks, result.outcomes, strict=True), 1):
         say()
         out.print(_headline(rank, chunk, outcome))
         out.print(_with_evidence(chunk, outcome))
-        reason = outcome.reason if outcome.kind == "verdict" else outcome.detail
-        if reason:
-            out.print(Text(f"   reason: {one_line(reason)}"))
+        if reason := outcome.explanation:
+            head = "" if outcome.kind == "verdict" and outcome.reason is None else "reason: "
+            out.print(Text(f"   {head}{one_line(reason)}"))
         if outcome.kind == "verdict" and outcome.evidence and not outcome.evidence_found:
-            say(f"   quote not found in the chunk, or too short: {printable(outcome.evidence)!r}", "yellow")
+            say(f"   quote not found in the chunk, or too short: {printable(outcome.evidence)!r}", DOUBTFUL)
         if outcome.kind == "verdict" and outcome.instruction_in_chunk:
-            say("   the judge saw an instruction in this chunk", "yellow")
+            say("   the judge saw an instruction in this chunk", DOUBTFUL)
+        for line in claim_lines(result, rank):
+            out.print(line)
+
+
+def signs(outcomes: Sequence[Outcome]) -> Text:
+    """Draw one sign a rank, as `strip` does: what is relevant and what failed stand out on a terminal."""
+    drawn = Text()
+    for outcome in outcomes:
+        drawn.append(sign(outcome), style=_style(outcome))
+    return drawn if outcomes else Text(strip(outcomes))
+
+
+def _style(outcome: Outcome) -> str:
+    if outcome.kind == "no_verdict":
+        return BAD
+    return GOOD if outcome.relevant else "dim"
 
 
 def _headline(rank: int, chunk: Chunk, outcome: Verdict | NoVerdict) -> Text:
-    if outcome.kind == "no_verdict":
-        word, style = f"NO VERDICT ({outcome.why})", "bold red"
-    else:
-        word = "relevant" if outcome.relevant else "not relevant"
-        word, style = f"{word} (grade {outcome.grade})", "green" if outcome.relevant else "dim"
+    told = f"NO VERDICT ({outcome.why})" if outcome.kind == "no_verdict" else word(outcome)
     label = "" if chunk.label is None else f", human label {chunk.label}"
     head = Text(f"{rank}. [{sign(outcome)}] ")
-    head.append(word, style=style)
+    head.append(told, style=_style(outcome))
     return head.append(one_line(f"  {chunk.id}{label}"))
 
 
 def _with_evidence(chunk: Chunk, outcome: Verdict | NoVerdict) -> Text:
     """Return a chunk's text with the evidence between `>>` and `<<`."""
     out = Text(f"   {one_line(chunk.title)}: " if chunk.title else "   ")
-    quote = outcome.evidence if outcome.kind == "verdict" else ""
-    for place, piece in enumerate(marked(" ".join(chunk.text.split()), quote)):
+    for place, piece in enumerate(marked(" ".join(chunk.text.split()), outcome.quote)):
         if place % 2:
             out.append(f">>{printable(piece)}<<", style="bold")
         else:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from judge_eval.cli.printing.door import tell
+from judge_eval.cli.printing.door import BAD, DOUBTFUL, GOOD, tell
+from judge_eval.cli.printing.output import say
 from judge_eval.runs.judging.verifying import Condition, Verification
+from judge_eval.shown import one_line
 
 MOST = 20
 """Findings that are printed; `--json` has all of them."""
@@ -16,10 +18,14 @@ _SAID: dict[Condition, str] = {
 }
 
 
+_STYLES: dict[Condition, str] = {"whole": GOOD, "changed": BAD}
+
+
 def say_verification(found: Verification) -> None:
     """Print what was found, one finding a line."""
     name = found.id[:8] if found.id else found.folder
-    tell(f"{found.condition}: run {name} {_SAID[found.condition]} ({found.results:,} results read)")
+    said = f"{found.condition}: run {name} {_SAID[found.condition]} ({found.results:,} results read)"
+    say(one_line(said), _STYLES.get(found.condition, DOUBTFUL))
     for finding in found.findings[:MOST]:
         tell(f"  {finding}")
     if len(found.findings) > MOST:

@@ -223,10 +223,9 @@ def _queries(path: Path) -> dict[str, dict[str, Any]]:
     ):
         return _bare_topics(path)
     queries = {}
-    for row in rows(path, kind_of(path, name), name, lambda _: True):
+    for row in rows(path, kind_of(path, name), name, lambda record: _topic(record)[0] is not None):
         record = row.get()
-        key = first_of(record, "_id", "id", "qid", "query_id", "query-id")
-        text = first_of(record, "text", "query", "question", "title")
+        key, text = _topic(record)
         if key is None or not isinstance(text, str):
             raise DataError("a query is an id with a text", file=name, line=row.line)
         data: dict[str, Any] = {"query": text}
@@ -239,6 +238,12 @@ def _queries(path: Path) -> dict[str, dict[str, Any]]:
                 data[field] = texts[0]
         queries[str(key)] = data
     return queries
+
+
+def _topic(record: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return the id and the question of a record, None where it has none."""
+    key = first_of(record, "_id", "id", "qid", "query_id", "query-id")
+    return key, first_of(record, "text", "query", "question", "title")
 
 
 def _head(path: Path) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from judge_eval.data.files.containers import kind_of, rows
 from judge_eval.data.files.jsonfile import entries, objects_in
+from judge_eval.data.files.opening import steady
 from judge_eval.data.files.values import first_of
 from judge_eval.data.shapes.chunks import ID
 from judge_eval.errors import DataError
@@ -69,17 +70,17 @@ def load_corpus(path: Path, wanted: Container[str] | None = None) -> Corpus:
             raise DataError(f"no corpus here; name it corpus.jsonl ({', '.join(NAMES)})", file=str(path))
         path = file
     chunks: dict[str, tuple[str | None, str]] = {}
-    for key, title, text, line in _entries(path):
-        if wanted is not None and key not in wanted:
-            continue
-        if key in chunks:
-            raise DataError(f"the id {key!r} stands twice in the corpus", file=str(path), line=line)
-        chunks[key] = (title, text)
+    with steady(path) as plain:
+        for key, title, text, line in _entries(plain, str(path)):
+            if wanted is not None and key not in wanted:
+                continue
+            if key in chunks:
+                raise DataError(f"the id {key!r} stands twice in the corpus", file=str(path), line=line)
+            chunks[key] = (title, text)
     return Corpus(chunks, str(path))
 
 
-def _entries(path: Path) -> Iterator[tuple[str, str | None, str, int | None]]:
-    name = str(path)
+def _entries(path: Path, name: str) -> Iterator[tuple[str, str | None, str, int | None]]:
     kind = kind_of(path, name)
     if kind == "tsv" and not _has_header(path):
         yield from _bare_lines(path)
@@ -93,7 +94,7 @@ def _entries(path: Path) -> Iterator[tuple[str, str | None, str, int | None]]:
                 else:
                     yield _entry({"id": key, **value} if isinstance(value, Mapping) else {}, name, line)
             return
-    for row in rows(path, kind, name, lambda _: True):
+    for row in rows(path, kind, name, _is_entry):
         yield _entry(row.get(), name, row.line)
 
 
@@ -118,6 +119,10 @@ def _entry(record: Mapping[str, Any], name: str, line: int | None) -> tuple[str,
         raise DataError("no text (`text`, `contents`, ...)", file=name, line=line)
     title = record.get("title")
     return str(key), title if isinstance(title, str) and title else None, text, line
+
+
+def _is_entry(record: Mapping[str, Any]) -> bool:
+    return bool(record.keys() & {"_id", *ID}) and bool(record.keys() & set(BODY))
 
 
 def _has_header(path: Path) -> bool:

@@ -2,41 +2,20 @@
 
 from __future__ import annotations
 
-import csv
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+import zipfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from judge_eval.data.files.jsonfile import records
+from judge_eval.data.files.jsonfile import records, walk
+from judge_eval.data.files.jsonlists import Fits
 from judge_eval.data.files.opening import reading_file
-from judge_eval.errors import DataError, needs_extra
+from judge_eval.data.files.sheets import sheet_rows
+from judge_eval.data.files.tables import Row, csv_rows
+from judge_eval.errors import ConfigError, DataError, needs_extra
 
-Container: TypeAlias = Literal["jsonl", "json", "csv", "tsv", "parquet"]
-
-CELL = 2**31 - 1
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One record of a file: its data, or why it cannot be read."""
-
-    data: Mapping[str, Any] | DataError
-    line: int | None = None
-    """Counted from 1: the line it begins on, or the row of a Parquet file; None where one record is all."""
-    prefix: str = ""
-    """What stands before a field in a message, such as `[3]` in a JSON array."""
-
-    def get(self) -> Mapping[str, Any]:
-        """Return the data.
-
-        Raises:
-            DataError: They cannot be read.
-        """
-        if isinstance(self.data, DataError):
-            raise self.data
-        return self.data
+Container: TypeAlias = Literal["jsonl", "json", "csv", "tsv", "parquet", "xlsx"]
 
 
 def kind_of(path: Path, name: str) -> Container:
@@ -49,6 +28,15 @@ def kind_of(path: Path, name: str) -> Container:
         head = file.read(65536)
     if head[:4] == b"PAR1":
         return "parquet"
+    if head[:4] == b"PK\x03\x04":
+        return _zipped(path, name)
+    if head[:4] == b"\x28\xb5\x2f\xfd":
+        raise DataError("packed with Zstandard; unpack it first (zstd -d)", file=name)
+    if head[257:262] == b"ustar":
+        raise DataError("a tar archive; unpack it, and give the file inside", file=name)
+    if head[:8] == b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1":
+        fault = "an old or password-protected Excel workbook; save it as .xlsx without a password, or as CSV"
+        raise DataError(fault, file=name)
     suffix = path.suffix.lower()
     bare = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if suffix in (".csv", ".tsv"):
@@ -58,6 +46,24 @@ def kind_of(path: Path, name: str) -> Container:
     if suffix == ".json" and bare[:1] == b"{":
         return "jsonl" if _is_lines(bare) else "json"
     return "jsonl"
+
+
+def _zipped(path: Path, name: str) -> Container:
+    """Tell a workbook from other archives.
+
+    Raises:
+        DataError: It is another one.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            held = set(archive.namelist())
+    except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
+        raise DataError(f"a ZIP archive that cannot be read: {error}", file=name) from None
+    if "xl/workbook.xml" in held:
+        return "xlsx"
+    if "xl/workbook.bin" in held or {"mimetype", "content.xml"} <= held:
+        raise DataError("a workbook of another kind; save it as .xlsx or as CSV", file=name)
+    raise DataError("a ZIP archive; unpack it, and give the file inside", file=name)
 
 
 def _is_lines(head: bytes) -> bool:
@@ -71,37 +77,46 @@ def _is_lines(head: bytes) -> bool:
         return False
 
 
-def rows(
-    path: Path, kind: Container, name: str, unwrap: Callable[[Mapping[str, Any]], bool]
-) -> Iterator[Row]:
+def rows(path: Path, kind: Container, name: str, fits: Fits, wanted: str | None = None) -> Iterator[Row]:
     """Yield the records of a file, streamed; of JSON the lists of records are.
 
     Args:
         path: The file.
         kind: Its container.
         name: What to call it in messages.
-        unwrap: Asked about a JSON file that is one object, of whose lists it sees the first items: whether
-            it wraps a list of records.
+        fits: Whether an object is a record; asked where a JSON file may hold them in more than one place.
+        wanted: Where they stand: the path of a list in JSON, or a worksheet's name.
 
     Raises:
         DataError: The file cannot be read at all. A record that cannot is yielded as its error.
+        ConfigError: The file has only one place for records.
     """
+    if wanted is not None and kind not in ("json", "jsonl", "xlsx"):
+        raise ConfigError(f"--records {wanted}: {name} holds its records in one place; leave it out")
     with reading_file(name):
         if kind == "jsonl":
-            yield from _jsonl(path, name)
+            yield from _jsonl(path, name, wanted)
         elif kind == "json":
-            yield from _json(path, name, unwrap)
+            yield from _json(path, name, fits, wanted)
         elif kind == "parquet":
             yield from _parquet(path, name)
+        elif kind == "xlsx":
+            yield from sheet_rows(path, name, wanted)
         else:
-            yield from _csv(path, name, "\t" if kind == "tsv" else None)
+            yield from csv_rows(path, name, "\t" if kind == "tsv" else None)
 
 
-def _jsonl(path: Path, name: str) -> Iterator[Row]:
+def _jsonl(path: Path, name: str, wanted: str | None) -> Iterator[Row]:
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
-            if line.strip():
-                yield Row(_object(line, number == 1, name, number), number)
+            if not line.strip():
+                continue
+            record = _object(line, number == 1, name, number)
+            if wanted is None or isinstance(record, DataError):
+                yield Row(record, number)
+                continue
+            for item, place in walk(record, wanted):
+                yield Row(_checked(item, name, number, place), number, place)
 
 
 def _object(line: bytes, first: bool, name: str, number: int) -> Mapping[str, Any] | DataError:
@@ -121,53 +136,9 @@ def _checked(data: Any, name: str, line: int | None, prefix: str) -> Mapping[str
     return DataError(what, file=name, line=line, field=prefix or None)
 
 
-def _json(path: Path, name: str, unwrap: Callable[[Mapping[str, Any]], bool]) -> Iterator[Row]:
-    for data, line, prefix in records(path, name, unwrap):
+def _json(path: Path, name: str, fits: Fits, wanted: str | None) -> Iterator[Row]:
+    for data, line, prefix in records(path, name, fits, wanted):
         yield Row(data if isinstance(data, DataError) else _checked(data, name, line, prefix), line, prefix)
-
-
-def _csv(path: Path, name: str, delimiter: str | None) -> Iterator[Row]:
-    # The limit is the whole interpreter's; raising it is the only way to read a long cell.
-    csv.field_size_limit(max(csv.field_size_limit(), CELL))
-    if delimiter is None:
-        with path.open("rb") as raw:
-            head = raw.readline()
-        delimiter = ";" if b";" in head and b"," not in head else ","
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file, delimiter=delimiter, strict=True)
-        try:
-            header = next(reader, None)
-        except (csv.Error, UnicodeDecodeError) as error:
-            raise DataError(f"not CSV: {error}", file=name, line=1) from None
-        if header is None:
-            return
-        twice = {column for column in header if header.count(column) > 1}
-        if twice:
-            raise DataError(f"the column {min(twice)!r} stands twice", file=name, line=1)
-        yield from _cells(reader, header, name)
-
-
-def _cells(reader: Any, header: list[str], name: str) -> Iterator[Row]:
-    while True:
-        line = reader.line_num + 1
-        try:
-            cells = next(reader, None)
-        except (csv.Error, UnicodeDecodeError) as error:
-            # What follows cannot be told apart any more.
-            yield Row(DataError(f"not CSV: {error}", file=name, line=line), line)
-            return
-        if cells is None:
-            return
-        if not cells:
-            continue
-        if len(cells) != len(header):
-            fault = (
-                f"{len(cells)} cells, but the header has {len(header)}; quote cells that hold the separator"
-            )
-            yield Row(DataError(fault, file=name, line=line), line)
-            continue
-        pairs: Iterable[tuple[str, str]] = zip(header, cells, strict=True)
-        yield Row({key: cell if cell != "" else None for key, cell in pairs}, line)
 
 
 def _parquet(path: Path, name: str) -> Iterator[Row]:

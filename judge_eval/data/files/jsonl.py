@@ -12,6 +12,7 @@ from pydantic_core import from_json
 
 from judge_eval import limits
 from judge_eval.data.files.opening import reading_file
+from judge_eval.data.files.values import worded
 from judge_eval.errors import DataError
 from judge_eval.record import TOO_DEEP
 from judge_eval.schema import Chunk, Trace
@@ -25,7 +26,7 @@ def read_jsonl(
     path: Path,
     *,
     name: str | None = None,
-    check: Callable[[Trace], None] | None = None,
+    admit: Callable[[Trace, int | None], Trace] | None = None,
     on_invalid: Literal["error", "skip"] = "error",
     on_skip: Callable[[DataError], None] | None = None,
 ) -> Iterator[Trace]:
@@ -36,7 +37,8 @@ def read_jsonl(
     Args:
         path: The file, UTF-8 (a byte order mark is allowed).
         name: What to call it in messages; its path by default.
-        check: Called with each trace; a `DataError` it raises is given the file and line.
+        admit: Called with each trace and its line; returns it, perhaps changed. A `DataError` it raises is
+            given the file and line.
         on_invalid: Whether an invalid record ends the reading or is skipped.
         on_skip: Called with the error of each record that is skipped.
 
@@ -54,7 +56,7 @@ def read_jsonl(
                 if len(line) > limits.LINE:
                     fault = f"longer than {limits.LINE // 2**20} MiB; a line holds one trace"
                     raise DataError(fault, file=name, line=number)
-                yield _trace(line, name, number, check)
+                yield _trace(line, name, number, admit)
             except DataError as error:
                 if on_invalid == "error":
                     raise
@@ -71,7 +73,7 @@ def _lines(file: IO[bytes]) -> Iterator[bytes]:
         yield line
 
 
-def _trace(line: bytes, name: str, number: int, check: Callable[[Trace], None] | None) -> Trace:
+def _trace(line: bytes, name: str, number: int, admit: Callable[[Trace, int | None], Trace] | None) -> Trace:
     try:
         data = _loads(line.removeprefix(codecs.BOM_UTF8) if number == 1 else line)
     except UnicodeDecodeError as error:
@@ -85,13 +87,26 @@ def _trace(line: bytes, name: str, number: int, check: Callable[[Trace], None] |
     if not isinstance(data, dict):
         kind = type(data).__name__
         raise DataError(f"a line holds one JSON object (a trace), not a {kind}", file=name, line=number)
-    trace = Trace.parse(_fold(data), file=name, line=number)
-    if check is not None:
+    trace = _parsed(_fold(data), name, number)
+    if admit is not None:
         try:
-            check(trace)
+            return admit(trace, number)
         except DataError as error:
             raise DataError(error.message, file=name, line=number, field=error.field) from None
     return trace
+
+
+def _parsed(data: dict[str, Any], name: str, number: int) -> Trace:
+    try:
+        return Trace.parse(data, file=name, line=number)
+    except DataError as first:
+        try:
+            words = worded(data)
+        except DataError as error:
+            raise DataError(error.message, file=name, line=number, field=error.field) from None
+        if words == data:
+            raise first
+    return Trace.parse(words, file=name, line=number)
 
 
 def _loads(line: bytes) -> Any:

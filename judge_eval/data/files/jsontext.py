@@ -118,13 +118,25 @@ class JsonText:
         Raises:
             DataError: An element cannot be read; its place and line are named.
         """
+        for place in self.places(where):
+            yield self.value(f"{where}[{place}]")
+
+    def places(self, where: str = "") -> Iterator[int]:
+        """Read the list that stands next, yielding each place; whoever asks must read its value.
+
+        Args:
+            where: The list's own place.
+
+        Raises:
+            DataError: It is not a list, or not JSON.
+        """
         self.take("[", where)
         if self.peek() == "]":
             self._at += 1
             return
         place = 0
         while True:
-            yield self.value(f"{where}[{place}]")
+            yield place
             if self.take(",]", f"{where}[{place}]") == "]":
                 return
             place += 1

@@ -1,15 +1,29 @@
-"""Opening a file of data, with an error that names it where that fails."""
+"""Opening a file of data, unpacked and as UTF-8, with an error that names it where that fails."""
 
 from __future__ import annotations
 
+import codecs
+import io
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from judge_eval import limits
 from judge_eval.errors import DataError
+
+PACKED = {b"BZh": "bz2", b"\x1f\x8b": "gzip", b"\xfd7zXZ\x00": "lzma"}
+"""What a packed file begins with, and the module that unpacks it."""
+MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+"""What a text of two or four bytes a character begins with; the longer marks first."""
+_BLOCK = 1 << 20
 
 
 @contextmanager
@@ -32,18 +46,35 @@ def is_stream(path: Path) -> bool:
 
 @contextmanager
 def steady(path: Path) -> Iterator[Path]:
-    """Yield a file or folder that can be read more than once; what can be read only once is copied.
+    """Yield a file or folder that can be read more than once, packed files unpacked and texts in UTF-8.
+
+    What can be read only once, is packed (bzip2, gzip, xz) or is written in UTF-16 with its mark is copied to
+    a temporary file.
 
     Raises:
-        DataError: The system does not let it be read.
+        DataError: It cannot be read, or unpacks to more than the limit.
     """
-    if not is_stream(path):
+    with ExitStack() as held:
+        name = str(path)
+        if is_stream(path):
+            with reading_file(path):
+                source = path.open("rb")
+            path = held.enter_context(copied(source, name, path.suffix))
+        if path.is_file():
+            with reading_file(name), path.open("rb") as file:
+                packed = _begins(file, PACKED)
+            if packed is not None:
+                path = held.enter_context(_unpacked(path, packed, name))
+            with reading_file(name), path.open("rb") as file:
+                encoding = _begins(file, MARKS)
+            if encoding is not None:
+                path = held.enter_context(_in_utf8(path, encoding, name))
         yield path
-        return
-    with reading_file(path):
-        source = path.open("rb")
-    with copied(source, str(path), path.suffix) as copy:
-        yield copy
+
+
+def _begins(file: BinaryIO, known: dict[bytes, str]) -> str | None:
+    head = file.read(8)
+    return next((value for mark, value in known.items() if head.startswith(mark)), None)
 
 
 @contextmanager
@@ -55,6 +86,65 @@ def copied(source: BinaryIO, name: str, suffix: str = "") -> Iterator[Path]:
     """
     with tempfile.NamedTemporaryFile(prefix="judge_eval-", suffix=suffix or ".jsonl") as file:
         with reading_file(name), source:
-            shutil.copyfileobj(source, file, 1 << 20)
+            shutil.copyfileobj(source, file, _BLOCK)
             file.flush()
         yield Path(file.name)
+
+
+@contextmanager
+def _unpacked(path: Path, module: str, name: str) -> Iterator[Path]:
+    suffix = Path(path.stem).suffix if path.suffix in (".bz2", ".gz", ".xz") else path.suffix
+    most = max(limits.UNPACKED, limits.RATIO * path.stat().st_size)
+    with copied(_Unpacking(path, module, most, name), name, suffix) as copy:  # type: ignore[arg-type]
+        yield copy
+
+
+class _Unpacking(io.RawIOBase):
+    """What a packed file holds, up to a limit."""
+
+    def __init__(self, path: Path, module: str, most: int, name: str) -> None:
+        import importlib
+
+        try:
+            self._file = importlib.import_module(module).open(path, "rb")
+        except ImportError:
+            raise DataError(f"packed, and this Python has no {module}; unpack it first", file=name) from None
+        self._left, self._most, self._name, self._module = most, most, name, module
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """Read the next bytes.
+
+        Raises:
+            DataError: The file is torn, or larger than the limit.
+        """
+        try:
+            data: bytes = self._file.read(_BLOCK if size < 0 else size)
+        except Exception as error:  # zlib and lzma have errors of their own, beside OSError and EOFError
+            raise DataError(f"cannot be unpacked ({self._module}): {error}", file=self._name) from None
+        self._left -= len(data)
+        if self._left < 0:
+            fault = f"unpacks to more than {self._most // 2**20:,} MiB; unpack it yourself"
+            raise DataError(fault, file=self._name)
+        return data
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()
+
+
+@contextmanager
+def _in_utf8(path: Path, encoding: str, name: str) -> Iterator[Path]:
+    """Copy a text of another encoding to a temporary file."""
+    with tempfile.NamedTemporaryFile(prefix="judge_eval-", suffix=path.suffix or ".jsonl") as out:
+        try:
+            with reading_file(name), path.open(encoding=encoding, newline="") as file:
+                while block := file.read(_BLOCK):
+                    out.write(block.encode("utf-8", "surrogatepass"))
+        except UnicodeError as error:
+            raise DataError(f"not {encoding.upper()}, as its mark says: {error}", file=name) from None
+        out.flush()
+        yield Path(out.name)

@@ -7,11 +7,33 @@ import io
 import json
 import math
 import tokenize
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from judge_eval.errors import DataError
-from judge_eval.objects import HEAVY, plain
+from judge_eval.objects import HEAVY, number_text, plain
+
+
+class Mapped(dict[str, Any]):
+    """A record in which people have said what some of our fields are called; those stand under our names.
+
+    Args:
+        record: The record.
+        fields: Which of our fields were mapped.
+    """
+
+    def __init__(self, record: Mapping[str, Any], fields: Collection[str]) -> None:
+        super().__init__(record)
+        self.fields = frozenset(fields)
+
+
+def is_mapped(record: Mapping[str, Any], field: str) -> bool:
+    """Tell whether people have said where a record holds a field of ours."""
+    return isinstance(record, Mapped) and field in record.fields
+
+
+WHOLE = "none"
+"""The separator that says: a text in a list's place is one item."""
 
 
 def text(record: Mapping[str, Any], *keys: str) -> str | None:
@@ -31,11 +53,13 @@ def text(record: Mapping[str, Any], *keys: str) -> str | None:
 
 
 def need_text(record: Mapping[str, Any], *keys: str) -> str:
-    """Return the first of the keys that holds a text.
+    """Return the question: the first of the keys that holds a text.
 
     Raises:
         DataError: None does.
     """
+    if is_mapped(record, "query"):
+        keys = ("query",)
     question = text(record, *keys)
     if question is None or not question.strip():
         wanted = " or ".join(f"`{key}`" for key in keys)
@@ -44,17 +68,53 @@ def need_text(record: Mapping[str, Any], *keys: str) -> str:
 
 
 def items(record: Mapping[str, Any], *keys: str) -> list[Any]:
-    """Return the first of the keys that holds a list.
+    """Return the chunks: the first of the keys that holds a list.
 
     Raises:
         DataError: None is there, or it is null (which does not say that nothing was retrieved: `[]` does).
     """
+    if is_mapped(record, "chunks"):
+        keys = ("chunks",)
     for key in keys:
         if key in record and record[key] is not None:
             return as_list(record[key], key)
     raise DataError(
         "the list of retrieved chunks is missing; write [] where nothing was retrieved", field=keys[0]
     )
+
+
+def worded(data: dict[str, Any]) -> dict[str, Any]:
+    """Write the numbers among a trace's ids and answers as text.
+
+    Raises:
+        DataError: A list or an object stands where a text is meant.
+    """
+    for key in ("id", "query", "reference", "answer"):
+        data = _worded(data, key, key, key != "query")
+    chunks = data.get("chunks")
+    if isinstance(chunks, list):
+        out = [
+            _worded_chunk(chunk, place) if isinstance(chunk, dict) else chunk
+            for place, chunk in enumerate(chunks)
+        ]
+        data = {**data, "chunks": out}
+    return data
+
+
+def _worded_chunk(chunk: dict[str, Any], place: int) -> dict[str, Any]:
+    for key in ("id", "text", "title"):
+        if chunk.get(key).__class__ is not str:
+            chunk = _worded(chunk, key, f"chunks[{place}].{key}", key != "text")
+    return chunk
+
+
+def _worded(data: dict[str, Any], key: str, where: str, numbers: bool) -> dict[str, Any]:
+    value = data.get(key)
+    if value is None or isinstance(value, str):
+        return data
+    if isinstance(value, list | dict):
+        raise DataError(f"holds {kind(value)}, not a text", field=where)
+    return {**data, key: number_text(value)} if numbers else data
 
 
 def as_list(value: Any, field: str) -> list[Any]:
@@ -66,6 +126,16 @@ def as_list(value: Any, field: str) -> list[Any]:
     if isinstance(value, list | tuple):
         return list(value)
     raise DataError(f"holds {kind(value)}, not a list", field=field)
+
+
+def side_by_side(value: Any) -> Any:
+    """Turn an object of lists of one length, as data frames write lists of objects, into objects."""
+    columns = list(value.values()) if isinstance(value, Mapping) else []
+    if not columns or any(not isinstance(column, list) for column in columns):
+        return value
+    if len({len(column) for column in columns}) != 1:
+        return value
+    return [dict(zip(value, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def maybe_list(record: Mapping[str, Any], key: str) -> list[Any]:
@@ -97,11 +167,13 @@ def decode_list(value: Any, field: str, separator: str | None = None) -> Any:
         value_read = _literal(bare, field)
         if isinstance(value_read, list):
             return value_read
+    if separator == WHOLE:
+        return [value]
     if separator is not None:
         return [part.strip() for part in value.split(separator) if part.strip()]
     raise DataError(
         "holds a text where a list belongs; write the list as JSON, or say with --list-sep what stands "
-        "between its items (DeepEval's own files: '|')",
+        "between its items (DeepEval's own files: '|'), or --list-sep none where it is one chunk",
         field=field,
     )
 
@@ -179,6 +251,11 @@ def first_of(record: Mapping[str, Any], *keys: str) -> Any:
     return next((record[key] for key in keys if not is_missing(record.get(key))), None)
 
 
+def first_of_several(key: str) -> str:
+    """Say that of several reference answers one is taken."""
+    return f"of several `{key}` the first is the reference; all are kept as metadata"
+
+
 def kind(value: Any) -> str:
     """Name a value's kind for a message."""
     names = {dict: "an object", list: "a list", bool: "a truth value", int: "a number", float: "a number"}
@@ -204,12 +281,13 @@ def completed(
 ) -> dict[str, Any]:
     """Add optional texts (each of its key, or of the first of its keys), the id, the tags, and the rest."""
     for field, keys in texts.items():
-        value = text(record, *([keys] if isinstance(keys, str) else keys))
-        if value is not None:
+        known = [keys] if isinstance(keys, str) else list(keys)
+        value = text({key: number_text(record.get(key)) for key in known}, *known)
+        if value is not None and not is_mapped(record, field):
             data[field] = value
     own = next((key for key in ("id", "_id", "trace_uuid") if not is_missing(record.get(key))), None)
-    if own is not None and isinstance(record[own], str | int):
-        data["id"] = str(record[own])
+    if own is not None and isinstance(key := number_text(record[own]), str | int | float):
+        data["id"] = key
         used = {*used, own}
     tags = record.get("tags")
     if isinstance(tags, list) and all(isinstance(tag, str) for tag in tags):

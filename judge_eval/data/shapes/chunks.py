@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 from judge_eval.data.files.values import decode_mapping, is_missing, kind
 from judge_eval.errors import DataError
-from judge_eval.objects import HEAVY, plain
+from judge_eval.objects import HEAVY, chunk_of, number_text, plain
+from judge_eval.schema import Chunk
 
-TEXT = ("text", "page_content", "pageContent", "content", "document", "context", "passage")
-ID = ("id", "id_", "doc_id", "chunk_id", "document_id", "node_id", "docid", "_id")
+TEXT = ("text", "page_content", "pageContent", "content", "document", "context", "passage", "passage_text")
+ID = ("id", "id_", "doc_id", "chunk_id", "document_id", "node_id", "docid", "passage_id", "pid", "_id")
 SCORE = ("score", "relevance", "relevance_score")
 META = ("metadata", "meta", "extra_info")
 NOISE = HEAVY | {
@@ -40,7 +42,8 @@ def chunk_data(item: Any, field: str) -> dict[str, Any]:
 
     Known are our own fields, `ContextChunk(document, relevance)`, LangChain (`page_content`, also
     serialised), LlamaIndex (a node, also inside a node with score), Haystack (`content` with `meta`, also
-    flattened), OpenInference (`document.content`), and pairs of a document and its score.
+    flattened), OpenInference (`document.content`), the objects that `chunk_of` knows, and pairs of any of
+    these and a score.
 
     Args:
         item: The chunk.
@@ -54,14 +57,26 @@ def chunk_data(item: Any, field: str) -> dict[str, Any]:
     """
     if isinstance(item, str):
         return {"text": item}
+    if isinstance(item, Mapping):
+        return _mapping(_unwrapped(item), field)
     if isinstance(item, int) and not isinstance(item, bool):
-        return {"id": str(item)}
-    if isinstance(item, Sequence) and len(item) == 2 and isinstance(item[0], Mapping):
+        return {"id": number_text(item)}
+    if isinstance(item, Sequence) and len(item) == 2 and _is_scored(*item):
         scored = chunk_data(item[0], field)
         return scored if is_missing(item[1]) else {**scored, "score": item[1]}
-    if not isinstance(item, Mapping):
+    if isinstance(item, Chunk):
+        return item.model_dump(exclude_defaults=True)
+    found = chunk_of(item)
+    if found is None:
         raise DataError(f"is {kind(item)}; a chunk is a text or an object with one", field=field)
-    return _mapping(_unwrapped(item), field)
+    return found
+
+
+def _is_scored(document: Any, score: Any) -> bool:
+    """Tell a document with its score from two chunks."""
+    if isinstance(document, Mapping) or score is None:
+        return True
+    return isinstance(score, Real) and not isinstance(score, bool)
 
 
 def _unwrapped(item: Mapping[str, Any]) -> dict[str, Any]:
@@ -95,7 +110,7 @@ def _mapping(item: dict[str, Any], field: str) -> dict[str, Any]:
         data["text"] = item[text_key]
     id_key = next((key for key in ID if not is_missing(item.get(key))), None)
     if id_key is not None:
-        data["id"] = str(item[id_key])
+        data["id"] = str(number_text(item[id_key]))
     score_key = next((key for key in SCORE if not is_missing(item.get(key))), None)
     if score_key is not None:
         data["score"] = item[score_key]

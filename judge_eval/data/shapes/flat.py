@@ -10,6 +10,8 @@ from judge_eval.data.files.values import (
     as_list,
     completed,
     decode_mapping,
+    first_of_several,
+    is_mapped,
     is_missing,
     items,
     kind,
@@ -17,10 +19,13 @@ from judge_eval.data.files.values import (
     need_text,
     rest,
 )
-from judge_eval.data.shapes.shape import Data, Keys, Shape, has, has_any
+from judge_eval.data.shapes.shape import REMARKS, Data, Keys, Shape, has, has_any
 from judge_eval.errors import DataError
+from judge_eval.objects import plain
 
 QUERY = ("query", "question")
+MARKS = ("evolution_type", "episode_done")
+"""What ragas before 0.2 wrote into testsets alone."""
 DOCUMENTS = ("documents", "source_documents", "source_nodes", "nodes", "docs", "retrieved_documents")
 
 
@@ -30,20 +35,26 @@ def _ours(record: Data) -> Iterator[dict[str, Any]]:
     if "metadata" in data:
         data["metadata"] = decode_mapping(data["metadata"])
     if not isinstance(data.get("metadata", {}), Mapping):
-        yield data
-        return
+        if not is_mapped(record, "chunks"):
+            yield data
+            return
+        data["metadata"] = {"metadata": plain(data["metadata"])}  # a field of a tool that bears this name
     extra = rest(record, *fields)
     if extra:
         data["metadata"] = {**extra, **data.get("metadata", {})}
     yield data
 
 
-def _ragas(record: Data) -> Iterator[dict[str, Any]]:
+def read_ragas(record: Data) -> Iterator[dict[str, Any]]:
+    """Read a sample of ragas 0.2 and later."""
     asked = record.get("user_input")
     if isinstance(asked, list):
         raise DataError("a conversation; only single-turn samples can be judged", field="user_input")
     used = {"user_input", "retrieved_contexts", "response", "reference", "retrieved_context_ids"}
     ids = [str(key) for key in maybe_list(record, "retrieved_context_ids")]
+    made_from = not is_missing(record.get("reference_contexts")) and not is_mapped(record, "chunks")
+    if record.get("retrieved_contexts") is None and not ids and made_from:
+        raise no_retrieval("reference_contexts", "--map chunks=reference_contexts")
     if record.get("retrieved_contexts") is None and ids:
         chunks: list[Any] = [{"id": key} for key in ids]
     else:
@@ -62,7 +73,7 @@ def _ragas(record: Data) -> Iterator[dict[str, Any]]:
     yield completed(data, record, used, answer="response", reference="reference")
 
 
-def _contexts(record: Data) -> Iterator[dict[str, Any]]:
+def read_contexts(record: Data) -> Iterator[dict[str, Any]]:
     """`question, contexts, answer, ground_truth`: the answer is the generated one."""
     used = {*QUERY, "contexts", "answer", "response", "reference", "reference_answer", "ground_truth"}
     data: dict[str, Any] = {"query": need_text(record, *QUERY), "chunks": items(record, "contexts")}
@@ -73,7 +84,10 @@ def _contexts(record: Data) -> Iterator[dict[str, Any]]:
             raise DataError(f"holds {kind(texts[0])}, not a text", field="ground_truths[0]")
         if texts:
             data["reference"] = texts[0]
-            used = used if len(texts) > 1 else {*used, "ground_truths"}
+            if len(texts) > 1:
+                data[REMARKS] = [first_of_several("ground_truths")]
+            else:
+                used = {*used, "ground_truths"}
     references = ("ground_truth", "reference", *(() if "reference" in data else ("reference_answer",)))
     yield completed(data, record, used, answer=("answer", "response"), reference=references)
 
@@ -87,22 +101,32 @@ def _qa(record: Data) -> Iterator[dict[str, Any]]:
 def _lynxius(record: Data) -> Iterator[dict[str, Any]]:
     bodies = record.get("data")
     if bodies is None:
-        yield from _contexts(record)
+        yield from read_contexts(record)
         return
     tags = [tag for tag in maybe_list(record, "tags") if isinstance(tag, str)]
     for place, body in enumerate(as_list(bodies, "data")):
         if not isinstance(body, Mapping):
             raise DataError(f"is {kind(body)}, not an object", field=f"data[{place}]")
-        for data in _contexts(body):
+        for data in read_contexts(body):
             yield {**data, "tags": tags}
 
 
 def _deepeval(record: Data) -> Iterator[dict[str, Any]]:
-    camel = "retrievalContext" in record
+    camel = not {"retrievalContext", "expectedOutput", "actualOutput"}.isdisjoint(record)
     names = ("actualOutput", "expectedOutput", "retrievalContext")
     answer, reference, chunks = names if camel else ("actual_output", "expected_output", "retrieval_context")
+    made_from = not is_missing(record.get("context")) and not is_mapped(record, "chunks")
+    if record.get(chunks) is None and made_from:
+        maps = f"--map query=input --map chunks=context --map reference={reference}"
+        raise no_retrieval("context", maps)
     data = {"query": need_text(record, "input"), "chunks": items(record, chunks)}
     yield completed(data, record, {"input", answer, reference, chunks}, answer=answer, reference=reference)
+
+
+def _fits_deepeval(keys: Keys) -> bool:
+    outputs = ("expected_output", "actual_output", "expectedOutput", "actualOutput")
+    golden = "context" in keys and has_any(keys, *outputs)
+    return "input" in keys and (has_any(keys, "retrieval_context", "retrievalContext") or golden)
 
 
 def _documents(record: Data) -> Iterator[dict[str, Any]]:
@@ -115,12 +139,21 @@ def _documents(record: Data) -> Iterator[dict[str, Any]]:
     yield completed(data, record, used, answer=answers, reference=references)
 
 
+def no_retrieval(field: str, maps: str, otherwise: str = "") -> DataError:
+    """Make the error for a record that holds no retrieval but the texts its question was made from.
+
+    Args:
+        field: Where those texts stand.
+        maps: The flags that judge them in place of a retrieval.
+        otherwise: What else to do.
+    """
+    fault = "holds no retrieved chunks, only the texts that the question was made from; to judge those, say"
+    return DataError(f"{fault} {maps}{otherwise}", field=field)
+
+
 def _labelled(_: Data) -> Iterator[dict[str, Any]]:
-    raise DataError(
-        "holds no retrieved chunks, only reference contexts; to judge those, say "
-        "--map chunks=reference_contexts --map reference=reference_answer",
-        field="reference_contexts",
-    )
+    maps = "--map chunks=reference_contexts --map reference=reference_answer"
+    raise no_retrieval("reference_contexts", maps)
 
 
 def _chain(record: Data) -> Iterator[dict[str, Any]]:
@@ -130,7 +163,7 @@ def _chain(record: Data) -> Iterator[dict[str, Any]]:
 
 
 def _fits_contexts(keys: Keys) -> bool:
-    return has_any(keys, *QUERY) and "contexts" in keys
+    return has_any(keys, *QUERY) and "contexts" in keys and not has_any(keys, *MARKS)
 
 
 TRUTHS = ("ground_truth", "ground_truths", "reference", "reference_answer", "response")
@@ -149,7 +182,7 @@ SHAPES = (
         "ragas",
         "ragas 0.2 and later",
         lambda keys: "user_input" in keys and has_any(keys, "retrieved_contexts", "retrieved_context_ids"),
-        _ragas,
+        read_ragas,
         frozenset({"user_input", "retrieved_contexts", "reference", "response", "reference_contexts"}),
         frozenset(
             {
@@ -164,7 +197,7 @@ SHAPES = (
         "ragas-old",
         "ragas before 0.2: `answer` is the generated answer",
         lambda keys: _fits_contexts(keys) and "chunks" not in keys and not _is_lynxius_item(keys),
-        _contexts,
+        read_contexts,
         frozenset({"question", "contexts", "answer", "ground_truth", "ground_truths"}),
         frozenset({"contexts", "ground_truths"}),
     ),
@@ -179,7 +212,7 @@ SHAPES = (
     Shape(
         "deepeval",
         "DeepEval test cases or goldens",
-        lambda keys: "input" in keys and has_any(keys, "retrieval_context", "retrievalContext"),
+        _fits_deepeval,
         _deepeval,
         frozenset({"input", "actual_output", "expected_output", "retrieval_context", "retrievalContext"}),
         frozenset({"retrieval_context", "retrievalContext"}),
@@ -222,5 +255,5 @@ SHAPES = (
 
 
 def _is_lynxius_item(keys: Keys) -> bool:
-    others = ("question", "answer", "response", "ground_truth", "ground_truths", "chunks")
+    others = (*MARKS, "question", "answer", "response", "ground_truth", "ground_truths", "chunks")
     return has(keys, "query", "reference", "contexts") and not has_any(keys, *others)

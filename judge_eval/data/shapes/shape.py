@@ -9,6 +9,8 @@ from typing import Any, TypeAlias
 Keys: TypeAlias = frozenset[str]
 Data: TypeAlias = Mapping[str, Any]
 
+REMARKS = "remarks"
+"""Where a shape puts sentences on a record that are worth knowing, beside the fields of a trace."""
 NESTS = frozenset({"resourceSpans", "resource_spans", "scopeSpans", "scope_spans", "spans", "observations"})
 DEPTH = 5
 
@@ -25,7 +27,8 @@ class Shape:
         fits: Whether records with these keys have this shape. Keys inside mappings are joined by a dot
             (`inputs.query`), and those inside lists of spans or attributes are there as well.
         read: Yields the data of the traces in a record, none where it holds no retrieval: mappings with
-            the fields of `Trace`, chunks as `chunks.chunk_data` takes them. It raises `DataError` with the
+            the fields of `Trace`, chunks as `chunks.chunk_data` takes them, and perhaps `remarks`: sentences
+            on the record that are worth knowing. It raises `DataError` with the
             field; file and line are added by the caller.
         known: The keys it is known by, to find the nearest shape where none fits.
         lists: Keys whose value is a list. Where a file holds a text instead (a CSV cell, JSON inside JSON)

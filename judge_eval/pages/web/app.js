@@ -2,14 +2,16 @@ import { el } from "./dom.js";
 import { EmbeddedRun, EmbeddedCompare, ServedRun, ServedCompare, setToken } from "./source.js";
 import { runPage } from "./runpage.js";
 import { comparePage } from "./comparepage.js";
+import { EmbeddedMatrix, ServedMatrix, matrixPage } from "./matrixpage.js";
 
 const root = el("div", { id: "app" });
 
 async function served() {
   const query = new URLSearchParams(location.search);
   const run = /^\/runs\/([^/]+)$/.exec(location.pathname);
-  if (run) return runPage(root, new ServedRun(decodeURIComponent(run[1]), query.get("baseline")), true);
+  if (run) return runPage(root, new ServedRun(decodeURIComponent(run[1]), query.get("baseline"), query.get("blind") === "1"), true);
   if (location.pathname === "/compare") return comparePage(root, new ServedCompare(query.get("a"), query.get("b")), true);
+  if (location.pathname === "/matrix") return matrixPage(root, new ServedMatrix(query.getAll("run")), true);
   if (location.pathname === "/docs") return (await import("./docspage.js")).docsPage(root);
   return (await import("./runspage.js")).runsPage(root);
 }
@@ -27,7 +29,8 @@ async function start() {
     if (!embedded) await served();
     else {
       const data = JSON.parse(embedded.textContent);
-      if (data.page === "run") await runPage(root, new EmbeddedRun(data), false);
+      if (data.page === "matrix") await matrixPage(root, new EmbeddedMatrix(data), false);
+      else if (data.page === "run") await runPage(root, new EmbeddedRun(data), false);
       else await comparePage(root, new EmbeddedCompare(data), false);
     }
   } catch (error) {

@@ -1,5 +1,8 @@
-import { el, put, quoted, num, count } from "./dom.js";
+import { el, put, quoted, num, signed, count, tagChip } from "./dom.js";
 import { meaning, square } from "./draw.js";
+import { clamped } from "./clamp.js";
+import { strips } from "./strips.js";
+import { claimGrid } from "./claims.js";
 
 const SHOWN = 20000;
 const STEP = 200000;
@@ -38,7 +41,7 @@ function field(name, text, spec = "p.said") {
 function callOf(call, systems) {
   if (call.same_as) return el("p.note", null, `Judged in the same call as rank ${call.same_as}.`);
   const body = el("div.call");
-  const details = el("details", null, el("summary", null, "The judge's call",
+  const details = el("details", null, el("summary", null, "The judge's call", call.route && [" (", quoted("bdi", call.route), ")"],
     el("span.dim", null, ` ${call.input_tokens.toLocaleString("en")} + ${call.output_tokens.toLocaleString("en")} tokens`)), body);
   details.addEventListener("toggle", () => {
     if (!details.open || body.childNodes.length) return;
@@ -47,6 +50,11 @@ function callOf(call, systems) {
     body.append(el("dl.facts", null, rows.map(([name, value]) => [el("dt", null, name), el("dd", null, quoted("code", value))])));
     for (const [role, text] of call.prompt || []) {
       body.append(el("h4", null, `Prompt: ${role}`), marked([typeof text === "number" ? systems[text] : text], "pre"));
+    }
+    for (const asked of call.questions || []) {
+      body.append(el("section", null, el("h4", null, `Question ${asked.name}, about `, quoted("bdi", asked.chunks.join(", "))),
+        el("p.said", null, asked.text), asked.levels.length > 0 && el("ul", null, asked.levels.map((level) => el("li", null, level))),
+        asked.data && marked([asked.data], "pre"), asked.answer !== null && el("p.answer", null, el("b", null, "answer: "), quoted("span", asked.answer))));
     }
     if (!call.prompt) body.append(el("p.note", null, "Prompt not shown: " + (call.prompt_note || "it was left out") + "."));
     if (call.reply === null) body.append(el("p.note", null, "Raw reply not shown: " + (call.reply_note || "it was left out") + "."));
@@ -78,10 +86,13 @@ function cardOf(source, trace, chunk, scale, systems, again) {
   const told = meaning(sign, scale);
   const word = chunk.why ? `no verdict: ${chunk.why}` : chunk.hidden ? "hidden until you label it"
     : (chunk.relevant ? "relevant" : "not relevant") + (scale && scale.maximum > 1 ? `, grade ${chunk.grade}` : "");
+  const stage = chunk.stage && `${chunk.stage} judge`;
   const facts = [
     chunk.score !== null && el("span", { title: "the retriever's score" }, "score ", el("b", null, num(chunk.score))),
     chunk.precision !== null && chunk.precision !== undefined && el("span", { title: `of the first ${chunk.rank} chunks, the share that is relevant` }, `P@${chunk.rank} `, el("b", null, num(chunk.precision))),
   ];
+  if (typeof chunk.confidence === "number") facts.push(el("span", { title: "the probability that it is relevant, as the model told it" }, "probability of relevance ", el("b", null, num(chunk.confidence))));
+  if (typeof chunk.expected_grade === "number" && scale && scale.maximum > 1) facts.push(el("span", { title: "the mean grade under the model's probabilities" }, "expected grade ", el("b", null, num(chunk.expected_grade))));
   if (chunk.share !== null && chunk.share !== undefined) {
     const fill = el("i");
     fill.style.width = `${Math.round(chunk.share * 1000) / 10}%`;
@@ -94,32 +105,38 @@ function cardOf(source, trace, chunk, scale, systems, again) {
   const human = chunk.label === null || chunk.label === undefined ? null
     : el(`span.human.${chunk.agrees === false ? "no" : "yes"}`, null,
       `human label ${chunk.label}` + (chunk.agrees === undefined ? "" : chunk.agrees ? ", agrees" : ", disagrees"));
-  return el(`article.card.${told.kind}`, { id: `rank-${chunk.rank}`, "aria-label": `Rank ${chunk.rank}: ${word}` },
+  return el(`article.card.${told.kind}`, { id: `rank-${chunk.rank}`, "aria-label": `Rank ${chunk.rank}: ${word}${stage ? `, by the ${stage}` : ""}` },
     el("header", null,
       el("span.rank", null, chunk.rank), square(sign, scale, chunk.agrees === false), el(`strong.word.${told.kind}`, null, word),
+      stage && el(`span.chip.stage.${chunk.stage}`, { title: `the ${stage} of the cascade gave this verdict` }, stage),
       quoted("span.cid", chunk.id), human, el("span.facts", null, facts)),
     chunk.title && el("h3.title", { dir: "auto" }, ...(chunk.title_marks || [chunk.title]).map((piece, i) => i % 2 ? quoted("mark", piece) : piece)),
     marked(chunk.text, "p.text"),
     flags,
     chunk.why ? el("p.reason", null, el("b", null, "what happened: "), quoted("span", chunk.detail || "not told"))
-      : chunk.reason && el("p.reason", null, el("b", null, "reason: "), quoted("span", chunk.reason)),
+      : chunk.no_reason ? el("p.reason.dim", null, chunk.no_reason)
+        : chunk.reason && el("p.reason", null, el("b", null, "reason: "), quoted("span", chunk.reason)),
     labelling(source, trace, chunk, scale, again),
-    chunk.call && callOf(chunk.call, systems));
+    (chunk.calls || []).map((call) => callOf(call, systems)));
 }
 
 // One trace in full.
-export function traceView(source, trace, scale, systems, again, back) {
+export function traceView(source, trace, scale, systems, again, back, cutoff) {
+  const moved = (trace.row && trace.row.d) || {};
   const scores = Object.entries(trace.scores).map(([name, value]) => el("span.chip", null, name + " ", el("b", null, num(value)),
+    Math.abs(moved[name] ?? 0) > 1e-9 && [" ", el(`span.delta.${moved[name] > 0 ? "up" : "down"}`, { title: "change against the baseline" }, signed(moved[name]))],
     value === null && trace.bounds[name] && ` between ${num(trace.bounds[name][0])} and ${num(trace.bounds[name][1])}`));
   const meta = Object.keys(trace.metadata || {}).length > 0;
   return el("div.trace", null,
     el("button.quiet.back", { type: "button", onclick: back }, "← All traces"),
-    el("h2", { tabindex: "-1", id: "trace-title", dir: "auto" }, trace.query),
+    clamped(el("h2", { tabindex: "-1", id: "trace-title", dir: "auto" }, trace.query), 2),
     el("p.chips", null, el("a.chip.rid", { href: "#" + encodeURIComponent(trace.id), title: "link to this trace" }, "# ", quoted("bdi", trace.id)),
-      scores, trace.tags.map((tag) => quoted("span.chip.tag", tag)),
+      scores, trace.tags.map(tagChip),
       trace.relevant_total !== null && el("span.chip", null, `${trace.relevant_total} relevant in the pool`)),
+    trace.row && trace.row.b !== null && trace.row.b !== undefined && strips(trace.row, scale, cutoff),
     field("Reference", trace.reference), field("Answer", trace.answer),
     meta && el("details", null, el("summary", null, "Metadata"), quoted("pre", JSON.stringify(trace.metadata, null, 2))),
+    claimGrid(trace.claims, trace.chunks),
     el("h3.ranks", null, trace.chunks.length ? count(trace.chunks.length, "chunk") + " retrieved" : "Nothing was retrieved"),
     trace.chunks.map((chunk) => cardOf(source, trace, chunk, scale, systems, again)));
 }

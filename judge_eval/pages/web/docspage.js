@@ -1,6 +1,7 @@
 import { el, quoted } from "./dom.js";
 import { api } from "./source.js";
 import { topBar } from "./runpage.js";
+import { tryout } from "./tryout.js";
 
 function typeOf(schema) {
   if (!schema) return "";
@@ -18,7 +19,7 @@ function fields(name, schema) {
       el("dt", null, el("code", null, field), needed.has(field) ? " *" : ""), el("dd", null, typeOf(told), told.description && el("span.dim", null, " " + told.description))])));
 }
 
-function operation(path, method, told) {
+function operation(path, method, told, newest) {
   const body = told.requestBody && typeOf(Object.values(told.requestBody.content)[0].schema);
   const ok = Object.entries(told.responses).find(([code]) => code.startsWith("2"));
   const answer = ok && ok[1].content && typeOf(Object.values(ok[1].content)[0].schema);
@@ -27,14 +28,16 @@ function operation(path, method, told) {
     quoted("p", told.description || told.summary || ""),
     told.parameters && el("dl.facts", null, told.parameters.map((p) => [el("dt", null, el("code", null, p.name), p.required ? " *" : ""), el("dd", null, typeOf(p.schema), el("span.dim", null, ` in the ${p.in}`))])),
     body && el("p", null, "body: ", el("code", null, body)),
-    el("p.dim", null, `${ok ? ok[0] : ""} `, answer && el("code", null, answer)));
+    el("p.dim", null, `${ok ? ok[0] : ""} `, answer && el("code", null, answer)),
+    tryout(path, method, told, newest));
 }
 
-// The OpenAPI document, drawn by this page itself.
+// The OpenAPI document, drawn by this page itself, with a form to try each request.
 export async function docsPage(root) {
   document.title = "API · judge_eval";
-  const spec = await api("/openapi.json");
-  const parts = Object.entries(spec.paths).flatMap(([path, methods]) => Object.entries(methods).map(([method, told]) => [told.tags ? told.tags[0] : "other", operation(path, method, told)]));
+  const [spec, listed] = await Promise.all([api("/openapi.json"), api("/runs", { limit: 1 })]);
+  const newest = listed.runs.length ? listed.runs[0].id : null;
+  const parts = Object.entries(spec.paths).flatMap(([path, methods]) => Object.entries(methods).map(([method, told]) => [told.tags ? told.tags[0] : "other", operation(path, method, told, newest)]));
   const groups = [...new Set(parts.map(([group]) => group))];
   root.replaceChildren(topBar(true), el("main", null,
     el("header.head", null, el("h1", null, "REST API"), el("p.sub", null, "Version ", spec.info.version, ". The whole document: ", el("a", { href: "/api/v1/openapi.json" }, "openapi.json"), ". Errors come as ", el("code", null, '{"error": {"type", "message"}}'), ".")),

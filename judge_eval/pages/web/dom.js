@@ -52,6 +52,18 @@ export function quoted(spec, text) {
   return put(el(spec, { dir: "auto" }), text);
 }
 
+// The same for an attribute, which holds no elements.
+export function plain(text) {
+  return String(text).replace(HIDDEN, (sign) => "U+" + sign.codePointAt(0).toString(16).toUpperCase().padStart(4, "0"));
+}
+
+// A tag as a pill, which is cut rather than broken: its whole text is its title.
+export function tagChip(tag) {
+  const chip = quoted("span.chip.tag", tag);
+  chip.title = plain(tag);
+  return chip;
+}
+
 export function link(text, href) {
   let safe = false;
   try {

@@ -18,23 +18,13 @@ export function square(sign, scale, off) {
   return el(`span.sq.${told.kind}.shade${told.shade ?? 0}${off ? ".off" : ""}`, { "aria-hidden": "true" }, told.glyph);
 }
 
-// A square a rank, with one sentence for those who hear it.
-export function strip(row, scale) {
-  const signs = [...row.s];
-  const told = signs.map((sign, i) => `${i + 1} ${meaning(sign, scale).word}${row.o[i] === "1" ? " (human disagrees)" : ""}`);
-  const node = el("span.strip", { role: "img", "aria-label": signs.length ? "ranks: " + told.join("; ") : "nothing retrieved" },
-    signs.map((sign, i) => square(sign, scale, row.o[i] === "1")));
-  if (row.n > signs.length) node.append(el("span.more", { "aria-hidden": "true" }, `+${row.n - signs.length}`));
-  if (!signs.length) node.append(el("span.more", { "aria-hidden": "true" }, "nothing retrieved"));
-  return node;
-}
-
-export function legend(scale, labels) {
+export function legend(scale, labels, cutoff) {
   const signs = scale && scale.maximum > 1 ? Array.from({ length: scale.maximum + 1 }, (_, i) => String(i)) : ["1", "0"];
   return el("p.legend", null,
     signs.map((sign) => el("span", null, square(sign, scale), " ", meaning(sign, scale).word)),
     el("span", null, square("!", scale), " no verdict"),
-    labels && el("span", null, square("1", scale, true), " outlined: human label disagrees"));
+    labels && el("span", null, square("1", scale, true), " outlined: human label disagrees"),
+    cutoff && el("span", null, el("span.cut", { "aria-hidden": "true" }), " cutoff: later ranks do not count"));
 }
 
 // A mean with its interval on a line from 0 to 1.
@@ -128,49 +118,4 @@ export function ladderOf(told, onpick) {
     svg("line", { x1: 0, x2: w, y1: h / 2, y2: h / 2, class: "axis" }), bars,
     gap > 0 && svg("text", { x: zeroAt + gap / 2, y: h / 2 - 6, "text-anchor": "middle" }, `${told.zero} ±0`),
     svg("text", { x: 2, y: 12 }, signed(most, 2)), svg("text", { x: 2, y: h - 4 }, signed(-most, 2)));
-}
-
-// Two strips one above the other, with a line between the same chunks.
-export function pairStrips(told, scales) {
-  const [cell, left, top, below] = [24, 26, 4, 58];
-  const width = left + cell * Math.max(told.a.strip.length, told.b.strip.length, 1) + 6;
-  const middle = (i) => left + i * cell + 10;
-  const lines = told.moves.filter((m) => m.a && m.b).map((m) => {
-    const kind = m.flipped ? "flip" : m.a === m.b ? "stay" : "move";
-    return svg("line", { class: `tie ${kind}`, x1: middle(m.a - 1), y1: top + 21, x2: middle(m.b - 1), y2: below - 1 });
-  });
-  const row = (signs, y, scale) => signs.map((sign, i) => {
-    const box = square(sign.s, scale, sign.o);
-    box.title = `${sign.id}: rank ${i + 1}, ${meaning(sign.s, scale).word}${sign.o ? " (human label disagrees)" : ""}`;
-    return svg("foreignObject", { x: left + i * cell, y, width: 20, height: 20 }, box);
-  });
-  const say = (name, signs, scale) => `${name}: ` + (signs.map((s, i) => `${i + 1} ${meaning(s.s, scale).word}`).join("; ") || "nothing");
-  return el("div.scroll", { tabindex: "0", role: "region", "aria-label": "ranks of both runs" }, svg("svg", { viewBox: `0 0 ${width} ${below + 26}`, width, height: below + 26, class: "pairs", role: "img",
-    "aria-label": say("A", told.a.strip, scales[0]) + ". " + say("B", told.b.strip, scales[1]) },
-    lines,
-    svg("text", { x: 4, y: top + 15, class: "name" }, "A"), svg("text", { x: 4, y: below + 15, class: "name" }, "B"),
-    row(told.a.strip, top, scales[0]), row(told.b.strip, below, scales[1])));
-}
-
-// A metric over runs in time, with intervals.
-export function trend(points, name, threshold) {
-  const [w, h, left, bottom] = [640, 180, 34, 22];
-  const values = points.flatMap((p) => [p.mean, ...(p.interval || [])]).concat(threshold ?? []);
-  const low = Math.max(0, Math.floor((Math.min(...values) - 0.02) * 10) / 10);
-  const high = Math.min(1, Math.ceil((Math.max(...values) + 0.02) * 10) / 10) || 1;
-  const x = (i) => left + (points.length === 1 ? (w - left) / 2 : 10 + (i * (w - left - 24)) / (points.length - 1));
-  const y = (v) => 8 + (1 - (v - low) / Math.max(1e-9, high - low)) * (h - bottom - 12);
-  const path = points.map((p, i) => `${i ? "L" : "M"}${x(i)} ${y(p.mean)}`).join("");
-  return svg("svg", { viewBox: `0 0 ${w} ${h}`, class: "trend", role: "img", "aria-label": `${name} over ${count(points.length, "run")}, oldest first` },
-    [low, (low + high) / 2, high].map((v) => [
-      svg("line", { x1: left, x2: w, y1: y(v), y2: y(v), class: "grid" }),
-      svg("text", { x: left - 5, y: y(v) + 4, "text-anchor": "end" }, num(v, 2))]),
-    threshold !== null && threshold !== undefined && svg("line", { x1: left, x2: w, y1: y(threshold), y2: y(threshold), class: "limit" }),
-    svg("path", { d: path, class: "line" }),
-    points.map((p, i) => svg("g", { class: "point" },
-      svg("title", null, `${p.label}: ${num(p.mean)} ${p.interval ? `[${num(p.interval[0])}, ${num(p.interval[1])}]` : ""}`),
-      p.interval && svg("line", { x1: x(i), x2: x(i), y1: y(p.interval[0]), y2: y(p.interval[1]), class: "span" }),
-      svg("circle", { cx: x(i), cy: y(p.mean), r: 4, class: "dot" }))),
-    svg("text", { x: x(0), y: h - 4, "text-anchor": points.length === 1 ? "middle" : "start" }, points[0].date),
-    points.length > 1 && svg("text", { x: x(points.length - 1), y: h - 4, "text-anchor": "end" }, points[points.length - 1].date));
 }

@@ -1,114 +1,209 @@
-import { el, quoted, link, num, range, count, day } from "./dom.js";
-import { trend, whisker } from "./draw.js";
+import { el, quoted, link, num, range, count, day, plain } from "./dom.js";
+import { whisker } from "./draw.js";
+import { trend } from "./trend.js";
 import { api } from "./source.js";
 import { statusChip, topBar } from "./runpage.js";
+import { isGoing, isQuiet, progressWords } from "./livepanel.js";
 
 const PAGE = 100;
+const MOST = 8; // runs side by side
+const [SOON, LATER] = [2000, 10000]; // milliseconds until a look at runs that are judged, or may be no more
+const letter = (i) => String.fromCharCode(65 + i);
+const nameOf = (run) => run.label || run.id.slice(0, 8);
 
-// The folder of runs: a list to filter, a trend, two to compare.
+function options(select, values, chosen, words = (v) => v) {
+  if (select.dataset.held !== JSON.stringify(values)) { // else an open list would close
+    select.replaceChildren(...values.map((v) => el("option", { value: v }, words(v))));
+    select.dataset.held = JSON.stringify(values);
+  }
+  select.value = chosen ?? "";
+}
+
+function command(text) {
+  const button = el("button.quiet", { type: "button", onclick: async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      button.textContent = "Copied";
+    } catch {
+      getSelection().selectAllChildren(code);
+    }
+  } }, "Copy");
+  const code = el("code", null, text);
+  return el("div.command", null, el("pre", null, code), button);
+}
+
+function emptyState() {
+  return el("section.panel.empty", { id: "empty" }, el("h2", null, "No runs here yet"),
+    el("p", null, "Judge a dataset in a terminal. The run is listed here as soon as it begins, with its traces as they come:"),
+    command("judge-eval run traces.jsonl --model openai/NAME --label main"),
+    el("p", null, "No data or no key at hand? This writes a tiny dataset and has an offline judge look at it:"),
+    command("judge-eval init && judge-eval run traces.jsonl"),
+    el("p.dim", null, "Run it where this server was started. Where the server was given a folder (", el("code", null, "--out FOLDER"), "), give ", el("code", null, "run"), " the same one."));
+}
+
+// The folder of runs: a list to filter, a trend, two or more to hold side by side.
 export async function runsPage(root) {
   document.title = "Runs · judge_eval";
-  const picked = [];
-  let runs = [], total = 0, metric = null, thresholds = {};
-  const label = el("input", { type: "search", id: "label", placeholder: "label", "aria-label": "Filter by label", oninput: () => later() });
-  const tag = el("input", { type: "search", id: "tag", placeholder: "tags, with spaces between", "aria-label": "Filter by tags", oninput: () => later() });
-  const status = el("select", { "aria-label": "Filter by status", id: "status", onchange: () => load(true) },
-    ["", "submitted", "running", "done", "incomplete", "failed", "interrupted"].map((s) => el("option", { value: s }, s || "any status")));
+  const asked = new URLSearchParams(location.search);
+  const picked = [], chosen = new Set(asked.getAll("tag"));
+  let runs = [], total = 0, metric = null, thresholds = {}, rows = new Map();
+  const label = el("input", { type: "search", id: "label", placeholder: "label", "aria-label": "Filter by label", value: asked.get("label"), oninput: () => later() });
+  const tag = el("input", { type: "search", id: "tag", placeholder: "tags", title: "tags, with spaces between", "aria-label": "Filter by tags", oninput: () => later() });
+  const status = el("select", { "aria-label": "Filter by status", id: "status", onchange: () => load(true) });
+  options(status, ["", "submitted", "running", "done", "incomplete", "failed", "interrupted"], asked.get("status"), (s) => s || "any status");
   const which = el("select", { "aria-label": "Metric shown", id: "metric", onchange: () => { metric = which.value; draw(); } });
   const dataset = el("select", { "aria-label": "Dataset of the trend", id: "dataset", onchange: () => drawTrend() });
-  const compare = el("button", { type: "button", id: "compare", disabled: true, onclick: () => { location.href = `/compare?a=${picked[0]}&b=${picked[1]}`; } }, "Compare");
+  const compare = el("button", { type: "button", id: "compare", disabled: true, onclick: () => {
+    location.href = picked.length === 2 ? `/compare?a=${picked[0]}&b=${picked[1]}` : `/matrix?${picked.map((id) => `run=${id}`).join("&")}`;
+  } });
   const told = el("p.told", { role: "status" });
+  const only = el("p.chips", { id: "only", hidden: true });
   const unreadable = el("ul.note", { id: "unreadable", "aria-label": "Runs that cannot be read" });
-  const body = el("tbody");
+  const head = el("tr", { role: "row" }), body = el("tbody", { role: "rowgroup" });
   const chart = el("div");
   const more = el("button.quiet", { type: "button", hidden: true, onclick: () => load(false) }, "Show more");
-  let timer = null, poll = null, turn = 0;
+  const list = el("div.runlist"), empty = emptyState();
+  let timer = null, poll = null, turn = 0, drawn = "";
 
   function later() {
     clearTimeout(timer);
     timer = setTimeout(() => load(true), 150);
   }
 
+  function filters() {
+    return { label: label.value, tag: [...new Set([...chosen, ...tag.value.split(/\s+/).filter(Boolean)])], status: status.value };
+  }
+
+  function toggle(name) {
+    if (!chosen.delete(name)) chosen.add(name);
+    return load(true);
+  }
+
+  function clear() {
+    label.value = tag.value = status.value = "";
+    chosen.clear();
+    label.focus();
+    return load(true);
+  }
+
   async function load(fresh, least = PAGE) {
     const mine = ++turn;
-    const tags = tag.value.split(/\s+/).filter(Boolean);
-    const found = await api("/runs", { label: label.value, tag: tags, status: status.value, offset: fresh ? 0 : runs.length, limit: fresh ? Math.min(1000, Math.max(PAGE, least)) : PAGE });
+    const wanted = filters();
+    const found = await api("/runs", { ...wanted, offset: fresh ? 0 : runs.length, limit: fresh ? Math.min(1000, Math.max(PAGE, least)) : PAGE });
     if (mine !== turn) return;
+    const kept = new URLSearchParams();
+    for (const [name, value] of Object.entries(wanted)) for (const each of [value].flat()) if (each) kept.append(name, each);
+    history.replaceState(null, "", kept.size ? `?${kept}` : location.pathname);
     runs = fresh ? [...found.runs] : [...runs, ...found.runs];
     ({ total, thresholds } = found);
     unreadable.replaceChildren(...found.unreadable.map((run) => el("li.badtext", null, "cannot be read: ", quoted("bdi", run.folder), " – ", quoted("span", run.error))));
     unreadable.hidden = !found.unreadable.length;
     const names = [...new Set(runs.flatMap((run) => Object.keys(run.metrics)))];
     if (!names.includes(metric)) metric = names.find((n) => n.startsWith("AP")) || names[0] || null;
-    which.replaceChildren(...names.map((n) => el("option", { value: n, selected: n === metric }, n)));
+    options(which, names, metric);
     const often = new Map();
     for (const run of runs) often.set(run.dataset, (often.get(run.dataset) || 0) + 1);
     const sets = [...often.keys()].sort((x, y) => often.get(y) - often.get(x));
-    const chosen = sets.includes(dataset.value) ? dataset.value : sets[0];
-    dataset.replaceChildren(...sets.map((s) => el("option", { value: s, selected: s === chosen }, s)));
-    draw();
+    options(dataset, sets, sets.includes(dataset.value) ? dataset.value : sets[0]);
+    draw(wanted);
     clearTimeout(poll);
-    if (runs.some((run) => ["submitted", "running"].includes(run.status))) poll = setTimeout(() => load(true, runs.length).catch(() => {}), 2000);
+    const going = runs.filter(isGoing);
+    if (going.length || !total) {
+      const wait = !total || going.some((run) => !isQuiet(run)) ? SOON : LATER;
+      poll = setTimeout(() => load(true, runs.length).catch(() => { poll = setTimeout(() => load(true).catch(() => {}), LATER); }), wait);
+    }
   }
 
   function passCell(run) {
-    if (!(metric in run.passed)) return null;
-    return run.passed[metric] ? el("span.pass", null, "✓ pass") : el("span.fail", null, "✕ fail");
+    if (!(metric in run.passed)) return "–";
+    return run.passed[metric] ? el("span.pass.whole", null, "✓ pass") : el("span.fail.whole", null, "✕ fail");
   }
 
-  function rowOf(run) {
-    const aggregate = metric ? run.metrics[metric] : null;
-    const box = el("input", { type: "checkbox", "aria-label": `Pick ${run.label || run.id.slice(0, 8)} to compare`, onchange: () => pick(run.id, box) });
-    box.checked = picked.includes(run.id);
-    const name = run.label || run.id.slice(0, 8);
-    return el("tr", { "data-run": run.id },
-      el("td", null, box),
-      el("td", null, el("a", { href: `/runs/${run.id}${run.baseline ? `?baseline=${run.baseline}` : ""}` }, quoted("bdi", name)), run.href && el("span.dim", null, " ", link("source", run.href))),
-      el("td", null, statusChip(run.status), run.progress && el("span.dim", null, ` ${run.progress.traces} of ${run.progress.total ?? "?"}`), run.error && el("div.badtext", null, quoted("span", run.error))),
-      el("td", null, el("span.chips", null, run.tags.map((t) => quoted("span.chip.tag", t)))),
-      el("td", null, quoted("bdi", run.dataset)),
-      el("td.right", null, el("b", null, aggregate ? num(aggregate.mean) : "–")),
-      el("td", null, el("span.whole", null, aggregate && aggregate.interval ? range(aggregate.interval) : "")),
-      el("td", null, aggregate && whisker(aggregate.mean, aggregate.interval)),
-      el("td", null, passCell(run)),
-      el("td.right", null, run.traces), el("td.right", null, run.failed ? el("span.badtext", null, run.failed) : "0"),
-      el("td", null, el("span.whole.dim", null, day(run.created))));
+  function tagButton(name) {
+    const button = el("button.chip.tag", { type: "button", title: plain(name), "aria-pressed": String(chosen.has(name)), onclick: () => toggle(name) });
+    button.append(quoted("bdi", name));
+    return button;
+  }
+
+  function columns() {
+    return [
+      { name: "pick", kind: "pick", cell: (run) => {
+        const at = picked.indexOf(run.id);
+        const box = el("input", { type: "checkbox", "aria-label": `Pick ${nameOf(run)} to compare` + (at < 0 ? "" : `, picked as ${letter(at)}`), disabled: at < 0 && picked.length >= MOST, onchange: () => pick(run.id, box) });
+        box.checked = at >= 0;
+        return el("span.picking", null, box, at >= 0 && el("span.letter", { "aria-hidden": "true" }, letter(at)));
+      } },
+      { name: "run", kind: "name", cell: (run) => [el("a", { href: `/runs/${run.id}`, title: plain(nameOf(run)) }, quoted("bdi.clamp", nameOf(run))), run.href && el("span.dim.source", null, link("source", run.href))] },
+      { name: "status", kind: "state", cell: (run) => [statusChip(run.status), isGoing(run) && el(isQuiet(run) ? "div.badtext.far" : "div.dim.far", null, progressWords(run)), run.error && el("div.badtext", null, quoted("span", run.error))] },
+      { name: "tags", kind: "tags", cell: (run) => (run.tags.length ? el("span.chips", null, run.tags.map(tagButton)) : el("span.dim", null, "–")) },
+      { name: "dataset", kind: "set", cell: (run) => { const node = quoted("bdi.clamp", run.dataset); node.title = plain(run.dataset); return node; } },
+      { name: metric ? `mean ${metric}` : "mean", kind: "right", cell: (run) => el("b", null, valueOf(run) ? num(valueOf(run).mean) : "–") },
+      { name: "95% interval", kind: "interval", cell: (run) => el("span.whole", null, valueOf(run) && valueOf(run).interval ? range(valueOf(run).interval) : "–") },
+      { name: "from 0 to 1", kind: "drawn", cell: (run) => valueOf(run) && whisker(valueOf(run).mean, valueOf(run).interval) },
+      Object.keys(thresholds).length > 0 && { name: "threshold", kind: "limit", cell: passCell },
+      { name: "traces", kind: "right", cell: (run) => run.traces.toLocaleString("en") },
+      { name: "failed", kind: "right", cell: (run) => (run.failed ? el("span.badtext", null, run.failed.toLocaleString("en")) : "0") },
+      { name: "started", kind: "day", cell: (run) => el("span.dim", null, day(run.created)) },
+    ].filter(Boolean);
+  }
+
+  function valueOf(run) { return metric ? run.metrics[metric] : null; }
+
+  function rowOf(run, held) {
+    return el("tr", { role: "row", "data-run": run.id, "data-picked": picked.includes(run.id) ? letter(picked.indexOf(run.id)) : null },
+      held.map((column) => el(`td.${column.kind}`, { role: "cell", "data-label": column.name }, column.cell(run))));
   }
 
   function pick(id, box) {
     if (box.checked) picked.push(id);
     else picked.splice(picked.indexOf(id), 1);
-    if (picked.length > 2) {
-      const gone = picked.shift();
-      const other = body.querySelector(`tr[data-run="${CSS.escape(gone)}"] input`);
-      if (other) other.checked = false;
-    }
-    compare.disabled = picked.length !== 2;
-    compare.textContent = picked.length === 2 ? "Compare (A: first picked, B: second)" : "Compare";
+    draw();
   }
 
-  function draw() {
-    body.replaceChildren(...runs.map(rowOf));
-    told.textContent = total ? `${count(total, "run")}; pick two to compare` : "no run fits";
+  // Rows that say the same stay the nodes they are, and the focus stays where it is.
+  function draw(wanted = filters()) {
+    const held = columns(), state = JSON.stringify([metric, [...chosen], picked, thresholds]);
+    const place = body.contains(document.activeElement) ? document.activeElement.closest("tr").dataset.run : null;
+    const at = place ? [...body.querySelectorAll(`tr[data-run="${place}"] :is(a, button, input)`)].indexOf(document.activeElement) : -1;
+    const before = rows;
+    rows = new Map(runs.map((run) => {
+      const told = state + JSON.stringify(run), known = before.get(run.id);
+      return [run.id, known && known.told === told ? known : { told, node: rowOf(run, held) }];
+    }));
+    if (drawn !== state) head.replaceChildren(...held.map((c) => el(c.kind === "right" ? "th.right" : `th.${c.kind}`, { scope: "col", role: "columnheader" }, c.name)));
+    body.replaceChildren(...[...rows.values()].map((row) => row.node));
+    drawn = state;
+    if (at >= 0) body.querySelectorAll(`tr[data-run="${place}"] :is(a, button, input)`)[at]?.focus({ preventScroll: true });
+    const filtered = Boolean(wanted.label || wanted.status || wanted.tag.length);
+    list.hidden = !total && !filtered;
+    empty.hidden = !list.hidden;
+    told.textContent = total ? `${count(total, "run")}; pick two or more to compare` : filtered ? "no run fits" : "";
+    only.hidden = !filtered;
+    only.replaceChildren(...[...chosen].map((name) => { const chip = tagButton(name); chip.append(el("span", { "aria-hidden": "true" }, " ✕")); return chip; }),
+      el("button.quiet", { type: "button", id: "clear", onclick: clear }, "Clear all filters"));
     more.hidden = runs.length >= total;
+    compare.disabled = picked.length < 2;
+    compare.textContent = picked.length < 2 ? "Compare" : picked.length === 2 ? "Compare A with B" : `Show ${picked.length} side by side`;
     drawTrend();
   }
 
+  let trended = "";
   function drawTrend() {
-    const points = runs.filter((run) => run.dataset === dataset.value && metric && run.metrics[metric] && run.metrics[metric].mean !== null)
-      .map((run) => ({ mean: run.metrics[metric].mean, interval: run.metrics[metric].interval, label: run.label || run.id.slice(0, 8), date: run.created.slice(0, 10) })).reverse();
+    const points = runs.filter((run) => run.dataset === dataset.value && valueOf(run) && valueOf(run).mean !== null)
+      .map((run) => ({ mean: valueOf(run).mean, interval: valueOf(run).interval, label: nameOf(run), created: run.created, href: `/runs/${run.id}` })).reverse();
+    const now = JSON.stringify([points, metric, thresholds]);
+    if (now === trended) return;
+    trended = now;
     chart.replaceChildren(points.length ? trend(points, metric, thresholds[metric]) : el("p.note", null, "No run of this dataset has a mean to draw."));
   }
 
-  const columns = ["", "run", "status", "tags", "dataset", "mean", "95% interval", "", "", "traces", "failed", "started"];
-  const hidden = { 0: "pick", 7: "interval drawn", 8: "threshold" };
+  list.append(el("div.filters", null, label, tag, status, which, compare), only, told,
+    el("div.scroll", { tabindex: "0", role: "region", "aria-label": "runs" }, el("table.runs", { role: "table" },
+      el("thead", { role: "rowgroup" }, head), body)), more,
+    el("section.panel", null, el("div.heading", null, el("h2", null, "Trend"), dataset), chart,
+      el("p.dim", null, "Oldest first, with 95% intervals; the dashed line is the threshold. A point leads to its run.")));
   root.replaceChildren(topBar(true, el("a", { href: "/docs" }, "API")), el("main", null,
-    el("header.head", null, el("h1", null, "Runs")),
-    el("div.filters", null, label, tag, status, which, compare), told,
-    el("div.scroll", { tabindex: "0", role: "region", "aria-label": "runs" }, el("table.runs", null,
-      el("thead", null, el("tr", null, columns.map((c, i) => el([5, 9, 10].includes(i) ? "th.right" : "th", { scope: "col", "aria-label": hidden[i] }, c)))), body)),
-    more, unreadable,
-    el("section.panel", null, el("div.heading", null, el("h2", null, "Trend"), dataset), chart, el("p.dim", null, "Oldest first, with 95% intervals; the dashed line is the threshold."))));
+    el("header.head", null, el("h1", null, "Runs")), empty, list, unreadable));
   await load(true);
   document.addEventListener("keydown", (event) => {
     if (event.key === "/" && !(event.target instanceof HTMLInputElement)) { event.preventDefault(); label.focus(); }

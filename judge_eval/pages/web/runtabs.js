@@ -1,4 +1,5 @@
 import { el, quoted, num, range, count, table } from "./dom.js";
+import { probabilities } from "./reliability.js";
 
 const FIGURES = {
   kappa: "Cohen's kappa", kappa_linear: "kappa, linear weights", kappa_quadratic: "kappa, quadratic weights", ac1: "Gwet's AC1",
@@ -35,6 +36,7 @@ export function disagreements(told) {
       el("section.panel", null, el("h3", null, "Agreement"), table([{ name: "figure" }, { name: "value", right: true }, { name: "95% interval" }],
         told.figures.map((f) => [figureName(f.name), num(f.value), range(f.interval)]), { label: "figures of agreement" }),
       el("p.dim", null, "Intervals resample whole traces."))),
+    probabilities(told),
     el("h3", null, `${count(told.count, "disagreement")} on relevance`),
     told.list.length > 0 && table([{ name: "trace" }, { name: "rank", right: true }, { name: "chunk" }, { name: "judge" }, { name: "human", right: true }, { name: "reason" }],
       told.list.map((d) => [traceLink(d.trace, d.rank), d.rank, quoted("bdi", d.chunk), (d.relevant ? "+ relevant" : "· not relevant") + ` (${d.grade})`, d.label, quoted("span", d.reason)]), { label: "disagreements" }),

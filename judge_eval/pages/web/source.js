@@ -9,7 +9,7 @@ async function inflate(base64) {
 export function hay(trace) {
   const parts = [trace.id, trace.query, trace.reference || "", trace.answer || "", ...trace.tags];
   for (const chunk of trace.chunks) {
-    parts.push(chunk.id, chunk.title || "", chunk.text.join(""), chunk.why ? `${chunk.why} ${chunk.detail}` : chunk.reason);
+    parts.push(chunk.id, chunk.title || "", chunk.text.join(""), chunk.why ? `${chunk.why} ${chunk.detail}` : chunk.reason || chunk.no_reason || "");
   }
   return parts.join("\n").toLowerCase();
 }
@@ -71,7 +71,7 @@ export function sortRows(rows, by, metric) {
   return sorted;
 }
 
-class Blocks {
+export class Blocks {
   constructor() {
     const told = JSON.parse(document.getElementById("blocks").textContent);
     this.size = told.size;
@@ -121,7 +121,7 @@ export class EmbeddedRun {
   }
   async trace(id) {
     const place = this.data.rows.findIndex((row) => row.id === id);
-    return place < 0 ? null : this.blocks.item(place);
+    return place < 0 ? null : { ...(await this.blocks.item(place)), row: this.data.rows[place] };
   }
 }
 
@@ -131,15 +131,16 @@ export class EmbeddedCompare {
     this.blocks = new Blocks();
   }
   async page() { return this.data; }
-  async changed({ filter = "", ids = null, offset = 0, limit = 25 }) {
+  async changed({ filter = "", ids = null, sort = "change", metric = null, offset = 0, limit = 25 }) {
     const word = filter.trim().toLowerCase();
     const wanted = ids ? new Set(ids) : null;
-    const places = this.data.changed.map((row, i) => [row, i]).filter(([row]) =>
+    const places = new Map(this.data.changed.map((row, i) => [row, i]));
+    const fit = sortRows([...places.keys()].filter((row) =>
       (!wanted || wanted.has(row.id)) &&
-      (!word || row.c === word || row.id.toLowerCase().includes(word) || row.q.toLowerCase().includes(word)));
+      (!word || row.c === word || row.id.toLowerCase().includes(word) || row.q.toLowerCase().includes(word))), sort, metric);
     const rows = [];
-    for (const [, place] of places.slice(offset, offset + limit)) rows.push(await this.blocks.item(place));
-    return { total: places.length, rows };
+    for (const row of fit.slice(offset, offset + limit)) rows.push(await this.blocks.item(places.get(row)));
+    return { total: fit.length, rows };
   }
 }
 
@@ -153,7 +154,8 @@ export function setToken(value) {
   try { sessionStorage.setItem("judge_eval token", value); } catch { /* not allowed here */ }
 }
 
-export async function api(path, query = {}, options = {}) {
+// One request, with the token where there is one; the body goes as it is written.
+export function send(path, query = {}, { method = "GET", body } = {}) {
   const asked = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) {
     for (const each of Array.isArray(value) ? value : [value]) {
@@ -162,10 +164,12 @@ export async function api(path, query = {}, options = {}) {
   }
   const search = asked.toString();
   const headers = { Accept: "application/json", ...(token ? { Authorization: `Bearer ${token}` } : {}) };
-  if (options.body !== undefined) headers["Content-Type"] = "application/json";
-  const answer = await fetch(`/api/v1${path}${search ? "?" + search : ""}`, {
-    method: options.method || "GET", headers, body: options.body === undefined ? undefined : JSON.stringify(options.body),
-  });
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  return fetch(`/api/v1${path}${search ? "?" + search : ""}`, { method, headers, body });
+}
+
+export async function api(path, query = {}, { method, body } = {}) {
+  const answer = await send(path, query, { method, body: body === undefined ? undefined : JSON.stringify(body) });
   if (answer.status === 204) return null;
   let told = null;
   try { told = await answer.json(); } catch { /* not JSON: the status says enough */ }
@@ -178,27 +182,33 @@ export async function api(path, query = {}, options = {}) {
 }
 
 export class ServedRun {
-  constructor(id, baseline) {
+  constructor(id, baseline, blind) {
     this.id = id;
     this.baseline = baseline;
-    this.blind = false;
+    this.blind = blind;
     this.canLabel = true;
     this.path = `/runs/${encodeURIComponent(id)}`;
     this.known = [];
   }
   async page() {
-    const data = await api(`${this.path}/page`, { baseline: this.baseline });
+    if (this.id.startsWith("label:")) { // looked up once: all that follows is about one run
+      this.id = (await api("/named", { name: this.id })).id;
+      this.path = `/runs/${encodeURIComponent(this.id)}`;
+    }
+    const data = await api(`${this.path}/page`, { baseline: this.baseline, blind: this.blind || null });
+    if (!data.blind && !data.live) this.baseline = data.baseline ? data.baseline.id : "none"; // those show none, whatever it is
     this.metrics = data.metrics.map((m) => m.name);
     return data;
   }
   async systems() { return this.known; }
-  summary() { return api(`${this.path}/summary`); }
+  live() { return api(`${this.path}/live`, { blind: this.blind || null }); }
+  baselines() { return api(`${this.path}/baselines`); }
   rows(asked) { return api(`${this.path}/rows`, { ...asked, baseline: this.baseline, blind: this.blind || null }); }
   async trace(id) {
     try {
-      const told = await api(`${this.path}/trace`, { trace_id: id, blind: this.blind || null });
+      const told = await api(`${this.path}/trace`, { trace_id: id, baseline: this.baseline, blind: this.blind || null });
       this.known = told.systems;
-      return told.trace;
+      return { ...told.trace, row: told.row };
     } catch (error) {
       if (error.status === 404) return null;
       throw error;
@@ -212,7 +222,7 @@ export class ServedRun {
 export class ServedCompare {
   constructor(a, b) { this.query = { baseline: a, candidate: b }; }
   page() { return api("/compare", this.query); }
-  async changed({ filter = "", ids = null, offset = 0, limit = 25 }) {
-    return api("/compare/changed", { ...this.query, filter, trace_id: ids ? ids.slice(0, 50) : null, offset, limit });
+  async changed({ filter = "", ids = null, sort = "change", metric = null, offset = 0, limit = 25 }) {
+    return api("/compare/changed", { ...this.query, filter, sort, metric, trace_id: ids ? ids.slice(0, 50) : null, offset, limit });
   }
 }

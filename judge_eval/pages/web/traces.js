@@ -1,5 +1,6 @@
 import { el, put, num, signed, count } from "./dom.js";
-import { strip, legend } from "./draw.js";
+import { legend } from "./draw.js";
+import { strips } from "./strips.js";
 
 const PAGE = 100;
 
@@ -7,6 +8,7 @@ const SORTS = [
   ["order", "dataset order"], ["score", "lowest score"], ["-score", "highest score"],
   ["change", "largest loss"], ["-change", "largest gain"], ["failed", "most failed"], ["disagree", "most disagreements"],
 ];
+const NEWEST = ["newest", "newest first"]; // of a run that is judged
 
 const HELP = [
   ["text", "in any text of the trace"], ['"two words"', "a phrase"], ["tag:x", "carries the tag"],
@@ -21,7 +23,9 @@ export class TraceList {
     this.scale = data.head.scale;
     this.metrics = data.metrics.map((m) => m.name);
     this.metric = this.metrics[0];
+    this.cutoffs = new Map(data.metrics.map((m) => [m.name, m.cutoff]));
     this.withBaseline = Boolean(data.baseline);
+    this.live = Boolean(data.live); // rows come in above: nothing is scrolled to what was chosen
     this.onpick = onpick;
     this.rows = [];
     this.total = 0;
@@ -29,9 +33,9 @@ export class TraceList {
     this.turn = 0;
     this.box = el("input", { type: "search", id: "filter", placeholder: "text, tag:x, ap<0.5, disagree, failed" + (this.withBaseline ? ", changed" : ""),
       "aria-label": "Filter traces", autocomplete: "off", spellcheck: "false", oninput: () => this.later() });
-    this.sort = el("select", { "aria-label": "Sort traces", id: "sort", onchange: () => this.refresh() },
-      SORTS.filter(([value]) => this.withBaseline || !value.endsWith("change")).map(([value, text]) => el("option", { value }, text)));
-    this.which = el("select", { "aria-label": "Metric shown", id: "metric", onchange: () => { this.metric = this.which.value; this.refresh(); } },
+    this.sort = el("select", { "aria-label": "Sort traces", id: "sort", onchange: () => this.reorder() },
+      [...(data.live ? [NEWEST] : []), ...SORTS].filter(([value]) => this.withBaseline || !value.endsWith("change")).map(([value, text]) => el("option", { value }, text)));
+    this.which = el("select", { "aria-label": "Metric shown", id: "metric", onchange: () => { this.metric = this.which.value; this.reorder(); } },
       this.metrics.map((name) => el("option", { value: name }, name)));
     this.told = el("p.told", { role: "status" });
     this.list = el("ol.rows", { "aria-label": "Traces", onkeydown: (event) => this.key(event) });
@@ -42,12 +46,22 @@ export class TraceList {
         el("details.help", null, el("summary", null, "Filter words and keys"),
           el("dl", null, HELP.map(([word, text]) => [el("dt", null, el("code", null, word)), el("dd", null, text)])),
           el("p", null, el("kbd", null, "j"), " next, ", el("kbd", null, "k"), " previous, ", el("kbd", null, "/"), " filter, ", el("kbd", null, "Esc"), " leave the box")),
-        legend(this.scale, Boolean(data.agreement)), this.told),
-      this.view);
+        this.told),
+      this.view, legend(this.scale, Boolean(data.agreement), data.metrics.some((m) => m.cutoff)));
+    if (this.withBaseline) this.sort.value = "change";
     new IntersectionObserver((seen) => { if (seen.some((s) => s.isIntersecting)) this.extend(); }, { rootMargin: "400px" }).observe(this.more);
   }
 
   asked() { return { filter: this.box.value, sort: this.sort.value, metric: this.metric }; }
+
+  get cutoff() { return this.cutoffs.get(this.metric) ?? null; }
+
+  // Another order: what stands first in it is looked at, where there is room beside the list.
+  async reorder() {
+    await this.refresh(null);
+    this.view.scrollTop = 0;
+    if (this.rows.length && matchMedia("(min-width: 900px)").matches) this.pick(0, false);
+  }
 
   later() {
     clearTimeout(this.timer);
@@ -59,7 +73,7 @@ export class TraceList {
     return this.refresh();
   }
 
-  async refresh(locate = this.chosen ?? null) {
+  async refresh(locate = this.live ? null : this.chosen ?? null) {
     const turn = ++this.turn;
     let told;
     try {
@@ -77,10 +91,11 @@ export class TraceList {
     this.rows = told.rows;
     this.total = told.total;
     this.at = told.at === null || told.at === undefined ? -1 : told.at;
+    if (this.live && locate === null) this.at = this.rows.findIndex((row) => row.id === this.chosen);
     const focused = this.list.contains(document.activeElement);
     this.list.replaceChildren(...this.rows.map((row, i) => this.row(row, i)));
     this.say();
-    this.mark(focused);
+    this.mark(focused, !this.live || locate !== null);
   }
 
   async extend() {
@@ -112,10 +127,10 @@ export class TraceList {
       onclick: (event) => { event.preventDefault(); this.pick(i, true); } },
       el("span.line", null,
         el("span.query", { dir: "auto" }, row.q),
-        el("span.value", { title: this.metric }, value === null || value === undefined ? "none" : num(value, 2)),
+        el("span.value", { title: this.metric }, value === null || value === undefined ? (this.source.blind ? "hidden" : "none") : num(value, 2)),
         this.withBaseline && el(`span.delta.${delta > 1e-9 ? "up" : delta < -1e-9 ? "down" : "even"}`, { title: "change against the baseline" },
           delta === undefined ? "" : (delta > 1e-9 ? "▲ " : delta < -1e-9 ? "▼ " : "") + signed(delta, 2))),
-      el("span.line", null, strip(row, this.scale),
+      el("span.line", null, strips(row, this.scale, this.cutoff),
         el("span.side", null,
           row.f > 0 && el("span.flag.bad", null, `${row.f} failed`),
           changed && el("span.flag", null, changed),
@@ -130,7 +145,7 @@ export class TraceList {
     this.onpick(this.rows[i].id);
   }
 
-  mark(focus) {
+  mark(focus, scroll = true) {
     for (const node of this.list.querySelectorAll("[aria-current]")) {
       node.removeAttribute("aria-current");
       node.tabIndex = -1;
@@ -142,8 +157,8 @@ export class TraceList {
     node.setAttribute("aria-current", "true");
     node.tabIndex = 0;
     const [box, own] = [this.view.getBoundingClientRect(), node.getBoundingClientRect()];
-    if (own.top < box.top + 4) this.view.scrollTop -= box.top + 4 - own.top;
-    else if (own.bottom > box.bottom - 4) this.view.scrollTop += own.bottom - box.bottom + 4;
+    if (scroll && own.top < box.top + 4) this.view.scrollTop -= box.top + 4 - own.top;
+    else if (scroll && own.bottom > box.bottom - 4) this.view.scrollTop += own.bottom - box.bottom + 4;
     if (focus) node.focus({ preventScroll: true });
   }
 

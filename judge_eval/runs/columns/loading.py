@@ -33,7 +33,13 @@ _COLUMNS = ("trace_id", "question", "cluster", "chunks", "offset", "line")
 
 
 def columns_of(
-    run: Run, metrics: Sequence[str], cluster: str, *, chunk_ids: bool = False, labels: bool = False
+    run: Run,
+    metrics: Sequence[str],
+    cluster: str,
+    *,
+    chunk_ids: bool = False,
+    labels: bool = False,
+    probabilities: bool = False,
 ) -> Columns:
     """Return the columns of a run: from its Parquet parts where they fit its results, else from these.
 
@@ -43,6 +49,7 @@ def columns_of(
         cluster: The key of `metadata` that groups traces.
         chunk_ids: Whether to take the ids of chunks.
         labels: Whether labels that were given since replace those of the dataset.
+        probabilities: Whether to take the judge's probabilities.
     """
     given: Mapping[tuple[str, str], int] = {}
     if isinstance(run.results, Labelled):
@@ -51,9 +58,9 @@ def columns_of(
         there = given_labels(run.folder).items()
         given = {key: label.label for key, label in there if label.label is not None}
     names, wanted = tuple(metrics), chunk_ids or bool(given)
-    columns = _from_parts(run, names, cluster, wanted)
+    columns = _from_parts(run, names, cluster, wanted, probabilities)
     if columns is None:
-        columns = pack(run.results, names, cluster, chunk_ids=wanted)
+        columns = pack(run.results, names, cluster, chunk_ids=wanted, probabilities=probabilities)
     if given:
         changed = columns.labels.copy()
         put_labels(columns, given, changed)
@@ -61,7 +68,9 @@ def columns_of(
     return columns
 
 
-def _from_parts(run: Run, metrics: tuple[str, ...], cluster: str, chunk_ids: bool) -> Columns | None:
+def _from_parts(
+    run: Run, metrics: tuple[str, ...], cluster: str, chunk_ids: bool, probabilities: bool
+) -> Columns | None:
     """Read the parts; None where there are none, or they are of other results."""
     results = run.results
     if not isinstance(results, ResultsFile) or run.folder is None:
@@ -85,14 +94,14 @@ def _from_parts(run: Run, metrics: tuple[str, ...], cluster: str, chunk_ids: boo
             origins = [json.loads((part.schema_arrow.metadata or {})[KEY]) for part in (traces, verdicts)]
             if origins[0] != origins[1] or not parts_fit(origins[0], results.path, metrics, cluster):
                 return None
-            columns, places = _read(traces, verdicts, metrics, chunk_ids)
+            columns, places = _read(traces, verdicts, metrics, chunk_ids, probabilities)
             return columns if results.placed(places, origins[0]["sha256"]) else None
     except (arrow.ArrowException, OSError, KeyError, ValueError):  # damaged: the results are there
         return None
 
 
 def _read(
-    traces: Any, verdicts: Any, metrics: tuple[str, ...], chunk_ids: bool
+    traces: Any, verdicts: Any, metrics: tuple[str, ...], chunk_ids: bool, probabilities: bool
 ) -> tuple[Columns, NDArray[np.int64]]:
     n, m = traces.metadata.num_rows, verdicts.metadata.num_rows
     ids, questions = np.empty((n, 2), np.uint64), np.empty(n, np.uint64)
@@ -117,14 +126,18 @@ def _read(
             scores[here, column] = columns[name].to_numpy(zero_copy_only=False)
     names, passages = np.empty(m if chunk_ids else 0, np.uint64), np.empty(m, np.uint64)
     grades, labels = np.empty(m, np.int8), np.empty(m, np.int8)
+    likely = np.empty(m if probabilities else 0)
     at = 0
-    wanted = [*(["chunk_id"] if chunk_ids else []), "grade", "why", "label", "passage"]
+    wanted = [*(["chunk_id"] if chunk_ids else []), *(["confidence"] if probabilities else [])]
+    wanted += ["grade", "why", "label", "passage"]
     for batch in verdicts.iter_batches(_ROWS, columns=wanted, use_threads=False):
         here = slice(at, at + len(batch))
         at += len(batch)
         columns = {name: batch.column(name) for name in batch.schema.names}
         if chunk_ids:
             names[here] = _by_name(columns["chunk_id"], lambda name: hash_number(chunk_hash(name)))
+        if probabilities:  # parts of older versions lack the column, and the results are read
+            likely[here] = columns["confidence"].to_numpy(zero_copy_only=False)
         passages[here] = columns["passage"].to_numpy()
         grades[here] = columns["grade"].fill_null(0).to_numpy(zero_copy_only=False)
         failed = columns["grade"].is_null().to_numpy(zero_copy_only=False)
@@ -136,7 +149,7 @@ def _read(
         raise ValueError("the parts do not fit together")
     starts = offsets_of(sizes)
     return (
-        Columns(metrics, ids, questions, clusters, scores, starts, names, passages, grades, labels),
+        Columns(metrics, ids, questions, clusters, scores, starts, names, passages, grades, labels, likely),
         places,
     )
 

@@ -53,6 +53,8 @@ class Columns:
     """The verdict's grade; below 0 the reason why there is none, see `WHYS`."""
     labels: Small
     """The label that came with the chunk; -1 where there is none."""
+    probabilities: NDArray[np.float64]
+    """The judge's that the chunk is relevant, NaN where it told none; empty where they were not asked for."""
 
     def __len__(self) -> int:
         return len(self.questions)
@@ -73,6 +75,20 @@ class Columns:
         total = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(chunks, dtype=np.int64)])
         counts: Places = total[self.starts[1:]] - total[self.starts[:-1]]
         return counts
+
+    def chunks_of(self, traces: Places) -> tuple[Places, Places, Places]:
+        """Return the chunks of some traces, one after the other.
+
+        Args:
+            traces: Their places, shape (n,).
+
+        Returns:
+            Of each chunk which of the n traces it is of (from 0), its place among all, its rank (from 1).
+        """
+        sizes = self.sizes[traces]
+        rows = np.repeat(np.arange(len(traces)), sizes)
+        within = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        return rows, self.starts[traces][rows] + within, within + 1
 
     def column(self, metric: str) -> NDArray[np.float64]:
         """Return the scores of a metric, shape (traces,)."""
@@ -122,10 +138,19 @@ class Packer:
         metrics: Which scores to keep.
         cluster: The key of `metadata` that groups traces.
         chunk_ids: Whether to keep the ids of chunks.
+        probabilities: Whether to keep the judge's probabilities, 8 bytes a chunk.
     """
 
-    def __init__(self, metrics: Sequence[str], cluster: str = "cluster", *, chunk_ids: bool = False) -> None:
+    def __init__(
+        self,
+        metrics: Sequence[str],
+        cluster: str = "cluster",
+        *,
+        chunk_ids: bool = False,
+        probabilities: bool = False,
+    ) -> None:
         self._metrics, self._cluster, self._with_ids = tuple(metrics), cluster, chunk_ids
+        self._probabilities = array("d") if probabilities else None
         self._ids, self._questions, self._clusters = bytearray(), bytearray(), bytearray()
         self._chunk_ids, self._passages = bytearray(), bytearray()
         self._scores = array("d")
@@ -149,6 +174,9 @@ class Packer:
             self._passages += passage_hash(chunk.title, chunk.text)
             self._grades.append(grade_code(outcome))
             self._labels.append(label_code(chunk.label))
+            if self._probabilities is not None:
+                told = outcome.confidence if outcome.kind == "verdict" else None
+                self._probabilities.append(float("nan") if told is None else told)
 
     def done(self) -> Columns:
         """Return the columns of what was packed."""
@@ -165,6 +193,7 @@ class Packer:
             passages=_hashes(self._passages),
             grades=np.frombuffer(self._grades, dtype=np.int8),
             labels=np.frombuffer(self._labels, dtype=np.int8),
+            probabilities=np.frombuffer(self._probabilities or b"", dtype=np.float64),
         )
 
 
@@ -174,9 +203,10 @@ def pack(
     cluster: str = "cluster",
     *,
     chunk_ids: bool = False,
+    probabilities: bool = False,
 ) -> Columns:
     """Pack results into columns; see `Packer`."""
-    packer = Packer(metrics, cluster, chunk_ids=chunk_ids)
+    packer = Packer(metrics, cluster, chunk_ids=chunk_ids, probabilities=probabilities)
     for result in results:
         packer.add(result)
     return packer.done()

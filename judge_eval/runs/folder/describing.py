@@ -8,6 +8,7 @@ from pydantic import JsonValue
 
 from judge_eval.digest import short
 from judge_eval.runs.folder.records import Manifest, Tally
+from judge_eval.runs.folder.wording import by_stage
 
 
 def describe(m: Manifest) -> str:
@@ -21,18 +22,79 @@ def judged_by(m: Manifest) -> str:
         source = imported_from(m)
         file, sha256 = source.get("file"), short(str(source.get("sha256")))
         return f"verdicts imported from {file} (sha256 {sha256})"
-    prompt = m.judge.get("prompt")
-    members = m.judge.get("members")
+    return f"judged by {models_of(m)} with {_judge_in_words(m.judge)}"
+
+
+def models_of(m: Manifest) -> str:
+    """Name the model that judged, or the models of a panel or cascade."""
+    model = str(m.backend.get("model"))
+    return model if m.backend.get("provider") == "panel" else f"{m.backend.get('provider')}/{model}"
+
+
+def prompt_of(m: Manifest) -> str | None:
+    """Name the prompt, or say which panel or cascade judged; None where that is not known."""
+    known = any(name in m.judge for name in ("prompt", "members", "threshold"))
+    return _judge_in_words(m.judge) if known else None
+
+
+def _judge_in_words(judge: Mapping[str, JsonValue]) -> str:
+    prompt, members = judge.get("prompt"), judge.get("members")
+    cheap, strong = judge.get("cheap"), judge.get("strong")
     if isinstance(prompt, dict):
-        ref = f"{prompt.get('id', 'a prompt of its own')}@{prompt.get('version', '?')}"
-    elif isinstance(members, list):
-        ref = f"a panel of {len(members)} ({m.judge.get('vote')})"
+        return f"{prompt.get('id', 'a prompt of its own')}@{prompt.get('version', '?')}"
+    if isinstance(members, list):
+        return f"a panel of {len(members)} ({judge.get('vote')})"
+    if isinstance(cheap, dict) and isinstance(strong, dict):
+        threshold = judge.get("threshold")
+        where = f"below {threshold:.2f}" if isinstance(threshold, float) else "for every chunk"
+        positives = " and for relevant ones" if judge.get("explain_positives") else ""
+        first, then = _judge_in_words(cheap), _judge_in_words(strong)
+        return f"a cascade ({first} first, {then} {where}{positives})"
+    return "a judge of its own"
+
+
+def stages_told(t: Tally) -> str:
+    """Say how many verdicts each stage of a cascade gave; empty where it was no cascade."""
+    return (
+        "verdicts by stage: "
+        + ", ".join(f"{count:,} by the {by_stage(stage)}" for stage, count in t.stages.items())
+        if t.stages
+        else ""
+    )
+
+
+def cascaded(m: Manifest) -> list[str]:
+    """Say how much each judge of a cascade decided, and what its threshold rests on; else nothing."""
+    if m.judge.get("mode") != "cascade":
+        return []
+    cheap, strong = m.tally.stages.get("cheap", 0), m.tally.stages.get("strong", 0)
+    failed = m.tally.failed_verdicts
+    asked = cheap + strong + failed
+    said = []
+    if asked:
+        without = f", {failed} of these without a verdict" if failed else ""
+        share = (strong + failed) / asked
+        said.append(
+            f"cascade: {cheap} verdicts by the cheap judge, {strong + failed} of {asked} chunks "
+            f"({share:.1%}) escalated{without}"
+        )
+    rests = m.judge.get("guarantee")
+    if isinstance(rests, dict):
+        whose = "the strong judge's" if rests.get("target") == "strong" else "people's"
+        said.append(
+            f"on data like the {rests.get('traces')} traces it was fitted on, the answer for a random chunk "
+            f"of a random trace is other than {whose} in at most {_percent(rests.get('bound'))} "
+            f"({_percent(rests.get('level'))} sure; cascade file {short(str(rests.get('digest')))})"
+        )
+    elif m.judge.get("threshold") is None:
+        said.append("everything is escalated: no threshold is known to keep the risk within its limit")
     else:
-        ref = "a judge of its own"
-    who = m.backend.get("model")
-    if m.backend.get("provider") != "panel":
-        who = f"{m.backend.get('provider')}/{who}"
-    return f"judged by {who} with {ref}"
+        said.append("the threshold was named, not fitted: nothing bounds how often the cheap judge errs")
+    return said
+
+
+def _percent(share: JsonValue) -> str:
+    return f"{100 * share:.4g}%" if isinstance(share, int | float) else "?"
 
 
 def imported_from(m: Manifest) -> Mapping[str, JsonValue]:
@@ -42,18 +104,28 @@ def imported_from(m: Manifest) -> Mapping[str, JsonValue]:
 
 
 def remarks(m: Manifest) -> list[str]:
-    """Say what a reader of the numbers should know of the data: texts that repeat, verdicts of no chunk."""
+    """Say what a reader of the numbers should know of the data: repeats, verdicts of no chunk, no claims."""
     said = []
     unmatched = imported_from(m).get("unmatched")
     if isinstance(unmatched, int) and unmatched > 0:
         are = "1 verdict of the file is" if unmatched == 1 else f"{unmatched} verdicts of the file are"
         said.append(f"{are} of chunks that the data do not hold; nothing was made of them")
+    if isinstance(applied := m.judge.get("calibration"), dict):
+        what = [f"relevant from {applied['threshold']}"] if "threshold" in applied else []
+        what += ["probabilities"] if "method" in applied else []
+        labels = f"{applied.get('traces')} labelled traces of run {applied.get('run')}"
+        said.append(f"calibrated: {' and '.join(what)} by {labels}")
     if m.tally.repeated:
         read = "1 chunk reads" if m.tally.repeated == 1 else f"{m.tally.repeated} chunks read"
         said.append(
             f"{read} like an earlier one of the same trace, and every rank counts; AP(dedup=text) and "
             "P(dedup=text) count a text once"
         )
+    empty = {name: a.n_undefined for name, a in m.aggregates.items() if a.n_undefined}
+    for count in sorted(set(empty.values())):
+        names = ", ".join(name for name, traces in empty.items() if traces == count)
+        have = "1 trace has" if count == 1 else f"{count} traces have"
+        said.append(f"{have} no claim that {names} could measure, and no part in the mean")
     return said
 
 

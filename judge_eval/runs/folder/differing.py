@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from judge_eval.digest import short
 from judge_eval.runs.folder.describing import judged_by
-from judge_eval.runs.folder.records import Manifest
+from judge_eval.runs.folder.records import ClaimsOrigin, Manifest
 
 
 def differences(old: Manifest, new: Manifest, *, metrics: bool = True) -> str:
@@ -20,6 +20,9 @@ def differences(old: Manifest, new: Manifest, *, metrics: bool = True) -> str:
         metrics: Whether other metrics make another run.
     """
     sentences = []
+    claims = _claims(old.dataset.claims), _claims(new.dataset.claims)
+    if old.dataset.digest != new.dataset.digest and claims[0] != claims[1]:
+        sentences.append(f"the claims differ ({claims[0]} there; {claims[1]} here)")
     if old.dataset.digest and new.dataset.digest and old.dataset.digest != new.dataset.digest:
         sentences.append(
             f"the data differ (digest {short(old.dataset.digest)}, {old.dataset.traces} traces there; "
@@ -40,7 +43,9 @@ def judge_differences(old: Manifest, new: Manifest) -> list[str]:
     if old.imported != new.imported:
         return [f"the judges differ ({judged_by(old)} there; {judged_by(new)} here)"]
     judges = as_told_now(old.judge), as_told_now(new.judge)
-    return _compare("judge", *judges) + _compare("model", old.backend, new.backend)
+    if {old.judge.get("mode"), new.judge.get("mode")} > {"cascade"}:
+        return [f"the judges differ ({judged_by(old)} there; {judged_by(new)} here)"]
+    return field_differences("judge", *judges) + field_differences("model", old.backend, new.backend)
 
 
 def as_told_now(judge: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
@@ -55,16 +60,39 @@ def as_told_now(judge: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     return told
 
 
-def _compare(what: str, old: dict[str, JsonValue], new: dict[str, JsonValue]) -> list[str]:
-    keys = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
-    return [
-        f"the {what} differs in {key} ({_brief(old.get(key))} there; {_brief(new.get(key))} here)"
-        for key in keys
-    ]
+def field_differences(
+    what: str, old: Mapping[str, JsonValue], new: Mapping[str, JsonValue], *, under: str = ""
+) -> list[str]:
+    """Name each field in which two records of a judge or of a model differ, in sentences.
+
+    Args:
+        what: What the records are of.
+        old: The one that is there.
+        new: The one it is held against.
+        under: What fields of a judge inside a judge are called by, with a dot at the end.
+    """
+    out: list[str] = []
+    for key in sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key)):
+        there, here = old.get(key), new.get(key)
+        if isinstance(there, dict) and isinstance(here, dict) and "mode" in there:
+            out += field_differences(what, there, here, under=f"{under}{key}.")
+        else:
+            out.append(f"the {what} differs in {under}{key} ({_brief(there)} there; {_brief(here)} here)")
+    return out
 
 
 def _brief(value: JsonValue | None) -> str:
     if isinstance(value, dict):
-        inner = ", ".join(f"{k}={short(str(v)) if k == 'digest' else v}" for k, v in value.items())
+        inner = ", ".join(f"{k}={_within(k, v)}" for k, v in value.items())
         return f"{{{inner}}}"
     return "none" if value is None else repr(value)
+
+
+def _within(key: str, value: JsonValue) -> str:
+    if key == "digest":
+        return short(str(value))
+    return _brief(value) if isinstance(value, dict) else str(value)
+
+
+def _claims(origin: ClaimsOrigin | None) -> str:
+    return "of no file" if origin is None else f"of {origin.name}, digest {short(origin.digest)}"

@@ -12,6 +12,8 @@ from judge_eval.files import hold, open_plain
 
 MANIFEST, RESULTS, LABELS = "manifest.json", "results.jsonl", "labels.jsonl"
 TRACES, VERDICTS = "traces.parquet", "verdicts.parquet"
+PROGRESS = "progress.json"
+"""There while a process judges the run, or where one was killed; no part of the run."""
 
 
 MOST_MANIFEST = 64 * 2**20

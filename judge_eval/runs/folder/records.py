@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, AwareDatetime, Field
 
 from judge_eval.record import PlainObject, Record
-from judge_eval.schema import Call, Outcome, Trace
+from judge_eval.schema import Call, ClaimsJudged, Outcome, Stage, Trace
 
 FORMAT = 1
 """The version of the files; a reader refuses versions above its own."""
@@ -43,7 +44,9 @@ class TraceResult(Record):
     """Where a score is None: the least and the greatest it could be, filling every gap alike."""
     calls: tuple[Call, ...] = ()
     votes: dict[str, tuple[int | None, ...]] = Field(default_factory=dict)
-    """Of a panel: by member its grade of each chunk, in rank order; None where it gave none."""
+    """By member of a panel or stage of a cascade: its grade of each chunk, in rank order; None for none."""
+    claims: ClaimsJudged | None = None
+    """The claims it was judged by; None where it was not judged by claims."""
     trace: Trace
 
     @property
@@ -57,10 +60,25 @@ class TraceResult(Record):
         """How many chunks have no verdict."""
         return sum(outcome.kind == "no_verdict" for outcome in self.outcomes)
 
+    def unsupported(self, imported: bool) -> int:
+        """Count the relevant verdicts that rest on no quote found in their chunk, of judges that quote.
+
+        Args:
+            imported: Whether the verdicts were given elsewhere: who was never asked for a quote owes none.
+        """
+        return sum(
+            o.kind == "verdict" and o.unsupported and bool(o.evidence or not imported) for o in self.outcomes
+        )
+
+    @property
+    def stages(self) -> Counter[Stage]:
+        """How many verdicts each stage of a cascade gave; empty where it was no cascade."""
+        return Counter(o.stage for o in self.outcomes if o.kind == "verdict" and o.stage is not None)
+
     def _repr_html_(self) -> str:
         from judge_eval.runs.folder.fragment import trace_html
 
-        return trace_html(self.trace, self.outcomes, self.scores)
+        return trace_html(self.trace, self.outcomes, self.scores, self.claims)
 
 
 class Intervals(Record):
@@ -103,6 +121,8 @@ class Aggregate(Record):
     """How many traces have a value."""
     n_failed: int = Field(ge=0)
     """How many traces have none because of failed verdicts."""
+    n_undefined: int = Field(default=0, ge=0)
+    """How many traces have none because there is nothing to measure: no claim, or no vital one."""
     interval: tuple[float, float] | None = None
     """95% confidence interval of the mean; None under two traces (or clusters)."""
     method: str | None = None
@@ -114,7 +134,7 @@ class Aggregate(Record):
     tags: dict[str, TagMean] = Field(default_factory=dict)
     """The same metric over the traces of each tag, in alphabetical order."""
     bounds: tuple[float, float] | None = None
-    """The mean over all traces with every missing verdict irrelevant, and with every one relevant."""
+    """The least and the greatest mean over all traces with something to measure, whatever failed."""
     definition: str = ""
 
 
@@ -151,6 +171,14 @@ Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
 """A time with its zone, kept in UTC: times without one could not be put in order."""
 
 
+class ClaimsOrigin(Record):
+    """The file that claims came from."""
+
+    name: str
+    digest: str
+    """64 hexadecimal digits over what it says."""
+
+
 class Dataset(Record):
     """Which traces a run judged."""
 
@@ -161,11 +189,15 @@ class Dataset(Record):
     chunks: int = Field(default=0, ge=0)
     skipped: int = Field(default=0, ge=0)
     """Invalid records left out because the caller asked for it."""
+    remarks: tuple[str, ...] = ()
+    """What is worth knowing of its records, each with how many."""
     path: str | None = None
     limit: int | None = None
     seed: int | None = None
     shard: Shard | None = None
     """The part of the dataset that this run judged; digest and counts are those of the whole."""
+    claims: ClaimsOrigin | None = None
+    """The file that the claims of its traces came from; None where they bring them, or were split."""
 
 
 class Tally(Record):
@@ -189,6 +221,8 @@ class Tally(Record):
     """
     beyond: tuple[str, ...] = ()
     """The ids of the first five of them."""
+    stages: dict[Stage, int] = Field(default_factory=dict)
+    """Of a cascade: how many verdicts each of its judges gave; chunks without text are asked of none."""
     repeated: int = 0
     """Chunks that read like an earlier one of their trace; each takes a rank of its own."""
     calls: int = 0
@@ -236,6 +270,8 @@ class Manifest(Record):
     href: str | None = None
     """Where the run belongs: a pull request, a commit, a job."""
     tags: tuple[str, ...] = ()
+    baseline: str | None = None
+    """The id of the run it was judged to be compared with."""
     status: Status = "running"
     created: Moment
     finished: Moment | None = None

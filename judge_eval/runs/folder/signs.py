@@ -14,8 +14,11 @@ def strip(outcomes: Iterable[Outcome]) -> str:
 
 def sign(outcome: Outcome) -> str:
     """Return the sign of one outcome."""
-    if outcome.kind == "no_verdict":
-        return "!"
-    if outcome.grade > 1 or (outcome.grade == 1 and not outcome.relevant):
-        return str(outcome.grade)
-    return "+" if outcome.relevant else "."
+    return "!" if outcome.kind == "no_verdict" else sign_of(outcome.grade, outcome.relevant)
+
+
+def sign_of(grade: int, relevant: bool) -> str:
+    """Return the sign of a grade."""
+    if grade > 1 or (grade == 1 and not relevant):
+        return str(grade)
+    return "+" if relevant else "."

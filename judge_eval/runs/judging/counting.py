@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
 from judge_eval.backends.stack import Stack, Stacks
 from judge_eval.runs.folder.records import Manifest, Tally, TraceResult
-from judge_eval.schema import repeats_of
+from judge_eval.schema import Stage, repeats_of
 
 NAMED = 5
 """How many traces are named where there are many."""
@@ -50,6 +50,7 @@ class Counting:
         self._seen: set[int] = set()
         self._unsupported: dict[int, int] = {}
         self._beyond: dict[int, str] = {}
+        self._stages: dict[int, Counter[Stage]] = {}
         self._chunks = self._failed = self._repeated = 0
 
     def add(self, result: TraceResult) -> None:
@@ -61,10 +62,11 @@ class Counting:
         if before := self.failures.pop(result.position, None):
             self._failed -= before.total()
         self._unsupported.pop(result.position, None)
-        asked = not self._imported  # who was never asked for a quote owes none
-        quotes = [o for o in result.outcomes if o.kind == "verdict" and (asked or o.evidence)]
-        if bare := sum(o.unsupported for o in quotes):
+        if bare := result.unsupported(self._imported):
             self._unsupported[result.position] = bare
+        self._stages.pop(result.position, None)
+        if stages := result.stages:
+            self._stages[result.position] = stages
         self._beyond.pop(result.position, None)
         if result.beyond_total:
             self._beyond[result.position] = result.trace_id
@@ -115,6 +117,7 @@ class Counting:
             "failed_traces": len(self.failures),
             "failures": dict(sorted(whys.items())),
             "unsupported": sum(self._unsupported.values()),
+            "stages": _by_stage(self._stages.values()),
             "beyond_total": len(self._beyond),
             "beyond": tuple(self._beyond[place] for place in sorted(self._beyond)[:NAMED]),
             "repeated": self._repeated,
@@ -140,6 +143,7 @@ def total(tallies: Sequence[Tally]) -> Tally:
     return Tally(
         **{name: sum(getattr(tally, name) for tally in tallies) for name in _SUMMED},
         failures=dict(sorted(failures.items())),
+        stages=_by_stage(Counter(tally.stages) for tally in tallies),
         unsupported=sum(bare) if len(bare) == len(tallies) else None,
         beyond_total=sum(beyond) if len(beyond) == len(tallies) else None,
         beyond=tuple(name for tally in tallies for name in tally.beyond)[:NAMED],
@@ -148,3 +152,8 @@ def total(tallies: Sequence[Tally]) -> Tally:
         cache=dict(sorted(cache.items())),
         dropped=tuple(sorted({name for tally in tallies for name in tally.dropped})),
     )
+
+
+def _by_stage(counts: Iterable[Counter[Stage]]) -> dict[Stage, int]:
+    whole: Counter[Stage] = sum(counts, Counter())
+    return dict(sorted(whole.items()))

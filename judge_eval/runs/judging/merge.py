@@ -64,6 +64,7 @@ def merge(
         update={
             "id": str(uuid.uuid4()),
             "label": label if label is not None else _agreed([m.label for _, m in runs]),
+            "baseline": _agreed([m.baseline for _, m in runs]),
             "href": href if href is not None else _agreed([m.href for _, m in runs]),
             "tags": tuple(dict.fromkeys(tag for _, m in runs for tag in m.tags) if tags is None else tags),
             "status": "incomplete" if any(m.tally.failed_verdicts for _, m in runs) else "done",

@@ -4,63 +4,65 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
-from judge_eval.errors import DataError
-from judge_eval.schema import Trace, check_limits
+from judge_eval.data.ids import TraceIds
+from judge_eval.data.memory import record_of, row_name
+from judge_eval.data.options import ReadOptions
+from judge_eval.data.remarks import OnRemark
+from judge_eval.data.telling import Telling, Told
+from judge_eval.errors import ConfigError, DataError
+from judge_eval.schema import Trace
 
 TraceCheck: TypeAlias = Callable[[Trace], None]
 """What every trace must pass; raises `DataError` where one does not."""
 
 
-def as_trace(item: Trace | Mapping[str, Any], place: int) -> Trace:
-    """Read one item of an iterable.
+def admitted(told: Told, check: TraceCheck, ids: TraceIds) -> Trace:
+    """Return a trace that passes the check, under an id of its own.
 
     Raises:
-        DataError: It is neither a trace nor the data of one, or beyond the limits of a record.
+        DataError: It does not pass, its id stands twice, or there is none; the message names its row.
     """
-    if isinstance(item, Trace):
-        try:
-            check_limits(item)  # it may have been copied, or its metadata filled, since it was made
-        except ValueError as error:
-            raise DataError(str(error), file=f"item {place}") from None
-        return item
-    if not isinstance(item, Mapping):
-        raise DataError(
-            f"item {place} is a {type(item).__name__}; give `Trace`s or mappings with their fields"
-        )
+    if isinstance(told.given, DataError):
+        raise told.given
     try:
-        return Trace.parse(item)
+        check(told.given)
+        return ids.admit(told.given, told.number)
     except DataError as error:
-        raise DataError(error.message, file=f"item {place}", field=error.field) from None
-
-
-def checked_trace(trace: Trace, check: TraceCheck) -> Trace:
-    """Return a trace that passes the check.
-
-    Raises:
-        DataError: It does not pass; the message names it.
-    """
-    try:
-        check(trace)
-    except DataError as error:
-        raise DataError(error.message, file=f"trace {trace.id!r}", field=error.field) from None
-    return trace
+        raise DataError(error.message, file=told.name, field=error.field) from None
 
 
 async def streamed(
-    data: Iterable[Trace | Mapping[str, Any]] | AsyncIterable[Trace | Mapping[str, Any]], check: TraceCheck
+    data: Iterable[Any] | AsyncIterable[Any],
+    check: TraceCheck,
+    reader: ReadOptions | None = None,
+    on_remark: OnRemark = None,
 ) -> AsyncIterator[Trace]:
     """Read a stream once; a plain iterable that blocks is read in a thread, so that calls go on meanwhile.
 
+    The first item that is no `Trace` says which shape all have.
+
     Raises:
-        DataError: An item is no trace or does not pass the check.
+        DataError: An item holds no trace, or one that does not pass the check.
+        ConfigError: Rows are to be grouped, which takes all of them.
     """
-    place = 0
+    if reader is not None and reader.group_by is not None:
+        raise ConfigError("a stream is read row by row; to group rows (`group_by`) give a list or a frame")
+    telling, ids, number = Telling(reader), TraceIds("in row", on_remark), 0
     async for item in data if isinstance(data, AsyncIterable) else _in_thread(iter(data)):
-        yield checked_trace(as_trace(item, place), check)
-        place += 1
+        row = record_of(item)
+        for told in telling.of(number, row_name(number, row=row), row):
+            trace = admitted(told, check, ids)
+            told.say(on_remark)
+            yield trace
+        number += 1
+    try:
+        telling.finish()
+    except DataError as error:  # all is judged by now, and what was not found is read by no judge
+        if on_remark is not None:
+            on_remark(error.message, None)
 
 
 async def _in_thread(items: Iterator[Any], ahead: int = 128) -> AsyncIterator[Any]:

@@ -110,6 +110,7 @@ def open_journal(manifest: Manifest, out: Path | None, folder: Path | None, scor
             "finished": None,
             "intervals": manifest.intervals,
             "metrics": manifest.metrics,
+            "baseline": manifest.baseline or before.baseline,
             "aggregates": before.aggregates if before.metrics == manifest.metrics else {},
         }
         return Journal(

@@ -29,7 +29,11 @@ def results_of(
     Raises:
         MetricError: A metric cannot be computed, and nobody takes the error.
     """
-    scored = scorer.score([(judged.trace, judged.judgment.outcomes) for judged in block], failed)
+    scored = scorer.score(
+        [(judged.trace, judged.judgment.outcomes) for judged in block],
+        failed,
+        [judged.judgment.claims for judged in block],
+    )
     # Not checked again: of 100,000 traces with 10 chunks each that takes 1.4 seconds, this 0.2.
     return [
         trusted(
@@ -44,6 +48,7 @@ def results_of(
                 "bounds": bounds,
                 "calls": calls(judged),
                 "votes": judged.judgment.votes,
+                "claims": judged.judgment.claims,
                 "trace": judged.trace,
             },
         )

@@ -8,11 +8,11 @@ import shutil
 import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
-from importlib.metadata import version
 
 from pydantic import JsonValue
 
 from judge_eval.backends.base import Identity
+from judge_eval.installed import own_version
 
 
 def backends_record(identities: Mapping[str, Identity | None]) -> dict[str, JsonValue]:
@@ -71,7 +71,7 @@ def place_in_ci(variables: Mapping[str, str]) -> tuple[str | None, str | None]:
 def environment() -> dict[str, JsonValue]:
     """Write down the versions of this package and of Python, and the git revision of the working folder."""
     versions: dict[str, JsonValue] = {
-        "judge_eval": version("judge-eval"),
+        "judge_eval": own_version(),
         "python": platform.python_version(),
     }
     if git := shutil.which("git"):

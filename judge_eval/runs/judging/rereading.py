@@ -131,7 +131,10 @@ class Reread:
         if self._scorer is None or not block:
             return
         try:
-            scored = self._scorer.score([(result.trace, result.outcomes) for _, result in block])
+            scored = self._scorer.score(
+                [(result.trace, result.outcomes) for _, result in block],
+                claims=[result.claims for _, result in block],
+            )
         except (MetricError, DataError, ValueError):
             self._found.append(self._finding("verdicts here cannot be scored", block[0][0], block[-1][0]))
             return

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from judge_eval.engine import Item, Judged
 from judge_eval.errors import DataError, RunError
 from judge_eval.runs.folder.records import TraceResult
-from judge_eval.schema import Call, Trace, Verdict
+from judge_eval.schema import Call, Claim, Trace, Verdict
 
 
 @dataclass(slots=True)
@@ -20,6 +20,8 @@ class _Known:
     calls: tuple[Call, ...]
     """The calls that the verdicts rest on."""
     finished: bool
+    claims: tuple[Claim, ...] | None
+    """The claims that it was judged by, where it was."""
 
 
 class Earlier:
@@ -36,7 +38,8 @@ class Earlier:
             finished = not result.failed
             verdicts = {} if finished else {o.chunk_id: o for o in result.outcomes if o.kind == "verdict"}
             calls = tuple(call for call in result.calls if verdicts.keys() & set(call.chunk_ids))
-            self._known[result.trace_id] = _Known(result.digest, verdicts, calls, finished)
+            claims = None if result.claims is None else result.claims.claims
+            self._known[result.trace_id] = _Known(result.digest, verdicts, calls, finished, claims)
 
     def item(self, position: int, trace: Trace) -> Item | None:
         """Return what is left to judge of a trace; None where it is finished.
@@ -55,7 +58,7 @@ class Earlier:
             return None
         if known.calls:
             self._calls[position] = known.calls
-        return Item(position, trace, known.verdicts)
+        return Item(position, trace, known.verdicts, known.claims)
 
     def all_calls(self, judged: Judged) -> tuple[Call, ...]:
         """Join a trace's calls of this sitting and of earlier ones, in the order of the chunks."""
@@ -63,8 +66,9 @@ class Earlier:
         if not earlier:
             return judged.judgment.calls
         ranks = {chunk.id: rank for rank, chunk in enumerate(judged.trace.chunks)}
-        joined = earlier + judged.judgment.calls
-        return tuple(sorted(joined, key=lambda call: ranks[call.chunk_ids[0]]))
+        joined = {call.key: call for call in earlier + judged.judgment.calls}.values()
+        # Of calls that begin at one chunk the one about most comes first: the last is that chunk's own.
+        return tuple(sorted(joined, key=lambda call: (ranks[call.chunk_ids[0]], -len(call.chunk_ids))))
 
     def check_all_seen(self) -> None:
         """See that every trace that was judged is still in the data.

@@ -5,9 +5,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, Literal, TypedDict, TypeVar
 
-from judge_eval.data.reading import ReadOptions
+from judge_eval.data.claimfiles import ClaimsFile
+from judge_eval.data.options import ReadOptions
+from judge_eval.errors import ConfigError
 from judge_eval.ranges import check_ranges
 
 OnInvalid = Literal["error", "skip"]
@@ -33,12 +36,29 @@ class Selection:
     name: str | None = None
     """What to call the data in messages and in the run; a file's path by default."""
     reader: ReadOptions | None = None
-    """How a file is to be read, where it does not say so itself."""
+    """How files and rows are to be read, where they do not say so themselves."""
+    claims: str | Path | ClaimsFile | None = None
+    """A file with the claims of the references, see `judge-eval claims`; all traces must be in it."""
 
     def __post_init__(self) -> None:
         check_ranges({"limit": self.limit, "seed": self.seed})
         if self.shard is not None:
             check_ranges({"shard": self.shard[1]})
+
+    def check_stream(self, newest: bool) -> None:
+        """See that a stream will do.
+
+        Args:
+            newest: Whether the newest run of the same data is to be gone on with.
+
+        Raises:
+            ConfigError: Something asked for takes data that can be read twice.
+        """
+        if newest or not (self.limit is None and self.shard is None and self.claims is None):
+            raise ConfigError(
+                "a stream can be read only once; `limit`, `shard`, `claims` and `resume=True` need a list or "
+                "a file"
+            )
 
 
 EVERY_TRACE = Selection()
@@ -53,6 +73,7 @@ class Selecting(TypedDict, total=False):
     on_invalid: OnInvalid
     name: str | None
     reader: ReadOptions | None
+    claims: str | Path | ClaimsFile | None
 
 
 def selecting(verb: Verb) -> Verb:

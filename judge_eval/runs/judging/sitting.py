@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
 
+from judge_eval.data.remarks import Remarks
 from judge_eval.engine import Item, Judged
 from judge_eval.errors import JudgeEvalError, MetricError, RunError
 from judge_eval.runs.folder.files import RESULTS
@@ -21,6 +22,7 @@ from judge_eval.runs.judging.counting import Counting, Progress
 from judge_eval.runs.judging.fingerprint import Fingerprint
 from judge_eval.runs.judging.outcomes import results_of
 from judge_eval.runs.judging.resuming import Earlier
+from judge_eval.runs.judging.telling import telling
 from judge_eval.runs.scoring.aggregate import aggregate_all
 from judge_eval.schema import Trace
 
@@ -40,6 +42,7 @@ class Sitting:
         keep: Whether results stay in memory where there is no journal.
         earlier: Where there is no journal: the results of an earlier sitting, to go on from.
         fingerprint: Of a stream, which nobody has surveyed.
+        remarks: What is said of the rows of a stream.
     """
 
     manifest: Manifest
@@ -49,6 +52,7 @@ class Sitting:
     keep: bool = True
     earlier: Sequence[TraceResult] = ()
     fingerprint: Fingerprint = field(default_factory=Fingerprint)
+    remarks: Remarks = field(default_factory=lambda: Remarks("in row"))
 
     def __post_init__(self) -> None:
         self._memory: dict[int, TraceResult] = {}
@@ -84,18 +88,19 @@ class Sitting:
         """
         engine = self.calling.engine()
         source = self._items(traces) if isinstance(traces, Iterator) else self._aitems(traces)
-        try:
-            async with engine:
-                async for block in engine.results(source):
-                    yield self._keep(block)
-        except BaseException as error:
-            self._keep(engine.take(), quietly=True)
-            self._close("failed" if isinstance(error, Exception) else "interrupted", quietly=True)
-            if isinstance(error, JudgeEvalError) and self.folder is not None:
-                error.run_folder = str(self.folder)
-            raise
-        self._before.check_all_seen()
-        self._close("incomplete" if self._counting.failures else "done")
+        async with telling(self.folder, lambda: self._counting.progress(self.folder)):
+            try:
+                async with engine:
+                    async for block in engine.results(source):
+                        yield self._keep(block)
+            except BaseException as error:
+                self._keep(engine.take(), quietly=True)
+                self._close("failed" if isinstance(error, Exception) else "interrupted", quietly=True)
+                if isinstance(error, JudgeEvalError) and self.folder is not None:
+                    error.run_folder = str(self.folder)
+                raise
+            self._before.check_all_seen()
+            self._close("incomplete" if self._counting.failures else "done")
 
     def run(self) -> Run:
         """Return the run as it stands after `results` has ended."""
@@ -176,6 +181,7 @@ class Sitting:
                     "digest": self.fingerprint.hexdigest(),
                     "traces": self.fingerprint.traces,
                     "chunks": self.fingerprint.chunks,
+                    "remarks": self.remarks.told(),
                 }
                 dataset = dataset.model_copy(update=update)
             metrics = self.calling.scorer.metrics

@@ -4,34 +4,35 @@ from __future__ import annotations
 
 import random
 import weakref
-from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
+from array import array
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from judge_eval.data.claimfiles import ClaimsFile, read_claims
 from judge_eval.data.files.opening import is_stream, steady
-from judge_eval.data.reading import ReadOptions, open_dataset
+from judge_eval.data.ids import TraceIds
+from judge_eval.data.memory import Held, InputRows, held
+from judge_eval.data.options import ReadOptions
+from judge_eval.data.reading import open_dataset
+from judge_eval.data.remarks import OnRemark, Remarks
 from judge_eval.data.remote import is_url, local_copy
+from judge_eval.data.telling import tell
 from judge_eval.errors import ConfigError, DataError
 from judge_eval.given import check_text
-from judge_eval.runs.folder.records import Dataset, Shard
+from judge_eval.runs.folder.records import ClaimsOrigin, Dataset, Shard
 from judge_eval.runs.judging.fingerprint import Fingerprint, shard_of
-from judge_eval.runs.judging.objects import TraceCheck, as_trace, checked_trace
+from judge_eval.runs.judging.objects import TraceCheck, admitted
 from judge_eval.runs.judging.selection import Selection
 from judge_eval.schema import Trace
 from judge_eval.urls import public_url
 
-Traces: TypeAlias = (
-    Trace
-    | Mapping[str, Any]
-    | str
-    | Path
-    | Iterable[Trace | Mapping[str, Any]]
-    | AsyncIterable[Trace | Mapping[str, Any]]
-)
-"""One trace, a file's path, or traces in any iterable; plain mappings are read as traces."""
+Traces: TypeAlias = Trace | Mapping[str, Any] | str | Path | Iterable[Any] | AsyncIterable[Any]
+"""One trace, a file's path, or rows in memory: a pandas or Polars DataFrame, an Arrow table, a
+`datasets.Dataset`, or any iterable of `Trace`s, of mappings of any known shape, or of
+`(query, reference, chunks)`."""
 
 OnSkip: TypeAlias = Callable[[DataError], None] | None
 """Whom to tell of a record that is skipped."""
@@ -46,6 +47,8 @@ class Replayable:
         open: Starts reading traces that passed their check.
         name: What to call the dataset.
         path: The file, where there is one.
+        rows: The rows, where they are in memory.
+        claims: What gives the traces their claims.
         selection: Which of the traces to judge.
 
     Raises:
@@ -54,11 +57,13 @@ class Replayable:
 
     def __init__(
         self,
-        open: Callable[[OnSkip], Iterator[Trace]],
+        open: Callable[[OnSkip, OnRemark], Iterator[Trace]],
         selection: Selection,
         *,
         name: str,
         path: str | None = None,
+        rows: _Rows | None = None,
+        claims: ClaimsFile | None = None,
     ) -> None:
         self._shard: Shard | None = None
         if selection.shard is not None:
@@ -66,7 +71,9 @@ class Replayable:
             if not 1 <= index <= count:
                 raise ConfigError(f"shard {index}/{count}: write i/n with i from 1 to n")
             self._shard = Shard(index=index, count=count)
-        self._open, self._name, self._path = open, name, path
+        self._open, self._name, self._path, self._rows = open, name, path, rows
+        self._claims = claims
+        self.input: InputRows | None = None
         self._limit, self._seed = selection.limit, selection.seed
         self._chosen: frozenset[int] | None = None
         self._digests = b""
@@ -78,7 +85,7 @@ class Replayable:
         Raises:
             DataError: A record is invalid or an id stands twice.
         """
-        skipped = 0
+        skipped, remarks = 0, Remarks("on line" if self._rows is None else "in row")
         self._stamp = _stamp(self._path)
 
         def note(error: DataError) -> None:
@@ -88,17 +95,22 @@ class Replayable:
                 on_skip(error)
 
         if self._limit is not None and self._seed is not None:
-            count = sum(1 for _ in self._open(None))
+            count = sum(1 for _ in self._open(None, None))
             chosen = random.Random(self._seed).sample(range(count), min(self._limit, count))  # noqa: S311
             self._chosen = frozenset(chosen)
         fingerprint = Fingerprint()
         traces = chunks = 0
-        for trace in self._taken(note):
+        places = array("q")
+        for trace in self._taken(note, remarks.add):
             fingerprint.add(trace)
+            if self._rows is not None:
+                places.append(self._rows.place)
             if self._shard is not None and self._in_shard(trace):
                 traces += 1
                 chunks += len(trace.chunks)
         self._digests = bytes(fingerprint.digests)
+        if self._rows is not None and self._rows.stand_alone:
+            self.input = InputRows(self._rows.held, places)
         return Dataset(
             name=self._name,
             path=self._path,
@@ -106,8 +118,10 @@ class Replayable:
             traces=fingerprint.traces,
             chunks=fingerprint.chunks,
             skipped=skipped,
+            remarks=remarks.told(),
             limit=self._limit,
             seed=self._seed,
+            claims=self._claims and ClaimsOrigin(name=self._claims.name, digest=self._claims.digest),
             shard=self._shard and self._shard.model_copy(update={"traces": traces, "chunks": chunks}),
         )
 
@@ -122,7 +136,7 @@ class Replayable:
         """
         stamp = self._stamp or _stamp(self._path)
         # Checked again: a record that the survey skipped must be skipped here too.
-        for place, trace in enumerate(self._taken(None)):
+        for place, trace in enumerate(self._taken(None, None)):
             if not self._in_shard(trace):
                 continue
             digest = self._digests[32 * place : 32 * place + 32]
@@ -132,8 +146,10 @@ class Replayable:
         if stamp != _stamp(self._path):
             raise DataError("was changed while it was read; run again", file=self._name)
 
-    def _taken(self, on_skip: OnSkip) -> Iterator[Trace]:
-        traces = self._open(on_skip)
+    def _taken(self, on_skip: OnSkip, on_remark: OnRemark) -> Iterator[Trace]:
+        traces = self._open(on_skip, on_remark)
+        if self._claims is not None:
+            traces = map(self._claims.fill, traces)
         if self._chosen is not None:
             return (trace for place, trace in enumerate(traces) if place in self._chosen)
         return islice(traces, self._limit)
@@ -154,36 +170,69 @@ def replayable(data: Traces, check: TraceCheck, selection: Selection) -> Replaya
     """Make a source that can be read twice; None where the data are a stream that can be read only once.
 
     Args:
-        data: The traces, or the file or folder that holds them, or the URL of a file.
+        data: The traces, whatever they are in (see `Traces`), a folder or the URL of a file too.
         check: What every trace must pass.
         selection: Which of them to take, and how a file is to be read.
 
     Raises:
         ConfigError: There is no such shard.
-        DataError: A mapping in the data is no trace.
+        DataError: The data hold no rows, or the shape of the rows cannot be told; or the file of claims
+            cannot be read.
     """
+    claims = selection.claims
+    if isinstance(claims, str | Path):
+        claims = read_claims(claims)
+    if claims is not None:
+        check = _checking_filled(check, claims)
     if isinstance(data, str | Path):
-        return _file(data, check, selection)
-    if isinstance(data, Trace | Mapping):
-        data = [data]
-    if not isinstance(data, Sequence):
+        return _file(data, check, selection, claims)
+    found = held(data)
+    if found is None:
         return None
-    traces = [as_trace(item, place) for place, item in enumerate(data)]
+    rows = _Rows(found, check, selection)
+    name = selection.name or "traces in memory"
+    return Replayable(rows.open, selection, name=name, rows=rows, claims=claims)
 
-    def open_list(on_skip: OnSkip) -> Iterator[Trace]:
-        for trace in traces:
+
+def _checking_filled(check: TraceCheck, claims: ClaimsFile) -> TraceCheck:
+    """Return a check of traces as they are when they have their claims; one that has none does not pass."""
+    return lambda trace: check(claims.fill(trace))
+
+
+class _Rows:
+    """Rows in memory, to be opened again and again."""
+
+    def __init__(self, rows: Held, check: TraceCheck, selection: Selection) -> None:
+        self.held, self._check, self._selection = rows, check, selection
+        # A table stays as it is; what stands in a list may be changed while a run goes on.
+        self._kept = list(tell(rows, selection.reader)) if rows.kind == "list" else None
+        self.place = -1
+        """Of the row whose trace came last."""
+
+    @property
+    def stand_alone(self) -> bool:
+        """Whether results can stand beside the rows: they have columns, and none is a part of a trace."""
+        reader = self._selection.reader
+        return self.held.is_table and (reader is None or reader.group_by is None)
+
+    def open(self, on_skip: OnSkip, on_remark: OnRemark) -> Iterator[Trace]:
+        """Yield the traces that pass their check."""
+        ids = TraceIds("in row", on_remark)
+        for told in self._kept if self._kept is not None else tell(self.held, self._selection.reader):
             try:
-                yield checked_trace(trace, check)
+                trace = admitted(told, self._check, ids)
             except DataError as error:
-                if selection.on_invalid == "error":
+                if self._selection.on_invalid == "error":
                     raise
                 if on_skip is not None:
                     on_skip(error)
+                continue
+            told.say(on_remark)
+            self.place = told.number
+            yield trace
 
-    return Replayable(open_list, selection, name=selection.name or "traces in memory")
 
-
-def _file(data: str | Path, check: TraceCheck, selection: Selection) -> Replayable:
+def _file(data: str | Path, check: TraceCheck, selection: Selection, claims: ClaimsFile | None) -> Replayable:
     held = ExitStack()
     path, shown, name = Path(data), str(Path(data)), selection.name
     check_text("data", shown)
@@ -193,16 +242,17 @@ def _file(data: str | Path, check: TraceCheck, selection: Selection) -> Replayab
     else:
         path = held.enter_context(steady(path))
 
-    def open_file(on_skip: OnSkip) -> Iterator[Trace]:
+    def open_file(on_skip: OnSkip, on_remark: OnRemark) -> Iterator[Trace]:
         return open_dataset(
             path,
-            **asdict(selection.reader or ReadOptions()),
+            selection.reader or ReadOptions(),
             name=name,
             check=check,
             on_invalid=selection.on_invalid,
             on_skip=on_skip,
+            on_remark=on_remark,
         )
 
-    source = Replayable(open_file, selection, name=name or shown, path=shown)
+    source = Replayable(open_file, selection, name=name or shown, path=shown, claims=claims)
     weakref.finalize(source, held.close)  # both readings are of one copy
     return source

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from judge_eval.runs.folder.records import TraceResult
+from judge_eval.runs.folder.wording import by_stage
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -63,7 +64,8 @@ def _explanation(result: TraceResult) -> str:
         if outcome.kind == "no_verdict":
             lines.append(f"{rank}. no verdict ({outcome.why})")
         else:
-            lines.append(f"{rank}. grade {outcome.grade}: {outcome.reason}")
+            by = f" ({by_stage(outcome.stage)})" if outcome.stage else ""
+            lines.append(f"{rank}. grade {outcome.grade}{by}: {outcome.explanation}")
     return "\n".join(lines)[:_LONGEST]
 
 

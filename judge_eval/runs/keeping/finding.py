@@ -15,7 +15,11 @@ from judge_eval.runs.folder.records import Manifest, Shard
 from judge_eval.runs.folder.run import load_manifest
 from judge_eval.runs.keeping.mirroring import bring_run, refresh_mirror, run_at, shown
 
+LABELLED = "label:"
+"""What stands before a label where a run is named."""
 UNFINISHED = frozenset({"submitted", "running", "incomplete", "failed", "interrupted"})
+_NAMED = 3
+"""How many of the runs that were passed over are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,11 @@ def names_in(root: Path) -> Callable[[str], str]:
     return called
 
 
+def holds_no_run(root: Path) -> bool:
+    """Tell whether a folder of runs holds none yet, and is the folder of a first one."""
+    return not root.is_dir() or not any(os.path.lexists(folder / MANIFEST) for folder in root.iterdir())
+
+
 def run_folders(root: Path) -> Iterator[tuple[Path, Manifest]]:
     """Yield the runs in a folder, newest first; what is no run, or cannot be read, is passed over."""
     refresh_mirror(root)
@@ -86,14 +95,17 @@ def list_runs(
     ]
 
 
-def find_run(name: str, root: Path) -> Path:
+def find_run(name: str, root: Path, say: Callable[[str], None] | None = None, *, any_: bool = False) -> Path:
     """Find a run by its folder or URL, its id or the start of it, `label:NAME` (the newest), or `latest`.
 
-    A run behind a URL is brought here first.
+    `latest` and `label:NAME` pass over runs that failed and runs without a verdict, where there is a better
+    one. A run behind a URL is brought here first.
 
     Args:
         name: Which run.
         root: The folder of runs.
+        say: Told which run was taken and why, where it is not the newest, or holds no verdict.
+        any_: Whether the newest is taken whatever became of it, to go on with it.
 
     Raises:
         RunError: There is none, or the start of an id fits several.
@@ -107,14 +119,10 @@ def find_run(name: str, root: Path) -> Path:
         if given.is_dir() and given.resolve() != root.resolve():
             raise RunError(f"no run in {given}: it has no {MANIFEST}; name a run's folder or id")
     runs, place = list(run_folders(root)), shown(root)
-    if name.startswith("label:"):
-        runs_of = [folder for folder, manifest in runs if manifest.label == name[6:]]
-        if not runs_of:
-            labels = sorted({manifest.label for _, manifest in runs if manifest.label})
-            raise RunError(f"no run labelled {name[6:]!r} in {place}; {advise(name[6:], labels)}")
-        return bring_run(runs_of[0])
+    if name.startswith(LABELLED):
+        return bring_run(_newest(name, _labelled(runs, name[len(LABELLED) :], place), say, any_))
     if name == "latest" and runs:
-        return bring_run(runs[0][0])
+        return bring_run(_newest(name, runs, say, any_))
     hits = [
         f for f, m in runs if m.id == name or (len(name) >= 4 and m.id.startswith(name)) or f.name == name
     ]
@@ -125,8 +133,79 @@ def find_run(name: str, root: Path) -> Path:
     for folder, error in listing(root).unreadable:
         if folder.name == name:
             raise error
+    if name == "latest":
+        raise RunError(f"no run 'latest' in {place}: it holds none yet; `judge-eval run DATA` makes one")
     known = [manifest.id[:8] for _, manifest in runs]
     raise RunError(f"no run {name!r} in {place}; {advise(name, known)} (`judge-eval runs list` shows them)")
+
+
+def newest_labelled(
+    runs: Sequence[tuple[Path, Manifest]], label: str, place: str | Path
+) -> tuple[Path, Manifest]:
+    """Return the newest run of a label, passing over what failed or holds no verdict as `find_run` does.
+
+    Args:
+        runs: Those to look among, newest first.
+        label: The whole label.
+        place: What to call the folder of runs in the message.
+
+    Raises:
+        RunError: No run is called that.
+    """
+    found = _labelled(runs, label, place)
+    return next((pair for pair in found if _says_something(pair[1])), found[0])
+
+
+def _labelled(
+    runs: Sequence[tuple[Path, Manifest]], label: str, place: str | Path
+) -> list[tuple[Path, Manifest]]:
+    """Return the runs of a label, newest first; never none."""
+    found = [(folder, manifest) for folder, manifest in runs if manifest.label == label]
+    if not found:
+        labels = sorted({manifest.label for _, manifest in runs if manifest.label})
+        raise RunError(f"no run labelled {label!r} in {place}; {advise(label, labels)}")
+    return found
+
+
+def _newest(
+    name: str, runs: Sequence[tuple[Path, Manifest]], say: Callable[[str], None] | None, any_: bool
+) -> Path:
+    """Return the newest run that says something; the newest of all where none does."""
+    place = next((place for place, (_, manifest) in enumerate(runs) if _says_something(manifest)), None)
+    taken = place if place is not None and not any_ else 0
+    if say is not None and not any_:
+        manifest = runs[taken][1]
+        if place is None:
+            say(f"{name} is run {manifest.id[:8]}, which {_outcome(manifest)}; no other run has verdicts")
+        elif taken:
+            why: dict[str, list[str]] = {}
+            for _, m in runs[:taken]:
+                why.setdefault(_outcome(m), []).append(m.id[:8])
+            passed = [f"{_some(ids)} {outcome}" for outcome, ids in why.items()]
+            say(f"{name} is run {manifest.id[:8]}; newer ones were passed over: {'; '.join(passed)}")
+    return runs[taken][0]
+
+
+def _says_something(m: Manifest) -> bool:
+    """Tell whether a run did not fail and holds verdicts, or values of traces that retrieved nothing."""
+    if m.status in ("failed", "submitted"):
+        return False
+    return m.tally.verdicts > 0 or (m.status == "done" and m.tally.traces > 0)
+
+
+def _some(ids: Sequence[str]) -> str:
+    more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
+    return ", ".join(ids[:_NAMED]) + more
+
+
+def _outcome(m: Manifest) -> str:
+    """Say why a run is passed over."""
+    got = f"after {m.tally.verdicts:,} verdicts" if m.tally.verdicts else "without a verdict"
+    if m.status == "failed":
+        return f"failed {got}"
+    if m.status in ("submitted", "running"):
+        return f"is {m.status}, without a verdict so far"
+    return f"ended {got} ({m.status})"
 
 
 def newest_unfinished(root: Path, dataset_digest: str, shard: Shard | None = None) -> Path | None:

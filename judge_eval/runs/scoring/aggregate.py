@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from judge_eval.errors import UnknownNameError
+from judge_eval.errors import MetricError, UnknownNameError
 from judge_eval.metrics import Metric, parse_metric
 from judge_eval.runs.folder.index import Index
 from judge_eval.runs.folder.records import Aggregate, Intervals, Quantiles, TagMean
@@ -48,6 +49,7 @@ def aggregate_all(
             intervals=intervals,
             definition=metric.definition,
             limits=getattr(metric, "limits", None),
+            partial=metric.spec.claims,
         )
         for name, metric in metrics.items()
     }
@@ -62,12 +64,13 @@ def aggregate(
     intervals: Intervals = DEFAULT_INTERVALS,
     definition: str = "",
     limits: tuple[float, float | None] | None = None,
+    partial: bool = False,
 ) -> Aggregate:
     """Aggregate one metric.
 
     Traces without a value (failed verdicts) are left out of the mean and its interval, and counted; the
     bounds say where the mean over all traces would lie with every missing verdict irrelevant, and with
-    every one relevant.
+    every one relevant. Traces with nothing to measure are counted for themselves and in no mean or bound.
 
     Args:
         values: One number a trace, shape (n,); NaN where the trace has no value.
@@ -78,9 +81,14 @@ def aggregate(
         intervals: How intervals are made.
         definition: The metric's definition, recorded with its mean.
         limits: The values the metric can take; its intervals end there.
+        partial: Whether the metric measures some traces only: one without value and bounds is none of them.
     """
     column = np.asarray(values, dtype=np.float64)
     there = ~np.isnan(column)
+    measured = there.copy()
+    measured[list(bounds)] = True
+    if not partial:
+        measured[:] = True
     rows = np.flatnonzero(there).tolist()
     kept = fill_clusters([clusters[row] for row in rows]) if clusters is not None else None
     present = column[there]
@@ -92,17 +100,21 @@ def aggregate(
     for row, (least, most) in bounds.items():
         if not there[row]:
             low[row], high[row] = least, most
-    known = not (np.isnan(low).any() or np.isnan(high).any())
+    low, high = low[measured], high[measured]
+    known = len(low) > 0 and not (np.isnan(low).any() or np.isnan(high).any())
     return Aggregate(
         mean=estimate.value,
         n=int(there.sum()),
-        n_failed=int(column.size - there.sum()),
+        n_failed=int((measured & ~there).sum()),
+        n_undefined=int((~measured).sum()),
         interval=ends_of(interval),
         method=None if interval is None else interval.method,
         clusters=estimate.clusters,
         quantiles=_quantiles(present),
-        tags=_by_tag(present, rows, tags, kept, limits) if tags is not None else {},
-        bounds=(float(low.mean()), float(high.mean())) if column.size and known else None,
+        tags=_by_tag(present, rows, tags, kept, limits, np.flatnonzero(measured).tolist())
+        if tags is not None
+        else {},
+        bounds=(float(low.mean()), float(high.mean())) if known else None,
         definition=definition,
     )
 
@@ -122,17 +134,37 @@ def limits_of(metric: str) -> tuple[float, float | None] | None:
         return None
 
 
+def less_is_better(metric: str) -> bool:
+    """Tell whether a list is the worse the higher this metric; False where nobody here knows it."""
+    with suppress(MetricError, UnknownNameError):
+        return parse_metric(metric).spec.less_is_better
+    return False
+
+
+def main_metric(metrics: Sequence[str]) -> str | None:
+    """Return the metric that is looked at first: the first average precision, else the first there is."""
+    return next((name for name in metrics if name.startswith("AP")), next(iter(metrics), None))
+
+
+def cutoff_of(metric: str) -> int | None:
+    """Return the last rank that a metric looks at; None where it looks at all, or nobody here knows it."""
+    with suppress(MetricError, UnknownNameError):
+        return parse_metric(metric).cutoff
+    return None
+
+
 def _by_tag(
     present: ArrayLike,
     rows: Sequence[int],
     tags: Sequence[Sequence[str]],
     clusters: Sequence[tuple[int, str]] | None,
     limits: tuple[float, float | None] | None,
+    measured: Sequence[int],
 ) -> dict[str, TagMean]:
     """Break a metric down by tag; a tag all of whose traces failed is there too, without a mean."""
     carriers: dict[str, int] = {}
-    for names in tags:
-        for name in set(names):
+    for row in measured:
+        for name in set(tags[row]):
             carriers[name] = carriers.get(name, 0) + 1
     if not carriers:
         return {}

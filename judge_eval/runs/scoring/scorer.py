@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from judge_eval.errors import DataError, MetricError
-from judge_eval.metrics import GradeTable, Metric, parse_metric
-from judge_eval.schema import Outcome, Pool, Scale, Trace, repeats_of
+from judge_eval.metrics import ClaimTable, GradeTable, Metric, parse_metric
+from judge_eval.runs.scoring.claims import claims_of_judged
+from judge_eval.schema import ClaimsJudged, Outcome, Pool, Scale, Trace, repeats_of
 
 Scores: TypeAlias = tuple[dict[str, float | None], dict[str, tuple[float, float]]]
 """Scores by metric name, and the bounds of those that have none."""
@@ -23,19 +24,20 @@ class Scorer:
     Args:
         metrics: Names or values of metrics; repeated ones count once.
         scale: The judge's scale, whose threshold says what is relevant.
+        by_claims: Whether the judge tells of each chunk which claims of the reference it supports.
 
     Raises:
         UnknownNameError: There is no such metric.
         MetricError: A metric's parameters do not fit.
     """
 
-    def __init__(self, metrics: Sequence[str | Metric], scale: Scale) -> None:
+    def __init__(self, metrics: Sequence[str | Metric], scale: Scale, *, by_claims: bool = False) -> None:
         parsed = [metric if isinstance(metric, Metric) else parse_metric(metric) for metric in metrics]
         self.metrics: dict[str, Metric] = {str(metric): metric for metric in parsed}
         if not self.metrics:
             raise MetricError("no metric was asked for; name at least one, such as AP@5")
-        self.scale = scale
-        self._faults: dict[tuple[int, int | None, bool], tuple[str | None, str] | None] = {}
+        self.scale, self.by_claims = scale, by_claims
+        self._faults: dict[tuple[int, int | None, bool, bool], tuple[str | None, str] | None] = {}
         self._by_pool: dict[tuple[str, bool], bool] = {}
 
     @property
@@ -43,13 +45,18 @@ class Scorer:
         """The metrics' names in the order asked for."""
         return tuple(self.metrics)
 
-    def check(self, trace: Trace) -> None:
+    def check(self, trace: Trace, by_claims: bool | None = None) -> None:
         """See that the metrics can be computed of what a trace brings, whatever the judge will say.
 
+        Args:
+            trace: The trace.
+            by_claims: Whether this trace is, or was, judged by claims; as the scorer was told where None.
+
         Raises:
-            DataError: A metric needs what the trace does not bring; the message names both.
+            DataError: A metric needs what the trace, or its judge, does not bring; the message names both.
         """
-        kind = len(trace.chunks), trace.relevant_total, self._pool(trace) is not None
+        by_claims = self.by_claims if by_claims is None else by_claims
+        kind = len(trace.chunks), trace.relevant_total, self._pool(trace) is not None, by_claims
         if kind not in self._faults:
             if len(self._faults) >= KINDS_KEPT:
                 self._faults.clear()
@@ -66,12 +73,19 @@ class Scorer:
         """Return a trace's pool where it is on the judge's scale."""
         return trace.pool if trace.pool is not None and trace.pool.maximum == self.scale.maximum else None
 
-    def _fault(self, chunks: int, total: int | None, pool: bool) -> tuple[str | None, str] | None:
+    def _fault(
+        self, chunks: int, total: int | None, pool: bool, by_claims: bool
+    ) -> tuple[str | None, str] | None:
         """Name the field that a metric misses in such traces, with what to do; None where none misses any.
 
         Each metric is asked itself, on a list without a relevant chunk: what it needs is said nowhere else.
         """
         for name, metric in self.metrics.items():
+            if metric.spec.claims:
+                if by_claims:
+                    continue
+                error = self._undefined(metric, chunks, total)
+                return None, f"{error}; or leave the metric out"
             if self._undefined(metric, chunks, total) is None:
                 continue
             if pool and self._undefined(metric, chunks, None, rest=[[]]) is None:
@@ -102,7 +116,10 @@ class Scorer:
         return GradeTable.from_rows(rows, relevant=scale.relevant, maximum=scale.maximum, **more)
 
     def score(
-        self, judged: Sequence[tuple[Trace, Sequence[Outcome]]], failed: list[MetricError] | None = None
+        self,
+        judged: Sequence[tuple[Trace, Sequence[Outcome]]],
+        failed: list[MetricError] | None = None,
+        claims: Sequence[ClaimsJudged | None] | None = None,
     ) -> list[Scores]:
         """Score traces, one after the other as given.
 
@@ -113,20 +130,27 @@ class Scorer:
             judged: The traces with their outcomes.
             failed: Takes the errors of metrics that cannot be computed, which then have neither score nor
                 bounds; where None, the first such error is raised.
+            claims: The claims that each trace was judged by; None where none was judged by claims.
 
         Raises:
             MetricError: A metric cannot be computed.
         """
         out: list[Scores] = [({}, {}) for _ in judged]
-        plain = self._table_of(judged)
         pools = [self._pool(trace) for trace, _ in judged]
+        tables: dict[bool, GradeTable] = {}
         for metric in self.metrics.values():
-            pooled = [
-                row
-                for row, ((trace, _), pool) in enumerate(zip(judged, pools, strict=True))
-                if pool is not None and self._takes_pool(metric, trace.relevant_total is not None)
-            ]
             try:
+                if metric.spec.claims not in tables:
+                    kept = claims_of_judged(judged, claims) if metric.spec.claims else None
+                    tables[metric.spec.claims] = self._table_of(judged, claims=kept)
+                plain = tables[metric.spec.claims]
+                pooled = [
+                    row
+                    for row, ((trace, _), pool) in enumerate(zip(judged, pools, strict=True))
+                    if pool is not None
+                    and not metric.spec.claims
+                    and self._takes_pool(metric, trace.relevant_total is not None)
+                ]
                 if not pooled:
                     self._compute(metric, plain, out)
                     continue
@@ -157,7 +181,10 @@ class Scorer:
         return self._by_pool[key]
 
     def _table_of(
-        self, judged: Sequence[tuple[Trace, Sequence[Outcome]]], pooled: bool = False
+        self,
+        judged: Sequence[tuple[Trace, Sequence[Outcome]]],
+        pooled: bool = False,
+        claims: ClaimTable | None = None,
     ) -> GradeTable:
         """Make the table of some traces; `pooled` where each brings a pool and it is to be used."""
         rows = [[o.grade if o.kind == "verdict" else None for o in outcomes] for _, outcomes in judged]
@@ -167,17 +194,18 @@ class Scorer:
             verdicts = [[o if o.kind == "verdict" else None for o in outcomes] for _, outcomes in judged]
             more["probable"] = [[o.confidence if o else None for o in row] for row in verdicts]
             more["expected"] = [[o.expected_grade if o else None for o in row] for row in verdicts]
-        if any(("dedup", "text") in metric.params for metric in self.metrics.values()):
+        if claims is not None or any(("dedup", "text") in each.params for each in self.metrics.values()):
             more["repeats"] = [repeats_of(trace.chunks) for trace, _ in judged]
         if pooled:
             more["rest"] = [_not_retrieved(trace) for trace, _ in judged]
-        return self._table(rows, totals=totals, ids=[trace.id for trace, _ in judged], **more)
+        ids = [trace.id for trace, _ in judged]
+        return self._table(rows, totals=totals, ids=ids, claims=claims, **more)
 
     @staticmethod
     def _compute(metric: Metric, table: GradeTable, out: Sequence[Scores]) -> None:
         """Put a metric's value of each row, or its bounds, where they belong."""
         name = str(metric)
-        if not table.has_missing:
+        if not metric.misses(table):
             for (scores, _), value in zip(out, metric.compute(table).tolist(), strict=True):
                 scores[name] = None if math.isnan(value) else value
             return

@@ -139,6 +139,7 @@ SCENARIOS: list[tuple[str, SimulatedServer, float, float, float]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("server", "ideal", "over", "rejections"),
     [row[1:] for row in SCENARIOS],
@@ -255,6 +256,7 @@ def faulty(
     return run(go())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("width", "rejected", "over"), [(16, 0.05, 1.15), (64, 0.05, 1.15), (16, 0.1, 1.3), (64, 0.1, 1.5)]
 )
@@ -266,6 +268,7 @@ def test_random_faults(width: int, rejected: float, over: float) -> None:
     assert sum(held) <= over * sum(free)
 
 
+@pytest.mark.slow
 def test_hangs_do_not_decide_the_wall_clock() -> None:
     """With `auto` hedging a run with hangs ends long before a call that hangs times out."""
     for seed in range(4):

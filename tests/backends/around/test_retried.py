@@ -154,6 +154,7 @@ def faulty() -> Iterator[ChatServer]:
         yield server
 
 
+@pytest.mark.slow
 def test_every_answer_through_a_storm(faulty: ChatServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """One call in five fails; every answer is obtained, equal to what a quiet server gives, paid once."""
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)

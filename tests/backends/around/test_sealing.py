@@ -123,6 +123,7 @@ def test_what_a_trace_shares_is_written_alike(server: ChatServer, tmp_path: Path
     assert heads[3] != heads[0]
 
 
+@pytest.mark.slow
 def test_the_secret_stays_in_its_file(server: ChatServer, tmp_path: Path) -> None:
     """Neither the secret nor a mark made of it is in a run, a cassette, a cache, or what is printed."""
     shell = Shell(tmp_path)

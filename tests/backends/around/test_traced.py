@@ -18,6 +18,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from judge_eval import Evaluator, FakeBackend, Options, Trace, evaluate
 from judge_eval.errors import FatalCallError
 from tests.support.chat_server import ChatServer, error
+from tests.support.decision_server import DecisionServer
+
+pytestmark = pytest.mark.foreign
 
 SECRET = "SAN-MARZANO"
 TRACE = Trace(
@@ -215,4 +218,21 @@ def test_without_the_package_the_option_says_what_to_install() -> None:
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
     )
-    assert "install it: pip install 'judge-eval[otel]'" in done.stderr
+    assert "install it: pip install 'context-judge[otel]'" in done.stderr
+
+
+def test_a_call_to_a_decision_model_is_no_chat(told: Told) -> None:
+    """The conventions have no name for it: the span goes by its endpoint's, and caps no output."""
+    with DecisionServer() as server:
+        params = {"dialect": "openai"}
+        options = Options(base_url=server.url, params=params, otel="content")
+        evaluate(TRACE, "decisions/m", cache=False, options=options)
+    (span,) = [span for span in told.spans if span.name.startswith("decisions")]
+    attributes = dict(span.attributes or {})
+    assert span.name == "decisions m"
+    assert attributes["gen_ai.operation.name"] == "decisions"
+    assert attributes["gen_ai.provider.name"] == "openai"
+    assert attributes["gen_ai.usage.output_tokens"] == 0
+    assert not {"gen_ai.request.max_tokens", "gen_ai.output.type"} & attributes.keys()
+    assert "probability" not in str(attributes["gen_ai.input.messages"])
+    assert '"c1"' in str(attributes["gen_ai.output.messages"]).replace("\\", "")

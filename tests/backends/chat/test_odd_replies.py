@@ -111,6 +111,7 @@ NAMED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMED)
 @pytest.mark.parametrize("status", [200, 400, 500])
 def test_named_oddities(transport: Transport, name: str, status: int) -> None:
@@ -170,6 +171,7 @@ def wire_bytes(rng: random.Random) -> bytes:
     return data
 
 
+@pytest.mark.slow
 def test_odd_http(transport: Transport) -> None:
     """Nor do bytes on a real connection, through either HTTP library."""
     rng = random.Random(12)

@@ -47,6 +47,7 @@ FLAVOURS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flavour", FLAVOURS)
 def test_flavours(chat: ChatServer, flavour: str) -> None:
     """64 first calls to each kind of server all succeed, record what was left out, and share the search."""

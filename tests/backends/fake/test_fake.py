@@ -204,6 +204,7 @@ def test_overlap_reads_a_sentence_under_its_title():
     )
 
 
+@pytest.mark.slow
 @given(
     texts=st.lists(
         st.text(max_size=300) | st.text("ab7 .。\n本あß\u0301", max_size=300), min_size=1, max_size=3
@@ -310,6 +311,7 @@ def test_hash_differs_within_a_list():
     assert {row["verdict"] for row in rows} == {True, False}
 
 
+@pytest.mark.slow
 def test_same_bytes_in_another_process():
     """Every named rule writes the same bytes under another hash seed: no set's order reaches a reply."""
     program = (

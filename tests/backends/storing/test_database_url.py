@@ -16,6 +16,8 @@ from judge_eval.batch.judging import storable_cache
 from judge_eval.errors import ConfigError, StoreError
 from tests.support.application import app
 
+pytestmark = pytest.mark.foreign
+
 NASTY = (
     "p?Secret9", "p#Secret9", "p/Secret9", "p@Secret9", "12/Secret9", "12/34@Secret9", "Secret9 p",
     "p%zzSecret9", "p[Secret9", "p]Secret9", ":Secret9", "::Secret9", "p&Secret9=1", "p+Secret9",

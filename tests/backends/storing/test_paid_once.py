@@ -20,7 +20,7 @@ from judge_eval.backends.storing import cached as cached_module
 from judge_eval.backends.storing.cached import Cached
 from judge_eval.backends.storing.disk import DiskStore
 from judge_eval.backends.storing.postgres import PostgresStore
-from judge_eval.backends.storing.store import Claim
+from judge_eval.backends.storing.store import KeyClaim
 from judge_eval.errors import StoreError
 from judge_eval.wire import Completion, Message, Request
 from tests.backends.storing.test_postgres_store import execute, url  # noqa: F401
@@ -60,7 +60,7 @@ REPAIRING = """if True:
 """
 
 
-@pytest.mark.parametrize("kind", ["disk", "postgres"])
+@pytest.mark.parametrize("kind", ["disk", pytest.param("postgres", marks=pytest.mark.foreign)])
 def test_processes_in_step_pay_for_a_repair_once(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -126,6 +126,7 @@ STOPPED = """if True:
 """
 
 
+@pytest.mark.foreign
 def test_a_stopped_holders_late_answer_is_told_apart(url: str) -> None:  # noqa: F811
     """A holder that stands still loses its lease; its late answer is given, counted, and replaces nothing."""
     store = PostgresStore(url)
@@ -152,18 +153,19 @@ def test_a_stopped_holders_late_answer_is_told_apart(url: str) -> None:  # noqa:
     store.close()
 
 
+@pytest.mark.foreign
 def test_a_late_answer_that_comes_first_is_there_for_others(url: str) -> None:  # noqa: F811
     """Where the new holder has not answered yet, the late one is kept until the new one comes."""
     old, new = PostgresStore(url, lease=0.2), PostgresStore(url)
     old.create()
     key = b"k" * 32
-    assert old.claim_many([key]) == [Claim(None, True)]
+    assert old.claim_many([key]) == [KeyClaim(None, True)]
     old._stop.set()  # nobody renews it any more, as while the process stands still
     time.sleep(0.4)
-    assert new.claim_many([key]) == [Claim(None, True)]
+    assert new.claim_many([key]) == [KeyClaim(None, True)]
     assert old.put_claimed([(key, b"late")]) == 1
     assert new.get_many([key]) == [b"late"]
-    assert PostgresStore(url).claim_many([key]) == [Claim(b"late", False)]
+    assert PostgresStore(url).claim_many([key]) == [KeyClaim(b"late", False)]
     assert new.put_claimed([(key, b"new")]) == 0
     assert old.put_claimed([(key, b"later")]) == 1
     assert new.put_claimed([(key, b"new")]) == 0, "a statement whose answer was lost may be repeated"
@@ -219,10 +221,10 @@ class FarStore(MemoryStore):
         self.open = threading.Event()
         self.open.set()
 
-    def claim_many(self, keys: Sequence[bytes]) -> list[Claim]:
+    def claim_many(self, keys: Sequence[bytes]) -> list[KeyClaim]:
         self.claims.append(len(keys))
         time.sleep(0.005)
-        return [Claim(self.rows.get(key), key not in self.rows) for key in keys]
+        return [KeyClaim(self.rows.get(key), key not in self.rows) for key in keys]
 
     def put_claimed(self, items: Sequence[tuple[bytes, bytes]]) -> int:
         assert self.open.wait(30)
@@ -312,6 +314,7 @@ WRONG = {
 }
 
 
+@pytest.mark.foreign
 @pytest.mark.parametrize("statement", WRONG.values(), ids=WRONG)
 def test_a_table_of_other_columns_is_refused_at_the_first_look(url: str, statement: str) -> None:  # noqa: F811
     """Reading, writing, claiming and `cache init` refuse a table that is not the cache's."""
@@ -327,6 +330,7 @@ def test_a_table_of_other_columns_is_refused_at_the_first_look(url: str, stateme
             work(store)
 
 
+@pytest.mark.foreign
 def test_a_strangers_row_in_a_shared_table_is_a_miss_that_is_counted(url: str) -> None:  # noqa: F811
     """A well-sealed row of another shape is asked for anew, replaced, and counted once."""
     store = PostgresStore(url)

@@ -21,6 +21,8 @@ from judge_eval.errors import ConfigError, StoreError
 from tests.support.application import app
 from tests.support.chat_server import ChatServer
 
+pytestmark = pytest.mark.foreign
+
 VARIABLE = "JUDGE_EVAL_TEST_POSTGRES_URL"
 
 

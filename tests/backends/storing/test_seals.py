@@ -22,7 +22,7 @@ KEY, MORE = b"k" * 32, b"m" * 32
 VALUE = Completion("yes").encode()
 
 
-@pytest.fixture(params=["disk", "postgres"])
+@pytest.fixture(params=["disk", pytest.param("postgres", marks=pytest.mark.foreign)])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A cache's place: a folder, or a database with its table."""
     if request.param == "disk":
@@ -79,6 +79,7 @@ def test_a_row_sealed_by_hand_without_the_key_is_no_answer(
     assert DiskStore(folder).get_many([KEY]) == [None]
 
 
+@pytest.mark.foreign
 @pytest.mark.usefixtures("_no_key")
 def test_cache_seal_takes_the_rows_that_are_there(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """`cache seal` seals readable rows with the key, leaves others, and says how many."""

@@ -36,6 +36,7 @@ def check(error: Exception, place: str) -> None:
     assert len(str(error).encode()) < 3000
 
 
+@pytest.mark.slow
 def test_odd_lines(tmp_path: Path) -> None:
     """Reading, replaying, adding to and tidying a cassette with an odd line raises what names the line."""
     rng, path, read = random.Random(21), tmp_path / "tape.jsonl", 0

@@ -72,16 +72,17 @@ def test_bad_lines_can_be_skipped(tmp_path: Path) -> None:
     """Skipped records are each told, and the others read."""
     skipped: list[DataError] = []
 
-    def check(trace: Trace) -> None:
+    def admit(trace: Trace, _: int | None) -> Trace:
         if trace.id == "no":
             raise DataError("not this one", field="id")
+        return trace
 
     path = write(tmp_path, "\n".join([LINE, "{bad", LINE.replace('"a"', '"no"'), LINE]))
-    found = list(read_jsonl(path, check=check, on_invalid="skip", on_skip=skipped.append))
+    found = list(read_jsonl(path, admit=admit, on_invalid="skip", on_skip=skipped.append))
     assert [trace.id for trace in found] == ["a", "a"]
     assert [(error.line, error.field) for error in skipped] == [(2, None), (3, "id")]
     with pytest.raises(DataError, match=r"data.jsonl:3: id: not this one"):
-        list(read_jsonl(write(tmp_path, f"{LINE}\n\n" + LINE.replace('"a"', '"no"')), check=check))
+        list(read_jsonl(write(tmp_path, f"{LINE}\n\n" + LINE.replace('"a"', '"no"')), admit=admit))
 
 
 def test_half_characters_are_mended(tmp_path: Path) -> None:

@@ -111,6 +111,7 @@ def test_a_forced_format_reads_the_same(file: str, shape: str, options: dict[str
     check(list(open_dataset(FORMATS / file, format=shape, **options)), carries)
 
 
+@pytest.mark.foreign
 @pytest.mark.parametrize(("file", "shape", "options", "carries"), FILES, ids=[row[0] for row in FILES])
 def test_shapes_stand_in_any_container(
     file: str, shape: str, options: dict[str, Any], carries: str, tmp_path: Path
@@ -166,7 +167,8 @@ def test_every_shape_is_alone_on_its_fixture() -> None:
         if file.endswith(".jsonl"):
             keys = keys_of(json.loads((FORMATS / file).read_text().splitlines()[0]))
             assert [s.name for s in catalog.shapes() if s.fits(keys)] == [shape], file
-    elsewhere = {"judge-eval", "qa", "langchain-chain", "llama-index-rag"}
+    elsewhere = {"judge-eval", "qa", "langchain-chain", "llama-index-rag", "ragas-testset"}
+    elsewhere |= {"ragchecker", "autorag", "financebench", "crag", "rgb", "squad"}  # test_published_files
     assert {shape for _, shape, _, _ in FILES} | elsewhere == set(catalog.BUILT_IN)
 
 

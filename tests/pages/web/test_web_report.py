@@ -112,6 +112,7 @@ def test_the_box_filters_as_python_does(made: dict[str, Any], open_page: Callabl
     table = Table(made["new_run"])
     rows_ = SideBySide(Table(made["old_run"]), table).rows
     page = open_page(made["new"])
+    page.select_option("#sort", "order")
     for text in FILTERS:
         found = parse_filter(text, table.metrics)
         fit = {result.position for result in made["new_run"].results if found.text_fits(result)}
@@ -237,8 +238,9 @@ def test_a_card_shows_the_judges_call(made: dict[str, Any], open_page: Callable[
 def test_a_strip_tells_by_shape_word_and_colour(made: dict[str, Any], open_page: Callable[..., Any]) -> None:
     """Each rank has its own sign and the strip one sentence; disagreement is an outline and a word too."""
     page = open_page(made["new"])
+    page.select_option("#sort", "order")
     filtered(page, "failed")
-    strip = page.locator(".strip").first
+    strip = page.locator(".rows li").first.locator(".strip").last
     told = strip.get_attribute("aria-label")
     assert "no verdict" in told
     row = next(row for row in Table(made["new_run"]).rows if row.failed)
@@ -250,6 +252,7 @@ def test_a_strip_tells_by_shape_word_and_colour(made: dict[str, Any], open_page:
 def test_figures_filter_when_they_are_clicked(made: dict[str, Any], open_page: Callable[..., Any]) -> None:
     """A bar of the histogram lists exactly its traces; a tag lists the traces that carry it."""
     page = open_page(made["main"])
+    page.locator(".overview > summary").click()
     bar = page.locator(".histogram .bar").first
     n = int(re.search(r": (\d+) trace", bar.locator("title").text_content()).group(1))
     bar.click()
@@ -333,6 +336,7 @@ def test_compare_draws_lines_between_the_same_chunks(
     assert f"{pairing.metrics['AP@5']['difference']:.3f}".removeprefix("-") in shown
     page.fill("#filter", "retrieval")
     page.locator(".told", has_text=re.compile(r"^\d+ changed")).wait_for()
+    page.locator(".charts > summary").click()
     page.locator(".scatter .mark.worse").first.click()
     page.get_by_role("button", name="Show all changed traces").wait_for()
 

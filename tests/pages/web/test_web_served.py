@@ -63,8 +63,8 @@ def test_runs_are_listed_filtered_and_compared(served: dict[str, Any], open_page
     for name in ("main", "pr"):
         page.locator(f"tr[data-run='{served[name].id}'] input").check()
     page.locator("#compare").click()
-    page.wait_for_selector("html[data-ready] .scatter")
-    assert "main" in page.locator(".side h2").first.inner_text()
+    page.wait_for_selector("html[data-ready] .kicker")
+    assert "against\nA\nmain" in page.locator(".kicker").inner_text()
     changed = int(re.match(r"\d+", page.locator(".told").inner_text()).group())
     assert page.locator("article.card").count() == min(25, changed) > 3
 

@@ -1,3 +1,4 @@
+import hashlib
 import json
 import tracemalloc
 from dataclasses import fields
@@ -27,8 +28,11 @@ from judge_eval.runs.folder.records import TraceResult
 from judge_eval.schema import Chunk, NoVerdict, Trace, Verdict
 from tests.pages.test_report_file import blocks_of, data_of
 from tests.support.application import app
+from tests.support.likely import likely_run
 from tests.support.runs import evaluator, traces
 from tests.support.verdicts import judged, traces_of
+
+pytestmark = pytest.mark.foreign
 
 NAMES = [f"t{k:02d}" for k in range(40)]
 
@@ -88,6 +92,43 @@ def test_parts_hold_the_columns_of_the_results(tmp_path: Path, monkeypatch: pyte
     # The places of results come from the parts too, and lead to the same results.
     assert [r.trace_id for r in again.results] == NAMES
     assert again.results[17] == run.results[17]
+
+
+def test_parts_hold_the_probabilities(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the judge held likely comes from the parts as from the results, missing where it told nothing."""
+    kept = likely_run(12, silent=2, out=tmp_path)
+    run = EvalRun.load(kept.folder or "")
+    packed = pack(run.results, ("AP@5",), "cluster", probabilities=True)
+    assert int(np.isnan(packed.probabilities).sum()) == 24
+    agreed = agree(run, None)
+    write_parts(run)
+    read_only_parts(monkeypatch)
+    again = EvalRun.load(kept.folder or "")
+    same(columns_of(again, ("AP@5",), "cluster", probabilities=True), packed)
+    assert agree(again, None) == agreed
+    assert agreed.reliability is not None
+
+
+def test_parts_of_older_versions_are_read_but_for_probabilities(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parts without the column serve all else; for probabilities the results are read."""
+    import pyarrow
+    import pyarrow.parquet
+
+    run = EvalRun.load(likely_run(12, out=tmp_path).folder or "")
+    folder = run.folder or Path()
+    write_parts(run)
+    table = pyarrow.parquet.read_table(folder / VERDICTS)
+    pyarrow.parquet.write_table(table.drop_columns(["confidence"]), folder / VERDICTS)
+    manifest = json.loads((folder / "manifest.json").read_bytes())
+    manifest["results"]["parts"][VERDICTS] = hashlib.sha256((folder / VERDICTS).read_bytes()).hexdigest()
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    again = EvalRun.load(folder)
+    packed = pack(again.results, ("AP@5",), "cluster", probabilities=True)
+    same(columns_of(again, ("AP@5",), "cluster", probabilities=True), packed)
+    read_only_parts(monkeypatch)
+    assert not columns_of(again, ("AP@5",), "cluster").probabilities.size
 
 
 def test_compare_and_agree_say_the_same_from_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,6 +53,7 @@ USES: dict[str, tuple[str, Callable[[Path], Any]]] = {
 }
 
 
+@pytest.mark.foreign
 @pytest.mark.parametrize("use", USES)
 def test_a_link_in_the_place_of_a_file_is_refused(tmp_path: Path, victim: Path, use: str) -> None:
     """The message names the file; what the link leads to is as it was, and was copied nowhere."""
@@ -68,6 +69,7 @@ def test_a_link_in_the_place_of_a_file_is_refused(tmp_path: Path, victim: Path, 
     assert [path for path in copies if path != victim and SECRET in path.read_bytes()] == []
 
 
+@pytest.mark.foreign
 def test_parts_that_are_links_are_passed_over(tmp_path: Path, victim: Path) -> None:
     """The results say the same."""
     from judge_eval.comparison.compare import compare

@@ -208,7 +208,6 @@ def test_a_garbage_line_is_named(tmp_path: Path, garbage: bytes) -> None:
 
 def test_a_shard_whose_results_were_changed_is_refused(tmp_path: Path) -> None:
     """A line that reads well but is not the one that was written does not fit the manifest's digest."""
-    pytest.importorskip("judge_eval.runs.folder.integrity")
     folders = [judged(dataset(12), tmp_path, (index, 2)).folder or Path() for index in (1, 2)]
     results = folders[0] / "results.jsonl"
     results.write_bytes(results.read_bytes().replace(b'"grade":1', b'"grade":0', 1))

@@ -27,6 +27,7 @@ def told(folder: Path) -> list[str]:
     return [str(finding) for finding in verify(folder).findings]
 
 
+@pytest.mark.foreign
 def test_a_run_as_it_was_written_is_whole(tmp_path: Path) -> None:
     """Labels and Parquet parts do not change that; nor do its label and tags."""
     pytest.importorskip("pyarrow")
@@ -135,6 +136,7 @@ def test_another_judge_in_the_manifest_is_told(tmp_path: Path, part: str, change
     assert told(folder) == ["manifest.json: what it says of judge, model or data was changed"]
 
 
+@pytest.mark.foreign
 def test_links_and_other_files_are_told(tmp_path: Path) -> None:
     """Links, labels that are none and changed Parquet parts are findings."""
     pytest.importorskip("pyarrow")

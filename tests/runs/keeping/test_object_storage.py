@@ -13,7 +13,9 @@ from judge_eval.runs.keeping.moving import pull, push
 from judge_eval.urls import public_url
 from tests.support.application import app
 
-fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed: pip install 'judge-eval[fsspec]'")
+pytestmark = pytest.mark.foreign
+
+fsspec = pytest.importorskip("fsspec")
 
 LINES = "".join(
     json.dumps({"id": f"q{n}", "query": f"q{n}?", "reference": "r", "chunks": [f"a{n}", "b"]}) + "\n"

@@ -23,6 +23,8 @@ from tests.runs.keeping.test_mirror import LINES, Machine, s3, there  # noqa: F4
 from tests.support.chat_server import ChatServer
 from tests.support.runs import evaluator, traces
 
+pytestmark = pytest.mark.foreign
+
 COUNT = 40
 FAKE = FakeBackend.table({}, default={"grade": 1, "evidence": "Text"})
 

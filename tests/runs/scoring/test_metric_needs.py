@@ -41,6 +41,7 @@ def counted(count: int = 3, total: int | None = 2) -> list[Trace]:
         ("NDCG(ideal=judged)@5", GRADED, "the grades of the whole pool are unknown"),
         ("Recall(rel=3)@5", GRADED, "the totals count grades >= 2, not >= 3"),
         ("map(rel=1)", GRADED, "the totals count grades >= 2, not >= 1"),
+        ("ENDCG@5", GRADED, "ENDCG@5: the probability of each grade is known on a binary scale alone"),
         ("AP(rel=3,norm=total)@5", GRADED, "the totals count grades >= 2, not >= 3"),
     ],
 )
@@ -71,7 +72,7 @@ def test_the_trace_that_lacks_what_a_metric_needs_may_stand_anywhere(metric: str
     """The last trace of many is looked at too, and named."""
     judge = asked()
     data = [*counted(40), *traces(41)[40:]]
-    with pytest.raises(DataError, match=rf"'q40': relevant_total: .*{metric.split('(')[0]}.* needs to know"):
+    with pytest.raises(DataError, match=rf"q40.*relevant_total: .*{metric.split('(')[0]}.* needs to know"):
         evaluator(judge, metrics=[metric]).evaluate(data)
     assert judge.calls == 0
 

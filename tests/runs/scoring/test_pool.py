@@ -69,6 +69,7 @@ def by_trec_eval(run: EvalRun, qrels: dict[str, dict[str, int]], level: int) -> 
     return told
 
 
+@pytest.mark.foreign
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(("prompt", "highest", "level"), [("binary", 1, 1), ("graded", 3, 2)])
 def test_metrics_of_the_pool_are_trec_eval_s(
@@ -90,6 +91,7 @@ def test_metrics_of_the_pool_are_trec_eval_s(
     assert [again[name] for name in names] == [run[name] for name in names]
 
 
+@pytest.mark.foreign
 def test_where_the_judge_agrees_the_numbers_are_those_of_the_judgments(tmp_path: Path) -> None:
     """A judge that says what people said, of documents that people judged: trec_eval on the qrels alone."""
     pytrec_eval = pytest.importorskip("pytrec_eval")

@@ -1,0 +1,280 @@
+"""The file of a cascade: two judges, the threshold between them, and what that rests on."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any, Literal, Self, cast, get_args
+
+from pydantic import Field, ValidationError, model_validator
+
+from judge_eval.digest import digest_json
+from judge_eval.errors import ConfigError
+from judge_eval.files import read_plain
+from judge_eval.given import prompt_name
+from judge_eval.judges import Cascade, Guarantee
+from judge_eval.judges.choose import Mode, cascade_of
+from judge_eval.prompts import DecisionLayout
+from judge_eval.record import PlainObject, Record, data_error
+from judge_eval.runs.folder.differing import field_differences
+from judge_eval.runs.folder.records import Moment
+from judge_eval.runs.scoring.figure import Figure
+from judge_eval.schema import EvidencePolicy, Scale
+from judge_eval.stats.acceptance import errors_allowed
+from judge_eval.stats.cascade_costs import CascadeChoice
+from judge_eval.stats.cascade_fit import CascadeFit, CascadeTarget
+from judge_eval.stats.intervals import exact_upper
+from judge_eval.sureness import CONFIDENCE_GRID
+
+CASCADE_FORMAT = 1
+"""The version of the file; a reader refuses versions above its own."""
+_MOST = 2**20
+
+
+class CascadeStage(Record):
+    """One judge of a cascade: who it is, how it asks, and what it took in the sample."""
+
+    model: str
+    """`provider/model`."""
+    prompt: str
+    """Its id with the version, or `file:PATH`."""
+    mode: Mode
+    judge: PlainObject
+    """All that could change a verdict, as the judge says it: prompt with digest, scale, layout, ..."""
+    backend: PlainObject
+    """Provider, model, public base URL and parameters."""
+    verdicts: int = Field(ge=0)
+    """Verdicts in the sample, of chunks that hold text."""
+    failed: int = Field(ge=0)
+    """Chunks of the sample without a verdict."""
+    tokens: float | None
+    """Tokens of a thousand verdicts, in and out; None where the server told none."""
+    cost: float | None
+    """US dollars of a thousand verdicts; None where the price is not known."""
+
+    @property
+    def base_url(self) -> str | None:
+        """Where its server is; None where it has none."""
+        return str(self.backend.get("base_url") or "") or None
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The parameters of its requests."""
+        told = self.backend.get("params")
+        return {name: json.loads(str(text)) for name, text in told.items()} if isinstance(told, dict) else {}
+
+
+class ThresholdPoint(Record):
+    """What one threshold would do to the sample."""
+
+    threshold: float
+    errors: int = Field(ge=0)
+    """Answers of the cascade that are not the target's."""
+    kept: int = Field(ge=0)
+    """Verdicts of the cheap judge that would stand."""
+
+
+class CascadeThreshold(Record):
+    """The threshold with what it rests on; the fields are those of `CascadeFit`."""
+
+    target: CascadeTarget
+    alpha: float = Field(gt=0, lt=1)
+    level: float = Field(gt=0, lt=1)
+    n: int = Field(ge=0)
+    needed: int
+    allowed: int | None
+    threshold: float | None
+    holds: bool
+    errors: int
+    bound: float | None
+    kept: int
+    kept_risk: Figure
+    """Its interval holds for all thresholds at once."""
+    wrongly_relevant: int
+    wrongly_irrelevant: int
+    cheap_alone: Figure
+    strong_alone: Figure | None
+    over_strong: Figure | None
+    curve: tuple[ThresholdPoint, ...]
+
+    @classmethod
+    def of(cls, fit: CascadeFit) -> CascadeThreshold:
+        """Write a fit down."""
+        told: dict[str, Any] = {name: getattr(fit, name) for name in cls.model_fields}
+        for name in ("kept_risk", "cheap_alone", "strong_alone", "over_strong"):
+            told[name] = None if told[name] is None else Figure.of(told[name])
+        told["curve"] = [
+            ThresholdPoint(threshold=p.threshold, errors=p.errors, kept=p.kept) for p in fit.curve
+        ]
+        return cls(**told)
+
+    @property
+    def coverage(self) -> float:
+        """The share of the sample whose cheap verdict stands."""
+        return self.kept / self.n if self.n else 0.0
+
+    @model_validator(mode="after")
+    def _follows_from_its_curve(self) -> Self:
+        """Hold the threshold and its bound to the counts, so that no changed file passes for a guarantee."""
+        if tuple(point.threshold for point in self.curve) != CONFIDENCE_GRID:
+            raise ValueError("curve: it must hold every threshold of .50, .51, ... 1.00")
+        allowed = errors_allowed(self.n, alpha=self.alpha, level=self.level)
+        escalated = 0
+        if self.target == "people":
+            escalated = round((self.strong_alone.value or 0) * self.n) if self.strong_alone else self.n
+        passes = allowed is not None and escalated <= allowed
+        threshold, kept, errors = None, 0, escalated
+        for point in reversed(self.curve) if passes else ():
+            if allowed is None or point.errors > allowed:
+                break
+            threshold, kept, errors = point.threshold, point.kept, point.errors
+        bound: float | None = None
+        if holds := self.target == "strong" or passes:
+            free = allowed is None or (self.target == "strong" and threshold is None)
+            bound = 0.0 if free else exact_upper(allowed or 0, self.n, level=self.level)
+        same = (self.allowed, self.threshold, self.kept, self.errors, self.holds) == (
+            *(allowed, threshold, kept, errors, holds),
+        )
+        close = bound == self.bound or (
+            bound is not None and self.bound is not None and math.isclose(bound, self.bound, rel_tol=1e-9)
+        )
+        if not (same and close):
+            raise ValueError("the threshold is not what its counts give: the file was changed; fit it again")
+        return self
+
+
+class CascadeFile(Record):
+    """Everything about a cascade that was fitted: written by `cascade fit`, used by `run --cascade-file`."""
+
+    v: int = Field(default=CASCADE_FORMAT, ge=1, le=CASCADE_FORMAT)
+    created: Moment
+    version: str
+    """Of this package."""
+    dataset: str
+    """What the data are called."""
+    dataset_digest: str
+    """64 hexadecimal digits: of all the data that the sample was drawn from."""
+    traces: int = Field(ge=0)
+    """How many traces the data hold."""
+    seed: int
+    """Of the sample, and of the chunk of each trace."""
+    labels: str | None = None
+    """Where the labels come from, where people are the target."""
+    runs: dict[Literal["cheap", "strong"], str]
+    """The ids of the two runs that the fit can be repeated from."""
+    cheap: CascadeStage
+    strong: CascadeStage
+    scale: Scale
+    fit: CascadeThreshold
+    tokens: float | None
+    """Tokens of a thousand verdicts of the cascade, of both judges together."""
+    cost: float | None
+    """US dollars of a thousand verdicts of the cascade."""
+    choice: CascadeChoice | None
+    """The cheapest that keeps the target; None where that hangs on prices that are not known."""
+    price_ratio: float | None
+    """A cascade costs less than the strong judge alone where a token of the cheap one costs less than this
+    many of the strong one's; None where tokens are not known."""
+    break_even: float | None
+    """The share kept from which on a cascade costs less than the strong judge alone; None where none does."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """64 hexadecimal digits over all of it."""
+        return digest_json(self.model_dump(mode="json"))
+
+    @property
+    def guarantee(self) -> Guarantee | None:
+        """What its threshold rests on; None where nothing holds, or all is escalated."""
+        fit = self.fit
+        if not fit.holds or fit.threshold is None or fit.bound is None:
+            return None
+        return Guarantee(self.digest, fit.target, fit.alpha, fit.level, fit.bound, fit.n, fit.coverage)
+
+    @property
+    def models(self) -> dict[str, str]:
+        """Both models by route."""
+        return {"cheap": self.cheap.model, "strong": self.strong.model}
+
+    @property
+    def evidence(self) -> EvidencePolicy | None:
+        """What becomes of a strong verdict without sound evidence; None where that judge never quotes."""
+        told = self.strong.judge.get("evidence")
+        return "flag" if told == "flag" else "required" if told == "required" else None
+
+    @property
+    def layout(self) -> DecisionLayout:
+        """Where a decision model finds a chunk."""
+        for stage in (self.cheap, self.strong):
+            told = stage.judge.get("layout")
+            if told in get_args(DecisionLayout):
+                return cast(DecisionLayout, told)
+        return "question"
+
+    def cascade(self, *, explain_positives: bool = False) -> Cascade:
+        """Make the judge again.
+
+        Raises:
+            ConfigError: A prompt or a setting is not what it was; the message names what differs.
+        """
+        judge = cascade_of(
+            self.cheap.model,
+            self.strong.model,
+            prompt=prompt_name(self.strong.prompt),
+            threshold=self.fit.threshold,
+            cheap_prompt=prompt_name(self.cheap.prompt),
+            cheap_mode=self.cheap.mode,
+            mode=self.strong.mode,
+            relevant=self.scale.relevant,
+            evidence=self.evidence,
+            layout=self.layout,
+        )
+        self.check(judge)
+        return Cascade(
+            judge.cheap, judge.strong, judge.threshold, explain_positives, guarantee=self.guarantee
+        )
+
+    def check(self, judge: Cascade, backends: dict[str, Any] | None = None) -> None:
+        """See that a cascade's judges, and its models where they are given, are those that were fitted.
+
+        Args:
+            judge: As it would judge.
+            backends: By stage what a run's manifest says of its model.
+
+        Raises:
+            ConfigError: They are not; the message names what differs.
+        """
+        found: list[str] = []
+        for name, stage, now in (("cheap", self.cheap, judge.cheap), ("strong", self.strong, judge.strong)):
+            found += field_differences(f"{name} judge", stage.judge, as_filed(now.describe()))
+            if backends is not None:
+                found += field_differences(f"{name} model", stage.backend, backends[name])
+        if found:
+            raise ConfigError(
+                f"the cascade was fitted for other judges, and its threshold says nothing of these: "
+                f"{'; '.join(found)}; fit it again (`cascade fit`)"
+            )
+
+
+def as_filed(described: dict[str, Any]) -> dict[str, Any]:
+    """Return what a judge says of itself as a file has it: lists for tuples."""
+    told: dict[str, Any] = json.loads(json.dumps(described))
+    return told
+
+
+def read_cascade(path: Path) -> CascadeFile:
+    """Read the file of a cascade.
+
+    Raises:
+        ConfigError: It cannot be read, is none, was changed, or a later version wrote it.
+    """
+    try:
+        data = read_plain(path, _MOST)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from None
+    try:
+        return CascadeFile.model_validate_json(data)
+    except ValidationError as error:
+        raise ConfigError(f"{path}: no file of a cascade: {data_error(error)}") from None

@@ -1,0 +1,1 @@
+"""Backends for decision models, which answer questions with probabilities."""

@@ -1,0 +1,198 @@
+"""Files of claims: what references say, piece by piece, for people to read, edit and keep."""
+
+from __future__ import annotations
+
+import codecs
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from judge_eval import limits
+from judge_eval.data.files.opening import reading_file
+from judge_eval.digest import digest_json
+from judge_eval.errors import DataError
+from judge_eval.objects import number_text
+from judge_eval.quotes import stands_in, uncovered
+from judge_eval.schema import Claim, Trace
+
+_Key: TypeAlias = tuple[str, str | None]
+_IMPORTANCE = {"vital": True, "okay": False, "ok": False}
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimsEntry:
+    """The claims of one reference, or of a question whatever its reference."""
+
+    query: str | None
+    """The question; None where the entry goes by `qid` alone."""
+    reference: str | None
+    """The reference; None where the claims are those of every reference to the question."""
+    claims: tuple[Claim, ...]
+    qid: str | None = None
+    """The id of the trace, where the entry names one and no reference."""
+    line: int = 0
+    """Where it stands, from 1."""
+
+
+class ClaimsFile:
+    """Claims by question and reference, as one JSON object a line.
+
+    A line holds `query`, `reference` and `claims`, each with `text` and, where told, `id`, `vital` and
+    `quote`; or, as AutoNuggetizer writes them, `qid`, `query` and `nuggets`, each with `text` and
+    `importance` (`vital` or `okay`). A line without a reference is of every reference to its question.
+
+    Args:
+        entries: What it holds, in its order.
+        name: What it is called in messages.
+
+    Raises:
+        DataError: Two entries are of one question and reference.
+    """
+
+    def __init__(self, entries: Iterable[ClaimsEntry], name: str = "claims") -> None:
+        self.name = name
+        self.entries = tuple(entries)
+        self._by_question: dict[_Key, ClaimsEntry] = {}
+        self._by_id: dict[str, ClaimsEntry] = {}
+        for entry in self.entries:
+            first = entry
+            if entry.query is not None:
+                first = self._by_question.setdefault((entry.query, entry.reference), entry)
+            if entry.qid is not None and first is entry:
+                first = self._by_id.setdefault(entry.qid, entry)
+            if first is not entry:
+                raise DataError(
+                    f"the claims of this question and reference stand on line {first.line} too",
+                    file=name,
+                    line=entry.line,
+                )
+
+    @property
+    def digest(self) -> str:
+        """64 hexadecimal digits over what it says, whatever its order, spacing and quotes."""
+        rows = [
+            [one.query, one.reference, one.qid, [[c.id, c.text, c.vital] for c in one.claims]]
+            for one in self.entries
+        ]
+        return digest_json(sorted(rows, key=str))
+
+    def find(self, trace: Trace) -> tuple[Claim, ...] | None:
+        """Return the claims of a trace: by question and reference, else by its id, else by the question."""
+        entry = (
+            self._by_question.get((trace.query, trace.reference))
+            or self._by_id.get(trace.id)
+            or self._by_question.get((trace.query, None))
+        )
+        return None if entry is None else entry.claims
+
+    def fill(self, trace: Trace) -> Trace:
+        """Return a trace with its claims; one that the file lacks keeps those that it brings.
+
+        Raises:
+            DataError: The file lacks it, and it brings none.
+        """
+        claims = self.find(trace)
+        if claims is None:
+            if trace.claims is not None:
+                return trace
+            raise DataError(
+                f"{self.name} has no claims of this question and reference; `judge-eval claims` adds what is "
+                "missing and leaves the rest as it is",
+                field="claims",
+            )
+        filled = trace.model_copy(update={"claims": claims})
+        filled.__dict__.pop("digest", None)  # which is over the claims too
+        return filled
+
+
+def read_claims(path: str | Path) -> ClaimsFile:
+    """Read a file of claims.
+
+    Raises:
+        DataError: It cannot be read, or a line is none; the message names it.
+    """
+    name = str(path)
+    with reading_file(name):
+        data = Path(path).read_bytes().removeprefix(codecs.BOM_UTF8)
+    return ClaimsFile(_entries(data, name), name)
+
+
+def claims_line(query: str, reference: str, claims: Sequence[Claim]) -> str:
+    """Write the claims of a reference as a line, with what of the reference stands in no quote."""
+    row: dict[str, Any] = {
+        "query": query,
+        "reference": reference,
+        "claims": [claim.model_dump(mode="json") for claim in claims],
+    }
+    if rest := uncovered(reference, [claim.quote for claim in claims]):
+        row["uncovered"] = rest
+    return json.dumps(row, ensure_ascii=False)
+
+
+def _entries(data: bytes, name: str) -> Iterator[ClaimsEntry]:
+    for number, line in enumerate(data.split(b"\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"not JSON: {error}", file=name, line=number) from None
+        try:
+            yield _entry(row, number)
+        except DataError as error:
+            raise DataError(error.message, file=name, line=number, field=error.field) from None
+
+
+def _entry(row: Any, number: int) -> ClaimsEntry:
+    if not isinstance(row, Mapping):
+        raise DataError("a line is an object with `query`, `reference` and `claims`")
+    query, reference = _text(row, "query"), _text(row, "reference")
+    qid = row.get("qid")
+    if qid is not None:
+        qid = str(number_text(qid))
+    if query is None and qid is None:
+        raise DataError("there is no `query`; claims belong to a question and its reference", field="query")
+    field = "claims" if "claims" in row else "nuggets"
+    given = row.get(field)
+    if not isinstance(given, list):
+        raise DataError("there is no list of `claims` (or of `nuggets`)", field=field)
+    if len(given) > limits.CLAIMS:
+        raise DataError(f"more than {limits.CLAIMS:,} claims", field=field)
+    claims = tuple(_claim(one, place, field) for place, one in enumerate(given, 1))
+    if len({claim.id for claim in claims}) != len(claims):
+        raise DataError("an id stands twice; ids must be unique among the claims of a reference", field=field)
+    for claim in claims:
+        if claim.quote and reference is not None and not stands_in(reference, claim.quote):
+            raise DataError(
+                f"the quote of claim {claim.id} does not stand in the reference; mend it, or leave it out",
+                field=field,
+            )
+    return ClaimsEntry(query, reference, claims, qid if reference is None else None, number)
+
+
+def _text(row: Mapping[str, Any], field: str) -> str | None:
+    value = row.get(field)
+    if value is not None and not isinstance(value, str):
+        raise DataError("not a text", field=field)
+    return value
+
+
+def _claim(given: Any, place: int, field: str) -> Claim:
+    where = f"{field}.{place}"
+    if isinstance(given, str):
+        given = {"text": given}
+    if not isinstance(given, Mapping):
+        raise DataError("a claim is a text, or an object with `text`", field=where)
+    data = dict(given)
+    if field == "nuggets":
+        told = data.get("importance", "vital")
+        if told not in _IMPORTANCE:
+            raise DataError(f"the importance {told!r} is none; write vital or okay", field=where)
+        data = {"text": data.get("text"), "vital": _IMPORTANCE[told]}
+    data["id"] = number_text(data.get("id", place))
+    try:
+        return Claim.parse(data)
+    except DataError as error:
+        raise DataError(error.message, field=f"{where}.{error.field}" if error.field else where) from None

@@ -1,0 +1,237 @@
+"""What people hold in memory, told as rows: frames, tables, datasets and lists, importing no library."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from judge_eval import limits
+from judge_eval.errors import DataError, needs_extra
+from judge_eval.objects import chunk_of
+from judge_eval.schema import Trace
+
+ROW = ("query", "reference", "chunks")
+"""What the three parts of a row are that is a tuple."""
+_PLAIN = frozenset({str, int, bool, type(None)})
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Rows in memory that can be read again and again."""
+
+    kind: Literal["pandas", "polars", "arrow", "datasets", "list"]
+    """Which library they are of."""
+    data: Any
+    """The pandas or Polars DataFrame, the Arrow table, the `datasets.Dataset`, or the list."""
+
+    def rows(self) -> Iterator[tuple[str, Any]]:
+        """Yield what names each row in a message, counted from 0, and the row.
+
+        A row is a mapping of plain values by column; of a list it is the item, a `Trace` as it is.
+
+        Raises:
+            DataError: Two columns have one name.
+        """
+        labels, rows = self._labels(), self._rows()
+        for place, row in enumerate(rows):
+            label = None if labels is None else labels[place]
+            yield row_name(place, label, row), row
+
+    def names(self) -> list[str]:
+        """Return the names of the columns; of a list the keys of its rows, in the order they come."""
+        if self.kind == "arrow":
+            return [str(name) for name in self.data.column_names]
+        if self.kind == "datasets":
+            return list(self.data.column_names)
+        if self.kind == "list":
+            return list(dict.fromkeys(key for row in self._rows() if isinstance(row, Mapping) for key in row))
+        return [str(name) for name in self.data.columns]
+
+    @property
+    def is_table(self) -> bool:
+        """Whether its rows have columns: a list of `Trace`s has none."""
+        return self.kind != "list" or not any(isinstance(item, Trace) for item in self.data)
+
+    def _labels(self) -> Any:
+        """Return the index of a pandas frame; None where it only counts."""
+        if self.kind != "pandas" or self._counts():
+            return None
+        return self.data.index
+
+    def _counts(self) -> bool:
+        index = self.data.index
+        return type(index).__name__ == "RangeIndex" and (index.start, index.step) == (0, 1)
+
+    def _rows(self) -> Iterator[Any]:
+        if self.kind == "list":
+            yield from map(record_of, self.data)
+            return
+        if self.kind == "pandas":
+            yield from _pandas_rows(self.data)
+            return
+        for row in self._dicts():
+            yield {str(key): cell(value, dense=True) for key, value in row.items()}
+
+    def _dicts(self) -> Iterator[Mapping[str, Any]]:
+        if self.kind == "polars":
+            yield from self.data.iter_rows(named=True)
+        elif self.kind == "arrow":
+            _see_twice(self.data.column_names)
+            for batch in self.data.to_batches(max_chunksize=256):
+                yield from batch.to_pylist()
+        else:
+            yield from self.data
+
+
+@dataclass(frozen=True, slots=True)
+class InputRows:
+    """What a run's traces were read from."""
+
+    held: Held
+    rows: Sequence[int]
+    """By position of a trace, the place of its row, counted from 0; a row may hold several traces."""
+
+
+def _pandas_rows(frame: Any) -> Iterator[dict[str, Any]]:
+    columns = [str(name) for name in frame.columns]
+    _see_twice(columns)
+    # An index that has a name is read like a column: of `frame.set_index("id")` the ids are there.
+    named = [str(name) for name in frame.index.names if name is not None and str(name) not in columns]
+    rows = frame.itertuples(index=False, name=None)
+    if not named:
+        yield from ({k: cell(v, dense=True) for k, v in zip(columns, row, strict=True)} for row in rows)
+        return
+    levels = [frame.index.get_level_values(name) for name in frame.index.names if str(name) in named]
+    for keys, row in zip(zip(*levels, strict=True), rows, strict=True):
+        yield {k: cell(v, dense=True) for k, v in zip((*named, *columns), (*keys, *row), strict=True)}
+
+
+def _see_twice(columns: Sequence[str]) -> None:
+    twice = {column for column in columns if columns.count(column) > 1}
+    if twice:
+        raise DataError(f"the column {min(twice)!r} stands twice; rename one of the two")
+
+
+def row_name(place: int, label: Any = None, row: Any = None) -> str:
+    """Say which row it is, counted from 0, with its label in an index or the id of a trace."""
+    if label is not None:
+        return f"row {place} (index {label!r})" if isinstance(label, str) else f"row {place} (index {label})"
+    return f"row {place} (trace {row.id!r})" if isinstance(row, Trace) else f"row {place}"
+
+
+def held(data: Any) -> Held | None:
+    """Take what is in memory; None where it is a stream, which can be read only once.
+
+    Frames and lists are copied without their cells: rows added to them or taken away later change nothing.
+
+    Raises:
+        DataError: It holds several datasets, or is nothing that rows could be in.
+        ConfigError: It is a table that PyArrow reads, which is not installed.
+    """
+    if _is(data, "pandas", "DataFrame"):
+        return Held("pandas", data.copy(deep=False))
+    if _is(data, "polars", "DataFrame"):
+        return Held("polars", data.clone())
+    if _is(data, "polars", "LazyFrame"):
+        return Held("polars", data.collect())
+    if _is(data, "datasets", "Dataset"):
+        return Held("datasets", data.with_format(None))
+    if _is(data, "datasets", "DatasetDict", "IterableDatasetDict"):
+        first = next(iter(data), "test")
+        raise DataError(f"holds the splits {', '.join(map(str, data))}; give one of them: data[{first!r}]")
+    if _is(data, "pyarrow", "RecordBatchReader"):
+        return Held("arrow", data.read_all())
+    if _is(data, "pyarrow", "Table"):
+        return Held("arrow", data)
+    if _is(data, "pyarrow", "RecordBatch"):
+        return Held("arrow", sys.modules["pyarrow"].Table.from_batches([data]))
+    if isinstance(data, Trace | Mapping) or is_row(data):
+        return Held("list", [data])
+    if isinstance(data, Sequence):
+        return Held("list", list(data))
+    if hasattr(data, "__arrow_c_stream__"):  # any other table: what DuckDB returns, for instance
+        return Held("arrow", _arrow_of(data))
+    if not isinstance(data, Iterable | AsyncIterable):
+        raise no_row(data)
+    return None
+
+
+def _arrow_of(data: Any) -> Any:
+    try:
+        import pyarrow
+    except ImportError:
+        raise needs_extra(f"a {type(data).__name__} is read by PyArrow", "parquet") from None
+    return pyarrow.table(data)
+
+
+def _is(data: Any, library: str, *names: str) -> bool:
+    """Tell whether it is of a class of a library, which then has been imported by whoever made it."""
+    module = sys.modules.get(library)
+    kinds = (getattr(module, name, None) for name in names)
+    return any(isinstance(kind, type) and isinstance(data, kind) for kind in kinds)
+
+
+def is_row(item: Any) -> bool:
+    """Tell whether it is a row of `(query, reference, chunks)`."""
+    if not isinstance(item, tuple | list) or len(item) != len(ROW):
+        return False
+    query, reference, chunks = item
+    return isinstance(query, str) and (reference is None or isinstance(reference, str)) and _holds(chunks)
+
+
+def _holds(chunks: Any) -> bool:
+    return not isinstance(chunks, str | bytes | Mapping) and hasattr(chunks, "__iter__")
+
+
+def record_of(item: Any) -> Any:
+    """Return an item of a list as a record of plain values; a `Trace`, or what is no row, as it is."""
+    if isinstance(item, Trace):
+        return item
+    if isinstance(item, Mapping):
+        return {str(key): cell(value) for key, value in item.items()}
+    if is_row(item):
+        return dict(zip(ROW, map(cell, item), strict=True))
+    return item
+
+
+def no_row(item: Any) -> DataError:
+    """Make the error for what is no row."""
+    what = f"is a {type(item).__name__}"
+    if not isinstance(item, str) and chunk_of(item) is not None:
+        what = "is a retrieved document without its question"
+    elif isinstance(item, tuple | list):
+        what = f"is a {type(item).__name__} of {len(item)}"
+    return DataError(
+        f"{what}; give a `Trace`, a mapping of a known shape, or a row (query, reference, chunks)"
+    )
+
+
+def cell(value: Any, depth: int = limits.DEPTH, *, dense: bool = False) -> Any:
+    """Return a value as a file would hold it: arrays as lists, a missing one as None; documents as they are.
+
+    Args:
+        value: Anything.
+        depth: How deep lists and objects are looked into.
+        dense: Whether the value is of a table, whose objects may all have each other's keys: those that
+            hold nothing are left out.
+    """
+    kind = value.__class__
+    if kind in _PLAIN:
+        return value
+    if kind is float:
+        return value if value == value else None  # NaN is what frames have for nothing
+    if depth <= 0:
+        return value
+    if isinstance(value, Mapping):
+        made = {key: cell(inner, depth - 1, dense=dense) for key, inner in value.items()}
+        return {key: inner for key, inner in made.items() if inner is not None} if dense else made
+    if isinstance(value, list | tuple):
+        return [cell(inner, depth - 1, dense=dense) for inner in value]
+    if kind.__name__ in ("NAType", "NaTType"):
+        return None
+    for name in ("tolist", "to_list", "to_pylist"):  # NumPy's arrays and numbers, Polars' and Arrow's columns
+        if callable(turn := getattr(value, name, None)):
+            return cell(turn(), depth - 1, dense=dense)
+    return value

@@ -1,0 +1,240 @@
+"""Shapes of other evaluators' files, and of data sets that benchmarks publish."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from judge_eval.data.files.values import (
+    as_list,
+    completed,
+    decode_mapping,
+    first_of_several,
+    is_missing,
+    items,
+    kind,
+    maybe_list,
+    need_text,
+)
+from judge_eval.data.shapes.shape import REMARKS, Data, Shape, has, has_any
+from judge_eval.errors import DataError
+from judge_eval.objects import number_text
+
+CHOSEN = (
+    "holds passages that people chose, in no retriever's ranking: their labels are for measuring the judge, "
+    "and ranking metrics say nothing of a retriever"
+)
+"""Said of a data set whose passages were not retrieved."""
+QUERY = ("query", "question")
+
+
+def _identified(data: dict[str, Any], record: Data, key: str) -> set[str]:
+    """Take the id of a record from a key of the tool's own; return the key where it was used."""
+    if is_missing(record.get(key)) or not isinstance(record[key], str | int | float):
+        return set()
+    data["id"] = str(number_text(record[key]))
+    return {key}
+
+
+def _answers(data: dict[str, Any], values: Sequence[Any], key: str) -> bool:
+    """Take the first of reference answers of which any will do; tell whether it is the only one."""
+    texts = list(dict.fromkeys(str(number_text(value)) for value in values if not is_missing(value)))
+    if texts:
+        data["reference"] = texts[0]
+    if len(texts) > 1:
+        data.setdefault(REMARKS, []).append(first_of_several(key))
+    return len(texts) < 2
+
+
+def _objects(value: Any, field: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for place, item in enumerate(as_list(decode_mapping(value), field)):
+        where = f"{field}[{place}]"
+        if not isinstance(item, Mapping):
+            raise DataError(f"is {kind(item)}, not an object", field=where)
+        yield where, item
+
+
+def _ragchecker(record: Data) -> Iterator[dict[str, Any]]:
+    data: dict[str, Any] = {"query": need_text(record, *QUERY), "chunks": items(record, "retrieved_context")}
+    used = {*QUERY, "retrieved_context", "gt_answer", "response", *_identified(data, record, "query_id")}
+    yield completed(data, record, used, reference="gt_answer", answer="response")
+
+
+def _autorag(record: Data) -> Iterator[dict[str, Any]]:
+    chunks = [{"text": text} for text in items(record, "retrieved_contents")]
+    for key, field in (("retrieved_ids", "id"), ("retrieve_scores", "score")):
+        values = maybe_list(record, key)
+        if values and len(values) != len(chunks):
+            raise DataError(f"{len(values)} for {len(chunks)} contents", field=key)
+        for chunk, value in zip(chunks, values, strict=False):
+            chunk[field] = value
+    data: dict[str, Any] = {"query": need_text(record, *QUERY), "chunks": chunks}
+    used = {*QUERY, "retrieved_contents", "retrieved_ids", "retrieve_scores", "generated_texts"}
+    used |= _identified(data, record, "qid")
+    wanted = decode_mapping(record.get("retrieval_gt"))
+    groups = (
+        [group if isinstance(group, list) else [group] for group in wanted]
+        if isinstance(wanted, list)
+        else []
+    )
+    relevant = {str(key) for group in groups for key in group}
+    if relevant and all("id" in chunk for chunk in chunks):
+        for chunk in chunks:
+            chunk["label"] = int(str(chunk["id"]) in relevant)
+        if all(len(group) == 1 for group in groups):  # of several in a group one is enough
+            data["relevant_total"] = len(relevant)
+    truths = decode_mapping(record.get("generation_gt"))
+    if _answers(data, truths if isinstance(truths, list) else [truths], "generation_gt"):
+        used.add("generation_gt")
+    yield completed(data, record, used, answer="generated_texts")
+
+
+def _financebench(record: Data) -> Iterator[dict[str, Any]]:
+    evidence = record.get("evidence", [record])
+    chunks = []
+    for where, item in _objects(evidence, "evidence"):
+        if not isinstance(item.get("evidence_text"), str):
+            raise DataError("the text of the evidence is missing", field=f"{where}.evidence_text")
+        beside = {
+            key: item[key] for key in ("doc_name", "evidence_page_num") if not is_missing(item.get(key))
+        }
+        chunks.append({"text": item["evidence_text"], "label": 1, "metadata": beside})
+    data: dict[str, Any] = {"query": need_text(record, *QUERY), "chunks": chunks, REMARKS: [CHOSEN]}
+    data["relevant_total"] = len(chunks)
+    used = {*QUERY, "evidence", "evidence_text", "evidence_text_full_page", "answer"}
+    used |= _identified(data, record, "financebench_id")
+    yield completed(data, record, used, reference="answer")
+
+
+def _crag(record: Data) -> Iterator[dict[str, Any]]:
+    chunks = []
+    for where, page in _objects(record.get("search_results"), "search_results"):
+        if not isinstance(page.get("page_snippet"), str):
+            raise DataError("the snippet of the page is missing", field=f"{where}.page_snippet")
+        beside = {
+            key: page[key] for key in ("page_url", "page_last_modified") if not is_missing(page.get(key))
+        }
+        chunks.append({"text": page["page_snippet"], "title": page.get("page_name"), "metadata": beside})
+    data: dict[str, Any] = {"query": need_text(record, *QUERY), "chunks": chunks}
+    used = {*QUERY, "search_results", "answer", *_identified(data, record, "interaction_id")}
+    if _answers(data, [record.get("answer"), *maybe_list(record, "alt_ans")], "alt_ans"):
+        used.add("alt_ans")
+    yield completed(data, record, used)
+
+
+def _rgb(record: Data) -> Iterator[dict[str, Any]]:
+    chunks = []
+    for key, label in (("positive", 1), ("negative", 0)):
+        for text in as_list(decode_mapping(record.get(key)), key):
+            chunks += [{"text": one, "label": label} for one in (text if isinstance(text, list) else [text])]
+    data: dict[str, Any] = {"query": need_text(record, *QUERY), "chunks": chunks, REMARKS: [CHOSEN]}
+    data["relevant_total"] = sum(chunk["label"] for chunk in chunks)
+    # Each part of an answer is wanted; of a part that is a list any one will do.
+    answer = decode_mapping(record.get("answer"))
+    parts = [
+        part if isinstance(part, list) else [part]
+        for part in (answer if isinstance(answer, list) else [answer])
+    ]
+    texts = [str(number_text(part[0])) for part in parts if part and not is_missing(part[0])]
+    if texts:
+        data["reference"] = "; ".join(texts)
+    used = {*QUERY, "positive", "negative"}
+    if any(len(part) > 1 for part in parts):
+        data[REMARKS].append(first_of_several("answer"))
+    else:
+        used.add("answer")
+    yield completed(data, record, used)
+
+
+def _squad(record: Data) -> Iterator[dict[str, Any]]:
+    if "paragraphs" not in record:
+        yield _squad_question(record, _context(record), record.get("title"), {})
+        return
+    beside = {} if is_missing(record.get("title")) else {"title": record["title"]}
+    for where, paragraph in _objects(record.get("paragraphs"), "paragraphs"):
+        if not isinstance(paragraph.get("context"), str):
+            raise DataError("the paragraph's text is missing", field=f"{where}.context")
+        for _, question in _objects(paragraph.get("qas"), f"{where}.qas"):
+            yield _squad_question(question, paragraph["context"], record.get("title"), beside)
+
+
+def _context(record: Data) -> str:
+    if not isinstance(record.get("context"), str):
+        raise DataError(f"holds {kind(record.get('context'))}, not a text", field="context")
+    return str(record["context"])
+
+
+def _squad_question(record: Data, context: str, title: Any, beside: Data) -> dict[str, Any]:
+    answers = decode_mapping(record.get("answers"))
+    if isinstance(answers, Mapping):
+        texts = as_list(answers.get("text"), "answers.text")
+    else:
+        texts = [item.get("text") for _, item in _objects(answers if answers is not None else [], "answers")]
+    chunk: dict[str, Any] = {"text": context, "label": int(bool(texts))}
+    if isinstance(title, str) and title:
+        chunk["title"] = title
+    data: dict[str, Any] = {"query": need_text(record, "question"), "chunks": [chunk], REMARKS: [CHOSEN]}
+    used = {"question", "context", "title", "is_impossible"}
+    if _answers(data, texts, "answers"):
+        used.add("answers")
+    return completed(data, {**beside, **record}, used)
+
+
+SHAPES = (
+    Shape(
+        "ragchecker",
+        "RAGChecker's inputs and results",
+        lambda keys: "retrieved_context" in keys and has_any(keys, *QUERY),
+        _ragchecker,
+        frozenset({"query_id", "query", "gt_answer", "response", "retrieved_context"}),
+        frozenset({"retrieved_context"}),
+    ),
+    Shape(
+        "autorag",
+        "AutoRAG's table of a node's results",
+        lambda keys: "retrieved_contents" in keys and has_any(keys, *QUERY),
+        _autorag,
+        frozenset(
+            {"qid", "query", "retrieved_contents", "retrieved_ids", "retrieve_scores", "generation_gt"}
+        ),
+        frozenset({"retrieved_contents", "retrieved_ids", "retrieve_scores"}),
+    ),
+    Shape(
+        "financebench",
+        "FinanceBench: questions with the evidence that people chose, as labels",
+        lambda keys: (
+            "question" in keys
+            and (
+                "evidence_text" in keys
+                or ("evidence" in keys and has_any(keys, "financebench_id", "doc_name"))
+            )
+        ),
+        _financebench,
+        frozenset({"financebench_id", "question", "answer", "evidence", "doc_name"}),
+    ),
+    Shape(
+        "crag",
+        "CRAG: questions with the snippets of the pages that a web search returned",
+        lambda keys: "search_results" in keys and has_any(keys, *QUERY),
+        _crag,
+        frozenset({"interaction_id", "query", "search_results", "answer", "alt_ans"}),
+        frozenset({"alt_ans"}),
+    ),
+    Shape(
+        "rgb",
+        "RGB: questions with positive and negative passages, as labels",
+        lambda keys: has(keys, "positive", "negative") and has_any(keys, *QUERY),
+        _rgb,
+        frozenset({"id", "query", "answer", "positive", "negative"}),
+    ),
+    Shape(
+        "squad",
+        "SQuAD's form: paragraphs with questions, or a question with its paragraph, as labels",
+        lambda keys: (
+            ("paragraphs" in keys and not has_any(keys, *QUERY, "input", "user_input"))
+            or (has(keys, "question", "context", "answers") and "supporting_facts" not in keys)
+        ),
+        _squad,
+        frozenset({"title", "paragraphs", "question", "context", "answers"}),
+    ),
+)

@@ -1,0 +1,195 @@
+"""Tables of grades as people's tools leave them: Excel, LibreOffice, pandas, in any of their spellings."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from judge_eval.data.files.containers import kind_of, rows
+from judge_eval.data.files.opening import reading_file
+from judge_eval.data.files.sheets import sheet_names, sheet_rows
+from judge_eval.data.files.tables import Row, csv_rows
+from judge_eval.errors import DataError
+
+SEPARATORS = (",", ";", "\t", "|")
+"""What stands between cells: Excel writes semicolons where the comma marks decimals."""
+_TABLES = (".csv", ".tsv")
+_HEAD = 1 << 20
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+
+YES = frozenset({"yes", "y", "true", "relevant"})
+NO = frozenset({"no", "n", "false", "irrelevant", "not relevant"})
+BLANK = frozenset({"", "nan", "na", "n/a", "#n/a", "<na>", "none", "null", "-", "?"})
+"""What stands in a cell where nobody gave a grade."""
+_WHOLE = re.compile(r"([+-]?[0-9]{1,4})(?:[.,]0*)?")
+"""A whole number, also as pandas writes it beside empty cells (1.0), and with a comma for decimals."""
+_MONTH = "(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)"
+_CHANGED = re.compile(
+    rf"[+-]?0\d+|\d{{16,}}|\d+e[+-]?\d+|\d+[.,]\d*0|true|false"
+    rf"|\d{{1,4}}[-/.]\d{{1,2}}(?:[-/.]\d{{1,4}})?|\d{{1,2}}[- ]?{_MONTH}|{_MONTH}[- ]?\d{{1,4}}",
+    re.IGNORECASE,
+)
+"""What a spreadsheet takes for a number, a truth value or a date."""
+
+
+def is_table(path: Path, name: str, wanted: Sequence[Sequence[str]]) -> bool:
+    """Tell whether a file is a table with a header: a workbook, Parquet, or text with columns of these names.
+
+    Args:
+        path: The file.
+        name: What to call it in messages.
+        wanted: For each column that must be there what it may be called.
+
+    Raises:
+        DataError: It cannot be read, or is a workbook of another kind.
+    """
+    if path.suffix.lower() in _TABLES or kind_of(path, name) in ("xlsx", "parquet"):
+        return True
+    with reading_file(name), path.open("rb") as file:
+        head = file.read(_HEAD)
+    fits = max(_fit(_header(head, separator), wanted) for separator in SEPARATORS)
+    return head.startswith(_UTF16) or fits == len(wanted)
+
+
+def table_rows(
+    path: Path, name: str, wanted: Sequence[Sequence[str]]
+) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yield the rows of a table with their lines, by the names of columns in small letters.
+
+    Args:
+        path: The file: CSV with any of `SEPARATORS` (UTF-8, or UTF-16 as Excel's Unicode text), `.xlsx`,
+            Parquet.
+        name: What to call it in messages.
+        wanted: For each column that must be there what it may be called.
+
+    Raises:
+        DataError: It cannot be read, or has no such column; file and line are named.
+        ConfigError: openpyxl or PyArrow is needed and not installed.
+    """
+    first = True
+    for row in _rows(path, name, wanted):
+        named = _named(row.get(), name)
+        if first:
+            _check_columns(list(named), name, wanted)
+            first = False
+        yield row.line or 0, named
+
+
+def whole_number(word: str) -> int | None:
+    """Read a cell as a whole number, with nothing but zeros behind a point; None where it is none."""
+    hit = _WHOLE.fullmatch(word)
+    return None if hit is None else int(hit[1])
+
+
+def decimal_number(value: Any) -> float | None:
+    """Read a cell as a number with a point or a comma for decimals; None where it is none."""
+    text = value.strip() if isinstance(value, str) else value
+    if isinstance(text, str) and text.count(",") == 1 and "." not in text:
+        text = text.replace(",", ".")
+    try:
+        return float(text)
+    except (TypeError, ValueError):
+        return None
+
+
+def id_of(value: Any) -> str:
+    """Return an id as text; a workbook may hold it as a number."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def changed_by_spreadsheets(text: str) -> bool:
+    """Tell whether a spreadsheet would take an id for a number or a date, and write another text back."""
+    return _CHANGED.fullmatch(text) is not None
+
+
+def _rows(path: Path, name: str, wanted: Sequence[Sequence[str]]) -> Iterator[Row]:
+    kind = kind_of(path, name)
+    if kind == "xlsx":
+        yield from sheet_rows(path, name, _sheet(path, name, wanted))
+    elif kind == "parquet":
+        yield from rows(path, kind, name, lambda _: False)
+    else:
+        with _in_utf8(path, name) as plain:
+            with reading_file(name), plain.open("rb") as file:
+                head = file.read(_HEAD)
+            separator = max(SEPARATORS, key=lambda sign: _fit(_header(head, sign), wanted))
+            yield from csv_rows(plain, name, separator)
+
+
+def _sheet(path: Path, name: str, wanted: Sequence[Sequence[str]]) -> str | None:
+    """Choose the worksheet that has the columns, where several hold something."""
+    filled = sheet_names(path, name)
+    if len(filled) < 2:
+        return None
+    fits = []
+    for sheet in filled:
+        row = next(sheet_rows(path, name, sheet), None)
+        if row is not None and not isinstance(row.data, DataError):
+            keys = [_plain_name(key) for key in row.data]
+            if _fit(keys, wanted) == len(wanted):
+                fits.append(sheet)
+    if len(fits) == 1:
+        return fits[0]
+    columns = ", ".join(names[0] for names in wanted)
+    found = f"{', '.join(map(repr, fits))} have" if fits else "no worksheet has"
+    raise DataError(f"{found} the columns {columns}; keep them in one worksheet", file=name)
+
+
+@contextmanager
+def _in_utf8(path: Path, name: str) -> Iterator[Path]:
+    """Yield a text file in UTF-8: itself, or where it is UTF-16 (Excel's "Unicode text") a copy."""
+    with reading_file(name):
+        with path.open("rb") as file:
+            mark = file.read(2)
+        if mark not in _UTF16:
+            yield path
+            return
+        with tempfile.NamedTemporaryFile(prefix="judge_eval-", suffix=path.suffix) as copy:
+            try:
+                copy.write(path.read_text(encoding="utf-16").encode())
+            except UnicodeError as error:
+                raise DataError(f"not UTF-16: {error}", file=name) from None
+            copy.flush()
+            yield Path(copy.name)
+
+
+def _header(head: bytes, separator: str) -> list[str]:
+    """Return the columns that the first row of a CSV has under a separator."""
+    text = head.decode("utf-8-sig", errors="replace")
+    try:
+        cells = next(csv.reader(io.StringIO(text, newline=""), delimiter=separator), [])
+    except csv.Error:
+        return []
+    return [_plain_name(cell) for cell in cells]
+
+
+def _plain_name(cell: object) -> str:
+    return re.sub(r"[\s_-]+", "_", str(cell).strip().lower())
+
+
+def _fit(columns: Sequence[str], wanted: Sequence[Sequence[str]]) -> int:
+    return sum(any(name in columns for name in names) for names in wanted)
+
+
+def _named(data: Mapping[str, Any], name: str) -> dict[str, Any]:
+    named: dict[str, Any] = {}
+    for column, cell in data.items():
+        plain = _plain_name(column)
+        if plain and plain in named:
+            raise DataError(f"two columns read {plain!r}; rename one", file=name, line=1)
+        named[plain] = cell
+    return named
+
+
+def _check_columns(columns: Sequence[str], name: str, wanted: Sequence[Sequence[str]]) -> None:
+    missing = [names[0] for names in wanted if not any(each in columns for each in names)]
+    if missing:
+        known = ", ".join(map(repr, filter(None, columns))) or "none"
+        fault = f"the table has no column {' and no column '.join(missing)}; it has {known}"
+        raise DataError(fault, file=name, line=1, field=missing[0])

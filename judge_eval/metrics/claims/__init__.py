@@ -1,0 +1,1 @@
+"""Metrics over the claims of a reference that chunks support."""

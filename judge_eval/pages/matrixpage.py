@@ -1,0 +1,297 @@
+"""Three runs or more side by side, as the JSON that a page shows: a row a trace, a cell a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from judge_eval.comparison.changes import kinds_of, numbered
+from judge_eval.comparison.compare import scored_by, weigh
+from judge_eval.comparison.pairing import pair_traces
+from judge_eval.comparison.record import Comparison
+from judge_eval.errors import ConfigError, DataError, MetricError
+from judge_eval.pages.comparepage import difference_data
+from judge_eval.pages.overview import Table
+from judge_eval.pages.rows import JSON, STRIP, TraceRow
+from judge_eval.pages.runpage import head, metric_data
+from judge_eval.runs.columns.loading import columns_of
+from judge_eval.runs.columns.packed import Columns, passage_hash
+from judge_eval.runs.folder.records import TraceResult
+from judge_eval.runs.folder.run import Run
+from judge_eval.runs.folder.signs import sign
+
+FEWEST_RUNS: Final = 3
+MOST_RUNS: Final = 8
+"""Runs that fit side by side."""
+SNIPPET = 300
+"""Characters of a chunk that a row shows when it is opened."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixRow:
+    """A trace in several runs."""
+
+    place: int
+    """Its row among all."""
+    id: str
+    query: str
+    tags: tuple[str, ...]
+    cells: tuple[JSON | None, ...]
+    """By run; None where the run does not have the trace."""
+    scores: tuple[tuple[float | None, ...], ...]
+    """By metric: by run."""
+
+    def spread(self, metric: int) -> float:
+        """Return how far apart the runs are; below 0 where fewer than two have a value."""
+        known = [score for score in self.scores[metric] if score is not None]
+        return max(known) - min(known) if len(known) > 1 else -1.0
+
+    def data(self) -> JSON:
+        """Return it as JSON for a page."""
+        return {"p": self.place, "id": self.id, "q": self.query, "t": self.tags, "c": self.cells}
+
+
+@dataclass(eq=False)
+class SeveralRuns:
+    """Runs held side by side, the first being the one that others are compared with.
+
+    They are compared by the first run's metrics, as `compare` does; by those of all where one of them is
+    undefined for a run. Traces that a run has alone have rows of their own, after those of the first run.
+
+    Args:
+        tables: The runs, 3 to 8 of them; where one does not hold all rows, each is made to hold those that
+            are shown.
+        most: The most rows, those in which the runs are furthest apart; None takes all.
+
+    Raises:
+        ConfigError: They are too few, too many, or one is named twice.
+    """
+
+    tables: Sequence[Table]
+    most: int | None = None
+    names: tuple[str, ...] = field(init=False)
+    """The metrics they are compared by."""
+    record: Comparison = field(init=False)
+    rows: list[MatrixRow] = field(init=False)
+    total: int = field(init=False)
+    """How many traces there are in all runs together."""
+
+    def __post_init__(self) -> None:
+        check_several([table.run.id for table in self.tables])
+        first, *others = self.tables
+        key = first.run.manifest.intervals.cluster
+        names = first.metrics
+        for table in others:
+            names = _shared(table.run, names)
+        self.names = names
+        self.after = [scored_by(table.run, names) for table in self.tables]
+        self._columns = [
+            table.columns.only(names) if run is table.run else columns_of(run, names, key)
+            for table, run in zip(self.tables, self.after, strict=True)
+        ]
+        pairings = [pair_traces(self._columns[0], columns) for columns in self._columns[1:]]
+        kinds = [kinds_of(pairing) for pairing in pairings]
+        self.record = weigh(first.run, [table.run for table in others], pairings, kinds)
+        self._groups = _grouped(self._columns)
+        self.total = len(self._groups)
+        chosen = np.arange(self.total)
+        if self.most is not None and self.total > self.most:
+            chosen = np.sort(np.argsort(-self._spreads(), kind="stable")[: self.most])
+        self.rows = list(self._rows(chosen))
+
+    def _scores(self, column: int) -> NDArray[np.float64]:
+        """Return a metric's scores, shape (traces, runs); NaN where there is none."""
+        scores = np.full(self._groups.shape, np.nan)
+        for run, columns in enumerate(self._columns):
+            there = self._groups[:, run] >= 0
+            scores[there, run] = columns.scores[self._groups[there, run], column]
+        return scores
+
+    def _spreads(self) -> NDArray[np.float64]:
+        if not self.names:
+            return np.zeros(self.total)
+        scores = self._scores(0)
+        high = np.where(np.isnan(scores), -np.inf, scores).max(axis=1)
+        low = np.where(np.isnan(scores), np.inf, scores).min(axis=1)
+        return np.where(np.isfinite(high), high - low, -1.0)
+
+    def _rows(self, chosen: NDArray[np.int64]) -> Iterator[MatrixRow]:
+        held: list[dict[int, TraceRow]] = []
+        for run, table in enumerate(self.tables):
+            places = self._groups[chosen, run]
+            if not table.whole:
+                table.take(places[places >= 0].tolist())
+            held.append(dict(zip(table.places, table.rows, strict=True)))
+        scores = [self._scores(column) for column in range(len(self.names))]
+        for place in chosen.tolist():
+            at = self._groups[place].tolist()
+            rows = [None if k < 0 else held[run][k] for run, k in enumerate(at)]
+            told = next(row for row in rows if row is not None)
+            values = tuple(tuple(_known(value) for value in each[place].tolist()) for each in scores)
+            yield MatrixRow(
+                place=place,
+                id=told.id,
+                query=told.query,
+                tags=tuple(dict.fromkeys(tag for row in rows if row for tag in row.tags)),
+                cells=tuple(
+                    None if row is None else self._cell(row, told.id, [value[run] for value in values])
+                    for run, row in enumerate(rows)
+                ),
+                scores=values,
+            )
+
+    def _cell(self, row: TraceRow, known_as: str, values: list[float | None]) -> JSON:
+        cell: JSON = {"s": row.strip[:STRIP], "o": row.off[:STRIP], "n": len(row.strip)}
+        cell["v"] = dict(zip(self.names, values, strict=True))
+        return {**cell, "id": row.id} if row.id != known_as else cell
+
+    def in_full(self, place: int) -> JSON:
+        """Return what each run says of a trace's chunks; a chunk is the same where title and text are.
+
+        Args:
+            place: The trace's row among all.
+
+        Raises:
+            IndexError: There is no such row.
+        """
+        at = self._groups[place].tolist()
+        results = [None if k < 0 else run.results[k] for run, k in zip(self.after, at, strict=True)]
+        told = next(result for result in results if result is not None)
+        chunks: dict[tuple[bytes, int], JSON] = {}
+        for run, result in enumerate(results):
+            for key, rank, cell in _said(result):
+                if key not in chunks:
+                    assert result is not None  # it has just said something
+                    chunk = result.trace.chunks[rank - 1]
+                    text = " ".join(chunk.text[: 4 * SNIPPET].split())
+                    short = text if len(text) <= SNIPPET else text[: SNIPPET - 1] + "…"
+                    chunks[key] = {
+                        "id": chunk.id,
+                        "text": short,
+                        "first": rank,
+                        "cells": [None] * len(results),
+                    }
+                chunks[key]["first"] = min(chunks[key]["first"], rank)
+                chunks[key]["cells"][run] = cell
+        ordered = sorted(chunks.values(), key=lambda chunk: int(chunk.pop("first")))
+        return {"p": place, "reference": told.trace.reference, "chunks": ordered}
+
+
+def check_several(ids: Sequence[str]) -> None:
+    """See that so many runs can be held side by side.
+
+    Raises:
+        ConfigError: They cannot.
+    """
+    if not FEWEST_RUNS <= len(ids) <= MOST_RUNS:
+        raise ConfigError(f"{len(ids)} runs: name {FEWEST_RUNS} to {MOST_RUNS} to see them side by side")
+    if len(set(ids)) < len(ids):
+        raise ConfigError("one run is named twice; name each once to see them side by side")
+
+
+def _shared(run: Run, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return those of some metrics that a run can be compared by: all, else those that it was scored by."""
+    try:
+        scored_by(run, names)
+    except (DataError, MetricError):
+        return tuple(name for name in names if name in run.manifest.metrics)
+    return names
+
+
+def _grouped(columns: Sequence[Columns]) -> NDArray[np.int64]:
+    """Bring the traces of several runs together: each run's places, shape (traces, runs), -1 for none."""
+    groups: list[NDArray[np.int64]] = []
+    free = [np.ones(len(each), dtype=bool) for each in columns]
+    for run, own in enumerate(columns):
+        left = np.flatnonzero(free[run])
+        rows = np.full((len(left), len(columns)), -1, dtype=np.int64)
+        rows[:, run] = left
+        at = np.full(len(own), -1, dtype=np.int64)
+        at[left] = np.arange(len(left))
+        for later in range(run + 1, len(columns)):
+            pairs = pair_traces(own, columns[later])
+            both = (at[pairs.a] >= 0) & free[later][pairs.b]
+            rows[at[pairs.a[both]], later] = pairs.b[both]
+            free[later][pairs.b[both]] = False
+        groups.append(rows)
+    return np.concatenate(groups)
+
+
+def _said(result: TraceResult | None) -> Iterator[tuple[tuple[bytes, int], int, JSON]]:
+    """Yield each chunk of a result: what stands for it, its rank, what was said of it."""
+    if result is None:
+        return
+    keys = numbered([passage_hash(chunk.title, chunk.text) for chunk in result.trace.chunks])
+    for rank, (key, outcome) in enumerate(zip(keys, result.outcomes, strict=True), 1):
+        why = outcome.explanation if outcome.kind == "verdict" else f"{outcome.why} {outcome.detail}".strip()
+        stage = outcome.stage if outcome.kind == "verdict" else None
+        yield key, rank, {"r": rank, "s": sign(outcome), "w": why, "g": stage}
+
+
+def _known(value: float) -> float | None:
+    return None if value != value else value
+
+
+def matrix_page(several: SeveralRuns) -> JSON:
+    """Return everything of the page of several runs but its rows."""
+    record, shown = several.record, len(several.rows)
+    against = {(each.metric, each.candidate): difference_data(each) for each in record.differences}
+    return {
+        "page": "matrix",
+        "runs": [head(table.run.manifest) for table in several.tables],
+        "warnings": record.warnings,
+        "notes": record.notes,
+        "metrics": [
+            {
+                "name": name,
+                "runs": [
+                    metric_data(name, run.manifest.aggregates.get(name), against.get((name, place)))
+                    for place, run in enumerate(several.after)
+                ],
+            }
+            for name in several.names
+        ],
+        "changed": [None, *record.changed],
+        "common": [None, *record.paired],
+        "shown": None if shown == several.total else {"n": shown, "of": several.total},
+    }
+
+
+def find_rows(rows: Sequence[MatrixRow], asked: str) -> list[MatrixRow]:
+    """Return the rows in which all words of a filter hold: `tag:x`, `differs`, or text of id or question."""
+    words = asked.lower().split()
+    return [row for row in rows if all(_holds(row, word) for word in words)]
+
+
+def _holds(row: MatrixRow, word: str) -> bool:
+    if word.startswith("tag:"):
+        return word[4:] in [tag.lower() for tag in row.tags]
+    if word == "differs":
+        return any(row.spread(metric) > 1e-9 for metric in range(len(row.scores)))
+    return word in row.id.lower() or word in row.query.lower()
+
+
+def ordered_rows(rows: Sequence[MatrixRow], by: str, metric: int) -> list[MatrixRow]:
+    """Sort rows; of equals the first run's order stays.
+
+    Args:
+        rows: What to sort.
+        by: `order` (the first run's), `apart` (where the runs are furthest apart first), or the place of a
+            run, in which the lowest come first and rows without a value last.
+        metric: The place of the metric that is meant.
+    """
+    if by == "apart":
+        return sorted(rows, key=lambda row: -row.spread(metric) if row.scores else 0.0)
+    if by.isdigit():
+        run = int(by)
+
+        def place(row: MatrixRow) -> tuple[bool, float]:
+            value = row.scores[metric][run] if row.scores and run < len(row.cells) else None
+            return value is None, value or 0.0
+
+        return sorted(rows, key=place)
+    return list(rows)

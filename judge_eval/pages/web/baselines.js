@@ -1,0 +1,39 @@
+import { el, quoted, count, day } from "./dom.js";
+
+// Which run this one is held against: what that shows, and a choice of others where there is a server.
+export function againstWhat(source, data, served) {
+  const before = data.baseline;
+  const name = before && (before.label || before.id.slice(0, 8));
+  const choice = served && picker(source, before);
+  if (!before && !choice && !data.problem) return null;
+  return el("section.versus", { "aria-label": "Baseline" },
+    data.opening && el(`p.opening.${data.opening.finding}`, null, data.opening.sentence),
+    data.opening && data.opening.warnings.length > 0 && el("details.doubts", null,
+      el("summary", null, `⚠ ${count(data.opening.warnings.length, "warning")}: a difference in scores may not come from the retriever`),
+      el("p.dim", null, "“There” is the baseline, “here” is this run."), el("ul", null, data.opening.warnings.map((text) => quoted("li", text)))),
+    data.problem && el("p.badtext", null, quoted("span", data.problem)),
+    el("p.against", null,
+      before ? el("span", null, "Compared with ", quoted("b", name), el("span.dim", null, ` (${day(before.created)}), ${count(before.traces, "trace")}; coloured only where the interval leaves 0 out`)) : null,
+      before && served && el("a", { href: `/compare?a=${encodeURIComponent(before.id)}&b=${encodeURIComponent(data.head.id)}` }, "side by side"),
+      choice));
+}
+
+function picker(source, before) {
+  const select = el("select", { id: "baseline", onchange: () => {
+    const asked = new URLSearchParams(location.search);
+    asked.set("baseline", select.value);
+    location.assign(`${location.pathname}?${asked}`);
+  } });
+  const label = (run) => `${run.label || run.id.slice(0, 8)}, ${day(run.created)}`;
+  const option = (run, chosen) => el("option", { value: run.id, selected: chosen, dir: "auto" }, label(run));
+  select.append(el("option", { value: "none" }, "no baseline"));
+  if (before) select.append(option(before, true));
+  source.baselines().then((runs) => {
+    const rest = runs.filter((run) => !before || run.id !== before.id);
+    for (const [title, same] of [["runs of the same data", true], ["runs of other data", false]]) {
+      const found = rest.filter((run) => run.same === same);
+      if (found.length) select.append(el("optgroup", { label: title }, found.map((run) => option(run, false))));
+    }
+  }).catch(() => { /* the page stands without the choice */ });
+  return el("label.pick", null, el("span", null, "Baseline "), select);
+}

@@ -1,0 +1,206 @@
+import { el, quoted, link, num, signed, range, count, day, verdictOf, typing, tagChip, plain } from "./dom.js";
+import { legend, meaning, square, whisker } from "./draw.js";
+import { strip } from "./strips.js";
+import { Blocks, api } from "./source.js";
+import { topBar, statusChip } from "./runpage.js";
+
+const ROWS = 100;
+const lettered = (i) => el("span.letter", { "aria-hidden": "true" }, String.fromCharCode(65 + i));
+const called = (head) => head.label || head.id.slice(0, 8);
+
+// How far apart the runs are; below 0 where fewer than two have a value.
+function spread(row, metric) {
+  const known = row.c.flatMap((cell) => (cell && typeof cell.v[metric] === "number" ? [cell.v[metric]] : []));
+  return known.length > 1 ? Math.max(...known) - Math.min(...known) : -1;
+}
+
+// The same rules as the server's.
+export function matrixRows(rows, metrics, { filter = "", sort = "order", metric = metrics[0] }) {
+  const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
+  const holds = (row, word) => (word.startsWith("tag:") ? row.t.some((tag) => tag.toLowerCase() === word.slice(4))
+    : word === "differs" ? metrics.some((name) => spread(row, name) > 1e-9)
+      : row.id.toLowerCase().includes(word) || row.q.toLowerCase().includes(word));
+  const found = rows.filter((row) => words.every((word) => holds(row, word)));
+  if (sort === "apart") found.sort((a, b) => spread(b, metric) - spread(a, metric));
+  else if (sort !== "order") {
+    const value = (row) => row.c[sort]?.v[metric] ?? null;
+    found.sort((a, b) => {
+      const [x, y] = [value(a), value(b)];
+      return x === null || y === null ? (x === null) - (y === null) : x - y;
+    });
+  }
+  return found;
+}
+
+export class EmbeddedMatrix {
+  constructor(data) {
+    this.data = data;
+    this.blocks = new Blocks();
+    this.metrics = data.metrics.map((m) => m.name);
+    this.places = new Map(data.rows.map((row, i) => [row.p, i]));
+  }
+  async page() { return this.data; }
+  async rows({ offset = 0, limit = ROWS, ...asked }) {
+    const found = matrixRows(this.data.rows, this.metrics, asked);
+    return { total: found.length, rows: found.slice(offset, offset + limit) };
+  }
+  async trace(place) { return this.blocks.item(this.places.get(place)); }
+}
+
+export class ServedMatrix {
+  constructor(runs) { this.runs = runs; }
+  page() { return api("/matrix", { run: this.runs }); }
+  rows(asked) { return api("/matrix/rows", { run: this.runs, ...asked }); }
+  trace(place) { return api("/matrix/trace", { run: this.runs, place }); }
+}
+
+function figureCell(told, name, i) {
+  if (told.mean === null) return el("td", { role: "cell", "data-run": i }, el("span.headed", null, lettered(i), "–"));
+  const pair = told.pair, way = pair ? verdictOf(pair.interval) : "";
+  return el("td", { role: "cell", "data-run": i }, el("span.headed", null, lettered(i),
+    el("span.figure", null, el("b", null, num(told.mean)), " ", el("span.dim.whole", null, range(told.interval)),
+      whisker(told.mean, told.interval, pair ? pair.baseline : null),
+      pair && el("span.against", { title: `${name}: over ${pair.n} traces in common with A` }, el(`b.pairing.${way}`, null, { better: "▲ ", worse: "▼ " }[way] || "", signed(pair.difference)), " ",
+        el("span.dim.whole", null, range(pair.interval, 3, signed))),
+      told.n_failed > 0 && el("span.badtext", null, ` ${told.n_failed} without a value`))));
+}
+
+function heading(head, i, served) {
+  const name = called(head);
+  return el("th", { scope: "col", role: "columnheader", title: plain(name) }, el("span.headed", null, lettered(i),
+    served ? el("a.clamp", { href: `/runs/${head.id}` }, quoted("bdi", name)) : head.href ? el("span.clamp", null, link(name, head.href)) : quoted("bdi.clamp", name)));
+}
+
+function about(head, i) {
+  return el("section.panel.side", null,
+    el("h2", null, lettered(i), head.href ? link(called(head), head.href) : quoted("bdi", called(head))),
+    el("p.chips", null, statusChip(head.status), head.tags.map(tagChip)),
+    el("p.dim", null, quoted("bdi", head.dataset.name), ", ", quoted("bdi", head.imported || head.model), head.prompt && [", ", quoted("bdi", head.prompt)], `, ${day(head.created)}`),
+    head.failed > 0 && el("p.badtext", null, `${count(head.failed, "failed verdict")} in ${count(head.failed_traces, "trace")}`));
+}
+
+export async function matrixPage(root, source, served) {
+  const data = await source.page();
+  const heads = data.runs, names = data.metrics.map((m) => m.name), scales = heads.map((head) => head.scale);
+  let metric = names[0] ?? null, rows = [], total = 0, turn = 0;
+  document.title = `${heads.length} runs side by side · judge_eval`;
+
+  function figures() {
+    return el("div.scroll", { tabindex: "0", role: "region", "aria-label": "means of all runs" }, el("table.means", { role: "table" },
+      el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, el("th", { scope: "col", role: "columnheader" }, "metric"), heads.map((head, i) => heading(head, i, served)))),
+      el("tbody", { role: "rowgroup" }, data.metrics.map((m) => el("tr", { role: "row" }, el("th", { scope: "row", role: "rowheader" }, m.name), m.runs.map((told, i) => figureCell(told, m.name, i)))))));
+  }
+
+  function cellOf(row, i) {
+    const cell = row.c[i], id = (cell && cell.id) || row.id;
+    if (!cell) return el("td.lacking", { role: "cell", "data-run": i }, lettered(i), el("span.dim", null, "not in this run"));
+    const value = cell.v[metric] ?? null, first = row.c[0] && (row.c[0].v[metric] ?? null);
+    const delta = i && value !== null && typeof first === "number" ? value - first : null;
+    const number = el("b.value", null, value === null ? "none" : num(value, 2));
+    return el("td", { role: "cell", "data-run": i }, el("span.score", null, lettered(i),
+      served ? el("a", { href: `/runs/${heads[i].id}#${encodeURIComponent(id)}`, "aria-label": `${metric ?? "trace"} ${number.textContent}, in ${called(heads[i])}` }, number) : number,
+      delta !== null && el(`span.delta.${delta > 1e-9 ? "up" : delta < -1e-9 ? "down" : "even"}`, { title: "against A" }, (delta > 1e-9 ? "▲ " : delta < -1e-9 ? "▼ " : "") + signed(delta, 2))),
+    strip(cell, scales[i]));
+  }
+
+  function chunkCell(cell, i) {
+    if (!cell) return el("td.lacking", { role: "cell", "data-run": i }, lettered(i), el("span.dim", null, "–"));
+    const word = meaning(cell.s, scales[i]).word;
+    return el("td", { role: "cell", "data-run": i }, el("span.score", null, lettered(i), square(cell.s, scales[i], false), `rank ${cell.r}, ${word}`, cell.g && el("span.chip.stage", null, `${cell.g} judge`)), cell.w && quoted("span.dim.why", cell.w));
+  }
+
+  async function open(row, holder, button) {
+    const shut = button.getAttribute("aria-expanded") === "true";
+    button.setAttribute("aria-expanded", String(!shut));
+    holder.hidden = shut;
+    if (shut || holder.dataset.filled) return;
+    holder.dataset.filled = "true";
+    const cell = holder.firstChild;
+    try {
+      const told = await source.trace(row.p);
+      cell.replaceChildren(...[
+        told.reference && el("p.dim.reference", null, "Reference: ", quoted("bdi", told.reference)),
+        el("table.chunks", { role: "table", "aria-label": "chunks" }, el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, el("th", { scope: "col", role: "columnheader" }, "chunk"), heads.map((head, i) => el("th", { scope: "col", role: "columnheader" }, el("span.headed", null, lettered(i), quoted("bdi.clamp", called(head))))))),
+          el("tbody", { role: "rowgroup" }, told.chunks.map((chunk) => el("tr", { role: "row" },
+            el("th", { scope: "row", role: "rowheader" }, quoted("span.cid", chunk.id), " ", quoted("span.snippet", chunk.text)),
+            chunk.cells.map(chunkCell)))))].filter(Boolean));
+    } catch (error) {
+      delete holder.dataset.filled;
+      cell.replaceChildren(el("p.warn", { role: "alert" }, error.message));
+    }
+  }
+
+  function rowsOf(row) {
+    const id = `chunks-${row.p}`;
+    const button = el("button.quiet.opens", { type: "button", "aria-expanded": "false", "aria-controls": id, onclick: () => open(row, holder, button) }, "Chunks");
+    const holder = el("tr.opened", { id, role: "row", hidden: true }, el("td", { role: "cell", colspan: heads.length + 1 }));
+    return [el("tr.trace-row", { role: "row", "data-trace": row.id, tabindex: "-1" },
+      el("th", { scope: "row", role: "rowheader" }, el("span.query.clamp", { dir: "auto", title: plain(row.q) }, row.q),
+        el("span.under", null, button, quoted("span.cid.crop", row.id), row.t.map(tagChip))),
+      row.c.map((_, i) => cellOf(row, i))), holder];
+  }
+
+  const body = el("tbody", { role: "rowgroup" }), told = el("p.told", { role: "status" });
+  const box = el("input", { type: "search", id: "filter", placeholder: "text of question or id, tag:x, differs", "aria-label": "Filter traces", autocomplete: "off", spellcheck: "false", oninput: () => later() });
+  const sort = el("select", { id: "sort", "aria-label": "Sort traces", onchange: () => fill(true) },
+    [["order", "dataset order"], ["apart", "furthest apart"], ...heads.map((_, i) => [String(i), `lowest in ${String.fromCharCode(65 + i)}`])].map(([value, text]) => el("option", { value }, text)));
+  const which = el("select", { id: "metric", "aria-label": "Metric shown", onchange: () => { metric = which.value; fill(true); } }, names.map((name) => el("option", { value: name }, name)));
+  const more = el("button.quiet.moar", { type: "button", hidden: true, onclick: () => fill(false) }, "Show more");
+
+  let timer = null;
+  function later() {
+    clearTimeout(timer);
+    body.setAttribute("aria-busy", "true");
+    timer = setTimeout(() => { timer = null; fill(true); }, 120);
+  }
+
+  async function fill(fresh) {
+    if (!fresh && body.getAttribute("aria-busy") === "true") return;
+    const mine = ++turn;
+    body.setAttribute("aria-busy", "true");
+    try {
+      const found = await source.rows({ filter: box.value, sort: sort.value, metric, offset: fresh ? 0 : rows.length, limit: ROWS });
+      if (mine !== turn) return;
+      rows = fresh ? found.rows : [...rows, ...found.rows];
+      total = found.total;
+      const nodes = found.rows.flatMap(rowsOf);
+      if (fresh) body.replaceChildren(...nodes);
+      else body.append(...nodes);
+      told.textContent = total ? count(total, "trace") + (box.value ? " fit" : "") : "no trace fits this filter";
+      more.hidden = rows.length >= total;
+    } catch (error) {
+      told.textContent = error.message;
+    } finally {
+      if (mine === turn && timer === null) body.setAttribute("aria-busy", "false");
+    }
+  }
+
+  root.replaceChildren(topBar(served), el("main", null,
+    el("header.head", null, el("h1", null, `${heads.length} runs side by side`), el("p.sub", null, "Differences are to run A, over the traces in common; they are coloured only where the 95% interval leaves 0 out.")),
+    data.warnings.length > 0 && el("section.banner", { role: "note", "aria-label": "Warnings" }, el("h2", null, "⚠ A difference in scores may not come from the retriever"), el("ul", null, data.warnings.map((text) => quoted("li", text)))),
+    data.notes.map((text) => quoted("p.dim", text)),
+    el("details.abouts", null, el("summary", null, "What these runs are"), el("div.columns", null, heads.map(about))),
+    el("p.runkey", { "aria-hidden": "true" }, heads.map((head, i) => el("span.headed", null, lettered(i), quoted("bdi.clamp", called(head))))),
+    names.length ? figures() : el("p.note", null, "The runs have no metric in common."),
+    el("section", { id: "traces", "aria-label": "Traces" }, el("h2", null, "Traces"),
+      data.shown && el("p.note.left", null, `This file holds the ${data.shown.n.toLocaleString("en")} traces in which the runs are furthest apart, of ${data.shown.of.toLocaleString("en")}; all figures are of all traces.`),
+      legend(scales[0], true),
+      el("div.controls", null, box, sort, which), told,
+      el("div.scroll", { tabindex: "0", role: "region", "aria-label": "traces of all runs" }, el("table.several", { role: "table" },
+        el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, el("th", { scope: "col", role: "columnheader" }, "trace"), heads.map((head, i) => heading(head, i, served)))), body)),
+      more)));
+  await fill(true);
+  new IntersectionObserver((seen) => { if (seen.some((s) => s.isIntersecting)) fill(false); }, { rootMargin: "400px" }).observe(more);
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") box.blur();
+    if (typing(event)) return;
+    if (event.key === "/") { event.preventDefault(); box.focus(); }
+    const step = { j: 1, k: -1 }[event.key];
+    if (!step) return;
+    const all = [...body.querySelectorAll(".trace-row")];
+    const now = all.indexOf(document.activeElement.closest(".trace-row"));
+    const next = all[Math.min(all.length - 1, Math.max(0, now + step))];
+    if (next) { next.focus(); next.scrollIntoView({ block: "nearest" }); }
+  });
+  document.documentElement.dataset.ready = "true";
+}

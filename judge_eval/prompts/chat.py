@@ -1,0 +1,189 @@
+"""Prompts for models that write: the file's record, and the form that renders requests by it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+from functools import cached_property
+from string import Template
+from typing import Any, Literal
+
+from pydantic import Field
+
+from judge_eval.digest import digest_json, digest_parts
+from judge_eval.errors import PromptError
+from judge_eval.fences import PUBLIC, marks_of
+from judge_eval.prompts.records import Digested, PromptRecord
+from judge_eval.schema import EvidencePolicy, Scale
+from judge_eval.wire import Message, Request
+
+READING = "1"
+"""The version of how replies are read and repaired; part of every form's digest, so of every cache key."""
+
+_NAMES = {
+    "reference": {"mark", "query", "reference", "chunks"},
+    "answer": {"mark", "query", "answer", "chunks"},
+    "": {"mark", "query", "chunks"},
+}
+
+
+class Prompt(PromptRecord):
+    """One prompt file: the texts the judge is given and the contract of its reply.
+
+    The texts are `string.Template`s, filled in one pass: `$query`, `$reference` or `$answer` (whatever
+    `needs` names), `$chunks` and `$mark` in `user`; `$text`, `$mark`, in listwise prompts `$number`, and in
+    `titled_chunk` `$title`. A literal dollar sign there is written `$$`; `system` and `contract` are plain.
+    """
+
+    mode: Literal["pointwise", "listwise"]
+    max_tokens: int = Field(ge=16)
+    """The cap on the reply's tokens; in a listwise prompt for each chunk."""
+    evidence: EvidencePolicy | None = None
+    """What becomes of a relevant verdict without sound evidence, where nobody says otherwise; None flags it.
+
+    It changes nothing that is asked, so it is no part of the digest.
+    """
+    system: str
+    contract: str
+    """The form of the reply in words; follows `system` in the same message."""
+    user: str
+    chunk: str
+    titled_chunk: str
+
+    @property
+    def digest(self) -> str:
+        """64 hexadecimal digits over every field that changes what is asked."""
+        return digest_json(self.model_dump(mode="json", exclude={"evidence"}))
+
+    def check(self) -> None:
+        """Compare the placeholders in the texts with the names that will be given.
+
+        Raises:
+            PromptError: A placeholder is unknown, missing or malformed.
+        """
+        need = self.needs[0] if self.needs else ""
+        number = {"number"} if self.mode == "listwise" else set()
+        expected = {
+            "user": _NAMES[need],
+            "chunk": {"mark", "text"} | number,
+            "titled_chunk": {"mark", "text", "title"} | number,
+        }
+        for name, wanted in expected.items():
+            template = Template(getattr(self, name))
+            if not template.is_valid():
+                raise PromptError(
+                    f"prompt {self.id!r}, {name}: a `$` starts no name; write `$$` for a dollar sign"
+                )
+            names = set(template.get_identifiers())
+            if names != wanted:
+                odd = ", ".join(f"${n}" for n in sorted(names - wanted))
+                lost = ", ".join(f"${n}" for n in sorted(wanted - names))
+                faults = "; ".join(t for t in (odd and f"unknown {odd}", lost and f"missing {lost}") if t)
+                raise PromptError(f"prompt {self.id!r}, {name}: the placeholders do not fit: {faults}")
+
+
+class Repair(Digested):
+    """What the judge is told when an answer could not be read or quotes nothing."""
+
+    id: Literal["repair"]
+    version: int = Field(ge=1)
+    unreadable: str
+    """A template with `$problem`."""
+    evidence: str
+
+
+class PromptForm:
+    """A prompt as a `wire.Form`: renders messages, knows the reply's schema, has a digest.
+
+    Args:
+        prompt: The prompt.
+        repair: What is said in repairs.
+        pinned: Whether this very version was asked for; else a run that is resumed keeps its own.
+    """
+
+    def __init__(self, prompt: Prompt, repair: Repair, *, pinned: bool = True) -> None:
+        self.prompt, self.repair, self.pinned = prompt, repair, pinned
+        self._key = PUBLIC
+        self._twin: PromptForm | None = None
+        self._system = Message("system", prompt.system.strip() + "\n" + prompt.contract.strip())
+        self._user, self._chunk, self._titled = (
+            Template(text.strip()) for text in (prompt.user, prompt.chunk, prompt.titled_chunk)
+        )
+
+    @cached_property
+    def digest(self) -> bytes:
+        """32 bytes over the prompt, the repair texts and the version of the reading."""
+        return digest_parts([self.prompt.digest, self.repair.digest, READING])
+
+    @cached_property
+    def scale(self) -> Scale:
+        """The prompt's scale."""
+        return self.prompt.grades
+
+    @property
+    def listwise(self) -> bool:
+        """Whether one reply judges all passages."""
+        return self.prompt.mode == "listwise"
+
+    @property
+    def schema_name(self) -> str:
+        """The name the schema goes by."""
+        return "verdicts" if self.listwise else "verdict"
+
+    @cached_property
+    def schema(self) -> Mapping[str, Any]:
+        """The strict JSON schema of the reply, fields in the order they are to be written."""
+        decision: dict[str, Any] = {"verdict": {"type": "boolean"}}
+        if self.prompt.scale == "graded":
+            decision = {"grade": {"type": "integer", "enum": list(range(self.scale.maximum + 1))}}
+        fields = {
+            "evidence": {"type": "string"},
+            "reason": {"type": "string"},
+            "instruction_in_chunk": {"type": "boolean"},
+            **decision,
+        }
+        if not self.listwise:
+            return object_schema(fields)
+        item = object_schema({"id": {"type": "integer"}, **fields})
+        return object_schema({"verdicts": {"type": "array", "items": item}})
+
+    def unreadable(self, problem: str) -> str:
+        """Return what is said of an answer that could not be read."""
+        return Template(self.repair.unreadable.strip()).substitute(problem=problem)
+
+    def render(self, request: Request) -> tuple[Message, ...]:
+        """Write the system and the user message.
+
+        Each fence carries a mark that follows from what it fences, so requests are stable for caches, and
+        that occurs in none of their texts. Question and reference share a mark, which makes them a common
+        prefix of all requests of a trace. What is sent to a server is `sealed`: its marks follow from a
+        secret too.
+        """
+        query, reference, answer = asked = [request.query, request.reference or "", request.answer or ""]
+        passages = request.passages
+        fenced = [asked, *([*asked, passage.title or "", passage.text] for passage in passages)]
+        own, *marks = marks_of(self._key, fenced)
+        blocks = []
+        for number, (passage, mark) in enumerate(zip(passages, marks, strict=True), 1):
+            template = self._chunk if passage.title is None else self._titled
+            blocks.append(  # a template takes what it names
+                template.substitute(mark=mark, text=passage.text, title=passage.title, number=number)
+            )
+        user = self._user.substitute(
+            mark=own, query=query, reference=reference, answer=answer, chunks="\n".join(blocks)
+        )
+        return (self._system, Message("user", user))
+
+    def sealed(self, secret: bytes) -> PromptForm:
+        """Return the same form, with the same digest, whose marks cannot be told without the secret."""
+        if self._key == secret:
+            return self
+        if self._twin is None or self._twin._key != secret:
+            self._twin = copy(self)
+            self._twin._key, self._twin._twin = secret, None
+        return self._twin
+
+
+def object_schema(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the strict schema of an object with these fields, all of them, in this order."""
+    return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}

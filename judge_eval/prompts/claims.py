@@ -1,0 +1,202 @@
+"""Prompts about claims for models that write: the file's record, and the form that renders requests by it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+from functools import cached_property
+from string import Template
+from typing import Any, Literal
+
+from pydantic import Field
+
+from judge_eval.digest import digest_json, digest_parts
+from judge_eval.errors import PromptError
+from judge_eval.fences import PUBLIC, marks_of
+from judge_eval.prompts.chat import object_schema
+from judge_eval.prompts.records import PromptRecord
+from judge_eval.schema import EvidencePolicy, Scale
+from judge_eval.wire import Message, Request
+
+CLAIM_READING = "1"
+"""The version of how replies about claims are read and repaired; part of every such form's digest."""
+
+_TEXT: dict[str, Any] = {"type": "string"}
+_CELL = object_schema(
+    {
+        "id": {"type": "integer"},
+        "quote": _TEXT,
+        "support": {"type": "string", "enum": ["full", "partial", "contradicts"]},
+    }
+)
+_ROW = {
+    "instruction_in_chunk": {"type": "boolean"},
+    "claims": {"type": "array", "items": _CELL},
+}
+
+
+def _list_of(name: str, fields: dict[str, Any]) -> dict[str, Any]:
+    return object_schema({name: {"type": "array", "items": object_schema(fields)}})
+
+
+_SCHEMAS: Mapping[str, tuple[str, dict[str, Any]]] = {
+    "split": ("split", _list_of("claims", {"quote": _TEXT, "claim": _TEXT, "vital": {"type": "boolean"}})),
+    "claims": ("support", object_schema(_ROW)),
+    "claims-list": ("supports", _list_of("chunks", {"id": {"type": "integer"}, **_ROW})),
+    "together": (
+        "together",
+        _list_of(
+            "claims",
+            {
+                "id": {"type": "integer"},
+                "quotes": {"type": "array", "items": _TEXT},
+                "covered": {"type": "boolean"},
+            },
+        ),
+    ),
+}
+
+
+class ClaimsPrompt(PromptRecord):
+    """One prompt file about claims: the texts the judge is given and the contract of its reply.
+
+    The texts are `string.Template`s, filled in one pass. In `user` stand `$mark` and `$query`, where the
+    reference is split `$reference`, else `$claims` and `$chunks`; in `claim` `$number` and `$text`; in
+    `chunk` what stands there in other prompts; in `unreadable` and `second_look` `$problem`. A literal
+    dollar sign there is written `$$`; `system` and `contract` are plain.
+    """
+
+    mode: Literal["split", "claims", "claims-list", "together"]
+    scale: Literal["binary", "graded"] = "binary"
+    """The scale of the verdicts that follow from what is said of claims; nothing that is asked changes."""
+    max_tokens: int = Field(ge=16)
+    """The cap on the reply's tokens; where chunks are judged together, for each of them and one more."""
+    claim_tokens: int = Field(default=0, ge=0)
+    """What each claim adds to that cap."""
+    evidence: EvidencePolicy | None = None
+    """What becomes of support without sound evidence, where nobody says otherwise; None flags it."""
+    system: str
+    contract: str
+    """The form of the reply in words; follows `system` in the same message."""
+    user: str
+    claim: str = ""
+    chunk: str = ""
+    titled_chunk: str = ""
+    unreadable: str
+    """What the judge is told when an answer could not be read."""
+    second_look: str = ""
+    """What it is told when an answer lacks something; empty where nothing of the kind is said."""
+
+    @property
+    def digest(self) -> str:
+        """64 hexadecimal digits over every field that changes what is asked."""
+        return digest_json(self.model_dump(mode="json", exclude={"evidence", "scale"}))
+
+    def check(self) -> None:
+        """Compare the placeholders in the texts with the names that will be given.
+
+        Raises:
+            PromptError: A placeholder is unknown, missing or malformed.
+        """
+        numbered = {"number"} if self.mode in ("claims-list", "together") else set()
+        about = {"reference"} if self.mode == "split" else {"claims", "chunks"}
+        expected = {"user": {"mark", "query"} | about, "unreadable": {"problem"}}
+        if self.mode != "split":
+            expected["claim"] = {"number", "text"}
+            expected["chunk"] = {"mark", "text"} | numbered
+            expected["titled_chunk"] = {"mark", "text", "title"} | numbered
+        for name, wanted in expected.items():
+            template = Template(getattr(self, name))
+            names = set(template.get_identifiers()) if template.is_valid() else None
+            if names != wanted:
+                told = ", ".join(f"${one}" for one in sorted(wanted))
+                raise PromptError(
+                    f"prompt {self.id!r}, {name}: its placeholders are {told}, each of them; "
+                    "write `$$` for a dollar sign"
+                )
+        if not Template(self.second_look).is_valid():
+            raise PromptError(f"prompt {self.id!r}, second_look: a `$` starts no name")
+
+
+class ClaimsForm:
+    """A prompt about claims as a `wire.Form`: renders messages, knows the reply's schema, has a digest.
+
+    Args:
+        prompt: The prompt.
+        pinned: Whether this very version was asked for; else a run that is resumed keeps its own.
+    """
+
+    def __init__(self, prompt: ClaimsPrompt, *, pinned: bool = True) -> None:
+        self.prompt, self.pinned = prompt, pinned
+        self._key = PUBLIC
+        self._twin: ClaimsForm | None = None
+        self._system = Message("system", prompt.system.strip() + "\n" + prompt.contract.strip())
+        self._user, self._claim, self._chunk, self._titled = (
+            Template(text.strip()) for text in (prompt.user, prompt.claim, prompt.chunk, prompt.titled_chunk)
+        )
+
+    @cached_property
+    def digest(self) -> bytes:
+        """32 bytes over the prompt and the version of the reading."""
+        return digest_parts([self.prompt.digest, CLAIM_READING])
+
+    @cached_property
+    def scale(self) -> Scale:
+        """The prompt's scale."""
+        return self.prompt.grades
+
+    @property
+    def listwise(self) -> bool:
+        """Whether one reply is about all passages."""
+        return self.prompt.mode in ("claims-list", "together")
+
+    @property
+    def schema_name(self) -> str:
+        """The name the schema goes by: `split`, `support`, `supports` or `together`."""
+        return _SCHEMAS[self.prompt.mode][0]
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """The strict JSON schema of the reply, fields in the order they are to be written."""
+        return _SCHEMAS[self.prompt.mode][1]
+
+    def unreadable(self, problem: str) -> str:
+        """Return what is said of an answer that could not be read."""
+        return Template(self.prompt.unreadable.strip()).substitute(problem=problem)
+
+    def second_look(self, problem: str = "") -> str:
+        """Return what is said of an answer that lacks something."""
+        return Template(self.prompt.second_look.strip()).safe_substitute(problem=problem)
+
+    def render(self, request: Request) -> tuple[Message, ...]:
+        """Write the system and the user message, what is not ours between fences; see `PromptForm`."""
+        asked = [request.query, request.reference or "", *request.claims]
+        fenced = [asked, *([*asked, each.title or "", each.text] for each in request.passages)]
+        own, *marks = marks_of(self._key, fenced)
+        chunks = [
+            (self._chunk if passage.title is None else self._titled).substitute(
+                mark=mark, text=passage.text, title=passage.title, number=number
+            )
+            for number, (passage, mark) in enumerate(zip(request.passages, marks, strict=True), 1)
+        ]
+        claims = [
+            self._claim.substitute(number=number, text=" ".join(text.split()))
+            for number, text in enumerate(request.claims, 1)
+        ]
+        user = self._user.substitute(
+            mark=own,
+            query=request.query,
+            reference=request.reference or "",
+            claims="\n".join(claims),
+            chunks="\n".join(chunks),
+        )
+        return (self._system, Message("user", user))
+
+    def sealed(self, secret: bytes) -> ClaimsForm:
+        """Return the same form, with the same digest, whose marks cannot be told without the secret."""
+        if self._key == secret:
+            return self
+        if self._twin is None or self._twin._key != secret:
+            self._twin = copy(self)
+            self._twin._key, self._twin._twin = secret, None
+        return self._twin

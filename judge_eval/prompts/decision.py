@@ -1,0 +1,196 @@
+"""Prompts for decision models: the file's record, and the form that asks questions by it."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from functools import cached_property
+from string import Template
+from typing import Any, Literal, Self, TypeAlias, get_args
+
+from pydantic import Field, model_validator
+
+from judge_eval.digest import digest_parts
+from judge_eval.errors import ConfigError, PromptError, advise
+from judge_eval.prompts.records import PromptRecord
+from judge_eval.record import Record
+from judge_eval.schema import Scale
+from judge_eval.wire import DecisionQuestion, Level, Message, Passage, Questionnaire, Request
+
+ASKING = "1"
+"""The version of how questions are put and answers are read; part of every such form's digest."""
+
+DecisionLayout: TypeAlias = Literal["question", "input", "request"]
+"""Where a chunk stands: inside its own question, so that none sees another; with all others in the shared
+input; or in the input of a request of its own."""
+
+_CALLED: Mapping[DecisionLayout, str] = {
+    "question": "the chunk given with this question",
+    "input": "chunk {name} of the input",
+    "request": "the chunk of the input",
+}
+
+
+class GradeLevel(Record):
+    """One grade of a graded prompt, in words."""
+
+    label: str
+    description: str
+
+
+class DecisionPrompt(PromptRecord):
+    """One prompt file for decision models, which answer with probabilities and write nothing.
+
+    `question` is a `string.Template` with `$chunk`, in whose place stands what the chunk is called; a
+    literal dollar sign there is written `$$`. The other texts are plain.
+    """
+
+    mode: Literal["decision"]
+    rules: str
+    """What holds for every question; stands before the data."""
+    question: str
+    """What is asked of each chunk: a statement that is true or not where the scale is binary."""
+    levels: tuple[GradeLevel, ...] = Field(default=(), max_length=10)
+    """The grades of a graded scale, from 0 on."""
+
+    @model_validator(mode="after")
+    def _levels_of_scale(self) -> Self:
+        wanted = self.grades.maximum + 1 if self.scale == "graded" else 0
+        if len(self.levels) != wanted:
+            raise ValueError(f"levels: a {self.scale} scale has {wanted}, not {len(self.levels)}")
+        return self
+
+    def check(self) -> None:
+        """See that the question names the chunk and nothing else.
+
+        Raises:
+            PromptError: It does not.
+        """
+        template = Template(self.question)
+        if not template.is_valid() or set(template.get_identifiers()) != {"chunk"}:
+            raise PromptError(
+                f"prompt {self.id!r}, question: it names `$chunk` alone; write `$$` for a dollar sign"
+            )
+
+
+class QuestionForm(ABC):
+    """What all prompts for decision models are as a `wire.Form`: questions, and no text to be written."""
+
+    prompt: PromptRecord
+
+    @cached_property
+    def scale(self) -> Scale:
+        """The prompt's scale."""
+        return self.prompt.grades
+
+    @property
+    def listwise(self) -> bool:
+        """Whether one text is about all passages: never, as nothing is written."""
+        return False
+
+    @property
+    def schema_name(self) -> str:
+        """The name of a schema: there is none."""
+        return ""
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """The schema of a reply's text: none, as nothing is written."""
+        return {}
+
+    @abstractmethod
+    def ask(self, request: Request) -> Questionnaire:
+        """Return the questions of a request, named `c1`, `c2`, ...; what is not ours stands in JSON data."""
+
+    def render(self, request: Request) -> tuple[Message, ...]:
+        """Write out all that the model reads: the rules, the input, and each question with its data."""
+        asked = self.ask(request)
+        questions = [Message("user", _written(one)) for one in asked.questions]
+        return (Message("system", asked.rules), Message("user", json_text(asked.shared)), *questions)
+
+    def billed(self, request: Request) -> tuple[Message, ...]:
+        """Write out what the model reads, rules and input once for each question: some servers bill it so."""
+        rules, shared, *questions = self.render(request)
+        return (rules, shared) * len(questions) + tuple(questions)
+
+
+class DecisionForm(QuestionForm):
+    """A prompt for decision models that asks a question a passage.
+
+    Args:
+        prompt: The prompt.
+        layout: Where a chunk stands.
+        pinned: Whether this very version was asked for; else a run that is resumed keeps its own.
+
+    Raises:
+        ConfigError: There is no such layout.
+    """
+
+    prompt: DecisionPrompt
+
+    def __init__(
+        self, prompt: DecisionPrompt, layout: DecisionLayout = "question", *, pinned: bool = True
+    ) -> None:
+        if layout not in get_args(DecisionLayout):
+            raise ConfigError(f"no layout {layout!r}; {advise(layout, get_args(DecisionLayout))}")
+        self.prompt, self.layout, self.pinned = prompt, layout, pinned
+        self._rules = prompt.rules.strip()
+        self._question, self._called = Template(prompt.question.strip()), _CALLED[layout]
+        self._text = None if layout == "input" else self._asked("")
+        self._levels = tuple(Level(one.label, one.description) for one in prompt.levels)
+
+    @cached_property
+    def digest(self) -> bytes:
+        """32 bytes over the prompt, the layout and the version of the asking."""
+        return digest_parts([self.prompt.digest, self.layout, ASKING])
+
+    def ask(self, request: Request) -> Questionnaire:
+        """Return the questions of a request, one a passage, named `c1`, `c2`, ... in their order.
+
+        Every text that is not ours stands in JSON data.
+        """
+        shared: dict[str, Any] = {"question": request.query}
+        if request.reference is not None:
+            shared["reference"] = request.reference
+        if request.answer is not None:
+            shared["answer"] = request.answer
+        own = self.layout == "question"
+        if not own:
+            shared |= self._in_input(request.passages)
+        questions = [
+            DecisionQuestion(
+                f"c{number}",
+                self._text or self._asked(f"c{number}"),
+                {"chunk": passage_data(passage)} if own else {},
+                self._levels,
+            )
+            for number, passage in enumerate(request.passages, 1)
+        ]
+        return Questionnaire(self._rules, shared, tuple(questions))
+
+    def _asked(self, name: str) -> str:
+        asked = self._question.substitute(chunk=self._called.format(name=name))
+        return asked[:1].upper() + asked[1:]
+
+    def _in_input(self, passages: tuple[Passage, ...]) -> dict[str, Any]:
+        if self.layout == "request":
+            return {"chunk": passage_data(passages[0])}
+        return {"chunks": {f"c{number}": passage_data(passage) for number, passage in enumerate(passages, 1)}}
+
+
+def _written(question: DecisionQuestion) -> str:
+    levels = "".join(f"\n{n}: {level.label}: {level.description}" for n, level in enumerate(question.levels))
+    return f"{question.text}{levels}" + (f"\n{json_text(question.data)}" if question.data else "")
+
+
+def json_text(data: Any) -> str:
+    """Write data as JSON in the fewest characters, other scripts as they are."""
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+
+
+def passage_data(passage: Passage) -> dict[str, str]:
+    """Return a passage as JSON data."""
+    if passage.title is None:
+        return {"text": passage.text}
+    return {"title": passage.title, "text": passage.text}

@@ -1,0 +1,164 @@
+"""The prompt files: found, checked against the LOCK, made into forms."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+from judge_eval.errors import DataError, PromptError, UnknownNameError
+from judge_eval.prompts.cells import CellForm, CellPrompt
+from judge_eval.prompts.chat import Prompt, PromptForm, Repair
+from judge_eval.prompts.claims import ClaimsForm, ClaimsPrompt
+from judge_eval.prompts.decision import DecisionForm, DecisionPrompt
+from judge_eval.record import Record
+
+R = TypeVar("R", bound=Record)
+
+AnyPrompt: TypeAlias = Prompt | DecisionPrompt | ClaimsPrompt | CellPrompt
+"""A prompt file, whatever kind of model it is for and whatever it asks about."""
+AnyForm: TypeAlias = PromptForm | DecisionForm | ClaimsForm | CellForm
+"""The form of one."""
+_KINDS: dict[str, type[DecisionPrompt] | type[CellPrompt] | type[ClaimsPrompt]] = {
+    "decision": DecisionPrompt,
+    "claims-decision": CellPrompt,
+    **dict.fromkeys(("split", "claims", "claims-list", "together"), ClaimsPrompt),
+}
+
+
+def _root() -> Traversable:
+    packed = files("judge_eval") / "_prompts"
+    return packed if packed.is_dir() else Path(__file__).parent.parent.parent / "prompts"
+
+
+def _walk(folder: Traversable, prefix: str = "") -> dict[str, Traversable]:
+    entries: dict[str, Traversable] = {}
+    for entry in sorted(folder.iterdir(), key=lambda e: e.name):
+        if entry.is_dir():
+            entries |= _walk(entry, f"{prefix}{entry.name}/")
+        elif entry.name.endswith(".toml"):
+            entries[prefix + entry.name.removesuffix(".toml")] = entry
+    return entries
+
+
+def prompt_ids() -> list[str]:
+    """List the ids of the shipped prompts, sorted; an id alone means the newest version."""
+    return sorted(name for name in _walk(_root()) if name != "repair" and "@" not in name)
+
+
+def prompt_versions(name: str) -> list[int]:
+    """List the shipped versions of a prompt, newest first; none where there is no such id."""
+    entries = _walk(_root())
+    if name not in entries or name == "repair":
+        return []
+    older = (int(entry.rpartition("@")[2]) for entry in entries if entry.startswith(f"{name}@"))
+    return [_shipped(name).version, *sorted(older, reverse=True)]
+
+
+@cache
+def _shipped(name: str) -> AnyPrompt:
+    entries = _walk(_root())
+    wanted, _, version = name.partition("@")
+    if wanted not in entries or wanted == "repair":
+        raise UnknownNameError("prompt", wanted, prompt_ids())
+    prompt = _read_prompt(entries[wanted], wanted)
+    if version and str(prompt.version) != version:
+        if name not in entries:
+            known = ", ".join(map(str, prompt_versions(wanted)))
+            raise PromptError(f"prompt {wanted!r} has no version {version!r}; known: {known}")
+        prompt = _read_prompt(entries[name], name)
+    return prompt
+
+
+def _read_prompt(entry: Traversable, name: str) -> AnyPrompt:
+    data = _table(entry, name)
+    kind: type[AnyPrompt] = _KINDS.get(str(data.get("mode")), Prompt)
+    prompt = _parse(data, kind, name)
+    prompt.check()
+    return prompt
+
+
+def _table(entry: Traversable, name: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(entry.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise PromptError(f"prompt file {name}: cannot be read: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise PromptError(f"prompt file {name}: not TOML: {error}") from None
+
+
+def _parse(data: dict[str, Any], kind: type[R], name: str) -> R:
+    try:
+        return kind.parse(data)
+    except DataError as error:
+        raise PromptError(f"prompt file {name}: {error}") from None
+
+
+def load_prompt(name: str | Path) -> AnyPrompt:
+    """Load a prompt by id, or a file of your own by its `Path`.
+
+    `support/binary@1` is that version; `support/binary` the newest.
+
+    Raises:
+        UnknownNameError: There is no prompt of that id.
+        PromptError: The file cannot be read or its placeholders do not fit.
+    """
+    return _read_prompt(name, str(name)) if isinstance(name, Path) else _shipped(name)
+
+
+@cache
+def load_repair() -> Repair:
+    """Load the texts of the repair waves."""
+    return _parse(_table(_root() / "repair.toml", "repair"), Repair, "repair")
+
+
+def load_form(name: str | Path) -> AnyForm:
+    """Load a prompt and make a form of it."""
+    return _form(load_prompt(name), pinned=isinstance(name, Path) or "@" in name)
+
+
+def form_of_version(name: str, version: int, *, pinned: bool) -> AnyForm:
+    """Load a prompt in a version, or in the newest where it has no such version, and make a form of it.
+
+    Raises:
+        UnknownNameError: There is no prompt of that id.
+    """
+    ref = f"{name}@{version}" if version in prompt_versions(name) else name
+    return _form(load_prompt(ref), pinned=pinned)
+
+
+def _form(prompt: AnyPrompt, *, pinned: bool) -> AnyForm:
+    if isinstance(prompt, DecisionPrompt):
+        return DecisionForm(prompt, pinned=pinned)
+    if isinstance(prompt, ClaimsPrompt):
+        return ClaimsForm(prompt, pinned=pinned)
+    if isinstance(prompt, CellPrompt):
+        return CellForm(prompt, pinned=pinned)
+    return PromptForm(prompt, load_repair(), pinned=pinned)
+
+
+def lock() -> dict[str, str]:
+    """Read the LOCK: the digest of every released prompt, by `id@version`."""
+    lines = (_root() / "LOCK").read_text(encoding="utf-8").splitlines()
+    rows = (line.split() for line in lines if line.strip() and not line.startswith("#"))
+    return {ref: digest for digest, ref in rows}
+
+
+def check_lock() -> list[str]:
+    """Compare the shipped prompts with the LOCK.
+
+    Returns:
+        One sentence for each prompt that was changed after its release or is not in the LOCK; empty where
+        all is well.
+    """
+    locked, digests = lock(), {}
+    for name in _walk(_root()):
+        record: AnyPrompt | Repair = load_repair() if name == "repair" else _shipped(name)
+        digests[f"{record.id}@{record.version}"] = record.digest
+    faults = [f"{ref} is not in the LOCK" for ref in digests if ref not in locked]
+    changed = [ref for ref, digest in digests.items() if locked.get(ref, digest) != digest]
+    faults += [f"{ref} was changed after its release: give it a new version" for ref in changed]
+    return faults + [f"{ref} is in the LOCK, but its file is gone" for ref in locked if ref not in digests]

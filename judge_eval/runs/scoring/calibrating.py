@@ -1,0 +1,232 @@
+"""What labels taught of one judge, kept in a file that scoring takes for this judge alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final, Literal, Self
+
+from pydantic import Field, JsonValue, ValidationError, model_validator
+
+from judge_eval.digest import digest_json
+from judge_eval.errors import ConfigError, DataError
+from judge_eval.files import read_plain, write_atomically
+from judge_eval.record import PlainObject, Record, data_error
+from judge_eval.runs.folder.differing import field_differences
+from judge_eval.runs.folder.records import Manifest
+from judge_eval.runs.scoring.figure import Figure
+from judge_eval.stats.probability_maps import MapMethod, ProbabilityMap
+
+_MOST = 16_000_000
+_HOW: Final = frozenset({"max_tokens", "sample", "evidence", "calibration", "imported"})
+"""What a judge tells of itself that changes neither its grades' meaning nor its probabilities'."""
+_ASKED: Final = frozenset({"logprobs", "top_logprobs"})
+"""What is sent to be told probabilities."""
+
+
+class MadeFor(Record):
+    """The judge whose verdicts were held against labels."""
+
+    backend: PlainObject
+    """Provider, model and parameters, or those of each member of a panel."""
+    judge: PlainObject
+    """Mode, prompt with its digest, scale; of a panel its members and how they vote."""
+    answered: tuple[str, ...] = ()
+    """The names by which servers called the models that answered."""
+
+    @classmethod
+    def by(cls, manifest: Manifest, answered: set[str]) -> MadeFor:
+        """Write down who judged a run.
+
+        Raises:
+            DataError: Its verdicts were imported.
+        """
+        if manifest.imported:
+            raise _nobody(manifest)
+        return cls(
+            backend=_who(manifest.backend), judge=_bare(manifest.judge), answered=tuple(sorted(answered))
+        )
+
+
+class FittedThreshold(Record):
+    """A least relevant grade, chosen on one half of the labelled traces."""
+
+    grade: int = Field(ge=1)
+    objective: str
+    """What it was chosen by."""
+    held_out: dict[str, Figure]
+    """Its figures on the other half."""
+
+
+class FittedMap(Record):
+    """A map from the judge's probabilities to the share that people call relevant."""
+
+    method: MapMethod
+    knots: tuple[float, ...] = ()
+    heights: tuple[float, ...] = ()
+    slope: float = Field(default=1.0, ge=0)
+    intercept: float = 0.0
+    before: dict[str, Figure]
+    """Of the judge's own probabilities: `ece`, `brier`, `log_loss`, `bias`."""
+    after: dict[str, Figure]
+    """The same of mapped ones, each mapped by what was fitted without its trace."""
+    gain: Figure
+    """How much smaller the log loss is after than before."""
+
+    @model_validator(mode="after")
+    def _sound(self) -> Self:
+        if len(self.knots) != len(self.heights) or (self.method == "isotonic" and not self.knots):
+            raise ValueError("an isotonic map has as many heights as knots, and one at least")
+        if any(a >= b for a, b in pairwise(self.knots)) or any(a > b for a, b in pairwise(self.heights)):
+            raise ValueError("knots rise, and heights never fall")
+        if any(not 0 <= value <= 1 for value in (*self.knots, *self.heights)):
+            raise ValueError("knots and heights are probabilities, from 0 to 1")
+        return self
+
+    @property
+    def map(self) -> ProbabilityMap:
+        """The map itself."""
+        return ProbabilityMap(self.method, self.knots, self.heights, self.slope, self.intercept)
+
+
+class JudgeCalibration(Record):
+    """A threshold of a judge's grades, or a map of its probabilities, learnt from labels."""
+
+    v: Literal[1] = 1
+    made_for: MadeFor
+    run: str
+    """The run whose verdicts were held against labels."""
+    labels: str
+    """Where these come from."""
+    label_relevant: int
+    """The least label that counts as relevant."""
+    traces: int
+    """How many labelled traces it was learnt from, held-out ones included."""
+    chunks: int
+    threshold: FittedThreshold | None = None
+    probabilities: FittedMap | None = None
+
+    @model_validator(mode="after")
+    def _holds_something(self) -> Self:
+        if self.threshold is None and self.probabilities is None:
+            raise ValueError("holds neither a threshold nor a map of probabilities")
+        return self
+
+    def in_manifest(self) -> dict[str, JsonValue]:
+        """Return what a run that it was applied to says of it."""
+        told: dict[str, JsonValue] = {"digest": digest_json(self.model_dump(mode="json"))}
+        if self.threshold is not None:
+            told["threshold"] = self.threshold.grade
+        if self.probabilities is not None:
+            told["method"] = self.probabilities.method
+        return {**told, "run": self.run, "labels": self.labels, "traces": self.traces}
+
+    def check(self, manifest: Manifest) -> None:
+        """See that it was made for the judge of a run.
+
+        Raises:
+            DataError: It was made for another model, prompt or scale, or the run is calibrated already.
+        """
+        if "calibration" in manifest.judge:
+            raise DataError(f"run {manifest.name} is calibrated already; score the run itself")
+        if manifest.imported:
+            raise _nobody(manifest)
+        there, here = dict(self.made_for.judge), _bare(manifest.judge)
+        grades = self.probabilities is None
+        if grades:  # a threshold is of the grades, whatever threshold the run had
+            there, here = _without_threshold(there), _without_threshold(here)
+        whom = (_who(backend, grades=grades) for backend in (self.made_for.backend, manifest.backend))
+        found = field_differences("model", *whom)
+        found += field_differences("judge", there, here)
+        if found:
+            raise _for_another("; ".join(found))
+
+    def check_answers(self, answered: set[str]) -> None:
+        """See that the models that answered bear the names of those it was made for.
+
+        Raises:
+            DataError: A server gave another name: behind the one asked for stands another model.
+        """
+        known = set(self.made_for.answered)
+        if known and (new := sorted(answered - known)):
+            raise _for_another(
+                f"the server names the model {', '.join(self.made_for.answered)} there; {', '.join(new)} here"
+            )
+
+
+def read_calibration(path: Path) -> JudgeCalibration:
+    """Read a calibration from its file, as `judge-eval calibrate -o` writes it.
+
+    Raises:
+        DataError: The file cannot be read, or holds something else.
+    """
+    try:
+        return JudgeCalibration.model_validate_json(read_plain(path, _MOST))
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror or error}", file=str(path)) from None
+    except ValidationError as error:
+        first = data_error(error, file=str(path))
+        told = f"not a calibration, as `judge-eval calibrate -o` writes it: {first.message}"
+        raise DataError(told, file=str(path), field=first.field) from None
+
+
+def write_calibration(calibration: JudgeCalibration, path: Path) -> None:
+    """Write a calibration into a file.
+
+    Raises:
+        ConfigError: The file cannot be written.
+    """
+    try:
+        write_atomically(path, calibration.model_dump_json(indent=2).encode() + b"\n")
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def _nobody(manifest: Manifest) -> DataError:
+    return DataError(
+        f"the verdicts of run {manifest.name} were imported, and nobody knows which model and prompt gave "
+        "them; a calibration holds for one model and prompt alone"
+    )
+
+
+def _for_another(what: str) -> DataError:
+    return DataError(
+        f"this calibration was made for another judge: {what}. Thresholds and probabilities of one model or "
+        "prompt mean nothing for another: label verdicts of this one (`judge-eval sample`), then "
+        "`judge-eval calibrate RUN --labels FILE -o FILE`"
+    )
+
+
+def _who(backend: Mapping[str, JsonValue], *, grades: bool = False) -> dict[str, JsonValue]:
+    """Return who answered, wherever they stand.
+
+    Args:
+        backend: As a manifest tells of it.
+        grades: Whether grades alone matter: probabilities may be asked for or not.
+    """
+    told = {name: value for name, value in backend.items() if name != "base_url"}
+    if grades and isinstance(params := told.get("params"), dict):
+        told["params"] = {name: value for name, value in params.items() if name not in _ASKED}
+    if isinstance(members := told.get("members"), dict):
+        told["members"] = {
+            name: _who(one, grades=grades) if isinstance(one, dict) else one for name, one in members.items()
+        }
+    return told
+
+
+def _bare(judge: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Return what a judge tells of itself that gives its grades and probabilities their meaning."""
+
+    def bare(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {name: bare(one) for name, one in value.items() if name not in _HOW}
+        return [bare(one) for one in value] if isinstance(value, list | tuple) else value
+
+    told: dict[str, JsonValue] = bare(judge)
+    return told
+
+
+def _without_threshold(judge: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    scale = judge.get("scale")
+    return {**judge, "scale": {**scale, "relevant": None}} if isinstance(scale, dict) else judge

@@ -1,0 +1,27 @@
+"""A figure with its interval, as records keep it."""
+
+from __future__ import annotations
+
+from judge_eval.record import Record
+from judge_eval.stats import Estimate
+from judge_eval.stats.estimate import ends_of
+
+
+class Figure(Record):
+    """A figure with its 95% interval, resampled by trace or robust to chunks that share one."""
+
+    value: float | None
+    """None where it is undefined (0/0)."""
+    interval: tuple[float, float] | None = None
+    n: int
+    traces: int | None = None
+
+    @classmethod
+    def of(cls, estimate: Estimate) -> Figure:
+        """Write an estimate down."""
+        return cls(
+            value=estimate.value,
+            interval=ends_of(estimate.interval),
+            n=estimate.n,
+            traces=estimate.clusters,
+        )

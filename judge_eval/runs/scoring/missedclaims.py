@@ -1,0 +1,232 @@
+"""Which claims the retrieved chunks miss most, over all traces of a run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import NamedTuple
+
+from pydantic import Field
+
+from judge_eval.record import Record
+from judge_eval.runs.folder.judgedclaims import Cover, JudgedClaim, judged_claims
+from judge_eval.runs.folder.records import TraceResult
+from judge_eval.runs.scoring.aggregate import MOST_TAGS
+from judge_eval.shown import shortened
+
+LISTED_CLAIMS = 200
+"""How many missed claims are named; the counts are of all."""
+NAMED_TRACES = 5
+"""How many traces a missed claim names."""
+
+
+class CoverCounts(Record):
+    """How many claims are covered, a claim of each trace counted by itself."""
+
+    covered: int = Field(default=0, ge=0)
+    partly: int = Field(default=0, ge=0)
+    """Not covered, but one chunk says a part."""
+    missing: int = Field(default=0, ge=0)
+    """Not covered, and no chunk says a part."""
+    unknown: int = Field(default=0, ge=0)
+    """A verdict is missing that could have shown them covered; part of no share."""
+
+    @classmethod
+    def of(cls, counts: Mapping[Cover, int]) -> CoverCounts:
+        """Make them of counts by cover."""
+        return cls(**{str(cover): count for cover, count in counts.items()})
+
+    @property
+    def known(self) -> int:
+        """How many are known to be covered or not."""
+        return self.covered + self.missed
+
+    @property
+    def missed(self) -> int:
+        """How many are known not to be covered."""
+        return self.partly + self.missing
+
+    @property
+    def missed_share(self) -> float | None:
+        """Of those that are known, the share that is not covered; None where none is known."""
+        return self.missed / self.known if self.known else None
+
+    @property
+    def covered_share(self) -> float | None:
+        """Of those that are known, the share that is covered; None where none is known."""
+        return self.covered / self.known if self.known else None
+
+
+class MissedClaim(Record):
+    """A claim of a question's reference that is not covered in at least one trace."""
+
+    text: str
+    vital: bool
+    query: str
+    """The question, in one line, cut where it is long."""
+    counts: CoverCounts
+    """Over the traces of this question and reference."""
+    traces: tuple[str, ...]
+    """The first of the traces that miss it."""
+
+    @property
+    def told(self) -> str:
+        """How often it is missed: `in 3 of 4 traces (1 partly covered; 1 more not known)`."""
+        notes = [f"{self.counts.partly} partly covered"] if self.counts.partly else []
+        notes += [f"{self.counts.unknown} more not known"] if self.counts.unknown else []
+        known = self.counts.known
+        return f"in {self.counts.missed} of {known} trace{'s' if known != 1 else ''}" + (
+            f" ({'; '.join(notes)})" if notes else ""
+        )
+
+
+class TagCover(Record):
+    """The claims of the traces of one tag."""
+
+    tag: str
+    counts: CoverCounts
+
+
+class ClaimsMissed(Record):
+    """What a run covers of the claims of its references, and what it misses most."""
+
+    traces: int
+    """How many traces were judged by claims."""
+    without_claims: int
+    """How many of them have a reference that makes no claim."""
+    not_judged: int
+    """How many other traces there are: no verdict of them came so far as to tell of claims."""
+    counts: CoverCounts
+    vital: CoverCounts
+    """Of the claims that an answer must say."""
+    contradicted: int
+    """How many claims a chunk contradicts, a claim of each trace counted by itself."""
+    distinct: int
+    """How many different claims are missed in at least one trace."""
+    missed: tuple[MissedClaim, ...]
+    """These, by the share of their traces that miss them, then by how many do; at most `LISTED_CLAIMS`."""
+    tags: tuple[TagCover, ...]
+    """By tag, what is covered least first; at most those of `MOST_TAGS` tags."""
+
+    @property
+    def sentence(self) -> str:
+        """What is covered, in words."""
+        counts, vital = self.counts, self.vital
+        told = f"{counts.covered:,} of {counts.known:,} claims covered"
+        notes = [f"vital: {vital.covered:,} of {vital.known:,}"]
+        notes += [f"{counts.partly:,} partly covered"] if counts.partly else []
+        notes += [f"{counts.unknown:,} more not known, as verdicts are missing"] if counts.unknown else []
+        notes += [f"{self.contradicted:,} contradicted by a chunk"] if self.contradicted else []
+        notes += [f"{_traces(self.without_claims)} without a claim"] if self.without_claims else []
+        notes += [f"{_traces(self.not_judged)} not judged by claims"] if self.not_judged else []
+        return f"{told} ({'; '.join(notes)})"
+
+
+def missed_claims(results: Iterable[TraceResult]) -> ClaimsMissed | None:
+    """Count over traces which claims are covered; None where they were not judged by claims.
+
+    Claims are the same where question, reference, id and text are. A trace whose verdicts failed before
+    anybody told of claims is counted apart, and so is a claim whose cover nobody knows.
+
+    Args:
+        results: Read once; of traces not judged by claims only up to the first verdict.
+    """
+    found = _begun(results)
+    if found is None:
+        return None
+    count = _Counting()
+    for result in found:
+        count.add(result)
+    return count.done()
+
+
+def _begun(results: Iterable[TraceResult]) -> Iterator[TraceResult] | None:
+    """Return all results again where they were judged by claims, which the first that was judged tells."""
+    left, read = iter(results), list[TraceResult]()
+    for result in left:
+        read.append(result)
+        if result.claims is not None:
+            return chain(read, left)
+        if any(outcome.kind == "verdict" for outcome in result.outcomes):
+            return None
+    return None
+
+
+class _Key(NamedTuple):
+    query: str
+    reference: str | None
+    claim: str
+    text: str
+
+
+@dataclass(slots=True)
+class _Tallied:
+    vital: bool
+    covers: Counter[Cover] = field(default_factory=Counter)
+    traces: list[str] = field(default_factory=list)
+
+
+class _Counting:
+    def __init__(self) -> None:
+        self.traces = self.without = self.not_judged = self.contradicted = 0
+        self.all, self.vital = Counter[Cover](), Counter[Cover]()
+        self.claims: dict[_Key, _Tallied] = {}
+        self.tags: dict[str, Counter[Cover]] = {}
+
+    def add(self, result: TraceResult) -> None:
+        claims = judged_claims(result.claims, result.outcomes)
+        if claims is None:
+            self.not_judged += 1
+            return
+        self.traces += 1
+        self.without += not claims
+        for one in claims:
+            self._add_claim(result, one)
+        covers = Counter(one.cover for one in claims)
+        self.all += covers
+        for tag in result.trace.tags if claims else ():
+            self.tags.setdefault(tag, Counter()).update(covers)
+
+    def _add_claim(self, result: TraceResult, one: JudgedClaim) -> None:
+        cover = one.cover
+        self.vital[cover] += one.claim.vital
+        self.contradicted += bool(one.ranks("contradicts"))
+        key = _Key(result.trace.query, result.trace.reference, one.claim.id, one.claim.text)
+        tallied = self.claims.setdefault(key, _Tallied(one.claim.vital))
+        tallied.covers[cover] += 1
+        if cover in ("missing", "partly") and len(tallied.traces) < NAMED_TRACES:
+            tallied.traces.append(result.trace_id)
+
+    def done(self) -> ClaimsMissed:
+        missed = [
+            MissedClaim(
+                text=key.text,
+                vital=tallied.vital,
+                query=shortened(key.query, 120),
+                counts=CoverCounts.of(tallied.covers),
+                traces=tuple(tallied.traces),
+            )
+            for key, tallied in self.claims.items()
+            if tallied.traces
+        ]
+        missed.sort(key=lambda one: (-(one.counts.missed_share or 0), -one.counts.missed, not one.vital))
+        most = sorted(self.tags.items(), key=lambda pair: -pair[1].total())[:MOST_TAGS]
+        tags = [TagCover(tag=tag, counts=CoverCounts.of(covers)) for tag, covers in most]
+        tags.sort(key=lambda one: (-(one.counts.missed_share or 0), one.tag))
+        return ClaimsMissed(
+            traces=self.traces,
+            without_claims=self.without,
+            not_judged=self.not_judged,
+            counts=CoverCounts.of(self.all),
+            vital=CoverCounts.of(self.vital),
+            contradicted=self.contradicted,
+            distinct=len(missed),
+            missed=tuple(missed[:LISTED_CLAIMS]),
+            tags=tuple(tags),
+        )
+
+
+def _traces(count: int) -> str:
+    return f"{count:,} trace{'s' if count != 1 else ''}"

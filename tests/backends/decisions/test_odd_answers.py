@@ -1,0 +1,383 @@
+"""What is wrong with an answer: never a number, never another chunk's, and never the end of the others."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from judge_eval.backends.chat.receiving import Received
+from judge_eval.backends.decisions.asking import Decisions
+from judge_eval.backends.decisions.dialects import DIALECTS
+from judge_eval.errors import JudgeEvalError
+from judge_eval.wire import Completion, DecisionQuestion, Request
+from tests.support.asking_decisions import (
+    BINARY_PROMPT,
+    GRADED_PROMPT,
+    PROMPTS,
+    TEXTS,
+    complete_all,
+    confidences,
+    judged,
+    outcomes,
+    replayed,
+    request,
+    row,
+    whys,
+)
+from tests.support.decision_server import DIALECT_NAMES, VALUES, Canned, DecisionServer, DialectName
+
+RULE = dict(zip(TEXTS, (0.9, 0.8, 0.7, 0.6), strict=True)).__getitem__
+OF_ONE = (*VALUES, "kind", "odd_kind")
+"""Faults of one answer, which leave the others what they are."""
+OF_LISTS = ("short", "long", "swapped", "renamed", "unnamed", "no_object")
+"""Faults after which nobody knows which answer of a list is whose."""
+
+
+@pytest.mark.parametrize("prompt", PROMPTS)
+@pytest.mark.parametrize("fault", OF_ONE)
+@pytest.mark.parametrize("dialect", DIALECT_NAMES)
+def test_an_odd_answer_is_no_verdict_and_the_others_stand(
+    dialect: DialectName, fault: str, prompt: str, tmp_path: Path
+) -> None:
+    """A missing or impossible probability is never 0 or 1: it is asked for once more, then no verdict."""
+    with DecisionServer(dialect, RULE) as server:
+        server.fault, server.fault_at = fault, TEXTS[1]
+        run = judged(server, prompt=prompt, cache=tmp_path)
+        # Twice within the judging, and in the run's second pass over what failed.
+        assert [server.paid(text) for text in TEXTS] == [1, 4, 1, 1]
+        assert whys(run) == [None, "unparsable", None, None]
+        assert confidences(run) == pytest.approx([0.9, None, 0.7, 0.6])
+        server.fault = None
+        later = judged(server, prompt=prompt, cache=tmp_path)  # nothing of no use was kept
+        assert [server.paid(text) for text in TEXTS] == [1, 5, 1, 1]
+    assert confidences(later) == pytest.approx([0.9, 0.8, 0.7, 0.6])
+
+
+@pytest.mark.parametrize("prompt", PROMPTS)
+@pytest.mark.parametrize("fault", OF_LISTS)
+@pytest.mark.parametrize("dialect", ["openai", "vllm"])
+def test_verdicts_never_shift(dialect: DialectName, fault: str, prompt: str, tmp_path: Path) -> None:
+    """Too few or too many answers, or under other names: none is any chunk's, and none is kept."""
+    with DecisionServer(dialect, RULE) as server:
+        server.fault = fault
+        run = judged(server, prompt=prompt, cache=tmp_path)
+        assert whys(run) == ["unparsable"] * 4
+        assert server.counts["calls"] == 2
+        server.fault = None
+        assert confidences(judged(server, prompt=prompt, cache=tmp_path)) == pytest.approx(
+            [0.9, 0.8, 0.7, 0.6]
+        )
+
+
+@pytest.mark.parametrize("prompt", PROMPTS)
+@pytest.mark.parametrize("dialect", ["sglang", "systemone"])
+def test_answers_in_an_object_are_found_by_name(dialect: DialectName, prompt: str) -> None:
+    """One that is missing there is its own chunk's loss; a name that nobody asked for spoils all."""
+    alone = [None, "unparsable", None, None]
+    for fault, told in (("short", alone), ("no_object", alone), ("long", ["unparsable"] * 4)):
+        with DecisionServer(dialect, RULE) as server:
+            server.fault = fault
+            run = judged(server, prompt=prompt)
+            assert (fault, whys(run)) == (fault, told)
+
+
+@pytest.mark.parametrize("fault", ["reordered", "sum", "score"])
+@pytest.mark.parametrize("dialect", DIALECT_NAMES)
+def test_levels_sums_and_scores_are_checked(dialect: DialectName, fault: str) -> None:
+    """Levels in another order, sums that are not 1 and scores that do not follow make no verdict."""
+    with DecisionServer(dialect, RULE) as server:
+        server.fault, server.fault_at = fault, TEXTS[1]
+        run = judged(server, prompt=GRADED_PROMPT)
+    assert whys(run) == [None, "unparsable", None, None]
+
+
+@pytest.mark.parametrize("dialect", DIALECT_NAMES)
+def test_two_decimals_are_exact_enough(dialect: DialectName) -> None:
+    """Rounded probabilities pass: ties, 0.00 and 1.00, and sums that miss 1 by the rounding."""
+    thirds = dict(zip(TEXTS, [(1 / 3, 1 / 3, 1 / 3, 0.0), (0.0, 0.5, 0.5, 0.0), (1.0, 0, 0, 0), (0.125,) * 2 +
+                              (0.375,) * 2], strict=True))  # fmt: skip
+    with DecisionServer(dialect, thirds.__getitem__, decimals=2) as server:
+        run = judged(server, prompt=GRADED_PROMPT)
+    assert whys(run) == [None] * 4
+    grades = [outcome.grade for outcome in outcomes(run) if outcome.kind == "verdict"]
+    assert grades == [1, 1, 0, 2]  # the lower of two medians; so .5 is not more likely relevant than not
+    with DecisionServer(dialect, lambda text: 0.5, decimals=2) as server:
+        run = judged(server)
+    assert confidences(run) == [0.5] * 4
+    assert not any(outcome.relevant for outcome in outcomes(run) if outcome.kind == "verdict")
+
+
+@pytest.mark.parametrize("prompt", PROMPTS)
+def test_a_declined_question_is_its_chunks_alone(prompt: str, tmp_path: Path) -> None:
+    """It is that chunk's refusal with the id of the request; the others stand, and it is not paid again."""
+    tape = tmp_path / "tape.jsonl"
+    with DecisionServer("openai", lambda text: None if text == TEXTS[2] else 0.75) as server:
+        run = judged(server, prompt=prompt, cache=tmp_path / "cache", record=tape)
+        assert whys(run) == [None, None, "refused", None]
+        assert server.counts["calls"] == 1
+        again = judged(server, prompt=prompt, cache=tmp_path / "cache")
+        assert server.counts["calls"] == 1
+    assert again.results[0].outcomes == run.results[0].outcomes
+    assert "req_1" in str(outcomes(run)[2])
+    assert replayed(tape, prompt=prompt).results[0].outcomes == run.results[0].outcomes
+    offline = judged(server, prompt=prompt, cache=tmp_path / "cache", offline=True)
+    assert offline.results[0].outcomes == run.results[0].outcomes
+
+
+def test_where_all_is_declined_nothing_is_kept(tmp_path: Path) -> None:
+    """A reply without any verdict is not stored; it is not asked again in the same run either."""
+    with DecisionServer("openai", lambda text: None) as server:
+        assert whys(judged(server, cache=tmp_path)) == ["refused"] * 4
+        assert server.counts["calls"] == 1
+        server.rule = RULE
+        assert whys(judged(server, cache=tmp_path)) == [None] * 4
+
+
+@pytest.mark.parametrize("dialect", DIALECT_NAMES)
+@pytest.mark.parametrize(
+    "body",
+    [
+        "not json", "", "[]", "null", "7", '"text"', "<html>fine</html>", '{"answers": ', "\ufeff{}",
+    ],
+)  # fmt: skip
+def test_a_body_that_is_no_object_is_asked_for_again(dialect: DialectName, body: str) -> None:
+    """It may pass: a second attempt brings the verdicts."""
+    with DecisionServer(dialect, RULE) as server:
+        server.script(Canned(200, {}, body))
+        assert whys(judged(server)) == [None] * 4
+        assert server.counts["calls"] == 2
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{}, {"answers": None}, {"answers": 7}, {"answers": []}, {"answers": {}}, {"answers": "c1"},
+     {"answers": [None] * 4}, {"answers": {"c1": None, "c2": []}}, {"answers": [[]] * 4},
+     {"choices": [{"message": {"content": '{"verdict": true}'}}]}],
+)  # fmt: skip
+@pytest.mark.parametrize("dialect", DIALECT_NAMES)
+def test_a_body_without_answers_makes_no_verdict(dialect: DialectName, body: dict[str, Any]) -> None:
+    """Whatever stands in the place of answers is none, after one more try."""
+    with DecisionServer(dialect, RULE) as server:
+        server.script(Canned(200, {}, body), Canned(200, {}, body))
+        assert whys(judged(server)) == ["unparsable"] * 4
+
+
+def test_a_recorded_answer_of_no_use_gives_way(tmp_path: Path) -> None:
+    """The cassette ends with what the run ended with, also where the second try asked the very same."""
+    tape = tmp_path / "tape.jsonl"
+    with DecisionServer("openai", RULE) as server:
+        server.script(Canned(200, {}, {"answers": []}))
+        run = judged(server, record=tape)
+    assert whys(run) == [None] * 4
+    assert replayed(tape).results[0].outcomes == run.results[0].outcomes
+    assert len(tape.read_text().splitlines()) == 2
+
+
+def test_a_cassette_can_be_reviewed(tmp_path: Path) -> None:
+    """It shows what was asked, the probabilities in the chunks' order, and why there is none."""
+    tape = tmp_path / "tape.jsonl"
+    with DecisionServer("openai", lambda text: None if text == TEXTS[1] else RULE(text)) as server:
+        judged(server, record=tape)
+    _, line = map(json.loads, tape.read_text().splitlines())
+    assert line["asked"] == "Which tomatoes?"
+    assert line["passage"] == TEXTS[0]
+    assert line["chunk_ids"] == ["c1", "c2", "c3", "c4"]
+    assert line["answers"][0] == [0.1, 0.9]
+    assert line["answers"][1][0] == "refused"
+
+
+# Any body whatever
+
+QUESTIONS = 3
+ODD: list[Any] = [
+    None, True, False, 0, 1, 0.5, -1, 1.2, 10**400, -0.0, 1e-300, float("nan"), float("inf"), "", "0.9", "c1",
+    "c2", [], {}, [[]], {"": None}, "\ud800", "predicate", "score", "refusal", "noul", "yes_no",
+    {"c1": 1}, {"yes": 1, "no": 0}, [0.5, 0.5], {"0": 1.0, "1": 0.0},
+]  # fmt: skip
+
+
+def bodies(dialect: DialectName, prompt: str, count: int, seed: int) -> Iterator[tuple[bytes, Any]]:
+    """Yield replies with up to four faults anywhere in them, as they are sent and as JSON reads them."""
+    rng = random.Random(seed)
+    server = DecisionServer(dialect, lambda text: rng.choice([0.0, 0.25, 0.5, 1.0, rng.random()]))
+    body = asked_of_backend_body(dialect, prompt)
+    for _ in range(count):
+        told = copy.deepcopy(server.answer(body, {}).body)
+        for _ in range(rng.randint(1, 4)):
+            told = mutated(told, rng)
+        yield json.dumps(told).encode(), told
+
+
+def asked_of_backend_body(dialect: DialectName, prompt: str) -> bytes:
+    """Write the body of a request with three questions."""
+    backend = Decisions("m", base_url="http://127.0.0.1:9/v1", params={"dialect": dialect})
+    asked = three(prompt).questionnaire
+    assert asked is not None
+    return backend.body(asked)
+
+
+def three(prompt: str) -> Request:
+    """Make a request of three questions."""
+    return request(*TEXTS[:QUESTIONS], prompt=prompt)
+
+
+def mutated(value: Any, rng: random.Random) -> Any:
+    """Return JSON with something of it replaced, removed, doubled, or moved."""
+    if rng.random() < 0.1 or not isinstance(value, dict | list) or not value:
+        return copy.deepcopy(rng.choice(ODD))
+    if isinstance(value, list):
+        place = rng.randrange(len(value))
+        how = rng.random()
+        if how < 0.15:
+            return value[:place] + value[place + 1 :]
+        if how < 0.3:
+            return [*value, copy.deepcopy(value[place])]
+        if how < 0.45:
+            return rng.sample(value, len(value))
+        return [*value[:place], mutated(value[place], rng), *value[place + 1 :]]
+    name = rng.choice(list(value))
+    if rng.random() < 0.15:
+        return {key: each for key, each in value.items() if key != name}
+    if rng.random() < 0.1:
+        other = rng.choice([*value, "c9", "name", "probability"])
+        return {(other if key == name else key): each for key, each in value.items()}
+    return {**value, name: mutated(value[name], rng)}
+
+
+def number(value: Any) -> bool:
+    """Tell whether a value is a probability."""
+    return type(value) in (int, float) and 0 <= value <= 1
+
+
+def shares_in(dialect: DialectName, told: Any, place: int, question: DecisionQuestion) -> list[float] | None:
+    """Find, by a second reading, the probabilities that a reply may be taken to give a question."""
+    answers = told.get("answers") if isinstance(told, dict) else None
+    if dialect in ("openai", "vllm"):
+        if not isinstance(answers, list) or len(answers) != QUESTIONS or not isinstance(answers[place], dict):
+            return None
+        one = answers[place]
+        if one.get("name") != question.name:
+            return None
+        if not question.levels:
+            yes = one.get("probability")
+            return [1 - yes, yes] if number(yes) else None
+        rows = one.get("probabilities")
+        if not isinstance(rows, list) or [r.get("label") for r in rows] != [x.label for x in question.levels]:
+            return None
+        shares = [r.get("probability") for r in rows]
+    else:
+        if not isinstance(answers, dict) or not isinstance(answers.get(question.name), dict):
+            return None
+        one = answers[question.name]
+        if not question.levels and dialect == "systemone":
+            yes = one.get("noul")
+            return [1 - yes, yes] if number(yes) else None
+        keys = [str(n) for n in range(4)] if question.levels else ["no", "yes"]
+        found = one.get("probabilities")
+        if not isinstance(found, dict):
+            return None
+        shares = [found.get(key) for key in keys]
+    return shares if all(map(number, shares)) and abs(sum(shares) - 1) < 0.03 else None
+
+
+def read_all(dialect: DialectName, prompt: str, count: int, seed: int) -> int:
+    """Read many odd replies; return how many probabilities were found in them."""
+    backend = Decisions("m", base_url="http://127.0.0.1:9/v1", params={"dialect": dialect})
+    made, found = three(prompt), 0
+    asked = made.questionnaire
+    assert asked is not None
+    replies = list(bodies(dialect, prompt, count, seed))
+    line = iter(replies)
+
+    async def post(body: bytes) -> Received:
+        return Received(200, {"x-request-id": "req"}, next(line)[0])
+
+    backend._caller.post = post  # type: ignore[method-assign]
+    completions = complete_all(backend, [made] * count)
+    for (_, told), completion in zip(replies, completions, strict=True):
+        if isinstance(completion, BaseException):
+            assert isinstance(completion, JudgeEvalError), repr(completion)
+            continue
+        assert len(completion.answers) == QUESTIONS
+        assert Completion.decode(completion.encode()) == completion
+        for place, (question, answer) in enumerate(zip(asked.questions, completion.answers, strict=True)):
+            if not answer.probabilities:
+                assert answer.why in ("refused", "unparsable")
+                assert answer.detail
+                continue
+            found += 1
+            assert shares_in(dialect, told, place, question) == pytest.approx(list(answer.probabilities))
+    return found
+
+
+@pytest.mark.parametrize("prompt", PROMPTS)
+@pytest.mark.parametrize("dialect", DIALECT_NAMES)
+def test_odd_replies_give_no_number_that_is_not_there(dialect: DialectName, prompt: str) -> None:
+    """Whatever a reply holds: no error but our own, and no probability that it does not give the question."""
+    assert read_all(dialect, prompt, 250, seed=1) > 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("prompt", PROMPTS)
+@pytest.mark.parametrize("dialect", DIALECT_NAMES)
+def test_many_odd_replies_give_no_number_that_is_not_there(
+    dialect: DialectName, prompt: str, seed: int
+) -> None:
+    """The same of forty thousand replies."""
+    read_all(dialect, prompt, 1_000, seed + 10)
+
+
+@pytest.mark.parametrize("dialect", DIALECT_NAMES)
+def test_deep_and_long_replies_are_read_to_an_end(dialect: DialectName) -> None:
+    """Nesting and numbers that no reader takes end neither the run nor the other traces."""
+    deep = "[" * 500 + "]" * 500
+    for odd in (deep, "9" * 5000, '"' + "x" * 100_000 + '"', "1e999", '{"a":' * 150 + "1" + "}" * 150):
+        bodies = [f'{{"answers": {odd}}}', f'{{"answers": [{odd}, {odd}, {odd}]}}']
+        bodies.append(f'{{"answers": {{"c1": {odd}, "c2": {{"type": {odd}, "noul": {odd}}}}}}}')
+        bodies.append(f'{{"answers": [{{"name": "c1", "type": "predicate", "probability": {odd}}}, 1, 2]}}')
+        bodies.append(f'{{"answers": [], "usage": {odd}, "model": {odd}}}')
+        for body in bodies:
+            backend = Decisions("m", base_url="http://127.0.0.1:9/v1", params={"dialect": dialect})
+
+            async def post(_: bytes, body: str = body) -> Received:
+                return Received(200, {}, body.encode())
+
+            backend._caller.post = post  # type: ignore[method-assign]
+            (found,) = complete_all(backend, [three(BINARY_PROMPT)])
+            if isinstance(found, BaseException):
+                assert isinstance(found, JudgeEvalError)
+            else:
+                assert not any(answer.probabilities for answer in found.answers)
+
+
+def test_equal_chunks_are_asked_once_and_blank_ones_never() -> None:
+    """Both hold over HTTP too: what the server is sent says so."""
+    with DecisionServer("openai", RULE) as server:
+        run = judged(server, row(TEXTS[0], "  ", TEXTS[0], TEXTS[1]))
+        assert [len(body["questions"]) for body in server.calls] == [2]
+    assert [getattr(outcome, "grade", None) for outcome in outcomes(run)] == [1, 0, 1, 1]
+
+
+def test_slow_answers_are_not_mixed_up() -> None:
+    """Calls that come back in another order than they were made keep to their chunks."""
+    rows = [row(f"text {n} x", id=f"t{n}", query=f"q{n}") for n in range(8)]
+    with DecisionServer("openai", lambda text: int(text.split()[1]) / 10) as server:
+        server.slow = {f"text {n} ": 0.08 - n / 100 for n in range(8)}
+        run = judged(server, *rows)
+    assert confidences(run) == [n / 10 for n in range(8)]
+
+
+def test_unpacked_replies_are_read_too() -> None:
+    """Gzip is asked for and read."""
+    for dialect in DIALECTS:
+        with DecisionServer(dialect, RULE) as server:  # type: ignore[arg-type]
+            server.packed = True
+            assert whys(judged(server)) == [None] * 4
+            assert "gzip" in server.headers[0]["accept-encoding"]

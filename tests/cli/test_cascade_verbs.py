@@ -1,0 +1,379 @@
+"""Cascades on the command line: fitted, shown, judged by, refused for other judges."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from judge_eval.alignment.cascade import read_cascade
+from judge_eval.errors import ConfigError
+from judge_eval.eval_run import EvalRun
+from tests.support.chat_server import Faults
+from tests.support.command import Shell
+from tests.support.decision_server import DecisionServer
+from tests.support.desk import Desk
+from tests.support.golden import check_golden
+from tests.support.unsure_server import GOLD, UnsureServer, dataset
+
+MODELS = ("--cascade", "openai/cheap", "--then", "openai/strong")
+FAKES = ("--cascade", "fake/overlap", "--cascade-mode", "decision", "--then", "fake/overlap")
+
+
+@pytest.fixture
+def server() -> Iterator[UnsureServer]:
+    """A cheap judge wrong in 12%, a strong one that is right."""
+    with UnsureServer() as started:
+        yield started
+
+
+def fitted(desk: Desk, server: UnsureServer, *flags: object, count: int = 120) -> Path:
+    """Fit a cascade to a new dataset, and return its file."""
+    data = dataset(desk.folder / "traces.jsonl", count)
+    told = desk("cascade", "fit", data, *MODELS, "--base-url", server.url, *flags, OPENAI_API_KEY="sk-x")
+    assert told.code == 0, told.err
+    return desk.folder / "cascade.json"
+
+
+def judged(desk: Desk, server: UnsureServer, *flags: object) -> EvalRun:
+    """Judge the dataset by what was fitted, and return the run."""
+    told = desk(
+        "run", "traces.jsonl", "--cascade-file", "cascade.json", "-q", "--out", "judged", *flags,
+        OPENAI_API_KEY="sk-x",
+    )  # fmt: skip
+    assert told.code == 0, told.err
+    newest = max((desk.folder / "judged").iterdir(), key=lambda folder: folder.stat().st_mtime_ns)
+    return EvalRun.load(newest)
+
+
+@pytest.mark.slow
+def test_the_file_says_what_the_judges_said(desk: Desk, server: UnsureServer) -> None:
+    """Each verdict of the sample is bought once; the figures are those of the server; the run keeps them."""
+    file = read_cascade(fitted(desk, server))
+    fit = file.fit
+    # Every distinct chunk once by the cheap judge, one a trace by the strong one.
+    assert server.counts["calls"] == 120 * 3 + 120
+    cheap = [body for body in server.calls if body["model"] == "cheap"]
+    assert all(body["logprobs"] and body["top_logprobs"] == 5 for body in cheap)
+    assert not any(body.get("logprobs") for body in server.calls if body["model"] == "strong")
+    assert (fit.n, fit.target, fit.alpha, fit.level, fit.allowed) == (120, "strong", 0.05, 0.95, 1)
+    assert fit.threshold is not None
+    assert fit.holds
+    assert fit.errors <= 1
+    assert fit.cheap_alone.value == pytest.approx(0.12, abs=0.08)
+    assert fit.bound is not None
+    assert fit.bound <= 0.05
+    assert (file.cheap.verdicts, file.strong.verdicts, file.cheap.failed) == (360, 120, 0)
+    assert file.cheap.tokens
+    assert file.strong.tokens
+    assert file.tokens
+    assert file.tokens == pytest.approx(file.cheap.tokens + (1 - fit.coverage) * file.strong.tokens)
+    before = server.counts["calls"]
+    run = judged(desk, server)
+    stages = [
+        outcome.stage for result in run.results for outcome in result.outcomes if outcome.kind == "verdict"
+    ]
+    assert run.manifest.tally.stages == {"cheap": stages.count("cheap"), "strong": stages.count("strong")}
+    # What the sample bought is not bought again: only escalated chunks that were not drawn are asked about.
+    assert server.counts["calls"] - before <= stages.count("strong")
+    assert run.manifest.judge["guarantee"] == {
+        "digest": file.digest, "target": "strong", "alpha": 0.05, "level": 0.95, "bound": fit.bound,
+        "traces": 120, "coverage": fit.coverage,
+    }  # fmt: skip
+    wrong = sum(
+        outcome.kind == "verdict" and outcome.relevant != bool(chunk.label)
+        for result in run.results
+        for outcome, chunk in zip(result.outcomes, result.trace.chunks, strict=True)
+    )
+    assert wrong / len(stages) <= 0.05
+
+
+@pytest.mark.slow
+def test_fitting_again_asks_nobody(desk: Desk, server: UnsureServer) -> None:
+    """The two runs hold all there is: another alpha, and the same again, are fitted without a call."""
+    file = fitted(desk, server)
+    first, calls = read_cascade(file), server.counts["calls"]
+    again = read_cascade(fitted(desk, server))
+    loose = read_cascade(fitted(desk, server, "--alpha", "0.1"))
+    assert server.counts["calls"] == calls
+    assert again.fit == first.fit
+    assert again.runs == first.runs == loose.runs
+    assert loose.fit.kept >= first.fit.kept
+    assert fitted(desk, server, "--no-cache")
+    assert server.counts["calls"] == calls
+
+
+@pytest.mark.slow
+def test_labels_may_be_the_target(desk: Desk, server: UnsureServer) -> None:
+    """Against labels both judges err on their own; the strong one does not here, so the fit is the same."""
+    strong = read_cascade(fitted(desk, server))
+    people = read_cascade(fitted(desk, server, "--target", "labels"))
+    assert people.fit.target == "people"
+    assert people.labels == "the dataset"
+    assert people.fit.threshold == strong.fit.threshold
+    assert people.fit.strong_alone is not None
+    assert people.fit.strong_alone.value == 0
+    assert people.fit.over_strong is not None
+    told = desk(
+        "run", "traces.jsonl", "--cascade-file", "cascade.json", "--explain-positives", OPENAI_API_KEY="sk-x"
+    )
+    assert told.code == 2
+    assert "does not hold where positives are explained" in told.err
+
+
+def test_too_few_traces_cost_nothing(desk: Desk, server: UnsureServer) -> None:
+    """Where nothing could be shown nobody is asked, and the number that is needed is told."""
+    data = dataset(desk.folder / "few.jsonl", 40)
+    told = desk("cascade", "fit", data, *MODELS, "--base-url", server.url, OPENAI_API_KEY="sk-x")
+    assert told.code == 2
+    assert "40 traces are too few" in told.err
+    assert "takes 59" in told.err
+    assert server.counts["calls"] == 0
+
+
+@pytest.mark.slow
+def test_a_dry_run_counts_both_judges(desk: Desk, server: UnsureServer) -> None:
+    """Before fitting and before judging the calls of both are told; what is escalated is expected."""
+    data = dataset(desk.folder / "traces.jsonl", 120)
+    call = (*MODELS, "--base-url", server.url)
+    told = desk("cascade", "fit", data, *call, "--dry-run", OPENAI_API_KEY="sk-x")
+    assert "cheap: 360 calls" in told.out
+    assert "strong: 120 calls" in told.out
+    told = desk("run", data, *call, "--cascade-threshold", "0.9", "--dry-run", OPENAI_API_KEY="sk-x")
+    assert "cheap: 360 calls" in told.out
+    assert "strong: from 0 to 360 calls" in told.out
+    assert server.counts["calls"] == 0
+    file = read_cascade(fitted(desk, server))
+    told = desk(
+        "run", data, "--cascade-file", "cascade.json", "--dry-run", "--no-cache", OPENAI_API_KEY="sk-x"
+    )
+    assert f"strong: about {round((1 - file.fit.coverage) * 360)} calls are likely" in told.out
+
+
+@pytest.mark.slow
+def test_a_failure_of_the_strong_judge_is_never_left_out(desk: Desk, server: UnsureServer) -> None:
+    """While the strong judge fails on a chunk nothing is fitted; then that one alone is asked for."""
+    data = dataset(desk.folder / "traces.jsonl", 80)
+    call = ("cascade", "fit", data, *MODELS, "--base-url", server.url, "--attempts", "1")
+    server.faults = Faults(rate_refusal=1.0)
+    assert desk(*call, OPENAI_API_KEY="sk-x").code == 3
+    assert not (desk.folder / "cascade.json").exists()
+    server.faults = Faults()
+    server.reset()
+    assert desk(*call, OPENAI_API_KEY="sk-x").code == 0
+    assert read_cascade(desk.folder / "cascade.json").fit.n == 80
+    bought = [body["model"] for body in server.calls]
+    assert (bought.count("cheap"), bought.count("strong")) == (240, 80)
+
+
+def test_a_cheap_judge_without_probabilities_is_refused(desk: Desk) -> None:
+    """Nothing says where it is sure, so nothing can be fitted."""
+    data = dataset(desk.folder / "traces.jsonl", 60)
+    told = desk("cascade", "fit", data, "--cascade", "fake/overlap", "--then", "fake/hash")
+    assert told.code == 2
+    assert "told no probability" in told.err
+
+
+@pytest.mark.slow
+def test_where_nothing_passes_everything_escalates(desk: Desk) -> None:
+    """A judge that is sure and wrong gets no threshold; judging by its file asks the strong one of all."""
+    with UnsureServer(errors=0.4, sure=1.0) as server:
+        data = dataset(desk.folder / "traces.jsonl", 60)
+        told = desk("cascade", "fit", data, *MODELS, "--base-url", server.url, OPENAI_API_KEY="sk-x")
+        assert told.code == 0
+        assert "everything escalates: no threshold" in told.out
+        assert "use the strong judge alone" in told.out
+        file = read_cascade(desk.folder / "cascade.json")
+        assert file.fit.threshold is None
+        assert file.guarantee is None
+        told = desk("run", data, "--cascade-file", "cascade.json", OPENAI_API_KEY="sk-x")
+        assert told.code == 0
+        assert "0 verdicts by the cheap judge, 180 of 180 chunks (100.0%) escalated" in told.out
+        assert "everything is escalated" in told.out
+        told = desk("run", data, "--cascade-file", "cascade.json", "--dry-run", OPENAI_API_KEY="sk-x")
+        assert "strong: 0 calls, since everything is escalated" in told.out
+
+
+def test_a_threshold_that_nobody_reaches_is_said_to_keep_nothing(desk: Desk) -> None:
+    """A cheap judge that draws lots, .95 sure of each, gets a threshold above that."""
+    data = dataset(desk.folder / "traces.jsonl", 60)
+    lots = ("--cascade", "fake/hash", "--cascade-mode", "decision", "--then", "fake/overlap")
+    told = desk("cascade", "fit", data, *lots)
+    assert told.code == 0
+    assert "from a confidence of 0.96; none of the sample was as sure" in told.out
+    assert "use the strong judge alone" in told.out
+
+
+def test_it_reads_as_agreed(desk: Desk, server: UnsureServer) -> None:
+    """What fitting prints, showing prints again; and its JSON is the file."""
+    fitted(desk, server)
+    told = desk("cascade", "show", "cascade.json")
+    text = re.sub(r"cascade [0-9a-f]{12}", "cascade DIGEST______", told.out)
+    check_golden("cli/cascade_show.txt", text.replace(str(desk.folder), "FOLDER"))
+    again = desk(
+        "cascade", "fit", "traces.jsonl", *MODELS, "--base-url", server.url, "--json", OPENAI_API_KEY="sk-x"
+    )
+    assert json.loads(again.out) == json.loads((desk.folder / "cascade.json").read_text())
+    told = desk("run", "traces.jsonl", "--cascade-file", "cascade.json", "-q", OPENAI_API_KEY="sk-x")
+    text = re.sub(r"cascade file [0-9a-f]{12}", "cascade file DIGEST______", told.out)
+    text = re.sub(r"\d{8}-\d{6}-[0-9a-f]{8}", "RUN-FOLDER", re.sub(r"run [0-9a-f]{8}", "run RUN-ID__", text))
+    check_golden("cli/cascade_run.txt", text)
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (("--cascade", "openai/other"), "--cascade openai/other: cascade.json says openai/cheap"),
+        (("--then", "openai/other"), "--then openai/other: cascade.json says openai/strong"),
+        (("--cascade-threshold", "0.5"), "--cascade-threshold 0.5: cascade.json says"),
+        (("--prompt", "relevance/binary"), "the strong judge differs in prompt"),
+        (("--prompt", "support/binary@1"), "the strong judge differs in prompt"),
+        (("--cascade-prompt", "relevance/binary"), "the cheap judge differs in prompt"),
+        (("--cascade-mode", "listwise"), "the cheap judge differs in"),
+        (("--evidence", "required"), "the cheap judge differs in evidence"),
+        (("-p", "temperature=0.7"), "the strong model differs in params"),
+        (("--cascade-param", "temperature=0.7"), "the cheap model differs in params"),
+        (("--base-url", "http://127.0.0.1:9/v1"), "the strong model differs in base_url"),
+        (("--member", "openai/third"), "a cascade is of two judges"),
+        (("--repeat", "3"), "a cascade is of two judges"),
+    ],
+)
+def test_other_judges_are_refused(desk: Desk, flags: tuple[str, ...], told: str) -> None:
+    """A file is for the judges it was fitted on: what differs is named, and nothing is asked."""
+    with UnsureServer() as server:
+        fitted(desk, server, count=60)
+        calls = server.counts["calls"]
+        said = desk("run", "traces.jsonl", "--cascade-file", "cascade.json", *flags, OPENAI_API_KEY="sk-x")
+        assert said.code == 2
+        assert told in said.err
+        assert server.counts["calls"] == calls
+
+
+@pytest.mark.slow
+def test_what_the_file_says_may_be_repeated(desk: Desk, server: UnsureServer) -> None:
+    """Flags that name what the file names change nothing."""
+    fitted(desk, server)
+    flags = (*MODELS, "--prompt", "support/binary", "--base-url", server.url, "--mode", "pointwise")
+    run = judged(desk, server, *flags, "--evidence", "flag", "--relevant", 1, "-p", "temperature=0")
+    assert run.manifest.judge["guarantee"]
+
+
+@pytest.mark.slow
+def test_a_file_of_another_prompt_text_is_refused(desk: Desk, server: UnsureServer) -> None:
+    """A prompt of one's own that was edited since is another one, whatever it is called."""
+    own = desk.folder / "own.toml"
+    own.write_text(desk("prompts", "show", "support/binary", "--toml").out or _toml())
+    fitted(desk, server, "--prompt", f"file:{own}")
+    assert judged(desk, server).manifest.judge["guarantee"]
+    own.write_text(own.read_text().replace("version = 1", "version = 2"))
+    told = desk("run", "traces.jsonl", "--cascade-file", "cascade.json", OPENAI_API_KEY="sk-x")
+    assert told.code == 2
+    assert "judge differs in prompt" in told.err
+
+
+def _toml() -> str:
+    from tests.support.forking import ROOT
+
+    text = max((ROOT / "prompts" / "support").glob("binary*.toml")).read_text(encoding="utf-8")
+    return re.sub(r"(?m)^version = \d+", "version = 1", re.sub(r'(?m)^id = ".*"', 'id = "own"', text))
+
+
+@pytest.mark.parametrize("place", ["threshold", "alpha", "bound", "n"])
+def test_a_changed_file_is_no_guarantee(desk: Desk, server: UnsureServer, place: str) -> None:
+    """Its threshold and its bound must follow from its counts."""
+    path = fitted(desk, server, count=60)
+    told = json.loads(path.read_text())
+    told["fit"][place] = {"threshold": 0.5, "alpha": 0.01, "bound": 0.001, "n": 600}[place]
+    path.write_text(json.dumps(told))
+    with pytest.raises(ConfigError, match="the file was changed"):
+        read_cascade(path)
+    assert desk("cascade", "show", path).code == 2
+
+
+def test_without_a_threshold_the_way_to_one_is_named(desk: Desk) -> None:
+    """Nothing is judged by a threshold that nobody named; a named one is said to have no guarantee."""
+    data = dataset(desk.folder / "traces.jsonl", 4)
+    told = desk("run", data, *FAKES)
+    assert told.code == 2
+    assert "cascade fit" in told.err
+    told = desk("run", data, *FAKES, "--cascade-threshold", "0.9")
+    assert told.code == 0
+    assert "the threshold was named, not fitted" in told.out
+    assert desk("run", data, *FAKES, "--cascade-threshold", "0.905").code == 2
+    told = desk("run", data, "--model", "fake/overlap", "--explain-positives")
+    assert told.code == 2
+    assert "--explain-positives is for a cascade" in told.err
+    told = desk("batch", "export", data, "--cascade", "fake/overlap", "--out", "b")
+    assert told.code == 2
+
+
+def test_one_trace_and_probes_take_cascades(desk: Desk) -> None:
+    """`judge` and `probe` judge by two as `run` does."""
+    data = dataset(desk.folder / "traces.jsonl", 6)
+    (desk.folder / "one.json").write_text(data.read_text().splitlines()[0])
+    told = desk("judge", "one.json", *FAKES, "--cascade-threshold", "1.0", "--json")
+    assert told.code == 0, told.err
+    assert {outcome["stage"] for outcome in json.loads(told.out)["outcomes"]} <= {"cheap", "strong"}
+    told = desk("probe", data, *FAKES, "--cascade-threshold", "0.9", "--only", "empty")
+    assert told.code in (0, 1), told.err
+
+
+def test_comparing_with_a_plain_judge_is_warned_of(desk: Desk) -> None:
+    """Runs of a cascade and of a plain judge are told apart in one sentence; its stages are no members."""
+    data = dataset(desk.folder / "traces.jsonl", 6)
+    assert desk("run", data, "--model", "fake/overlap", "--label", "plain").code == 0
+    assert desk("run", data, *FAKES, "--cascade-threshold", "0.9", "--label", "two").code == 0
+    told = desk("compare", "label:plain", "label:two")
+    assert "the judges differ (judged by fake/overlap-1 with support/binary@2 there; " in told.out
+    assert "a cascade (support/decision@1 first, support/binary@2 below 0.90) here)" in told.out
+    told = desk("show", "label:two", "--members")
+    assert "outvoted" not in told.out
+    assert "cascade: " in told.out
+
+
+@pytest.mark.slow
+def test_a_killed_fit_goes_on_and_pays_nothing_twice(tmp_path: Path) -> None:
+    """Killed in the middle of either run, the same command goes on; only calls under way are made twice."""
+    shell = Shell(tmp_path)
+    data = dataset(tmp_path / "traces.jsonl", 80)
+    with UnsureServer(latency=0.02) as server:
+        call = ("cascade", "fit", data, *MODELS, "--base-url", server.url, "--concurrency", "4")
+        key = {"OPENAI_API_KEY": "sk-x"}
+        for enough in (60, 280):
+            process = shell.start(*call, **key)
+            while server.counts["calls"] < enough and process.poll() is None:
+                time.sleep(0.002)
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+            assert process.returncode == -signal.SIGKILL
+        done = shell(*call, **key)
+        assert done.code == 0, done.err
+        asked = [json.dumps(body, sort_keys=True) for body in server.calls]
+        # What was under way at a kill was not kept: at most four calls (and their look-ahead) each.
+        assert len(asked) - len(set(asked)) <= 2 * 6
+        assert len({re.sub(r" \d{9}>", ">", one) for one in asked}) == 80 * 3 + 80
+        assert read_cascade(tmp_path / "cascade.json").fit.n == 80
+
+
+def test_a_decision_model_comes_first(desk: Desk, server: UnsureServer) -> None:
+    """It is asked at a server of its own by a dialect of its own, and again so by the file alone."""
+    data = dataset(desk.folder / "traces.jsonl", 60)
+    with DecisionServer("vllm", rule=lambda text: 0.97 if GOLD in text else 0.02) as deciding:
+        told = desk(
+            "cascade", "fit", data, "--cascade", "decisions/small", "--then", "openai/strong",
+            "--cascade-url", deciding.url, "--cascade-param", "dialect=vllm", "--base-url", server.url,
+            OPENAI_API_KEY="sk-x",
+        )  # fmt: skip
+        assert told.code == 0, told.err
+        file = read_cascade(desk.folder / "cascade.json")
+        assert (file.cheap.mode, file.strong.mode) == ("decision", "pointwise")
+        assert file.cheap.params == {"dialect": "vllm"}
+        assert (file.fit.kept, file.choice) == (60, "cheap")
+        run = judged(desk, server)
+        assert run.manifest.tally.stages == {"cheap": 180}
+        assert deciding.counts["calls"] == 60

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import re
+import sys
+
+import pytest
+
+from judge_eval.backends.expecting import is_model
+from tests.support.chat_server import ChatServer
+from tests.support.command import FIXTURES
+from tests.support.desk import Desk
+
+DATA = FIXTURES / "docs_qa.jsonl"
+FAKE = ("--model", "fake/overlap")
+
+
+def tokens(text: str, line: str) -> int:
+    """Return the number in a line."""
+    found = re.search(line.replace("N", r"([\d,]+)"), text)
+    assert found, text
+    return int(found[1].replace(",", ""))
+
+
+def plan(desk: Desk, *flags: object) -> str:
+    """Return what a dry run prints."""
+    told = desk("run", DATA, "--dry-run", *flags, OPENAI_API_KEY="sk-none")
+    assert told.code == 0, told.err
+    return told.out
+
+
+def test_without_answers_to_learn_from_a_third_of_the_cap_is_named(desk: Desk) -> None:
+    """With an empty cache the likely figure is a share of the worst case, and says so."""
+    said = plan(desk, *FAKE)
+    most = tokens(said, "at most N output tokens")
+    assert tokens(said, "about N output tokens are likely") == most // 3
+    assert "(a third of the cap, for want of answers to learn from)" in said
+    assert "cost: nothing, a fake judge calls nobody" in said
+
+
+def test_answers_to_the_same_data_are_learned_from_first(desk: Desk) -> None:
+    """A part that is judged tells what the rest will take, within a tenth, and on how many answers."""
+    assert desk("run", DATA, *FAKE, "--limit", "20", "-q").code == 0
+    said = plan(desk, *FAKE)
+    assert "(as the 100 answers to these data in the cache)" in said
+    likely = tokens(said, "about N output tokens are likely")
+    told = desk("run", DATA, *FAKE, "--out", "rest").out
+    assert likely == pytest.approx(tokens(told, r"\+ N tokens"), rel=0.1)
+
+
+def test_answers_of_the_same_model_to_other_questions_are_learned_from(desk: Desk) -> None:
+    """Another prompt asks anew, and the model's own other answers tell how long it answers."""
+    assert desk("run", DATA, *FAKE, "-q").code == 0
+    assert "(as the 184 answers of this model in the cache)" in plan(
+        desk, *FAKE, "--prompt", "relevance/binary"
+    )
+    assert "a third of the cap" in plan(desk, "--model", "fake/hash", "--prompt", "relevance/binary")
+    assert "a third of the cap" in plan(desk, *FAKE, "--mode", "listwise")
+    assert desk("run", DATA, *FAKE, "--mode", "listwise", "-q").code == 0
+    said = plan(desk, *FAKE, "--mode", "listwise", "--prompt", "support/graded")
+    assert "(as the 37 answers of this model in the cache)" in said
+    assert 3_000 < tokens(said, "about N output tokens are likely") < 12_000
+
+
+def test_a_server_that_names_a_version_of_the_model_is_learned_from(desk: Desk) -> None:
+    """Answers of a real client over HTTP, kept in the cache, are found by the name the server gave."""
+    with ChatServer() as server:
+        flags = ("--model", "openai/some-model", "--base-url", server.url)
+        done = desk("run", DATA, *flags, "-q", "--limit", "8", "--max-failures", "999", OPENAI_API_KEY="sk-1")
+        assert done.code == 0, done.err
+        said = plan(desk, *flags)
+    assert re.search(r"\(as the \d+ answers to these data in the cache\)", said), said
+
+
+@pytest.mark.parametrize(
+    ("asked", "given", "same"),
+    [
+        ("gpt-4.1-mini", "gpt-4.1-mini", True),
+        ("gpt-4.1-mini", "gpt-4.1-mini-2025-04-14", True),
+        ("openai/gpt-4.1-mini", "gpt-4.1-mini", True),
+        ("gpt-4.1", "gpt-4.1-mini-2025-04-14", False),
+        ("gpt-4.1", "gpt-4", False),
+        ("qwen3:8b", "qwen3:8b", True),
+        ("some-model", "", False),
+    ],
+)
+def test_a_version_of_a_model_is_that_model(asked: str, given: str, same: bool) -> None:
+    """A date behind the name is a version; another size is another model."""
+    assert is_model(asked, given) is same
+
+
+@pytest.mark.foreign
+def test_both_costs_stand_beside_each_other(desk: Desk) -> None:
+    """Where the price is known the likely cost and the worst case are said; elsewhere why not."""
+    said = plan(desk, "--model", "openai/gpt-4.1-mini")
+    likely, most = (float(each) for each in re.findall(r"\$(\d+\.\d\d)", said))
+    assert 0 < likely < most
+    assert "if every answer were as long as its cap" in said
+    assert "cost: unknown, since the price of 'no-such-model' is not known" in plan(
+        desk, "--model", "openai/no-such-model"
+    )
+
+
+def test_what_is_at_hand_costs_nothing(desk: Desk) -> None:
+    """Where the cache holds every answer there is nothing to estimate."""
+    assert desk("run", DATA, *FAKE, "-q").code == 0
+    assert "cost: nothing, every answer is at hand" in plan(desk, *FAKE)
+
+
+def test_without_the_price_list_it_is_said_how_to_get_it(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The extra is named where it is missing, with the command that brings it."""
+    monkeypatch.setitem(sys.modules, "genai_prices", None)
+    said = plan(desk, "--model", "openai/gpt-4.1-mini")
+    assert "cost: unknown, since no price list is installed; " in said
+    assert "pip install 'context-judge[cost]'" in said

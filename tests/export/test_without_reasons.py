@@ -1,0 +1,146 @@
+"""What exports say of verdicts that have no reason, and of those of a cascade."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from judge_eval import EvalRun
+from judge_eval.export.formats import write_as
+from judge_eval.export.inspect_log import inspect_log
+from judge_eval.export.mlflow import params_of, tags_of
+from judge_eval.export.phoenix import annotated
+from judge_eval.export.pull_request import pull_request_comment
+from judge_eval.export.tables import verdict_rows
+from judge_eval.export.text import as_csv, as_json, as_markdown, labelled_lines
+from judge_eval.runs.folder.describing import stages_told
+from judge_eval.schema import NO_REASON
+from tests.support.deciding import cascaded, decided
+from tests.support.golden import check_golden
+from tests.support.serving import rows
+
+
+@pytest.fixture(scope="module")
+def runs() -> dict[str, EvalRun]:
+    """Judge the same traces by a decision model, and by a cascade."""
+    return {"decision": decided(rows()[:6]), "cascade": cascaded(rows()[:6])}
+
+
+def verdicts(run: EvalRun) -> list[Any]:
+    """Return all verdicts of a run, in order."""
+    return [outcome for result in run.results for outcome in result.outcomes if outcome.kind == "verdict"]
+
+
+def cheap(run: EvalRun) -> list[Any]:
+    """Return the verdicts of a decision model."""
+    return [verdict for verdict in verdicts(run) if verdict.stage != "strong"]
+
+
+def test_a_cascade_has_verdicts_of_both(runs: dict[str, EvalRun]) -> None:
+    """The fixtures bring verdicts of both stages, so that what follows is about both."""
+    assert {verdict.stage for verdict in verdicts(runs["cascade"])} == {"cheap", "strong"}
+    assert {verdict.reason for verdict in verdicts(runs["decision"])} == {None}
+
+
+@pytest.mark.parametrize("name", ["decision", "cascade"])
+def test_a_spreadsheet_reads_as_agreed(runs: dict[str, EvalRun], name: str) -> None:
+    """CSV says that there is no reason in words, and has columns for probability and stage."""
+    text = as_csv(runs[name])
+    check_golden(f"export/{name}.csv", text)
+    for row, verdict in zip(csv.DictReader(io.StringIO(text)), verdicts(runs[name]), strict=True):
+        assert row["reason"] == (NO_REASON if verdict.reason is None else verdict.reason)
+        assert row["evidence"] == (verdict.evidence or "")
+        assert row["stage"] == (verdict.stage or "")
+        assert row["confidence"] == ("" if verdict.confidence is None else str(verdict.confidence))
+
+
+@pytest.mark.parametrize("name", ["decision", "cascade"])
+def test_data_say_null(runs: dict[str, EvalRun], name: str) -> None:
+    """JSON, JSON Lines and the rows of tables hold null for reason and quote, never a stand-in."""
+    run = runs[name]
+    told = [one for result in json.loads(as_json(run))["results"] for one in result["outcomes"]]
+    lines = [json.loads(line) for line in labelled_lines(run)]
+    noted = [chunk["metadata"]["judge_eval"] for line in lines for chunk in line["chunks"]]
+    for found in (told, noted, list(verdict_rows(run))):
+        for row, verdict in zip(found, verdicts(run), strict=True):
+            for key in ("reason", "evidence", "evidence_found", "confidence", "stage"):
+                assert row[key] == getattr(verdict, key), key
+
+
+@pytest.mark.parametrize("name", ["decision", "cascade"])
+def test_parquet_and_frames_keep_the_nulls(runs: dict[str, EvalRun], name: str, tmp_path: Path) -> None:
+    """A column of nothing but nulls keeps its type, and stages are a column."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    run = runs[name]
+    write_as(run, tmp_path / "run.parquet")
+    table = parquet.read_table(tmp_path / "run.parquet")
+    assert str(table.schema.field("reason").type) == str(table.schema.field("stage").type) == "string"
+    expected = [verdict.reason for verdict in verdicts(run)]
+    assert table.column("reason").to_pylist() == expected
+    assert table.column("stage").to_pylist() == [verdict.stage for verdict in verdicts(run)]
+    pandas = pytest.importorskip("pandas")
+    frame = run.verdicts_frame()
+    assert [None if pandas.isna(one) else one for one in frame["reason"]] == expected
+    assert list(frame["stage"].dropna().unique()) == [] if name == "decision" else ["strong", "cheap"]
+    lists = run.to_pandas()["reasons"]
+    assert [reason for row in lists for reason in row] == expected
+    pytest.importorskip("polars")
+    assert run.verdicts_frame("polars")["reason"].to_list() == expected
+    assert [one for row in run.to_polars()["reasons"].to_list() for one in row] == expected
+
+
+@pytest.mark.parametrize("name", ["decision", "cascade"])
+def test_what_people_read_says_it(runs: dict[str, EvalRun], name: str) -> None:
+    """Inspect, Phoenix and notebooks say that there is no reason, the probability, and the stage."""
+    run = runs[name]
+    log = json.loads(inspect_log(run))
+    words = "\n".join(sample["output"]["choices"][0]["message"]["content"] for sample in log["samples"])
+    assert words.count(NO_REASON) == len([v for v in verdicts(run) if v.reason is None]) > 0
+    first = next(verdict for verdict in cheap(run) if verdict.confidence is not None)
+    assert f"probability of relevance {first.confidence:.2f}" in words
+    assert ("cheap judge)" in words and "strong judge)" in words) is (name == "cascade")
+    notes = []
+    for result in run.results:
+        trace = result.trace.model_copy(update={"metadata": {"span_id": "ab" * 8}})
+        notes += annotated(result.model_copy(update={"trace": trace}), "judge_eval", run.id)
+    for note, verdict in zip(notes, verdicts(run), strict=True):
+        assert note["result"].get("explanation", "") == verdict.explanation
+        assert note["metadata"].get("stage") == verdict.stage
+        assert note["metadata"].get("confidence") == verdict.confidence
+    html = "".join(result._repr_html_() for result in run.results)
+    assert NO_REASON in html
+    assert "None" not in html
+    assert ("(grade 0, probability of relevance 0.08, cheap judge)" in html) is (name == "cascade")
+
+
+def test_summaries_count_the_stages(runs: dict[str, EvalRun]) -> None:
+    """Markdown, comments, notebooks and MLflow's description say how many verdicts each stage gave."""
+    run, alone = runs["cascade"], runs["decision"]
+    counts = {stage: sum(v.stage == stage for v in verdicts(run)) for stage in ("cheap", "strong")}
+    assert run.manifest.tally.stages == counts
+    told = f"verdicts by stage: {counts['cheap']} by the cheap judge, {counts['strong']} by the strong judge"
+    assert stages_told(run.manifest.tally) == told
+    for text in (as_markdown(run), pull_request_comment(run, None, []), run._repr_html_()):
+        assert told in text
+    assert (
+        "a cascade (support/decision@1 first, support/binary@2 below 0.90)"
+        in tags_of(run)["judge_eval.judged"]
+    )
+    assert params_of(run)["judge_eval.judge.cheap.mode"] == "decision"
+    assert alone.manifest.tally.stages == {}
+    assert "by stage" not in as_markdown(alone)
+    assert "panel" not in as_markdown(run)
+
+
+@pytest.mark.parametrize("format", ["trec-run", "trec-qrels", "markdown", "inspect", "jsonl", "json"])
+@pytest.mark.parametrize("name", ["decision", "cascade"])
+def test_no_format_writes_none(runs: dict[str, EvalRun], name: str, format: str, tmp_path: Path) -> None:
+    """Every format is written, and none writes Python's word for nothing."""
+    path = tmp_path / "out.json"
+    write_as(runs[name], path, format)
+    assert "None" not in path.read_text(encoding="utf-8")

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge_eval.pages.blind import blind_row
+from judge_eval.pages.comparepage import SideBySide
+from judge_eval.pages.overview import Table
+from judge_eval.pages.paircard import SNIPPET, snippet
+from judge_eval.pages.report import compare_report, run_report
+from judge_eval.runs.folder.signs import sign
+from tests.pages.test_compare_page import failed_verdicts, other_judge, without_ids
+from tests.pages.test_report_file import blocks_of, data_of
+from tests.support.verdicts import judged, traces_of
+
+NAMES = [f"t{k}" for k in range(6)]
+
+
+def two_runs() -> SideBySide:
+    """Put two runs side by side in which chunks moved, came, went and got another verdict."""
+    good = {(name, "g"): 1 for name in NAMES}
+    before = judged(traces_of(dict.fromkeys(NAMES, "gabcd")), good)
+    lists = {"t0": "abgcd", "t1": "gabce", "t2": "gabcd", "t3": "bcagd", "t4": "gabdc", "t5": "abcdx"}
+    after = judged(traces_of(lists), {**good, ("t2", "g"): 0})
+    return SideBySide(Table(before), Table(after))
+
+
+def test_a_card_names_what_moved_with_its_text_and_reason() -> None:
+    """Every chunk that moved, came, went or flipped has a text and a verdict with its reason; others none."""
+    sides = two_runs()
+    for card in sides.in_full(sides.changed):
+        notable = [card["moves"][place] for place in card["notable"]]
+        assert notable
+        for move in card["moves"]:
+            changed = move["flipped"] or move["a"] != move["b"]
+            assert (move in notable) == changed == ("text" in move)
+            assert (move["was"] is None) == (move["a"] is None)
+            assert (move["now"] is None) == (move["b"] is None)
+        assert all("".join(move["text"]).startswith("the text ") for move in notable)
+        assert all((move["now"] or move["was"])["reason"] for move in notable)
+
+
+def test_what_tells_most_stands_first() -> None:
+    """A flipped chunk comes before a relevant one that moved, that before one that came, then the rest."""
+    sides = two_runs()
+    first = {card["id"]: card["moves"][card["notable"][0]] for card in sides.in_full(sides.changed)}
+    assert {name: move["id"] for name, move in first.items()} == {
+        "t0": "g", "t1": "e", "t2": "g", "t3": "g", "t4": "d", "t5": "g",
+    }  # fmt: skip
+    assert first["t2"]["flipped"]
+    assert (first["t5"]["a"], first["t5"]["b"]) == (1, None)
+
+
+@given(st.text(max_size=900), st.integers(0, 900), st.integers(0, 300))
+def test_a_snippet_is_short_and_holds_the_beginning_of_its_quote(text: str, at: int, size: int) -> None:
+    """A snippet is cut from the text, and a quote far down in it is still seen."""
+    quote = text[at : at + size]
+    pieces = snippet(text, quote)
+    assert sum(map(len, pieces)) <= SNIPPET + 1
+    assert "".join(pieces).strip("…") in text or "…" in text
+    if text == "".join(pieces):
+        return
+    assert len(text) > SNIPPET or "…" in "".join(pieces)
+    if len(pieces) > 1 and pieces[1].strip():
+        assert pieces[1].rstrip("…") in text
+
+
+@pytest.mark.parametrize("made", [without_ids, other_judge, failed_verdicts])
+def test_a_row_shows_the_strip_before_and_after(made: object, tmp_path: Path) -> None:
+    """A changed row carries the signs of the baseline's verdicts; one that did not change has none."""
+    old, new = made(tmp_path)  # type: ignore[operator]
+    sides = SideBySide(Table(old), Table(new))
+    (changed,) = [{card["id"]: card for card in sides.in_full(sides.changed)}]
+    assert changed
+    for row in sides.rows:
+        if row.change is None:
+            assert row.before is None
+        else:
+            assert row.before == "".join(each["s"] for each in changed[row.id]["a"]["strip"])
+            assert row.data()["b"] == row.before
+            assert row.data()["m"] == len(row.before)
+        assert blind_row(row).before is None or "0" not in row.labelled
+    for table in (Table(old), Table(old, most=2)):
+        strips = table.strips(range(len(old.results)))
+        assert strips == ["".join(map(sign, result.outcomes)) for result in old.results]
+
+
+def test_both_pages_say_the_opening_sentence_of_the_record(tmp_path: Path) -> None:
+    """The compare page and the run page say what `compare` says, in their own words for the candidate."""
+    old, new = without_ids(tmp_path)
+    (opening,) = old.compare(new).openings
+    page = data_of(compare_report(old, new))
+    assert page["opening"]["sentence"] == opening.told("B")
+    assert page["opening"]["finding"] == opening.finding == "worse"
+    page = data_of(run_report(new, old))
+    assert page["opening"]["sentence"] == opening.told("This run")
+    assert data_of(run_report(new))["opening"] is None
+
+
+def test_metrics_carry_their_cutoff_and_the_leading_one_comes_first(tmp_path: Path) -> None:
+    """A page knows where each metric stops counting, and begins with the metric of its sentence."""
+    from judge_eval.runs.scoring.rescore import rescore
+
+    old, new = without_ids(tmp_path)
+    old = rescore(old, ["MRR", "P@3", "AP@5"])
+    page = data_of(compare_report(old, new))
+    assert [(m["name"], m["cutoff"]) for m in page["metrics"]] == [("AP@5", 5), ("MRR", None), ("P@3", 3)]
+    assert page["opening"]["sentence"].startswith("B is worse: AP@5")
+    assert [m["cutoff"] for m in data_of(run_report(old))["metrics"]] == [5, None, 3]
+    assert len(blocks_of(compare_report(old, new))) == 6

@@ -1,0 +1,209 @@
+"""Claims in a real browser: the grid by eye, by key and by ear; what is missed; what was won and lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from judge_eval.pages.report import compare_report, run_report
+from judge_eval.runs.folder.judgedclaims import judged_claims, needed_first
+from judge_eval.server.settings import ServerSettings
+from tests.pages.web.conftest import shoot
+from tests.support.claims import claimed, espresso, run_by_claims
+from tests.support.serving import serving
+
+pytestmark = pytest.mark.browser
+CHANGED = {"c1": ".....", "c2": "+.~..", "c3": "x....", "c4": ".....", "c5": "....."}
+STRIPES = ".~+.x"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Make the page of a run, of one beside a baseline, of two, and of a trace with forty claims."""
+    folder = tmp_path_factory.mktemp("claims")
+    forty = {f"c{n}": "".join(STRIPES[n * rank % 5] for rank in range(12)) for n in range(40)}
+    odd = claimed("odd", {"c": "x"}, texts={"c": "<b>bold</b> \u202e@here"}, chunks=["<i>one</i>"])
+    data = [
+        *espresso(),
+        claimed("forty", forty),
+        odd,
+        claimed("none", {}, chunks=["A text."]),
+        claimed("bare", {"c": ""}),
+    ]
+    run = run_by_claims(data, label="main")
+    other = run_by_claims([*espresso(q1=CHANGED), *data[4:]], label="other")
+    pages = {"run": run_report(run), "beside": run_report(other, run), "both": compare_report(run, other)}
+    for name, text in pages.items():
+        (folder / f"{name}.html").write_text(text, encoding="utf-8")
+    return {"result": run.results[0], **{name: (folder / f"{name}.html").as_uri() for name in pages}}
+
+
+def focused(page: Any) -> str:
+    """Return what is heard of the cell that has the focus."""
+    return str(page.evaluate("document.activeElement.getAttribute('aria-label')"))
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1440, False), (1440, True), (360, False), (360, True)])
+def test_the_grid_can_be_read(
+    made: dict[str, Any], open_page: Callable[..., Any], axe: str, width: int, dark: bool
+) -> None:
+    """A row a claim, what is missing first; every cell can be heard; no wider than a phone; clean to axe."""
+    page = open_page(made["run"] + "#q1", width=width, dark=dark)
+    result = made["result"]
+    claims = needed_first(judged_claims(result.claims, result.outcomes) or ())
+    rows = page.locator(".claimgrid tbody tr")
+    assert rows.count() == len(claims)
+    words = {"+": "says it in full", "~": "says it in part", "x": "contradicts it", ".": "does not say it"}
+    for place, one in enumerate(claims):
+        row = rows.nth(place)
+        assert (
+            row.locator("th").inner_text().startswith(f"{one.word}, {'vital' if one.claim.vital else 'okay'}")
+        )
+        assert one.claim.text in row.locator("th").inner_text()
+        heard = [cell.get_attribute("aria-label") for cell in row.locator("td").all()]
+        for rank, sign in enumerate(one.signs, 1):
+            assert heard[rank - 1].startswith(f"Rank {rank} {words[sign]}")
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    page.locator(".claims").scroll_into_view_if_needed()
+    shoot(page, f"claims-{width}-{'dark' if dark else 'light'}")
+    page.evaluate(axe)
+    found = page.evaluate("axe.run('.claims').then((all) => all.violations.map((v) => v.id + ': ' + v.help))")
+    assert found == []
+
+
+def test_keys_move_in_the_grid(made: dict[str, Any], open_page: Callable[..., Any]) -> None:
+    """One stop for Tab; arrows, Home and End move; the line below says the cell and shows its quote."""
+    page = open_page(made["run"] + "#q1")
+    assert page.locator(".claimgrid td[tabindex='0']").count() == 1
+    page.locator(".claimgrid td").first.focus()
+    assert focused(page).startswith("Rank 1 contradicts it: “A shot that runs")
+    assert "A shot that runs for a minute is called a lungo" in page.locator(".claimdetail").inner_text()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowLeft")
+    assert focused(page).startswith("Rank 1 contradicts it")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    assert focused(page).startswith("Rank 1 says it in part")
+    page.keyboard.press("End")
+    assert focused(page) == "All chunks together do not cover it"
+    page.keyboard.press("ArrowDown")
+    assert focused(page) == "Nobody asked whether all chunks cover it together"
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert focused(page).startswith("Rank 3 says it in full: “The pump")
+    assert page.locator(".claimgrid td[tabindex='0']").count() == 1
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "rank-3"
+
+
+def test_the_mouse_shows_quotes_and_leads_to_the_chunk(
+    made: dict[str, Any], open_page: Callable[..., Any]
+) -> None:
+    """Hovering tells, a click keeps the focus there, the link goes to the card."""
+    page = open_page(made["run"] + "#q1")
+    cell = page.locator("[data-claim='c5'] td").nth(4)
+    cell.hover()
+    assert "Fresh coffee shows a thick crema" in page.locator(".claimdetail q").inner_text()
+    cell.click()
+    assert focused(page).startswith("Rank 5 says it in full")
+    page.locator(".claimdetail button").click()
+    assert page.evaluate("document.activeElement.id") == "rank-5"
+
+
+def test_no_verdict_is_said_as_such(made: dict[str, Any], open_page: Callable[..., Any]) -> None:
+    """A failed cell is never one that says nothing; what it leaves open is not known."""
+    page = open_page(made["run"] + "#q2")
+    row = page.locator("[data-claim='c2']")
+    assert row.locator("th").inner_text().startswith("not known, okay")
+    assert row.locator("td").nth(1).get_attribute("aria-label") == "Rank 2 has no verdict"
+    assert row.locator("td").nth(1).inner_text() == "!"
+
+
+def test_odd_traces_have_a_grid_too(made: dict[str, Any], open_page: Callable[..., Any]) -> None:
+    """Forty claims unfold on demand; markup is text; no claim and no chunk are said."""
+    page = open_page(made["run"] + "#forty", width=360)
+    assert page.locator(".claimgrid th[role=rowheader]").first.is_visible()
+    assert page.locator(".claimgrid tbody tr").count() == 12
+    page.locator(".claims > button").click()
+    assert page.locator(".claimgrid tbody tr").count() == 40
+    assert focused(page).startswith("Rank 1 ")
+    for _ in range(11):
+        page.keyboard.press("ArrowRight")
+    page.wait_for_function("document.querySelector('.claims .scroll').scrollLeft > 0")
+    box = page.evaluate(
+        "(() => { const c = document.activeElement.getBoundingClientRect(); const h = document.activeElement"
+        ".parentNode.firstChild.getBoundingClientRect(); return [c.left, h.right, c.right, innerWidth]; })()"
+    )
+    assert box[0] >= box[1] - 1
+    assert box[2] <= box[3]
+    shoot(page, "claims-forty")
+    odd = open_page(made["run"] + "#odd")
+    text = odd.locator(".claimgrid th .claimtext").inner_text()
+    assert text == "<b>bold</b> U+202E@here"
+    none = open_page(made["run"] + "#none")
+    assert "the reference makes no claim" in none.locator(".claims").inner_text()
+    bare = open_page(made["run"] + "#bare")
+    assert "Nothing was retrieved, so nothing is covered." in bare.locator(".claimdetail").inner_text()
+
+
+@pytest.mark.parametrize("width", [1440, 360])
+def test_a_tab_lists_what_is_missed(
+    made: dict[str, Any], open_page: Callable[..., Any], axe: str, width: int
+) -> None:
+    """The most missed first, with links to their traces; by tag; against the baseline."""
+    page = open_page(made["beside"] + "#/claims", width=width)
+    panel = page.locator("#panel-claims")
+    assert "Against the baseline, claims: 2 lost (1 vital), 1 won (1 vital)" in panel.inner_text()
+    first = panel.locator("tbody tr").first
+    assert "Claim c2 of What is in a flat white?" in first.inner_text()
+    assert "in 2 of 2 traces" in first.inner_text()
+    assert panel.locator("table").count() == 2
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    page.evaluate(axe)
+    found = page.evaluate(
+        "axe.run('#panel-claims').then((all) => all.violations.map((v) => v.id + ': ' + v.help))"
+    )
+    assert found == []
+    shoot(page, f"claims-tab-{width}")
+    first.locator("a").first.click()
+    page.locator("#trace-title", has_text="flat white").wait_for()
+    assert page.locator(".claimgrid").count() == 1
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1440, False), (360, True)])
+def test_a_comparison_shows_claims_won_and_lost(
+    made: dict[str, Any], open_page: Callable[..., Any], axe: str, width: int, dark: bool
+) -> None:
+    """Lost ones first, with both strips; in the card of the changed trace too."""
+    page = open_page(made["both"], width=width, dark=dark)
+    section = page.locator("#claims")
+    assert "claims: 2 lost (1 vital), 1 won (1 vital), of" in section.inner_text()
+    kinds = section.locator("tbody tr").all_inner_texts()
+    assert [row.split()[1] for row in kinds] == ["lost", "lost", "won"]
+    heard = section.locator(".strip").first.get_attribute("aria-label")
+    assert heard == "1 not; 2 not; 3 in full; 4 not; 5 not"
+    assert page.locator("[data-trace='q1'] .claimlist tbody tr").count() == 3
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    page.evaluate(axe)
+    found = page.evaluate("axe.run('#claims').then((all) => all.violations.map((v) => v.id + ': ' + v.help))")
+    assert found == []
+    section.scroll_into_view_if_needed()
+    shoot(page, f"claims-compare-{width}")
+
+
+def test_a_served_run_shows_them_and_blind_labelling_hides_them(
+    tmp_path: Path, open_page: Callable[..., Any]
+) -> None:
+    """The same grid from the server; who labels blindly sees neither grid nor tab."""
+    run = run_by_claims(espresso(), tmp_path / "runs")
+    with serving(ServerSettings(tmp_path / "runs")) as address:
+        page = open_page(f"{address}/runs/{run.id}#q1")
+        page.locator(".claimgrid").wait_for()
+        assert page.locator("#tab-claims").count() == 1
+        blind = open_page(f"{address}/runs/{run.id}?blind=1#q1")
+        blind.locator(".card").first.wait_for()
+        assert blind.locator(".claimgrid, #tab-claims").count() == 0

@@ -1,0 +1,302 @@
+"""A run that another process judges, seen as it grows."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from judge_eval import EvalRun
+from judge_eval.runs.folder.files import PROGRESS, RESULTS
+from judge_eval.runs.folder.journal import Journal
+from judge_eval.runs.folder.labels import Label, add_label
+from judge_eval.runs.folder.news import News, read_news, write_news
+from judge_eval.runs.folder.records import TraceResult
+from judge_eval.runs.folder.results import encode
+from judge_eval.server import following
+from judge_eval.server.following import Followed
+from judge_eval.server.settings import ServerSettings
+from tests.support.chat_server import Canned, ChatServer
+from tests.support.command import ROOT
+from tests.support.serving import ask, judge, rows, serving
+
+
+@pytest.fixture
+def judged() -> EvalRun:
+    """Judge some traces in memory, to be written bit by bit."""
+    return judge(rows()[:12])
+
+
+def started(root: Path, run: EvalRun) -> Journal:
+    """Begin a run's folder as a process does that judges."""
+    manifest = run.manifest.model_copy(
+        update={"status": "running", "finished": None, "aggregates": {}, "results": None}
+    )
+    return Journal(root / "run", manifest)
+
+
+def ids(followed: Followed) -> list[str]:
+    """List the traces that are there, in the order in which they came."""
+    return [row.id for row in followed.rows]
+
+
+def test_traces_are_there_as_they_come(tmp_path: Path, judged: EvalRun) -> None:
+    """Each look finds what was written since, with the means so far; a line that is not whole waits."""
+    journal = started(tmp_path, judged)
+    followed = Followed(journal.folder, journal.manifest)
+    followed.look()
+    assert followed.rows == []
+    assert [mean["mean"] for mean in followed.means()] == [None, None, None]
+    journal.append([judged.results[4], judged.results[1]])
+    followed.look()
+    assert ids(followed) == ["docs-005", "docs-002"]
+    line = encode(judged.results[2])
+    with (journal.folder / RESULTS).open("ab") as file:
+        file.write(line[:50])
+        file.flush()
+        followed.look()
+        assert len(followed.rows) == 2
+        file.write(line[50:])
+    followed.look()
+    assert ids(followed)[2:] == ["docs-003"]
+    assert followed.find("docs-003") == judged.results[2]
+    assert followed.find("docs-001") is None
+    for told in followed.means():
+        scores = [judged.results[k].scores[told["name"]] for k in (1, 2, 4)]
+        assert told["mean"] == pytest.approx(sum(scores) / 3)  # type: ignore[arg-type]
+        assert told["n"] == 3
+    journal.close()
+
+
+def test_no_byte_is_read_twice(tmp_path: Path, judged: EvalRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often one looks, every result is read once."""
+    journal = started(tmp_path, judged)
+    followed = Followed(journal.folder, journal.manifest)
+    read: list[bytes] = []
+    parse = following.read_result
+
+    def counted(line: bytes, *place: Any) -> TraceResult:
+        read.append(line)
+        return parse(line, *place)
+
+    monkeypatch.setattr(following, "read_result", counted)
+    for result in judged.results:
+        journal.append([result])
+        followed.look()
+        followed.look()
+    assert b"".join(read) == (journal.folder / RESULTS).read_bytes()
+    journal.close()
+
+
+def test_a_look_reads_so_much_and_no_more(
+    tmp_path: Path, judged: EvalRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is there at once comes in parts, a long line whole; past a number of traces no more is held."""
+    journal = started(tmp_path, judged)
+    journal.append(judged.results)
+    sizes = [len(encode(result)) for result in judged.results]
+    monkeypatch.setattr(following, "LOOK", sizes[0] + sizes[1] + 5)
+    followed = Followed(journal.folder, journal.manifest)
+    followed.look()
+    assert len(followed.rows) == 2
+    monkeypatch.setattr(following, "LOOK", 10)
+    followed.look()
+    assert len(followed.rows) == 3
+    monkeypatch.setattr(following, "LOOK", 2**20)
+    monkeypatch.setattr(following, "FOLLOWED", 3)
+    followed.look()
+    assert len(followed.rows) == 3
+    journal.close()
+
+
+def test_a_trace_that_is_judged_again_counts_once(tmp_path: Path, judged: EvalRun) -> None:
+    """Of two lines about one trace the later one is shown, and is all that the means count."""
+    journal = started(tmp_path, judged)
+    first = judged.results[0]
+    journal.append([first.model_copy(update={"scores": dict.fromkeys(first.scores, 0.0)}), judged.results[1]])
+    followed = Followed(journal.folder, journal.manifest)
+    followed.look()
+    journal.append([first])
+    followed.look()
+    assert ids(followed) == ["docs-001", "docs-002"]
+    assert followed.rows[0].scores == first.scores
+    for told in followed.means():
+        both = [judged.results[k].scores[told["name"]] for k in (0, 1)]
+        assert told["mean"] == pytest.approx(sum(both) / 2)  # type: ignore[arg-type]
+    journal.close()
+
+
+def test_labels_reach_what_is_followed(tmp_path: Path, judged: EvalRun) -> None:
+    """A label given meanwhile is in the row and in the trace at the next look."""
+    journal = started(tmp_path, judged)
+    journal.append(judged.results[:2])
+    followed = Followed(journal.folder, journal.manifest)
+    followed.look()
+    before = followed.rows[0]
+    chunk, outcome = judged.results[0].trace.chunks[0], judged.results[0].outcomes[0]
+    assert outcome.kind == "verdict"
+    opposite = 0 if outcome.relevant else 1
+    add_label(journal.folder, Label(trace_id="docs-001", chunk_id=chunk.id, label=opposite))
+    followed.look()
+    assert followed.rows[0].off[0] == "1"
+    assert followed.rows[0].off[1:] == before.off[1:]
+    found = followed.find("docs-001")
+    assert found is not None
+    assert found.trace.chunks[0].label == opposite
+    journal.close()
+
+
+def test_a_file_in_anothers_place_is_read_anew(tmp_path: Path, judged: EvalRun) -> None:
+    """When the results are put in order at the end, nobody reads the old places in the new file."""
+    journal = started(tmp_path, judged)
+    journal.append([judged.results[3], judged.results[0]])
+    followed = Followed(journal.folder, journal.manifest)
+    followed.look()
+    journal.sort()
+    with pytest.raises(Exception, match="load the page again"):
+        followed.find("docs-001")
+    followed.look()
+    assert ids(followed) == ["docs-001", "docs-004"]
+    assert followed.find("docs-004") == judged.results[3]
+    journal.close()
+
+
+def test_the_server_shows_a_run_of_another_process(tmp_path: Path, judged: EvalRun) -> None:
+    """Rate, hits, failures and time left are what that process says; rows and traces what it has written."""
+    journal = started(tmp_path, judged)
+    base = f"/api/v1/runs/{judged.id}"
+    with serving(ServerSettings(tmp_path)) as url:
+        told = ask(f"{url}{base}/live")[1]
+        assert (told["read"], told["run"]["progress"]) == (0, None)
+        journal.append([judged.results[5], judged.results[2]])
+        told_by_it = {
+            "traces": 2, "total": 12, "verdicts": 9, "failed": 1, "calls": 7, "hits": 3, "retries": 2,
+            "rate": 4.5, "left": 20.5,
+        }  # fmt: skip
+        news = News(at=datetime.now(UTC), **told_by_it)
+        write_news(journal.folder, news)
+        told = ask(f"{url}{base}/live")[1]
+        assert told["read"] == 2
+        assert told["run"]["progress"] == told_by_it
+        assert 0 <= told["run"]["silent"] < 60
+        assert ask(f"{url}/api/v1/runs")[1]["runs"][0]["progress"] == told["run"]["progress"]
+        assert [mean["n"] for mean in told["means"]] == [2, 2, 2]
+        page = ask(f"{url}{base}/page")[1]
+        assert page["live"] is True
+        assert "histograms" not in page
+        newest = ask(f"{url}{base}/rows?sort=newest")[1]
+        assert [row["id"] for row in newest["rows"]] == ["docs-003", "docs-006"]
+        word = judged.results[5].trace.chunks[0].text.split()[0]
+        fit = ask(f"{url}{base}/rows?filter={word}&sort=order")[1]["rows"]
+        assert "docs-006" in [row["id"] for row in fit]
+        assert (
+            ask(f"{url}{base}/trace?trace_id=docs-006")[1]["trace"]["query"] == judged.results[5].trace.query
+        )
+        assert ask(f"{url}{base}/trace?trace_id=docs-001")[0] == 404
+        chunk = judged.results[5].trace.chunks[0].id
+        body = {"trace_id": "docs-006", "chunk_id": chunk, "label": 1}
+        assert ask(f"{url}{base}/labels", method="POST", body=body)[0] == 201
+        old = news.model_copy(update={"at": datetime.now(UTC) - timedelta(minutes=2)})
+        write_news(journal.folder, old)
+        assert 120 <= ask(f"{url}{base}/live")[1]["run"]["silent"] < 200
+    journal.close()
+
+
+def test_a_run_with_a_baseline_is_shown_without_it_while_it_is_judged(tmp_path: Path) -> None:
+    """Until a run has ended, neither its page nor its rows are held against the baseline it remembers."""
+    before = judge(rows()[:3], tmp_path)
+    run = judge(rows()[:3], baseline=before.id)
+    journal = started(tmp_path, run)
+    journal.append(run.results)
+    with serving(ServerSettings(tmp_path)) as url:
+        api = f"{url}/api/v1/runs/{run.id}"
+        page = ask(f"{api}/page")[1]
+        assert page["live"]
+        assert page["baseline"] is None
+        assert "opening" not in page
+        assert [row["d"] for row in ask(f"{api}/rows")[1]["rows"]] == [{}] * 3
+        told = ask(f"{api}/trace?trace_id=docs-001")[1]
+        assert told["trace"]["id"] == "docs-001"
+        assert "row" not in told
+    journal.close()
+
+
+def test_a_blind_look_at_a_run_that_is_judged(tmp_path: Path, judged: EvalRun) -> None:
+    """Who labels blind sees neither the means so far nor the verdicts of what has come."""
+    bare = [{**row, "chunks": [{**chunk, "label": None} for chunk in row["chunks"]]} for row in rows()[:2]]
+    run = judge(bare)
+    journal = started(tmp_path, run)
+    journal.append(run.results)
+    base = f"/api/v1/runs/{run.id}"
+    with serving(ServerSettings(tmp_path)) as url:
+        assert ask(f"{url}{base}/live?blind=true")[1]["means"] == []
+        row = ask(f"{url}{base}/rows?blind=true")[1]["rows"][0]
+        assert set(row["s"]) == {"?"}
+        assert set(row["v"].values()) == {None}
+    journal.close()
+
+
+@pytest.mark.slow
+def test_a_run_from_the_terminal_is_seen_killed_and_gone_on_with(tmp_path: Path) -> None:
+    """Two processes: one judges into the folder, the other shows it; a kill is silence, a resume ends it."""
+    data = tmp_path / "data.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows()[:6]))
+    chunks = sum(len(row["chunks"]) for row in rows()[:6])
+    with ChatServer() as chat, serving(ServerSettings(tmp_path / "runs")) as url:
+        chat.script(*[Canned()] * (chunks // 2), *[Canned(fate="hang")] * 500)
+        command = [
+            sys.executable, "-m", "judge_eval", "run", str(data), "--model", "openai/some-model",
+            "--base-url", chat.url, "--cache", str(tmp_path / "cache"), "--out", str(tmp_path / "runs"), "-q",
+        ]  # fmt: skip
+        environment = {**os.environ, "OPENAI_API_KEY": "sk-x", "PYTHONPATH": str(ROOT)}
+        process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment
+        )
+        try:
+            live = _until_read(url, process)
+            progress = live["run"]["progress"]
+            assert progress["total"] == 6
+            assert 0 < live["read"] < 6
+            assert live["read"] == progress["traces"]
+        finally:
+            process.send_signal(signal.SIGKILL)
+            process.communicate(timeout=30)
+        (folder,) = (tmp_path / "runs").iterdir()
+        news, _ = read_news(folder)
+        assert news is not None
+        write_news(folder, news.model_copy(update={"at": news.at - timedelta(minutes=3)}))
+        told = ask(f"{url}/api/v1/runs/{live['run']['id']}/live")[1]
+        assert told["run"]["status"] == "running"
+        assert told["run"]["silent"] >= 180
+        chat.reset()
+        done = subprocess.run(
+            [*command, "--resume"], capture_output=True, env=environment, timeout=60, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        told = ask(f"{url}/api/v1/runs/{live['run']['id']}/live")[1]
+        assert (told["run"]["status"], told["run"]["progress"], told["read"]) == ("done", None, 6)
+        assert not (folder / PROGRESS).exists()
+
+
+def _until_read(url: str, process: subprocess.Popen[bytes]) -> dict[str, Any]:
+    """Wait until the server shows all of the run that will come."""
+    end = time.monotonic() + 60
+    before = -1
+    while True:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end, "nothing came"
+        runs = ask(f"{url}/api/v1/runs")[1]["runs"]
+        if runs and runs[0]["progress"] is not None:
+            live: dict[str, Any] = ask(f"{url}/api/v1/runs/{runs[0]['id']}/live")[1]
+            if 0 < live["read"] == live["run"]["progress"]["traces"] == before:
+                return live
+            before = live["read"]
+        time.sleep(0.3)

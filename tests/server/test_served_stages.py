@@ -1,0 +1,106 @@
+"""What a server and its client tell of verdicts without reasons, and of a cascade."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from judge_eval import Evaluator, Trace
+from judge_eval.integrations.lynxius import ContextPrecision, LynxiusClient
+from judge_eval.judges import Cascade, Decision, Pointwise
+from judge_eval.schema import NO_REASON
+from judge_eval.server.client import Client
+from judge_eval.server.settings import ServerSettings
+from tests.support.deciding import MODELS, cascaded, decided
+from tests.support.serving import ask, rows, serving
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Serve a run of a decision model and one of a cascade, with a judge that is a cascade."""
+    root = tmp_path_factory.mktemp("stages")
+    decided(rows()[:4], root, label="decision", cache=root / ".cache")
+    cascaded(rows()[:4], root, label="cascade", cache=root / ".cache")
+    judge = Cascade(Decision(), Pointwise(), 0.9)
+    settings = ServerSettings(root, cache=root / ".cache")
+    with (
+        Evaluator(MODELS, judge=judge, cache=root / ".cache") as evaluator,
+        serving(settings, evaluator) as url,
+    ):
+        yield url
+
+
+def test_results_hold_null_and_the_stage(served: str) -> None:
+    """Records of REST have null for reason and quote, and say which stage gave each verdict."""
+    told = ask(f"{served}/api/v1/runs/label:decision/results?limit=10")[1]["results"]
+    verdicts = [one for result in told for one in result["outcomes"]]
+    assert {(one["reason"], one["evidence"], one["stage"]) for one in verdicts} == {(None, None, None)}
+    assert all(0 <= one["confidence"] <= 1 for one in verdicts)
+    told = ask(f"{served}/api/v1/runs/label:cascade/results?limit=10")[1]["results"]
+    verdicts = [one for result in told for one in result["outcomes"]]
+    assert {one["stage"] for one in verdicts} == {"cheap", "strong"}
+    assert {one["reason"] is None for one in verdicts if one["stage"] == "cheap"} == {True}
+    assert {one["reason"] is None for one in verdicts if one["stage"] == "strong"} == {False}
+
+
+def test_the_document_says_what_may_be_null(served: str) -> None:
+    """The schema of a verdict allows null for reason and quote, and names the stages."""
+    document = ask(f"{served}/api/v1/openapi.json")[1]
+    found = [
+        schema for name, schema in document["components"]["schemas"].items() if name.startswith("Verdict")
+    ]
+    assert found
+    for schema in found:
+        fields = schema["properties"]
+        assert {"type": "null"} in fields["reason"]["anyOf"]
+        assert {"type": "null"} in fields["evidence"]["anyOf"]
+        assert {"type": "string", "enum": ["cheap", "strong"]} in fields["stage"]["anyOf"]
+
+
+def test_a_page_shows_stages_questions_and_answers(served: str) -> None:
+    """A trace's page has both calls with what was asked; the run's head counts the stages."""
+    page = ask(f"{served}/api/v1/runs/label:cascade/trace?trace_id=docs-001")[1]["trace"]
+    first = page["chunks"][0]
+    assert first["stage"] == "strong"
+    assert [call["route"] for call in first["calls"]] == ["cheap", "strong"]
+    assert [asked["answer"][:5] for asked in first["calls"][0]["questions"]] == ["true "] * 5
+    kept = [card for card in page["chunks"] if card["stage"] == "cheap"]
+    assert {(card["reason"], card["no_reason"], card["evidence"]) for card in kept} == {
+        (None, NO_REASON, None)
+    }
+    blind = ask(f"{served}/api/v1/runs/label:cascade/trace?trace_id=docs-001&blind=true")[1]["trace"]
+    assert all(card.get("calls") == [] for card in blind["chunks"] if "calls" in card) or blind == page
+    head = ask(f"{served}/api/v1/runs/label:cascade/page")[1]["head"]
+    assert set(head["stages"]) == {"cheap", "strong"}
+    listed = {run["label"]: run for run in ask(f"{served}/api/v1/runs")[1]["runs"]}
+    assert listed["cascade"]["prompt"] == "a cascade (support/decision@1 first, support/binary@2 below 0.90)"
+    assert listed["cascade"]["model"] == "fake/overlap-1, fake/overlap-1"
+
+
+def test_a_client_gets_the_same_records(served: str) -> None:
+    """A run judged by a server's cascade comes back with stages and nulls as they are."""
+    client = Client(served)
+    submitted = client.evaluate(traces=[Trace.parse(row) for row in rows()[:3]], label="asked")
+    run = client.get_eval_run(submitted.uuid, wait=60)
+    verdicts = [o for result in run.results for o in result.outcomes if o.kind == "verdict"]
+    assert {verdict.stage for verdict in verdicts} == {"cheap", "strong"}
+    assert run.manifest.tally.stages == {
+        stage: sum(verdict.stage == stage for verdict in verdicts) for stage in ("cheap", "strong")
+    }
+
+
+def test_the_hosted_evaluator_s_booleans_are_verdicts(tmp_path: Path) -> None:
+    """A decision model's verdicts are true or false there, and a trace has its score."""
+    with Evaluator("fake/overlap", mode="decision", metrics=["AP"], cache=False) as evaluator:
+        client = LynxiusClient(evaluator=evaluator, out=tmp_path)
+        precision = ContextPrecision(label="decided")
+        for row in rows()[:2]:
+            texts = [chunk["text"] for chunk in row["chunks"]]
+            precision.add_trace(query=row["query"], reference=row["reference"], context=texts)
+        told = client.get_eval_run(client.evaluate(precision))
+    assert told["status"] == "SUCCESS"
+    for result in told["results"]:
+        assert {type(one) for one in result["verdicts"]} == {bool}
+        assert 0 <= result["score"] <= 1

@@ -1,0 +1,71 @@
+"""Batches from the command line, step by step, and the online run that they must equal."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from typer.testing import CliRunner, Result
+
+from judge_eval.eval_run import EvalRun
+from judge_eval.fences import KEPT_IN
+from judge_eval.runs.keeping.finding import run_folders
+from tests.support.application import app
+from tests.support.batch_server import BatchServer
+from tests.support.chat_server import judge
+
+RUNNER = CliRunner()
+
+
+def call(*arguments: object, code: int = 0) -> Result:
+    """Run the command line and check its exit code."""
+    done = RUNNER.invoke(app, [str(argument) for argument in arguments])
+    assert done.exit_code == code, done.output + repr(done.exception)
+    return done
+
+
+def new_cache(folder: Path) -> Path:
+    """Make the folder of a cache that marks fences as all others here do, so that bodies are the same."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not (kept := folder / KEPT_IN).exists():
+        kept.touch(0o600)
+        kept.write_bytes(b"s" * 32)
+    return folder
+
+
+def export(server: BatchServer, data: Path, folder: Path, *more: object, code: int = 0) -> Result:
+    """Export the data for the server, with a cache beside the folder."""
+    cache = new_cache(folder.parent / f"{folder.name}-cache")
+    return call(
+        "batch", "export", data, "--out", folder, "--model", "openai/m", "--base-url", server.url,
+        "--cache", cache, *more, code=code,
+    )  # fmt: skip
+
+
+def run_online(server: BatchServer, data: Path, out: Path, *more: object, code: int = 0) -> EvalRun:
+    """Judge the data online, with a cache of its own."""
+    call(
+        "run", data, "--model", "openai/m", "--base-url", server.url,
+        "--cache", new_cache(out / "cache"),
+        "--out", out, "--metrics", "AP@5,NDCG@5", "-q", *more, code=code,
+    )  # fmt: skip
+    return EvalRun.load(next(run_folders(out))[0])
+
+
+def newest(out: Path) -> EvalRun:
+    """Load the newest run."""
+    return EvalRun.load(next(run_folders(out))[0])
+
+
+def same_results(one: EvalRun, other: EvalRun) -> None:
+    """Check that two runs hold the same results and aggregates."""
+    assert [r.model_dump() for r in one.results] == [r.model_dump() for r in other.results]
+    assert one.aggregates == other.aggregates
+
+
+def moody(body: Mapping[str, Any]) -> Any:
+    """Reply unreadably to some first questions, and properly to repairs."""
+    if len(body["messages"]) == 2 and "Nobody knows 7" in body["messages"][-1]["content"]:
+        return "I would say that it is relevant."
+    if len(body["messages"]) == 2 and "Thing 3 is red" in body["messages"][-1]["content"]:
+        return '{"evidence": "", "reason": "cut'
+    return judge(body)

@@ -1,0 +1,204 @@
+"""Starting `judge-eval` quickly: a process that has imported all, of which each command is a fork.
+
+Hundreds of commands are run by the tests, each in a process, a folder and an environment of its own. Most of
+what such a process takes is importing the same modules; here one server has done so, and forks. What a
+command is given and leaves behind is the same: arguments, standard streams, working folder, environment, exit
+code. Tests of what starting itself does run an interpreter of their own.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import random
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import NoReturn
+
+ROOT = Path(__file__).parent.parent.parent
+CLIENT = r"""
+import json, os, socket, sys
+line = socket.socket(socket.AF_UNIX)
+line.connect(sys.argv[1])
+asked = {"arguments": sys.argv[2:], "folder": os.getcwd(), "environment": dict(os.environ)}
+asked = json.dumps(asked).encode()
+socket.send_fds(line, [len(asked).to_bytes(4, "big")], [0, 1, 2])
+line.sendall(asked)
+told = line.recv(4)
+sys.exit(int.from_bytes(told, "big") if told else 70)
+"""
+"""A program that has a command run with its own streams, folder and environment."""
+LOADED = (
+    "judge_eval.cli.verbs", "judge_eval.evaluator", "judge_eval.eval_run", "judge_eval.backends.chat.openai",
+    "judge_eval.export.formats", "judge_eval.pages.report", "judge_eval.alignment.agree", "openai", "numpy",
+    "judge_eval.comparison.gate", "judge_eval.backends.storing.hardened", "judge_eval.runs.judging.sitting",
+    "typer.testing", "asyncio", "sqlite3", "aiohttp",
+)  # fmt: skip
+"""What every second command imports."""
+
+
+@cache
+def programs() -> Path:
+    """Make a folder with the program `judge-eval`, for the front of a search path."""
+    server = _server()
+    folder = Path(server).parent
+    (folder / "client.py").write_text(CLIENT, encoding="utf-8")
+    program = folder / "judge-eval"
+    line = shlex.join([sys.executable, "-I", "-S", str(folder / "client.py"), server])
+    program.write_text(f'#!/bin/sh\nexec {line} "$@"\n', encoding="utf-8")
+    program.chmod(0o755)
+    return folder
+
+
+def call(
+    arguments: list[str], folder: Path, environment: Mapping[str, str], stdin: str | None, timeout: float = 60
+) -> subprocess.CompletedProcess[str]:
+    """Run `judge-eval` in a folder and wait for it; without `stdin` there is nothing to read."""
+    if not _forkable(environment):
+        return subprocess.run(
+            [sys.executable, "-m", "judge_eval", *arguments],
+            cwd=folder,
+            env=dict(environment),
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+    asked = {"arguments": arguments, "folder": str(folder), "environment": dict(environment)}
+    with (
+        tempfile.TemporaryFile() as given,
+        tempfile.TemporaryFile() as out,
+        tempfile.TemporaryFile() as err,
+        socket.socket(socket.AF_UNIX) as line,
+    ):
+        given.write((stdin or "").encode("utf-8", "surrogateescape"))
+        given.seek(0)
+        line.settimeout(timeout)
+        line.connect(_server())
+        data = json.dumps(asked).encode()
+        socket.send_fds(line, [len(data).to_bytes(4, "big")], [each.fileno() for each in (given, out, err)])
+        line.sendall(data)
+        told = line.recv(4)
+        texts = []
+        for each in (out, err):
+            each.seek(0)
+            texts.append(each.read().decode().replace("\r\n", "\n").replace("\r", "\n"))
+        code = int.from_bytes(told, "big", signed=True) if told else 70
+        return subprocess.CompletedProcess(arguments, code, *texts)
+
+
+def _forkable(environment: Mapping[str, str]) -> bool:
+    """Tell whether the interpreter itself would start as the server did."""
+    own = {name for name in environment if name.startswith(("PYTHON", "LC_", "LANG"))} - {"PYTHONPATH"}
+    here = environment.get("PYTHONPATH", str(ROOT)) == str(ROOT)
+    return here and all(environment[name] == os.environ.get(name) for name in own)
+
+
+@cache
+def _server() -> str:
+    """Start the server of this process, and return where it listens."""
+    folder = tempfile.mkdtemp(prefix="judge-eval-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = str(Path(folder) / "fork")
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("JUDGE_EVAL", "OPENAI"))
+    }
+    more = {
+        "PYTHONPATH": str(ROOT),
+        "COLUMNS": "100",
+        "NO_COLOR": "1",
+        "TERM": "dumb",
+        "OPENBLAS_NUM_THREADS": "1",
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", __name__, path],
+        env=kept | more,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+    )
+    atexit.register(process.kill)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    return path
+
+
+def serve(path: str) -> NoReturn:
+    """Listen, and run each command that is asked for in a fork."""
+    for name in LOADED:
+        with contextlib.suppress(ImportError):
+            import_module(name)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    with socket.socket(socket.AF_UNIX) as door:
+        door.bind(path)
+        door.listen(64)
+        os.write(1, b"ready\n")
+        while True:
+            line, _ = door.accept()
+            if os.fork() == 0:
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                door.close()
+                _watch(line)
+            line.close()
+
+
+def _watch(line: socket.socket) -> NoReturn:
+    """Run one command in a fork, and tell its exit code."""
+    size, streams, _, _ = socket.recv_fds(line, 4, 3)
+    data = b""
+    while len(data) < int.from_bytes(size, "big"):
+        data += line.recv(1 << 16)
+    child = os.fork()
+    if child == 0:
+        line.close()
+        _run(json.loads(data), streams)
+    _, status = os.waitpid(child, 0)
+    line.sendall(os.waitstatus_to_exitcode(status).to_bytes(4, "big", signed=True))
+    os._exit(0)
+
+
+def _run(asked: dict[str, object], streams: list[int]) -> NoReturn:
+    code = 70
+    try:
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
+            os.close(stream)
+        sys.stdin, sys.stdout = open(0, encoding="utf-8"), open(1, "w", encoding="utf-8")  # noqa: SIM115
+        sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1)  # noqa: SIM115
+        os.chdir(str(asked["folder"]))
+        os.environ.clear()
+        os.environ.update(dict(asked["environment"]))  # type: ignore[call-overload]
+        random.seed()
+        sys.argv = ["judge-eval", *asked["arguments"]]  # type: ignore[misc]
+        from judge_eval.cli import main
+
+        main()
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        code = 1
+    finally:
+        with contextlib.suppress(Exception):
+            atexit._run_exitfuncs()
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):
+                stream.flush()
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])

@@ -1,0 +1,82 @@
+"""A chat server whose model `cheap` errs in a stated share, less sure then; other models are right."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.support.chat_server import Canned, ChatServer, completion
+
+GOLD = "GOLD"
+"""What stands in a chunk that is relevant."""
+
+
+def draw(text: str) -> float:
+    """Draw a number from [0, 1) that depends on a text alone, without the marks of the fences."""
+    plain = re.sub(r" \d{9}>", ">", text)
+    return int.from_bytes(hashlib.sha256(plain.encode()).digest()[:7], "big") / (1 << 56)
+
+
+def dataset(path: Path, count: int, chunks: int = 3) -> Path:
+    """Write traces of which every other chunk is relevant and labelled so."""
+    with path.open("w", encoding="utf-8") as file:
+        for n in range(count):
+            rows = [
+                {
+                    "id": f"c{k}",
+                    "text": f"Passage {k} of {n}: {GOLD if (n + k) % 2 else 'nothing'} is said.",
+                    "label": (n + k) % 2,
+                }
+                for k in range(chunks)
+            ]
+            row = {"id": f"t{n}", "query": f"What is thing {n}?", "reference": f"Blue {n}.", "chunks": rows}
+            file.write(json.dumps(row) + "\n")
+    return path
+
+
+class UnsureServer(ChatServer):
+    """A chat server with a cheap judge that is wrong in `errors`, and then less sure.
+
+    Args:
+        errors: The share of its verdicts that are wrong.
+        sure: How sure it always is; None: from .55 to .75 where it is wrong, else from .7 to .99.
+        given: As `ChatServer` takes them.
+    """
+
+    def __init__(self, errors: float = 0.12, sure: float | None = None, **given: Any) -> None:
+        super().__init__(**given)
+        self.errors, self.sure = errors, sure
+
+    def _usual(self, canned: Canned, body: Mapping[str, Any]) -> Canned:
+        asked = "\n".join(str(m.get("content") or "") for m in body["messages"] if m["role"] == "user")
+        truth, sure = GOLD in asked, 1.0
+        if body["model"] == "cheap":
+            wrong = draw(asked) < self.errors
+            truth ^= wrong
+            sure = 0.55 + 0.2 * draw(asked + "?") if wrong else 0.7 + 0.29 * draw(asked + "!")
+            sure = self.sure or sure
+        evidence = re.search(r"Passage \d+ of \d+: \w+ is said", asked)
+        text = json.dumps(
+            {
+                "evidence": evidence[0] if truth and evidence else "",
+                "reason": "So it is.",
+                "instruction_in_chunk": False,
+                "verdict": truth,
+            }
+        )
+        done = completion(body, text)
+        for token in ((done["choices"][0]["logprobs"] or {}).get("content") or ())[::-1]:
+            if token["token"] in ("true", "false"):
+                other = "false" if token["token"] == "true" else "true"
+                token["logprob"] = math.log(sure)
+                token["top_logprobs"] = [
+                    {"token": token["token"], "logprob": math.log(sure)},
+                    {"token": other, "logprob": math.log(max(1e-9, 1 - sure))},
+                ]
+                break
+        return Canned(canned.status, canned.headers, done, canned.delay)

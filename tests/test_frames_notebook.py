@@ -1,0 +1,94 @@
+"""What a new user meets in a notebook: the README's frame example, and errors of three lines."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import Any
+
+import pytest
+
+from tests.support.blocks import ROOT, blocks_of
+from tests.support.chat_server import ChatServer
+
+pytestmark = pytest.mark.foreign
+
+nbformat = pytest.importorskip("nbformat")
+nbclient = pytest.importorskip("nbclient")
+pytest.importorskip("pandas")
+
+(EXAMPLE,) = [
+    block.code
+    for block in blocks_of((ROOT / "README.md").read_text(encoding="utf-8"))
+    if "to_pandas" in block.code
+]
+BAD = """rows = [{"query": "When?", "reference": "9.", "chunks": ["a"]}, {"query": "Who?", "chunks": ["b"]}]
+def judge(rows):
+    return evaluate(rows, "fake/overlap", cache=False)
+judge(rows)
+"""
+AWAITED = """from judge_eval import Evaluator
+run = await Evaluator("fake/overlap", cache=False).aevaluate(frame.assign(reference=None))
+"""
+
+
+@pytest.fixture(scope="module")
+def cells(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+    """Run the cells in a real kernel, in a folder with the fixtures; they come with what they showed."""
+    folder = tmp_path_factory.mktemp("notebook")
+    shutil.copytree(ROOT / "fixtures", folder / "fixtures")
+    notebook = nbformat.v4.new_notebook()
+    notebook.cells = [nbformat.v4.new_code_cell(code) for code in (EXAMPLE, BAD, AWAITED)]
+    with ChatServer() as server:
+        variables = {
+            "OPENAI_API_KEY": "sk-notebook",
+            "OPENAI_BASE_URL": server.url,
+            "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+            "JUPYTER_PLATFORM_DIRS": "1",
+        }
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in variables.items():
+                patch.setenv(name, value)
+            nbclient.NotebookClient(
+                notebook,
+                timeout=60,
+                kernel_name="python3",
+                allow_errors=True,
+                resources={"metadata": {"path": str(folder)}},
+            ).execute()
+    return list(notebook.cells)
+
+
+def test_the_example_has_five_lines() -> None:
+    """What the README shows is a frame in and a frame out, in five lines of code."""
+    assert len([line for line in EXAMPLE.splitlines() if line.strip()]) <= 5
+
+
+def test_the_example_shows_one_frame(cells: list[Any]) -> None:
+    """The example runs as it stands, and its last line shows a table with the metrics beside the columns."""
+    (shown,) = cells[0].outputs
+    assert shown.output_type == "execute_result"
+    html = "".join(shown.data["text/html"])
+    for column in ("query", "reference", "chunks", "AP@5", "NDCG@5", "verdicts", "reasons"):
+        assert f"<th>{column}</th>" in html
+    assert html.count("<tr>") > 3
+
+
+def test_an_error_is_three_lines(cells: list[Any]) -> None:
+    """A row that does not fit is told in three lines: where, the call, and the row with its fault."""
+    (error,) = cells[1].outputs
+    assert error.ename == "DataError"
+    assert "\n".join(error.traceback).splitlines() == [
+        "line 3 of the cell",
+        '    return evaluate(rows, "fake/overlap", cache=False)',
+        "DataError: row 1: reference: the prompt needs the reference, and this trace has none",
+    ]
+
+
+def test_an_error_of_what_is_awaited_is_three_lines_too(cells: list[Any]) -> None:
+    """Inside the notebook's own event loop the error is as short."""
+    (error,) = cells[2].outputs
+    lines = "\n".join(error.traceback).splitlines()
+    assert len(lines) == 3
+    assert lines[1].strip().startswith("run = await Evaluator")
+    assert lines[2].startswith("DataError: row 0: reference: the prompt needs the reference")
