@@ -13,6 +13,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "startup": ("--rounds", "1"),
     "plugin": ("--rounds", "2"),
     "cold": ("--traces", "5", "--chunks", "4", "--rounds", "1", "--latency", "0.01"),
+    "decisions": ("--traces", "5", "--chunks", "4", "--rounds", "1", "--latency", "0.01"),
     "warm": ("--traces", "20", "--rounds", "1"),
     "memory": ("--short", "10", "--long", "20"),
     "faults": ("--traces", "20", "--verdicts", "20", "--rounds", "1"),
@@ -23,6 +24,8 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "far_cache": ("--calls", "50", "--round-trips", "1", "--repeat", "1"),
     "metrics_speed": ("--queries", "2000"),
     "stats_calibration": ("--simulations", "3000"),
+    "cascade": ("--simulations", "200"),
+    "cascade_data": ("hotpotqa",),
     "scale": ("--traces", "200"),
     "throughput": ("--traces", "10", "--rpm", "6000"),
 }

@@ -69,9 +69,9 @@ def dataset(path: Path, traces: int, chunks: int = 10, characters: int = 800, se
 
 
 @contextmanager
-def server(*arguments: str) -> Iterator[str]:
-    """Run the mock chat server in a process of its own and yield its URL."""
-    command = [sys.executable, "-m", "tests.support.chat_server", "--no-keep", *arguments]
+def server(*arguments: str, kind: str = "chat") -> Iterator[str]:
+    """Run the mock server of a kind (`chat`, `decision`) in a process of its own and yield its URL."""
+    command = [sys.executable, "-m", f"tests.support.{kind}_server", "--no-keep", *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -89,8 +89,12 @@ def server_stats(url: str) -> dict[str, Any]:
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """Return an environment with a key, a cache of its own, and nothing of the caller's settings."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("JUDGE_EVAL", "OPENAI"))}
+    """Return an environment with a key, a cache of its own, and nothing of the caller's settings.
+
+    Modules are compiled once, as in a package that was installed, and not at each start.
+    """
+    ours = ("JUDGE_EVAL", "OPENAI", "PYTHONDONTWRITEBYTECODE")
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
     return kept | {"OPENAI_API_KEY": "sk-mock", "XDG_CACHE_HOME": str(folder / "cache")}
 
 

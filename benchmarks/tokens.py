@@ -15,16 +15,28 @@ import json
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from judge_eval import Chunk, Trace
-from judge_eval.judges.choose import make_judge
-from judge_eval.prompts import prompt_ids, prompt_versions
+from judge_eval.judges import Splitting
+from judge_eval.judges.choose import MODES, make_judge
+from judge_eval.prompts import load_prompt, prompt_ids, prompt_versions
+from judge_eval.schema import Claim
 
 HERE = Path(__file__).parent
 KEPT = HERE / "tokens.json"
 DATA = HERE.parent / "fixtures" / "docs_qa.jsonl"
 CHUNKS, CHARACTERS = 5, 600
+CLAIMS = {
+    "short answer": (Claim(id="1", text="The director of the film The Long Harvest was born in Uppsala."),),
+    "long answer": (
+        Claim(id="1", text="Invoices are exported in Tallyho under Reports, Invoices."),
+        Claim(id="2", text="A date range is picked before invoices are exported in Tallyho."),
+        Claim(id="3", text="Export and then CSV exports invoices from Tallyho as a CSV file."),
+        Claim(id="4", text="Exports above 5,000 rows arrive by e-mail instead of downloading at once."),
+    ),
+}
+"""What the references of the traces claim, as a strong model splits them."""
 VOCABULARIES = ("o200k_base", "cl100k_base")
 COUNTING = """
 const fs = require("fs"), texts = JSON.parse(fs.readFileSync(0)), counts = {};
@@ -54,14 +66,24 @@ def traces() -> dict[str, Trace]:
 
 def conversations(ref: str, trace: Trace) -> list[list[str]]:
     """Return the texts of the messages of each request of the first wave."""
-    mode: Literal["pointwise", "listwise"] = "listwise" if ref.startswith("listwise/") else "pointwise"
+    mode = load_prompt(ref).mode
+    if mode == "split":
+        return [[message.content for message in Splitting(ref).request(trace).messages]]
+    assert mode in MODES
+    if mode.startswith("claims"):
+        trace = trace.model_copy(update={"claims": CLAIMS[trace.id]})
     requests = next(make_judge(ref, mode).inquire(trace))
     return [[message.content for message in request.messages] for request in requests]
 
 
 def texts() -> dict[str, dict[str, list[list[str]]]]:
     """Return all that is counted, by prompt and trace."""
-    refs = [f"{name}@{version}" for name in prompt_ids() for version in prompt_versions(name)]
+    refs = [
+        f"{name}@{version}"
+        for name in prompt_ids()
+        for version in prompt_versions(name)
+        if "together" not in name  # which is asked where replies make it so
+    ]
     made = traces()
     return {ref: {name: conversations(ref, trace) for name, trace in made.items()} for ref in refs}
 
