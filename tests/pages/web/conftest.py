@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+
+from tests.support.serving import serving
 
 CHROMIUM = "/usr/bin/chromium"
 ARGUMENTS = [
@@ -60,7 +63,14 @@ def axe() -> str:
 
 
 @pytest.fixture
-def open_page(chromium: Any) -> Iterator[Callable[..., Any]]:
+def serve() -> Iterator[Callable[..., str]]:
+    """Serve until the pages are closed: one that asks a server which has gone would err."""
+    with ExitStack() as servers:
+        yield lambda *settings: servers.enter_context(serving(*settings))
+
+
+@pytest.fixture
+def open_page(chromium: Any, serve: Callable[..., str]) -> Iterator[Callable[..., Any]]:
     """Open a page, wait until it is drawn, and see at the end that it kept to itself and never erred."""
     contexts: list[Any] = []
     wrong: list[str] = []

@@ -13,7 +13,6 @@ from judge_eval.runs.folder.judgedclaims import judged_claims, needed_first
 from judge_eval.server.settings import ServerSettings
 from tests.pages.web.conftest import shoot
 from tests.support.claims import claimed, espresso, run_by_claims
-from tests.support.serving import serving
 
 pytestmark = pytest.mark.browser
 CHANGED = {"c1": ".....", "c2": "+.~..", "c3": "x....", "c4": ".....", "c5": "....."}
@@ -196,14 +195,14 @@ def test_a_comparison_shows_claims_won_and_lost(
 
 
 def test_a_served_run_shows_them_and_blind_labelling_hides_them(
-    tmp_path: Path, open_page: Callable[..., Any]
+    tmp_path: Path, open_page: Callable[..., Any], serve: Callable[..., str]
 ) -> None:
     """The same grid from the server; who labels blindly sees neither grid nor tab."""
     run = run_by_claims(espresso(), tmp_path / "runs")
-    with serving(ServerSettings(tmp_path / "runs")) as address:
-        page = open_page(f"{address}/runs/{run.id}#q1")
-        page.locator(".claimgrid").wait_for()
-        assert page.locator("#tab-claims").count() == 1
-        blind = open_page(f"{address}/runs/{run.id}?blind=1#q1")
-        blind.locator(".card").first.wait_for()
-        assert blind.locator(".claimgrid, #tab-claims").count() == 0
+    address = serve(ServerSettings(tmp_path / "runs"))
+    page = open_page(f"{address}/runs/{run.id}#q1")
+    page.locator(".claimgrid").wait_for()
+    assert page.locator("#tab-claims").count() == 1
+    blind = open_page(f"{address}/runs/{run.id}?blind=1#q1")
+    blind.locator(".card").first.wait_for()
+    assert blind.locator(".claimgrid, #tab-claims").count() == 0

@@ -116,7 +116,9 @@ def test_no_serious_violation(matrix: dict[str, Any], open_page: Callable[..., A
         assert violations(page, axe, dark) == [], (width, dark)
 
 
-def test_hostile_texts_side_by_side(open_page: Callable[..., Any], tmp_path: Any) -> None:
+def test_hostile_texts_side_by_side(
+    open_page: Callable[..., Any], tmp_path: Any, serve: Callable[..., str]
+) -> None:
     """Markup in every field of three runs is text on the page."""
     runs = []
     for k in range(3):
@@ -135,19 +137,19 @@ def test_hostile_texts_side_by_side(open_page: Callable[..., Any], tmp_path: Any
 
         runs.append(scripted(data, tmp_path / "runs", answer, **named))
     (tmp_path / "matrix.html").write_text(matrix_report(runs), encoding="utf-8")
-    with serving(ServerSettings(tmp_path / "runs")) as url:
-        query = "&".join(f"run={run.id}" for run in runs)
-        for place in ((tmp_path / "matrix.html").as_uri(), f"{url}/matrix?{query}"):
-            page = open_page(place)
-            for button in page.locator(".opens").all():
-                button.click()
-            page.locator(".chunks").nth(len(TEXTS) - 1).wait_for()
-            for details in page.locator("main summary").all():
-                details.click()
-            text = page.inner_text("main")
-            for field in ("query0", "label0", "label2", "tag1", "chunk2", "text3", "why1", "rtag2"):
-                assert field in text, field
-            safe(page)
+    url = serve(ServerSettings(tmp_path / "runs"))
+    query = "&".join(f"run={run.id}" for run in runs)
+    for place in ((tmp_path / "matrix.html").as_uri(), f"{url}/matrix?{query}"):
+        page = open_page(place)
+        for button in page.locator(".opens").all():
+            button.click()
+        page.locator(".chunks").nth(len(TEXTS) - 1).wait_for()
+        for details in page.locator("main summary").all():
+            details.click()
+        text = page.inner_text("main")
+        for field in ("query0", "label0", "label2", "tag1", "chunk2", "text3", "why1", "rtag2"):
+            assert field in text, field
+        safe(page)
 
 
 def test_runs_that_cannot_stand_side_by_side_are_told(matrix: dict[str, Any], chromium: Any) -> None:

@@ -157,18 +157,20 @@ def test_the_trend_is_as_wide_as_the_page(listed: dict[str, Any], open_page: Cal
     page.wait_for_url(f"**/runs/{listed['ids'][0]}")
 
 
-def test_an_empty_folder_says_what_to_run(open_page: Callable[..., Any], tmp_path: Path, axe: str) -> None:
+def test_an_empty_folder_says_what_to_run(
+    open_page: Callable[..., Any], tmp_path: Path, axe: str, serve: Callable[..., str]
+) -> None:
     """The command is there to be copied, and the first run is listed without a reload."""
-    with serving(ServerSettings(tmp_path)) as url:
-        for dark in (False, True):
-            page = open_page(url + "/", dark=dark)
-            assert "judge-eval run traces.jsonl --model" in page.locator("#empty code").first.inner_text()
-            assert not page.locator("table.runs").is_visible()
-            assert violations(page, axe, dark) == []
-            shoot(page, f"runs-empty-{'dark' if dark else 'light'}")
-        judge(rows()[:2], tmp_path, label="the first")
-        page.locator("table.runs", has_text="the first").wait_for()
-        assert not page.locator("#empty").is_visible()
+    url = serve(ServerSettings(tmp_path))
+    for dark in (False, True):
+        page = open_page(url + "/", dark=dark)
+        assert "judge-eval run traces.jsonl --model" in page.locator("#empty code").first.inner_text()
+        assert not page.locator("table.runs").is_visible()
+        assert violations(page, axe, dark) == []
+        shoot(page, f"runs-empty-{'dark' if dark else 'light'}")
+    judge(rows()[:2], tmp_path, label="the first")
+    page.locator("table.runs", has_text="the first").wait_for()
+    assert not page.locator("#empty").is_visible()
 
 
 def test_the_commands_of_the_empty_page_work(tmp_path: Path) -> None:

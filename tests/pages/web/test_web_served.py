@@ -83,42 +83,46 @@ def test_a_served_run_works_like_the_report(served: dict[str, Any], open_page: C
     shoot(page, "served-run")
 
 
-def test_blind_labelling(served: dict[str, Any], open_page: Callable[..., Any], tmp_path: Path) -> None:
+def test_blind_labelling(
+    served: dict[str, Any], open_page: Callable[..., Any], tmp_path: Path, serve: Callable[..., str]
+) -> None:
     """Blind, a verdict shows only once the label is given; the label is kept beside the run."""
     bare = [{**row, "chunks": [{**c, "label": None} for c in row["chunks"]]} for row in rows()[:3]]
     run = judge(bare, tmp_path)
     assert run.folder is not None
-    with serving(ServerSettings(tmp_path)) as url:
-        page = open_page(f"{url}/runs/{run.id}")
-        page.locator("#blind").check()
-        page.locator("#rank-1", has_text="hidden until you label it").wait_for()
-        assert page.locator(".detail mark").count() == 0
-        assert set(page.locator(".strip .sq").all_inner_texts()) == {"?"}
-        card = page.locator("#rank-1")
-        card.get_by_role("button", name="not relevant", exact=True).focus()
-        page.keyboard.press("Enter")
-        page.locator("#rank-1", has_text="human label 0").wait_for()
-        assert "hidden" in page.locator("#rank-2").inner_text()
-        (label,) = given_labels(run.folder).values()
-        assert (label.label, label.blind) == (0, True)
+    url = serve(ServerSettings(tmp_path))
+    page = open_page(f"{url}/runs/{run.id}")
+    page.locator("#blind").check()
+    page.locator("#rank-1", has_text="hidden until you label it").wait_for()
+    assert page.locator(".detail mark").count() == 0
+    assert set(page.locator(".strip .sq").all_inner_texts()) == {"?"}
+    card = page.locator("#rank-1")
+    card.get_by_role("button", name="not relevant", exact=True).focus()
+    page.keyboard.press("Enter")
+    page.locator("#rank-1", has_text="human label 0").wait_for()
+    assert "hidden" in page.locator("#rank-2").inner_text()
+    (label,) = given_labels(run.folder).values()
+    assert (label.label, label.blind) == (0, True)
 
 
-def test_a_run_under_way_tells_how_far_it_is(open_page: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_run_under_way_tells_how_far_it_is(
+    open_page: Callable[..., Any], tmp_path: Path, serve: Callable[..., str]
+) -> None:
     """The page of a run that waits or is judged says so, and says when it has ended."""
     run = judge(rows()[:2], tmp_path)
     assert run.folder is not None
     path = run.folder / "manifest.json"
     ended = path.read_text()
     path.write_text(ended.replace('"status": "done"', '"status": "submitted"'))
-    with serving(ServerSettings(tmp_path)) as url:
-        page = open_page(f"{url}/runs/{run.id}")
-        page.locator("#going", has_text="Waiting").wait_for()
-        path.write_text(ended)
-        page.locator("#going", has_text="The run has ended: done").wait_for()
-        page.get_by_role("button", name="Show it whole").click()
-        page.wait_for_selector("html[data-ready]")
-        page.locator(".status.done").wait_for()
-        assert page.locator("#going").count() == 0
+    url = serve(ServerSettings(tmp_path))
+    page = open_page(f"{url}/runs/{run.id}")
+    page.locator("#going", has_text="Waiting").wait_for()
+    path.write_text(ended)
+    page.locator("#going", has_text="The run has ended: done").wait_for()
+    page.get_by_role("button", name="Show it whole").click()
+    page.wait_for_selector("html[data-ready]")
+    page.locator(".status.done").wait_for()
+    assert page.locator("#going").count() == 0
 
 
 def test_the_api_page_needs_nothing_from_outside(
@@ -141,22 +145,22 @@ def test_a_run_that_is_not_there_is_told(served: dict[str, Any], chromium: Any) 
     page.close()
 
 
-def test_a_page_asks_for_the_token(chromium: Any, tmp_path: Path) -> None:
+def test_a_page_asks_for_the_token(chromium: Any, tmp_path: Path, serve: Callable[..., str]) -> None:
     """With a token set the page asks for it, and shows the runs once it is right."""
     judge(rows()[:2], tmp_path, label="secret run")
-    with serving(ServerSettings(tmp_path, token="right and long enough")) as url:
-        page = chromium.new_page()
-        page.goto(url)
-        for word in ("wrong", "right and long enough"):
-            page.fill("#token", word)
-            page.get_by_role("button", name="Open").click()
-            page.wait_for_timeout(200)
-        page.locator("table.runs", has_text="secret run").wait_for()
-        page.close()
+    url = serve(ServerSettings(tmp_path, token="right and long enough"))
+    page = chromium.new_page()
+    page.goto(url)
+    for word in ("wrong", "right and long enough"):
+        page.fill("#token", word)
+        page.get_by_role("button", name="Open").click()
+        page.wait_for_timeout(200)
+    page.locator("table.runs", has_text="secret run").wait_for()
+    page.close()
 
 
 def test_five_thousand_traces_page_by_page(
-    tmp_path: Path, open_page: Callable[..., Any], served: dict[str, Any]
+    tmp_path: Path, open_page: Callable[..., Any], served: dict[str, Any], serve: Callable[..., str]
 ) -> None:
     """A long run comes page by page: the browser holds a part of it, scrolls on, and can jump to the last."""
     data = [
@@ -164,21 +168,21 @@ def test_five_thousand_traces_page_by_page(
         for i in range(5000)
     ]
     run: EvalRun = scripted(data, tmp_path, lambda text: {"verdict": "It" in text, "evidence": text})
-    with serving(ServerSettings(tmp_path)) as url:
-        page = open_page(f"{url}/runs/{run.id}")
-        asked: list[str] = []
-        page.on("request", lambda request: asked.append(request.url))
-        assert "5,000 traces" in page.locator(".told").inner_text()
-        assert page.locator(".rows li").count() <= 200
-        page.locator(".rows li").last.scroll_into_view_if_needed()
-        page.locator(".rows li").nth(150).wait_for(state="attached")
-        assert page.locator(".rows li").count() <= 400
-        page.fill("#filter", '"Question 4321?"')
-        page.locator(".told", has_text="1 trace fit").wait_for()
-        assert not any("/results" in url for url in asked)
-        page = open_page(f"{url}/runs/{run.id}#q4999")
-        assert page.locator("[aria-current=true] .rid").inner_text() == "q4999"
-        assert page.locator("#trace-title").inner_text() == "Question 4999?"
+    url = serve(ServerSettings(tmp_path))
+    page = open_page(f"{url}/runs/{run.id}")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    assert "5,000 traces" in page.locator(".told").inner_text()
+    assert page.locator(".rows li").count() <= 200
+    page.locator(".rows li").last.scroll_into_view_if_needed()
+    page.locator(".rows li").nth(150).wait_for(state="attached")
+    assert page.locator(".rows li").count() <= 400
+    page.fill("#filter", '"Question 4321?"')
+    page.locator(".told", has_text="1 trace fit").wait_for()
+    assert not any("/results" in url for url in asked)
+    page = open_page(f"{url}/runs/{run.id}#q4999")
+    assert page.locator("[aria-current=true] .rid").inner_text() == "q4999"
+    assert page.locator("#trace-title").inner_text() == "Question 4999?"
 
 
 def test_no_serious_violation_on_served_pages(
@@ -191,19 +195,19 @@ def test_no_serious_violation_on_served_pages(
 
 
 def test_what_cannot_be_read_is_listed_with_what_is_wrong(
-    tmp_path: Path, open_page: Callable[..., Any]
+    tmp_path: Path, open_page: Callable[..., Any], serve: Callable[..., str]
 ) -> None:
     """A broken run stands below the list, as text, whatever its folder is called; the others are shown."""
     judge(rows()[:2], tmp_path, label="good")
     broken = tmp_path / "<b>broken"
     broken.mkdir()
     (broken / "manifest.json").write_text("{")
-    with serving(ServerSettings(tmp_path)) as url:
-        page = open_page(url + "/")
-        assert page.locator("tbody tr").count() == 1
-        told = page.locator("#unreadable li").inner_text()
-        assert "<b>broken" in told
-        assert "not a run's manifest" in told
-        (broken / "manifest.json").unlink()
-        page = open_page(url + "/")
-        assert page.locator("#unreadable").is_hidden()
+    url = serve(ServerSettings(tmp_path))
+    page = open_page(url + "/")
+    assert page.locator("tbody tr").count() == 1
+    told = page.locator("#unreadable li").inner_text()
+    assert "<b>broken" in told
+    assert "not a run's manifest" in told
+    (broken / "manifest.json").unlink()
+    page = open_page(url + "/")
+    assert page.locator("#unreadable").is_hidden()

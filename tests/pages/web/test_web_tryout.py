@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +14,16 @@ from judge_eval.server.settings import ServerSettings
 from tests.pages.web.conftest import shoot
 from tests.pages.web.test_web_report import violations
 from tests.support.pizza import REFERENCE, SCORE, VERDICTS, body, pizza_judge
-from tests.support.serving import ask, judge, rows, serving
+from tests.support.serving import ask, judge, rows
 
 pytestmark = pytest.mark.browser
 
 
 @pytest.fixture
-def url(tmp_path: Path) -> Iterator[str]:
+def url(tmp_path: Path, serve: Callable[..., str]) -> str:
     """Serve a folder with one run, and a judge."""
     judge(rows()[:2], tmp_path, label="main")
-    with serving(ServerSettings(tmp_path), pizza_judge()) as address:
-        yield address
+    return serve(ServerSettings(tmp_path), pizza_judge())
 
 
 def opened(page: Any, method: str, path: str) -> Any:
@@ -105,18 +104,18 @@ def test_what_is_refused_is_shown_and_texts_stay_texts(chromium: Any, url: str) 
     page.close()
 
 
-def test_requests_carry_the_token(chromium: Any, tmp_path: Path) -> None:
+def test_requests_carry_the_token(chromium: Any, tmp_path: Path, serve: Callable[..., str]) -> None:
     """Where the server wants its token, what is tried is sent with the one the page was given."""
     token = "right and long enough"
     judge(rows()[:1], tmp_path)
-    with serving(ServerSettings(tmp_path, token=token)) as url:
-        page = chromium.new_page()
-        page.goto(f"{url}/docs")
-        page.fill("#token", token)
-        page.get_by_role("button", name="Open").click()
-        form = opened(page, "GET", "/api/v1/runs")
-        assert answered(form, 200)["total"] == 1
-        page.close()
+    url = serve(ServerSettings(tmp_path, token=token))
+    page = chromium.new_page()
+    page.goto(f"{url}/docs")
+    page.fill("#token", token)
+    page.get_by_role("button", name="Open").click()
+    form = opened(page, "GET", "/api/v1/runs")
+    assert answered(form, 200)["total"] == 1
+    page.close()
 
 
 def test_an_unfolded_form_has_no_serious_violation(open_page: Callable[..., Any], url: str, axe: str) -> None:
