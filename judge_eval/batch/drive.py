@@ -8,6 +8,7 @@ from itertools import islice
 
 from judge_eval.backends.storing.cached import Cached
 from judge_eval.batch.answers import Answers
+from judge_eval.batch.cheap import Cheap
 from judge_eval.engine import BLOCK
 from judge_eval.errors import CallError
 from judge_eval.judges.base import Inquiry, Judge, Wave
@@ -58,10 +59,11 @@ class AtHand:
     Args:
         cached: The cache.
         answers: The replies.
+        cheap: Who answers the requests of a cascade's cheap judge; None where there is none.
     """
 
-    def __init__(self, cached: Cached, answers: Answers) -> None:
-        self._cached, self._answers = cached, answers
+    def __init__(self, cached: Cached, answers: Answers, cheap: Cheap | None = None) -> None:
+        self._cached, self._answers, self._cheap = cached, answers, cheap
         self.imported = 0
         """Replies that were written into the cache."""
         self.rejected = 0
@@ -69,6 +71,14 @@ class AtHand:
 
     def __call__(self, requests: Sequence[Request]) -> list[Reply | None]:
         """Answer what is at hand, in the order of the requests."""
+        if self._cheap is None:
+            return self._at_hand(requests)
+        route = self._cheap.route
+        first = iter(self._cheap([request for request in requests if request.route == route]))
+        rest = iter(self._at_hand([request for request in requests if request.route != route]))
+        return [next(first if request.route == route else rest) for request in requests]
+
+    def _at_hand(self, requests: Sequence[Request]) -> list[Reply | None]:
         replies: list[Reply | None] = list(self._cached.peek(requests))
         rows: dict[bytes, bytes] = {}
         for place, request in enumerate(requests):

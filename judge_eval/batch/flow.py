@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -16,6 +16,7 @@ from judge_eval.batch.parts import clear, line_of, write_requests
 from judge_eval.batch.state import Folder, Part, Round
 from judge_eval.errors import ConfigError, RunError
 from judge_eval.files import replacing
+from judge_eval.runs.judging.counting import Progress
 from judge_eval.wire import Request
 
 
@@ -44,7 +45,9 @@ class Imported:
         return cls(a.imported, a.rejected, len(asked), *counts)
 
 
-def export(folder: Folder, session: Session) -> tuple[Round | None, Imported]:
+def export(
+    folder: Folder, session: Session, watch: Callable[[Progress], None] | None = None
+) -> tuple[Round | None, Imported]:
     """Write the requests that nothing at hand answers, each once, into files for a server's batches.
 
     Replies that are there already go into the cache on the way, also those of a folder that has lost its
@@ -53,12 +56,14 @@ def export(folder: Folder, session: Session) -> tuple[Round | None, Imported]:
     Args:
         folder: The batch's folder.
         session: What is judged how, in files of what size.
+        watch: Called with the progress of a cascade's cheap judge.
 
     Returns:
         The round, None where nothing is open; and what was found.
 
     Raises:
-        RunError: The folder holds another batch, or one that is under way.
+        RunError: The folder holds another batch, or one that is under way; or a cascade's cheap judge could
+            not be asked about everything.
         ConfigError: A single request is larger than a file may be.
     """
     state = session.new_state()
@@ -76,7 +81,7 @@ def export(folder: Folder, session: Session) -> tuple[Round | None, Imported]:
         if rounds and all(part.phase == "exported" for part in rounds[-1].parts) and not rounds[-1].given:
             rounds = rounds[:-1]
         state = state.model_copy(update={"rounds": rounds})
-    at_hand, asked = AtHand(session.cached, session.answers), set[bytes]()
+    at_hand, asked = session.at_hand(watch), set[bytes]()
     lines = (
         (request.trace_id, line_of(key, session.body(request)))
         for key, request in _fresh(session, at_hand, asked)
@@ -96,14 +101,20 @@ def export(folder: Folder, session: Session) -> tuple[Round | None, Imported]:
     return done, imported
 
 
-def bring_in(folder: Folder, session: Session) -> Imported:
+def bring_in(folder: Folder, session: Session, watch: Callable[[Progress], None] | None = None) -> Imported:
     """Put the replies that are there into the cache, and count what is open after that.
 
+    Args:
+        folder: The batch's folder.
+        session: What is judged how.
+        watch: Called with the progress of a cascade's cheap judge.
+
     Raises:
-        RunError: The data or the judge are not those that were exported.
+        RunError: The data or the judge are not those that were exported, or a cascade's cheap judge could not
+            be asked about everything.
     """
     check_same(folder, session.new_state())
-    at_hand, asked = AtHand(session.cached, session.answers), set[bytes]()
+    at_hand, asked = session.at_hand(watch), set[bytes]()
     for _ in _fresh(session, at_hand, asked):
         pass
     return Imported.of(session, at_hand, asked)

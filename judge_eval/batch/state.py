@@ -48,6 +48,8 @@ class BatchSettings(Record):
     mode: Literal["pointwise", "listwise"] = "pointwise"
     relevant: int | None = None
     evidence: EvidencePolicy | None = None
+    cascade: PlainObject = Field(default_factory=dict)
+    """The flags that describe a cascade; empty where one model judges alone, whose place is `model`."""
     metrics: tuple[str, ...] = ()
     """What the run is to compute unless `import` is told otherwise; empty for the usual ones."""
     params: PlainObject = Field(default_factory=dict)

@@ -8,10 +8,11 @@ from typing import Annotated, Literal
 
 import typer
 
+from judge_eval.cli.flags.batched import absolute_prompt, kept_flags, two_judges
 from judge_eval.cli.flags.calling import CallingFlags, Server
 from judge_eval.cli.flags.common import Json, Quiet
 from judge_eval.cli.flags.groups import only, without
-from judge_eval.cli.flags.judging import OneJudge
+from judge_eval.cli.flags.judging import ServingJudge
 from judge_eval.cli.flags.keeping import KeepingFlags
 from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.flags.reading import ChoosingFlags, ReadingFlags
@@ -34,10 +35,13 @@ def export_(
     data: Annotated[str, typer.Argument(help="Traces: a file, folder or URL of any known format.")],
     folder: Annotated[Path, typer.Option("--out", help="The batch's folder.")],
     reading: ReadingFlags,
-    judging: OneJudge,
+    judging: ServingJudge,
     numbers: Annotated[NumbersFlags, only("metrics", "relevant")],
     choosing: Annotated[ChoosingFlags, without("claims")],
-    calling: Annotated[CallingFlags, only("cache", "base_url", "param")],
+    calling: Annotated[
+        CallingFlags,
+        only("cache", "base_url", "param", "concurrency", "timeout", "rpm", "tpm", "attempts"),
+    ],
     lacking: Annotated[
         list[str] | None,
         typer.Option(
@@ -48,24 +52,34 @@ def export_(
     ] = None,
     max_requests: Annotated[int, typer.Option(help="The most requests in a file.")] = 50_000,
     max_bytes: Annotated[int, typer.Option(help="The most bytes in a file.")] = 190_000_000,
+    quiet: Quiet = False,
 ) -> None:
     """Write the requests that the cache does not answer into files for a server's batches.
 
-    Example:
+    Of a cascade the cheap judge is asked at once: its answers say what the files ask the strong one.
+
+    Examples:
     judge-eval batch export traces.jsonl --model openai/NAME --out batch/
+    judge-eval batch export traces.jsonl --cascade-file cascade.json --out batch/
     """
     from judge_eval.batch import flow
     from judge_eval.batch.judging import Session, storable_cache, storable_data, storable_url
     from judge_eval.batch.state import BatchSettings, Folder
+    from judge_eval.cli.printing.progress import watching
     from judge_eval.errors import ConfigError
     from judge_eval.judges.choose import mode_for
 
-    mode = mode_for(judging.model, judging.mode)
+    cascade = kept_flags(judging)
+    model = (judging.then or judging.model or "") if cascade else judging.needed_model
+    mode = mode_for(model, judging.mode)
     if mode.startswith("claims"):
         raise ConfigError("judging by claims takes no batches; judge with `run`")
     if mode == "decision":
-        raise ConfigError("decision models take no batches; judge with `run`, which asks many at a time")
-    reader, prompt = reading.options(), judging.asked
+        raise ConfigError(
+            "decision models take no batches; judge with `run`, which asks many at a time, or put one before "
+            "a model that takes them (--cascade)"
+        )
+    reader = reading.options()
     given = {
         "data": storable_data(data),
         "format": reader.format,
@@ -75,11 +89,12 @@ def export_(
         "depth": reader.depth,
         "records": reader.records,
         "group_by": reader.group_by,
-        "model": judging.needed_model,
-        "prompt": prompt if not prompt.startswith("file:") else f"file:{Path(prompt[5:]).absolute()}",
+        "model": model,
+        "prompt": absolute_prompt(judging.asked),
         "mode": mode,
         "relevant": numbers.relevant,
         "evidence": judging.evidence,
+        "cascade": cascade,
         "metrics": tuple(numbers.names),
         "params": calling.params,
         "base_url": calling.base_url,
@@ -94,10 +109,17 @@ def export_(
     }
     settings = BatchSettings.parse(given, file="batch export")
     with Folder(folder, make=True) as held:
-        with closing(Session(settings, files=held.replies(), begun=held.state)) as session:
-            kept = {"base_url": storable_url(calling.base_url), "cache": storable_cache(settings.cache)}
-            session.settings = settings.model_copy(update=kept)
-            done, imported = flow.export(held, session)
+        session = Session(
+            settings,
+            calling.options(),
+            files=held.replies(),
+            begun=held.state,
+            cascade=two_judges(settings),
+        )
+        with closing(session), watching(quiet) as watch:
+            kept = {"base_url": storable_url(session.base_url), "cache": storable_cache(settings.cache)}
+            session.settings = session.settings.model_copy(update=kept)
+            done, imported = flow.export(held, session, watch)
         show_imported(imported)
         if done is None:
             tell("nothing is open: the cache holds every answer; `batch import` makes the run")
@@ -272,9 +294,11 @@ def import_(
             metrics=numbers.names,
             online=finish == "online",
             begun=held.state,
+            cascade=two_judges(settings),
         )
         with closing(session):
-            imported = flow.bring_in(held, session)
+            with watching(quiet) as watch:
+                imported = flow.bring_in(held, session, watch)
             show_imported(imported)
             if waiting := flow.under_way(held):
                 remark(f"{len(waiting)} files are under way: `batch fetch` brings their replies")
@@ -283,7 +307,8 @@ def import_(
                 raise typer.Exit(INCOMPLETE)
             if imported.open and finish == "batch":
                 session.settings = held.known.settings
-                done, _ = flow.export(held, session)
+                with watching(quiet) as watch:
+                    done, _ = flow.export(held, session, watch)
                 assert done is not None
                 show_round(held, done)
                 remark(f"next: judge-eval batch submit {folder}")
