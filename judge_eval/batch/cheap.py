@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from judge_eval.backends.base import Backend, peek
 from judge_eval.backends.stack import Options
@@ -46,6 +47,10 @@ class Cheap:
     def __init__(self, evaluator: Evaluator, judge: Cascade) -> None:
         self._evaluator, self._judge = evaluator, judge
         self.route = judge.routes[0]
+        self.chunks = 0
+        """About how many chunks `judge_all` has asked."""
+        self.kept = 0
+        """For how many of them its verdict stands."""
 
     def judge_all(self, source: Replayable, watch: Callable[[Progress], None] | None) -> None:
         """Ask about every chunk of all traces that the cache does not answer for.
@@ -62,13 +67,14 @@ class Cheap:
             dataset = await asyncio.to_thread(source.survey)
             sitting = Sitting(one.begin(dataset), one.calling(), watch=watch, keep=False)
             async for block in sitting.results(source.numbered()):
-                for result in block:
-                    missing.extend(
-                        outcome
-                        for outcome in result.outcomes
-                        if outcome.kind == "no_verdict" and outcome.why in _ASKED_AGAIN
-                    )
+                for outcome in chain.from_iterable(result.outcomes for result in block):
+                    self.chunks += 1
+                    if outcome.kind == "verdict":
+                        self.kept += self._judge.keeps(outcome)
+                    elif outcome.why in _ASKED_AGAIN:
+                        missing.append(outcome)
 
+        self.chunks = self.kept = 0
         portal.run(judged())
         if missing:
             raise _unanswered(len(missing), missing[0].detail)

@@ -12,6 +12,7 @@ from judge_eval.backends.chat.openai import OpenAI
 from judge_eval.backends.stack import Options, Stacks, open_store
 from judge_eval.backends.storing.cached import Cached
 from judge_eval.backends.storing.databaseurl import is_postgres, read_database_url
+from judge_eval.backends.storing.places import PROJECT
 from judge_eval.backends.storing.secret import secret_beside
 from judge_eval.batch.answers import Answers, Remembered
 from judge_eval.batch.cheap import Cheap, TwoJudges
@@ -183,8 +184,12 @@ def check_same(folder: Folder, new: BatchState) -> None:
 
 
 def storable_cache(cache: str | None) -> str | None:
-    """Return a cache's place if it may be written down; None where it holds a password."""
-    return None if cache and is_postgres(cache) and read_database_url(cache).secrets else cache
+    """Return a cache's place as every later step finds it; None where it holds a password."""
+    if not cache or cache == PROJECT:
+        return cache
+    if is_postgres(cache):
+        return None if read_database_url(cache).secrets else cache
+    return str(Path(cache).absolute())
 
 
 def storable_data(data: str) -> str:

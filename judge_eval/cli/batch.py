@@ -120,6 +120,8 @@ def export_(
             kept = {"base_url": storable_url(session.base_url), "cache": storable_cache(settings.cache)}
             session.settings = session.settings.model_copy(update=kept)
             done, imported = flow.export(held, session, watch)
+        if (cheap := session.cheap) is not None:
+            tell(f"the cheap judge's verdict stands for {cheap.kept:,} of {cheap.chunks:,} chunks")
         show_imported(imported)
         if done is None:
             tell("nothing is open: the cache holds every answer; `batch import` makes the run")

@@ -86,6 +86,7 @@ def test_a_cascade_by_batch_is_the_online_run(
     assert cheap.counts["calls"] == 2 * asked
     lines = (folder / "round-1" / "part-0001.jsonl").read_bytes().splitlines()
     assert f"{len(lines)} requests" in told.output
+    assert "the cheap judge's verdict stands for 24 of 36 chunks" in told.output
     assert all(b"is blue" in line for line in lines)
     run = by_batch(folder, tmp_path / "runs")
     assert cheap.counts["calls"] == 2 * asked

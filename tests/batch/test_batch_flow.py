@@ -8,7 +8,7 @@ import pytest
 from judge_eval.batch.state import Folder
 from tests.support.application import app
 from tests.support.batch_server import BatchServer
-from tests.support.batching import RUNNER, call, export, moody, newest, run_online, same_results
+from tests.support.batching import RUNNER, call, export, moody, new_cache, newest, run_online, same_results
 from tests.support.chat_server import judge
 
 
@@ -311,3 +311,27 @@ def test_foreign_formats_are_batched_as_they_are_run(tmp_path: Path, data: Path)
         text = export(server, table, tmp_path / "other", "--map", "query", code=2).output
         assert "write OURS=THEIRS" in text
         assert "not -" in export(server, Path("-"), tmp_path / "other", code=2).output
+
+
+def test_the_cache_is_found_from_any_folder(
+    tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cache that was named as seen from one folder is the same cache at later steps in another."""
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    new_cache(tmp_path / "kept")
+    with BatchServer() as server:
+        call(
+            "batch", "export", data, "--out", "batch", "--model", "openai/m", "--base-url", server.url,
+            "--cache", "kept",
+        )  # fmt: skip
+        call("batch", "submit", "batch")
+        call("batch", "fetch", "batch")
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        call("batch", "import", tmp_path / "batch", "--out", tmp_path / "runs")
+        monkeypatch.chdir(tmp_path)
+        call(
+            "run", data, "--model", "openai/m", "--base-url", server.url, "--cache", "kept", "--offline",
+            "--out", "again", "-q",
+        )  # fmt: skip
+    assert not any((tmp_path / "elsewhere").iterdir())
