@@ -45,7 +45,7 @@ class BatchSettings(Record):
     model: str
     prompt: str = "support/binary"
     """A prompt's id, or `file:PATH`."""
-    mode: Literal["pointwise", "listwise"] = "pointwise"
+    mode: Literal["pointwise", "listwise", "claims", "claims-list"] = "pointwise"
     relevant: int | None = None
     evidence: EvidencePolicy | None = None
     cascade: PlainObject = Field(default_factory=dict)
@@ -61,6 +61,8 @@ class BatchSettings(Record):
     seed: int | None = None
     shard: tuple[int, int] | None = None
     on_invalid: Literal["error", "skip"] = "error"
+    claims: str | None = None
+    """The file with the claims of the references; None where they are split, or nobody judges by claims."""
     max_requests: int = MAX_REQUESTS
     """The most requests in a file, in later rounds too."""
     max_bytes: int = MAX_BYTES
@@ -84,7 +86,9 @@ class BatchSettings(Record):
     @property
     def selection(self) -> Selection:
         """Which of the data's traces are judged."""
-        return Selection(self.limit, self.seed, self.shard, self.on_invalid, reader=self.reader)
+        return Selection(
+            self.limit, self.seed, self.shard, self.on_invalid, reader=self.reader, claims=self.claims
+        )
 
 
 class Part(Record):

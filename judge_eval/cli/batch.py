@@ -37,7 +37,7 @@ def export_(
     reading: ReadingFlags,
     judging: ServingJudge,
     numbers: Annotated[NumbersFlags, only("metrics", "relevant")],
-    choosing: Annotated[ChoosingFlags, without("claims")],
+    choosing: ChoosingFlags,
     calling: Annotated[
         CallingFlags,
         only("cache", "base_url", "param", "concurrency", "timeout", "rpm", "tpm", "attempts"),
@@ -72,9 +72,8 @@ def export_(
     cascade = kept_flags(judging)
     model = (judging.then or judging.model or "") if cascade else judging.needed_model
     mode = mode_for(model, judging.mode)
-    if mode.startswith("claims"):
-        raise ConfigError("judging by claims takes no batches; judge with `run`")
-    if mode == "decision":
+    choosing.check_claims(judging.by_claims)
+    if mode in ("decision", "claims-decision"):
         raise ConfigError(
             "decision models take no batches; judge with `run`, which asks many at a time, or put one before "
             "a model that takes them (--cascade)"
@@ -104,6 +103,7 @@ def export_(
         "seed": choosing.seed,
         "shard": choosing.part,
         "on_invalid": choosing.on_invalid,
+        "claims": None if choosing.claims is None else str(choosing.claims.absolute()),
         "max_requests": max_requests,
         "max_bytes": max_bytes,
     }
@@ -333,6 +333,7 @@ def import_(
                     seed=settings.seed,
                     shard=settings.shard,
                     reader=settings.reader,
+                    claims=settings.claims,
                     watch=watch,
                     push_every=running.push_every,
                 )

@@ -19,7 +19,6 @@ from judge_eval.cli.flags.reading import ChoosingFlags, ReadingFlags, readable
 from judge_eval.cli.flags.running import RunningFlags
 from judge_eval.cli.printing.door import remark
 from judge_eval.cli.printing.errors import GATE, INCOMPLETE, advise_resume, close, verb
-from judge_eval.errors import ConfigError
 
 
 @verb
@@ -62,8 +61,7 @@ def run(
         export.check_suffix(output, SUFFIXES)
     if keeping.columnar:
         parts.load_arrow()
-    if choosing.claims is not None and not judging.by_claims:
-        raise ConfigError("--claims is for judging by claims (--mode claims, or claims-list)")
+    choosing.check_claims(judging.by_claims)
     limits = gating.limits()
     baseline = None if gating.baseline is None else keeping.load(gating.baseline, remark)
     gate = RunGate(limits, gating.strict, gating.on_undecided, baseline)

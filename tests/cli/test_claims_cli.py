@@ -131,13 +131,11 @@ def test_what_the_file_lacks_is_named(desk: Desk) -> None:
 
 
 def test_the_file_is_for_judging_by_claims(desk: Desk) -> None:
-    """In another mode it would change nothing but digests, so it is refused; so are batches of rows."""
+    """In another mode it would change nothing but digests, so it is refused; so are panels."""
     data = small(desk)
     (desk.folder / "claims.jsonl").write_text("")
     told = desk("run", data, *FAKE, "--claims", "claims.jsonl")
     assert (told.code, "--claims is for judging by claims" in told.err) == (2, True)
-    told = desk("batch", "export", data, "--model", "openai/x", "--mode", "claims", "--out", "b")
-    assert (told.code, "takes no batches" in told.err) == (2, True)
     told = desk("run", data, "--member", "fake/overlap", "--member", "fake/never", "--mode", "claims")
     assert (told.code, "a panel does not judge by claims" in told.err) == (2, True)
 

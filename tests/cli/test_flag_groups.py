@@ -207,7 +207,7 @@ def test_choices_are_those_of_the_library() -> None:
     modes = next(each for each in choices(JudgingFlags, "mode") if each is not type(None))
     assert get_args(modes) == MODES
     assert choices(JudgingFlags, "layout") == set(get_args(DecisionLayout))
-    assert hint(BatchSettings, "mode") == {"pointwise", "listwise"}  # no batch takes the others
+    assert hint(BatchSettings, "mode") == set(MODES) - {"decision", "claims-decision"}  # of chat models
     assert choices(ChoosingFlags, "on_invalid") == hint(BatchSettings, "on_invalid")
     assert choices(NumbersFlags, "interval") == hint(Intervals, "method")
     assert verb_choices("calibrate", "objective") == set(get_args(Objective))

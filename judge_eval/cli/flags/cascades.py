@@ -150,6 +150,8 @@ def cascade_flagged(
     """
     from judge_eval.judges.choose import DEFAULT_PROMPT, cascade_of, mode_for
 
+    if (mode or "").startswith("claims"):
+        raise ConfigError("a cascade does not judge by claims; leave out --mode, or the cascade")
     if options.replay is not None or options.record is not None:
         raise ConfigError("a cascade cannot be recorded or replayed yet; use the cache")
     own = read_params(flags.cascade_param or (), "--cascade-param")

@@ -159,8 +159,6 @@ class JudgingFlags(CascadeFlags):
         asked = mode_for(self.model, self.mode)
         if self.confidence and asked.startswith("claims"):
             raise ConfigError("--confidence is not for judging by claims, whose verdicts follow by a rule")
-        if self.cascades and asked.startswith("claims"):
-            raise ConfigError("a cascade does not judge by claims; leave out --mode, or the cascade")
         if self.confidence and asked != "decision":  # which always tells
             options = replace(options, params={**options.params, "logprobs": True, "top_logprobs": 5})
         models: dict[str, str] | None = None

@@ -130,6 +130,15 @@ class ChoosingFlags:
         check_ranges({"shard": int(count)})
         return int(index), int(count)
 
+    def check_claims(self, by_claims: bool) -> None:
+        """See that a file of claims goes with judging by claims.
+
+        Raises:
+            ConfigError: There is one, and judging does not go by claims.
+        """
+        if self.claims is not None and not by_claims:
+            raise ConfigError("--claims is for judging by claims (--mode claims, or claims-list)")
+
     def selecting(self, name: str, reader: ReadOptions) -> Selecting:
         """Return what an evaluator is told of the traces to judge."""
         return {

@@ -1,0 +1,114 @@
+"""Judging by claims by batch: references are split in one round, chunks held against claims in the next."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.application import app
+from tests.support.batch_server import BatchServer
+from tests.support.batching import RUNNER, call, export, newest, run_online, same_results
+from tests.support.claiming import asked_of, by_words, cell
+
+pytestmark = pytest.mark.slow
+METRICS = ("--metrics", "AP@5,NDCG@5,ClaimRecall@5,Sufficiency@5")
+THINGS = ("kettle", "lamp", "violin", "rudder")
+
+
+def in_parts(body: Mapping[str, Any]) -> Any:
+    """Answer by words; who knows nothing states a part of the first claim, and all chunks give each claim."""
+    fields = by_words(body)
+    user = str(body["messages"][-1]["content"])
+    if asked_of(body) == "together":
+        return {"claims": [{**one, "quotes": ["Nobody knows"], "covered": True} for one in fields["claims"]]}
+    if asked_of(body) != "split":
+        texts = re.findall(r"<chunk[ \d]*>\n(.*?)\n</chunk", user, re.DOTALL)
+        for text, row in zip(texts, fields.get("chunks", [fields]), strict=True):
+            if "Nobody" in text:
+                row["claims"].append(cell(1, "partial", "Nobody knows"))
+    return fields
+
+
+@pytest.fixture
+def told(tmp_path: Path) -> Path:
+    """Five traces; the last has the question and the reference of the first, and other chunks."""
+    lines = []
+    for n in range(5):
+        thing = THINGS[n % len(THINGS)]
+        trace = {
+            "id": f"q{n}",
+            "query": f"What of the {thing}?",
+            "reference": f"The {thing} is blue. It was made in Oslo.",
+            "chunks": [f"A {thing} that is blue.", f"Nobody knows {n}.", f"Made in Oslo, number {n}."][
+                n % 2 :
+            ],
+        }
+        lines.append(json.dumps(trace) + "\n")
+    path = tmp_path / "told.jsonl"
+    path.write_text("".join(lines), encoding="utf-8")
+    return path
+
+
+def by_rounds(folder: Path, runs: Path) -> int:
+    """Lead a batch to its run, and return how many rounds it took."""
+    for number in range(1, 6):
+        call("batch", "submit", folder)
+        call("batch", "fetch", folder)
+        done = RUNNER.invoke(app, ["batch", "import", str(folder), "--finish", "batch", "--out", str(runs)])
+        if done.exit_code == 0:
+            return number
+    raise AssertionError(done.output)
+
+
+@pytest.mark.parametrize("mode", ["claims", "claims-list"])
+def test_claims_by_batch_are_the_online_run(tmp_path: Path, told: Path, mode: str) -> None:
+    """Split, rows and what all chunks cover together come by files; each request is paid once."""
+    with BatchServer(verdict=in_parts) as server:
+        online = run_online(server, told, tmp_path / "online", "--mode", mode, *METRICS)
+        once = dict(server.paid)
+        server.paid.clear()
+        server.online = 0
+        folder = tmp_path / "batch"
+        first = export(server, told, folder, "--mode", mode, *METRICS)
+        assert "4 requests" in first.output  # two traces share a reference
+        assert by_rounds(folder, tmp_path / "runs") == 3
+        assert server.online == 0
+        assert dict(server.paid) == once
+        run = newest(tmp_path / "runs")
+        same_results(run, online)
+        together = [result.claims.together for result in run.results if result.claims is not None]
+        assert sum(covered is not None for one in together for covered in one.values()) == 2
+
+
+def test_a_file_of_claims_spares_the_first_round(tmp_path: Path, told: Path) -> None:
+    """Rows are asked for at once; a file that was edited since is another batch."""
+    with BatchServer(verdict=by_words) as server:
+        call("claims", told, "-o", tmp_path / "claims.jsonl", "--model", "openai/m", "--base-url", server.url)
+        folder = tmp_path / "batch"
+        given = ("--mode", "claims", "--claims", tmp_path / "claims.jsonl")
+        export(server, told, folder, *given, *METRICS)
+        server.online = 0
+        assert by_rounds(folder, tmp_path / "runs") <= 2
+        assert server.online == 0
+        origin = newest(tmp_path / "runs").manifest.dataset.claims
+        assert origin is not None
+        lines = (tmp_path / "claims.jsonl").read_text().splitlines()
+        edited = json.loads(lines[0])
+        edited["claims"][0]["text"] = "The kettle is red."
+        (tmp_path / "claims.jsonl").write_text("\n".join([json.dumps(edited), *lines[1:]]) + "\n")
+        refused = call("batch", "import", folder, "--finish", "later", code=2)
+        assert "the data differ" in refused.output
+
+
+def test_claims_need_the_mode(tmp_path: Path, told: Path) -> None:
+    """A file of claims beside another mode, and claims of a decision model, are refused in words."""
+    asked = ("batch", "export", told, "--out", tmp_path / "b")
+    refused = call(*asked, "--model", "openai/m", "--claims", told, code=2)
+    assert "--claims is for judging by claims" in refused.output
+    refused = call(*asked, "--model", "decisions/d", "--mode", "claims", code=2)
+    assert "decision models take no batches" in refused.output
