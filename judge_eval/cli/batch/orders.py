@@ -1,4 +1,4 @@
-"""`batch`: judging by files, at the price of a batch."""
+"""What is asked of a server that works on files: submit, status, cancel, fetch."""
 
 from __future__ import annotations
 
@@ -8,25 +8,15 @@ from typing import Annotated
 
 import typer
 
-from judge_eval.cli.batching import export_, import_
 from judge_eval.cli.flags.calling import Server
 from judge_eval.cli.flags.common import Json
 from judge_eval.cli.printing.batches import show_doubles, show_round
 from judge_eval.cli.printing.door import give_json, remark, tell
 from judge_eval.cli.printing.errors import INCOMPLETE, verb
 
-app = typer.Typer(
-    help="Judge by files: export, submit, status, fetch, import; any step can be repeated.",
-    no_args_is_help=True,
-)
-
 Place = Annotated[Path, typer.Argument(help="The batch's folder.")]
 
 
-app.command("export")(export_)
-
-
-@app.command("submit")
 @verb
 def submit(
     folder: Place,
@@ -59,7 +49,6 @@ def submit(
         show_doubles(held, doubled)
 
 
-@app.command("status")
 @verb
 def status(folder: Place, server: Server, json_: Json = False) -> None:
     """Show how far the batches are.
@@ -86,7 +75,6 @@ def status(folder: Place, server: Server, json_: Json = False) -> None:
         show_doubles(held, doubled)
 
 
-@app.command("cancel")
 @verb
 def cancel(
     folder: Place,
@@ -114,7 +102,6 @@ def cancel(
         show_round(held, held.current)
 
 
-@app.command("fetch")
 @verb
 def fetch(
     folder: Place,
@@ -137,6 +124,3 @@ def fetch(
         show_round(held, done)
         if flow.under_way(held):
             raise typer.Exit(INCOMPLETE)
-
-
-app.command("import")(import_)
