@@ -20,7 +20,7 @@ from judge_eval.runs.columns.loading import columns_of
 from judge_eval.runs.columns.packed import Places
 from judge_eval.runs.folder.differing import judge_differences
 from judge_eval.runs.folder.run import Run
-from judge_eval.runs.scoring.aggregate import limits_of, main_metric
+from judge_eval.runs.scoring.aggregate import less_is_better, limits_of, main_metric
 from judge_eval.runs.scoring.rescore import rescore, scale_of
 from judge_eval.stats import PairedComparison, compare_paired, holm, tukey_hsd
 from judge_eval.stats.estimate import ends_of
@@ -175,12 +175,13 @@ def _draws_for(values: int) -> int:
 
 _SAME = (
     "n", "clusters", "baseline_mean", "candidate_mean", "difference", "lower", "upper", "standard_error",
-    "p_t", "exact", "dz", "wins", "ties", "losses", "detectable",
+    "p_t", "exact", "dz", "ties", "detectable",
 )  # fmt: skip
 
 
 def _record(metric: str, place: int, test: PairedComparison, excluded: int, adjusted: float) -> Difference:
     same = {name: getattr(test, name) for name in _SAME}
+    fewer = less_is_better(metric)
     return Difference(
         metric=metric,
         candidate=place,
@@ -189,6 +190,9 @@ def _record(metric: str, place: int, test: PairedComparison, excluded: int, adju
         method=test.interval.method if test.interval else None,
         p=test.p_randomisation,
         p_holm=adjusted,
+        wins=test.losses if fewer else test.wins,
+        losses=test.wins if fewer else test.losses,
+        less_is_better=fewer,
         **same,
     )
 

@@ -10,8 +10,9 @@ from judge_eval.record import Record
 from judge_eval.runs.folder.records import name_of
 from judge_eval.runs.folder.wording import interval
 
-LimitKind = Literal["fail-under", "max-drop", "non-inferior"]
+LimitKind = Literal["fail-under", "max-drop", "non-inferior", "fail-over", "max-rise"]
 Outcome = Literal["passed", "failed", "undecided"]
+Way = Literal["better", "worse", "unsure"]
 Change = Literal["retrieval", "verdicts", "both", "scores"]
 """What changed in a trace: what was retrieved, the verdict on the same chunk, both, or only its scores."""
 CHANGE_WORDS: Final[dict[Change, str]] = {
@@ -72,9 +73,12 @@ class Difference(Record):
     dz: float | None = None
     """Cohen's dz: the mean difference over its standard deviation; None without variation."""
     wins: int
-    """Traces where the candidate is higher."""
+    """Traces where the candidate is better."""
     ties: int
     losses: int
+    """Traces where it is worse."""
+    less_is_better: bool = False
+    """Whether a rise of the metric is for the worse."""
     detectable: float | None = None
     """The smallest true difference that this many traces show with 80% power; None without variation."""
 
@@ -82,6 +86,24 @@ class Difference(Record):
     def clear(self) -> bool:
         """Whether the interval leaves 0 out."""
         return self.interval is not None and not self.interval[0] <= 0 <= self.interval[1]
+
+    @property
+    def way(self) -> Way:
+        """Whether the candidate is better or worse; `unsure` where the interval holds 0, or there is none."""
+        if self.interval is None or not self.clear:
+            return "unsure"
+        return "better" if (self.interval[0] > 0) != self.less_is_better else "worse"
+
+    @property
+    def lost(self) -> tuple[float, float | None, float | None]:
+        """How much worse the candidate is: the fall of the mean, or its rise where less is better.
+
+        With its one-sided 95% bounds, what was lost at least and at most.
+        """
+        if self.less_is_better:
+            return self.difference, self.lower, self.upper
+        least, most = (None if end is None else 0.0 - end for end in (self.upper, self.lower))
+        return 0.0 - self.difference, least, most
 
     @property
     def finding(self) -> Literal["higher", "lower", "same", "unclear"]:
@@ -105,7 +127,8 @@ class Difference(Record):
         if self.finding == "unclear":
             least = "" if self.detectable is None else f"; these traces could show {self.detectable:.4f}"
             return f"no difference shown in {self.metric}: {size}, p={self.p_holm:.3g}{least}"
-        return f"{self.metric} is {self.finding}: {size}, p={self.p_holm:.3g}"
+        means = f", which is {'worse' if self.difference > 0 else 'better'}" if self.less_is_better else ""
+        return f"{self.metric} is {self.finding}{means}: {size}, p={self.p_holm:.3g}"
 
 
 class PairOfRuns(Record):
@@ -157,7 +180,8 @@ class Check(Record):
     """The name of the run that was checked."""
     limit: float
     value: float | None
-    """The mean under `fail-under`, else the drop (baseline minus candidate); None where there is none."""
+    """The mean under `fail-under` and `fail-over`, else what was lost against the baseline: the fall of the
+    mean, or its rise where less is better. None where there is none."""
     interval: tuple[float, float] | None = None
     outcome: Outcome
     """`undecided`: the traces neither show that the limit was kept nor that it was not."""

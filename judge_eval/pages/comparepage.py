@@ -22,7 +22,7 @@ from judge_eval.pages.rows import JSON, TraceRow
 from judge_eval.pages.runpage import head
 from judge_eval.runs.columns.loading import columns_of
 from judge_eval.runs.folder.run import Run
-from judge_eval.runs.scoring.aggregate import cutoff_of, main_metric
+from judge_eval.runs.scoring.aggregate import cutoff_of, less_is_better, main_metric
 
 POINTS = 5_000
 """The most points of a scatter that are told apart exactly."""
@@ -90,7 +90,7 @@ class SideBySide:
             chosen = most_moved(self.pairs, self.kinds, most)
         else:
             before, after = self.pairs.values(0)
-            lost = after - before
+            lost = before - after if less_is_better(self.pairs.first.metrics[0]) else after - before
             chosen = np.lexsort((self.kinds == 0, np.where(np.isnan(lost), 0.0, lost)))[:most]
         self.candidate.take(self.pairs.b[chosen].tolist())
 
@@ -183,6 +183,7 @@ def difference_data(difference: Difference) -> JSON:
         "baseline": difference.baseline_mean,
         "candidate": difference.candidate_mean,
         "cutoff": cutoff_of(difference.metric),
+        "way": difference.way,
     }
 
 

@@ -23,6 +23,7 @@ from judge_eval.runs.columns.packed import Columns, passage_hash
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.folder.signs import sign
+from judge_eval.runs.scoring.aggregate import less_is_better
 
 FEWEST_RUNS: Final = 3
 MOST_RUNS: Final = 8
@@ -248,6 +249,7 @@ def matrix_page(several: SeveralRuns) -> JSON:
         "metrics": [
             {
                 "name": name,
+                "less_is_better": less_is_better(name),
                 "runs": [
                     metric_data(name, run.manifest.aggregates.get(name), against.get((name, place)))
                     for place, run in enumerate(several.after)

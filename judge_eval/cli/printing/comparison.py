@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rich.text import Text
 
@@ -13,7 +13,11 @@ from judge_eval.runs.folder.judgedclaims import vital_word
 from judge_eval.shown import shortened
 
 if TYPE_CHECKING:
+    from judge_eval.comparison.findings import Way
     from judge_eval.comparison.record import Comparison
+
+
+_STYLES: Final[dict[Way, str]] = {"better": GOOD, "worse": BAD, "unsure": ""}
 
 
 def show_comparison(comparison: Comparison, most: int = 10) -> None:
@@ -36,7 +40,7 @@ def show_comparison(comparison: Comparison, most: int = 10) -> None:
     for d in comparison.differences:
         span = "" if d.interval is None else f"[{d.interval[0]:+.4f}, {d.interval[1]:+.4f}]"
         effect = "" if d.dz is None else f"{d.dz:+.2f}"
-        moved = Text(f"{d.difference:+.4f}", style=_shown(d.interval))
+        moved = Text(f"{d.difference:+.4f}", style=_STYLES[d.way])
         row: list[str | Text] = [d.metric, f"{d.baseline_mean:.4f}", f"{d.candidate_mean:.4f}", moved, span]
         row += [f"{d.p_holm:.3g}", effect, f"{d.wins}/{d.ties}/{d.losses}", str(d.n)]
         rows.append([names[d.candidate], *row] if several else row)
@@ -82,13 +86,6 @@ def _claims(comparison: Comparison, most: int) -> None:
             say_table(["what", "kind", "before", "after", "claim", "trace"], rows)
         if (left := moved.lost + moved.won - len(rows)) > 0:
             say(f"... and {left:,} more")
-
-
-def _shown(interval: tuple[float, float] | None) -> str:
-    """Colour a difference that is shown: better or worse with all of its interval."""
-    if interval is None or interval[0] <= 0 <= interval[1]:
-        return ""
-    return GOOD if interval[0] > 0 else BAD
 
 
 def _changes(comparison: Comparison, names: list[str], most: int) -> None:

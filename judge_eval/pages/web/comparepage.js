@@ -1,4 +1,4 @@
-import { el, quoted, link, num, signed, range, pvalue, count, day, verdictOf, table, typing, tagChip } from "./dom.js";
+import { el, quoted, link, num, signed, range, pvalue, count, day, wayOf, changeOf, lessNote, table, typing, tagChip } from "./dom.js";
 import { scatter, ladderOf, legend, meaning, square } from "./draw.js";
 import { pairStrips } from "./strips.js";
 import { clamped } from "./clamp.js";
@@ -75,7 +75,7 @@ function changedCard(told, scales, lead, served, ids) {
   const delta = lead ? told.d[lead.name] : undefined;
   return el("article.card.pairing", { "data-trace": told.id },
     el("header", null, el(`span.flag.${told.change}`, null, CHANGES[told.change]),
-      el("span.facts", null, lead && el("span", null, `${lead.name} `, num(told.a.scores[lead.name]), " → ", el("b", null, num(told.b.scores[lead.name])), " ", el(`span.delta.${delta > 1e-9 ? "up" : delta < -1e-9 ? "down" : "even"}`, null, signed(delta))), quoted("span.cid", told.id))),
+      el("span.facts", null, lead && el("span", null, `${lead.name} `, num(told.a.scores[lead.name]), " → ", el("b", null, num(told.b.scores[lead.name])), " ", changeOf("span.delta", delta, wayOf(delta, lead.less_is_better), lead.less_is_better)), quoted("span.cid", told.id))),
     clamped(quoted("h3.query", told.q), 2),
     pairStrips(told, scales, lead ? lead.cutoff : null),
     told.claims.length > 0 && changedClaims(told.claims, told.id),
@@ -126,16 +126,15 @@ export async function comparePage(root, source, served) {
   }
   const columns = [{ name: "metric" }, { name: "A", right: true }, { name: "B", right: true }, { name: "difference", right: true }, { name: "95% interval" }, { name: "p", right: true }, { name: "p (Holm)", right: true }, { name: "wins", right: true }, { name: "ties", right: true }, { name: "losses", right: true }, { name: "n", right: true }, { name: "detectable", right: true }];
   const rows = data.metrics.map((m) => {
-    const way = verdictOf(m.interval);
-    return [el("span.whole", null, m.name), num(m.baseline), num(m.candidate), el(`b.pairing.${way}`, null, { better: "▲ ", worse: "▼ " }[way] || "", signed(m.difference)), el("span.whole", null, range(m.interval, 3, signed)), pvalue(m.p), pvalue(m.p_holm), m.wins, m.ties, m.losses, m.n, num(m.detectable)];
+    return [el("span.whole", null, m.name, lessNote(m)), num(m.baseline), num(m.candidate), changeOf("b.pairing", m.difference, m.way, m.less_is_better), el("span.whole", null, range(m.interval, 3, signed)), pvalue(m.p), pvalue(m.p_holm), m.wins, m.ties, m.losses, m.n, num(m.detectable)];
   });
   const charts = el("div.columns");
   const chartsBox = el("details.charts", { ontoggle: () => draw() }, el("summary", null, "Charts: every trace in A and B"), charts);
   function draw() { // once they are looked at
     if (!chartsBox.open) return;
     charts.replaceChildren(
-      el("section.panel", null, el("h3", null, `${lead.name}: B against A`), scatter(data.points[lead.name], lead.name, (point) => only(point.ids)), el("p.dim", null, "Above the diagonal B is better. The larger the mark, the more traces. A mark, clicked, lists its changed traces.")),
-      el("section.panel", null, el("h3", null, "Sorted differences"), ladderOf(data.differences[lead.name], (id) => only([id])), el("p.dim", null, "One bar a trace", data.shown && " of those that moved most", ", candidate minus baseline.")));
+      el("section.panel", null, el("h3", null, `${lead.name}: B against A`), scatter(data.points[lead.name], lead.name, lead.less_is_better, (point) => only(point.ids)), el("p.dim", null, `${lead.less_is_better ? "Below" : "Above"} the diagonal B is better. The larger the mark, the more traces. A mark, clicked, lists its changed traces.`)),
+      el("section.panel", null, el("h3", null, "Sorted differences"), ladderOf(data.differences[lead.name], lead.less_is_better, (id) => only([id])), el("p.dim", null, "One bar a trace", data.shown && " of those that moved most", ", candidate minus baseline.")));
   }
   const key = legend(scales[1], true, data.metrics.some((m) => m.cutoff));
   const missing = [data.only_a && `${count(data.only_a, "trace")} only in A`, data.only_b && `${count(data.only_b, "trace")} only in B`].filter(Boolean);

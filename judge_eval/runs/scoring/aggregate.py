@@ -141,6 +141,11 @@ def less_is_better(metric: str) -> bool:
     return False
 
 
+def reaches(metric: str, value: float, limit: float) -> bool:
+    """Tell whether a value is as good as a limit: at least it, or at most where less is better."""
+    return value <= limit if less_is_better(metric) else value >= limit
+
+
 def main_metric(metrics: Sequence[str]) -> str | None:
     """Return the metric that is looked at first: the first average precision, else the first there is."""
     return next((name for name in metrics if name.startswith("AP")), next(iter(metrics), None))
