@@ -13,12 +13,14 @@ from judge_eval.runs.folder.wording import interval
 LimitKind = Literal["fail-under", "max-drop", "non-inferior", "fail-over", "max-rise"]
 Outcome = Literal["passed", "failed", "undecided"]
 Way = Literal["better", "worse", "unsure"]
-Change = Literal["retrieval", "verdicts", "both", "scores"]
-"""What changed in a trace: what was retrieved, the verdict on the same chunk, both, or only its scores."""
+Change = Literal["retrieval", "verdicts", "both", "claims", "scores"]
+"""What changed in a trace: what was retrieved, the verdict on the same chunk, both; where none of these did,
+whether a claim is covered, or only its scores."""
 CHANGE_WORDS: Final[dict[Change, str]] = {
     "retrieval": "retrieval changed",
     "verdicts": "verdict flipped",
     "both": "retrieval changed, verdict flipped",
+    "claims": "claim won or lost",
     "scores": "scored otherwise",
 }
 
@@ -48,6 +50,8 @@ class Difference(Record):
     """How many traces both have a value for."""
     n_excluded: int = 0
     """Common traces left out because a verdict failed in one of the two."""
+    n_undefined: int = 0
+    """Common traces left out because one of the two has nothing to measure: no claim of the kind."""
     clusters: int | None = None
     baseline_mean: float
     candidate_mean: float
@@ -169,6 +173,17 @@ class TraceChange(Record):
     flips: tuple[Flip, ...] = ()
     differences: dict[str, float]
     """By metric, candidate minus baseline; a metric without a value in one of them is left out."""
+    claims_lost: int = 0
+    """Claims that are covered in the baseline alone."""
+    claims_won: int = 0
+
+    @property
+    def what(self) -> str:
+        """What changed, in words, with the claims that were won and lost."""
+        told = [] if self.kind == "claims" else [CHANGE_WORDS[self.kind]]
+        for n, word in ((self.claims_lost, "lost"), (self.claims_won, "won")):
+            told += [f"{n} claim{'s' if n != 1 else ''} {word}"] if n else []
+        return ", ".join(told)
 
 
 class Check(Record):

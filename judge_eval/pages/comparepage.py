@@ -9,10 +9,11 @@ from typing import Literal
 
 import numpy as np
 
-from judge_eval.comparison.changes import KINDS, Kinds, kinds_of, most_moved
+from judge_eval.comparison.changes import KINDS, Kinds, most_moved
 from judge_eval.comparison.compare import scored_by, weigh
 from judge_eval.comparison.findings import Difference
-from judge_eval.comparison.pairing import Pairing, pair_traces
+from judge_eval.comparison.moving import moved_between
+from judge_eval.comparison.pairing import Pairing
 from judge_eval.comparison.record import Comparison
 from judge_eval.errors import DataError, MetricError
 from judge_eval.pages.claimgrid import moved_data
@@ -65,9 +66,11 @@ class SideBySide:
             names = [name for name in names if name in there.metrics]
         if self.after is not self.candidate.run:
             there = columns_of(self.after, names, self.baseline.run.manifest.intervals.cluster)
-        self.pairs = pair_traces(self.baseline.columns.only(names), there.only(names))
-        self.kinds = kinds_of(self.pairs)
-        self.record = weigh(self.baseline.run, [self.candidate.run], [self.pairs], [self.kinds])
+        runs = self.baseline.run, self.candidate.run
+        columns = self.baseline.columns.only(names), there.only(names)
+        moved = moved_between(runs, (self.baseline.run, self.after), columns, 1)
+        self.pairs, self.kinds = moved.pairing, moved.kinds
+        self.record = weigh(self.baseline.run, [self.candidate.run], [moved])
         if not self.candidate.whole:
             self._choose()
         at = np.full(len(there), -1, dtype=np.int64)

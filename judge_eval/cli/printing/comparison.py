@@ -8,7 +8,7 @@ from rich.text import Text
 
 from judge_eval.cli.printing.door import BAD, DOUBTFUL, GOOD
 from judge_eval.cli.printing.output import say, say_table
-from judge_eval.export.pull_request import KINDS
+from judge_eval.comparison.findings import CHANGE_WORDS
 from judge_eval.runs.folder.judgedclaims import vital_word
 from judge_eval.shown import shortened
 
@@ -97,13 +97,13 @@ def _changes(comparison: Comparison, names: list[str], most: int) -> None:
             say(f"{names[place]}: no trace changed")
             continue
         total = sum(counts.values())
-        kinds = ", ".join(f"{KINDS[kind]}: {n}" for kind, n in sorted(counts.items()))
+        kinds = ", ".join(f"{CHANGE_WORDS[kind]}: {n}" for kind, n in sorted(counts.items()))
         say(f"{names[place]}: {total} traces changed ({kinds})")
         rows = []
         for t in [t for t in comparison.traces if t.candidate == place][:most]:
             signed = [_signed(t.differences.get(name)) for name in metrics]
             query = t.query if len(t.query) <= 50 else t.query[:47] + "..."
-            rows.append([t.trace_id, KINDS[t.kind], t.before, t.after, *signed, query])
+            rows.append([t.trace_id, t.what, t.before, t.after, *signed, query])
         columns = ["trace", "what", "before", "after", *metrics, "query"]
         say_table(columns, rows, right=range(4, 4 + len(metrics)))
         if total > most:

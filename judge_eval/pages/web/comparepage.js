@@ -5,7 +5,7 @@ import { clamped } from "./clamp.js";
 import { changedClaims, movedClaims } from "./claims.js";
 import { topBar, statusChip } from "./runpage.js";
 
-const CHANGES = { retrieval: "retrieval changed", verdicts: "verdict flipped", both: "retrieval and verdict", scores: "only the scores" };
+const CHANGES = { retrieval: "retrieval changed", verdicts: "verdict flipped", both: "retrieval and verdict", claims: "claim won or lost", scores: "only the scores" };
 
 function side(name, head, served) {
   const label = head.label || head.id.slice(0, 8);
@@ -67,7 +67,7 @@ function movedChunks(told, scales) {
     list.children[at].tabIndex = -1;
     list.children[at].focus();
   } }, `Show ${count(left.length, "more chunk")} that moved or changed`);
-  return told.notable.length ? [list, more] : el("p.note.left", null, "The same chunks with the same verdicts; only the scores differ.");
+  return told.notable.length ? [list, more] : el("p.note.left", null, `The same chunks with the same verdicts; only ${told.change === "claims" ? "claims" : "the scores"} differ.`);
 }
 
 function changedCard(told, scales, lead, served, ids) {
@@ -97,7 +97,7 @@ export async function comparePage(root, source, served) {
   const list = el("div.changed"), told = el("p.told", { role: "status" });
   const more = el("button.quiet", { type: "button", hidden: true, onclick: () => fill(false) }, "Show more");
   const clear = el("button.quiet", { type: "button", hidden: true, onclick: () => { ids = null; fill(true); } }, "Show all changed traces");
-  const box = el("input", { type: "search", id: "filter", placeholder: "retrieval, verdicts, both, or text of the question", "aria-label": "Filter changed traces", autocomplete: "off", oninput: () => { clearTimeout(box.timer); box.timer = setTimeout(() => fill(true), 120); } });
+  const box = el("input", { type: "search", id: "filter", placeholder: "retrieval, verdicts, both, claims, or text of the question", "aria-label": "Filter changed traces", autocomplete: "off", oninput: () => { clearTimeout(box.timer); box.timer = setTimeout(() => fill(true), 120); } });
   const order = el("select", { id: "order", "aria-label": "Sort changed traces", onchange: () => fill(true) }, ORDERS.map(([value, text]) => el("option", { value }, text)));
   const which = el("select", { id: "metric", "aria-label": "Metric of the changed traces and the charts", hidden: names.length < 2, onchange: () => { lead = data.metrics.find((m) => m.name === which.value); draw(); fill(true); } },
     names.map((name) => el("option", { value: name }, name)));

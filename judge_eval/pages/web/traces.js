@@ -123,7 +123,7 @@ export class TraceList {
   row(row, i) {
     const value = row.v[this.metric];
     const delta = row.d[this.metric], fewer = this.fewer.has(this.metric);
-    const changed = row.c ? { retrieval: "retrieval", verdicts: "verdict", both: "retrieval and verdict", scores: "scores" }[row.c] : "";
+    const changed = row.c ? { retrieval: "retrieval", verdicts: "verdict", both: "retrieval and verdict", claims: "claim", scores: "scores" }[row.c] : "";
     return el("li", null, el("a.row", { href: "#" + encodeURIComponent(row.id), tabindex: i === 0 ? "0" : "-1", "data-place": i,
       onclick: (event) => { event.preventDefault(); this.pick(i, true); } },
       el("span.line", null,
