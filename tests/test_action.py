@@ -7,11 +7,12 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
 
+from judge_eval.comparison.findings import LimitKind
 from tests.support.blocks import ROOT, blocks_of, environment
 from tests.support.forking import programs
 
@@ -304,6 +305,14 @@ def test_a_pull_request_is_compared_and_gated(job: Job) -> None:
     assert "AP@5" in report
     done, _ = job.step("gate", PULL | outputs)
     assert done.returncode == 1
+
+
+def test_the_action_takes_every_limit() -> None:
+    """Whatever limits the command line has are inputs, and handed over under their names."""
+    for kind in get_args(LimitKind):
+        assert kind in ACTION["inputs"]
+        assert STEPS["run"]["env"][kind.upper().replace("-", "_")] == f"${{{{ inputs.{kind} }}}}"
+        assert f'--{kind} "$limit"' in STEPS["run"]["run"]
 
 
 def test_without_a_baseline_a_pull_request_is_not_compared(job: Job) -> None:

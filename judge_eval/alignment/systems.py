@@ -12,6 +12,7 @@ from judge_eval.errors import DataError
 from judge_eval.record import Record
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
+from judge_eval.runs.scoring.aggregate import less_is_better
 from judge_eval.runs.scoring.figure import Figure
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.runs.scoring.scorer import Scorer
@@ -71,7 +72,8 @@ def rank_systems(
         raise DataError("no trace is fully labelled and judged in all of these runs")
     by_judge = np.array([[table[t] for table in judged] for t in common])
     by_human = np.array([[table[t] for table in human] for t in common])
-    figures = ranking_figures(by_judge, by_human)
+    best_first = -1.0 if less_is_better(metric) else 1.0
+    figures = ranking_figures(best_first * by_judge, best_first * by_human)
     return Rankings(
         metric=metric,
         systems=tuple(run.name for run in runs),

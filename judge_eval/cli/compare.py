@@ -62,7 +62,7 @@ def compare(
     named = numbers.names or list(baseline.manifest.metrics)
     wanted = tuple(dict.fromkeys([*named, *(limit.metric for limit in limits)]))
     comparison = compare_runs(baseline, *candidates, metrics=wanted, cluster=cluster, seed=seed)
-    under = [limit for limit in limits if limit.kind == "fail-under"]
+    under = [limit for limit in limits if limit.of_mean]
     undecided = gating.on_undecided or ("fail" if gating.strict else "pass")
     checks = []
     for run in candidates if under else ():

@@ -20,7 +20,7 @@ def show(
     trace: Annotated[str | None, typer.Argument(help="A trace's id: show its verdicts.")] = None,
     failed: Annotated[bool, typer.Option("--failed", help="List only traces with failed verdicts.")] = False,
     worst: Annotated[
-        int | None, typer.Option(help="List so many traces of the lowest scores, the lowest first.")
+        int | None, typer.Option(help="List so many traces of the worst scores, the worst first.")
     ] = None,
     sort: Annotated[
         str | None,
@@ -56,6 +56,7 @@ def show(
     from judge_eval.cli.printing.traces import show_traces
     from judge_eval.errors import ConfigError, RunError, advise
     from judge_eval.runs.folder.ordering import pick_traces, sorting_key
+    from judge_eval.runs.scoring.aggregate import less_is_better
 
     run = chosen.loaded(remark)
     if trace is not None:
@@ -73,6 +74,8 @@ def show(
     most = limit if worst is None else worst
     wanted = sort or (run.manifest.metrics[0] if worst is not None else None)
     by = None if wanted is None else sorting_key(wanted, run.manifest.metrics)
+    if by is not None and worst is not None and less_is_better(by[0]):
+        by = by[0], not by[1]
     if json_ and by is None and most is None and not failed:
         give_json(run.manifest.model_dump_json(indent=2))
         return

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from judge_eval.comparison.findings import Change, Flip, TraceChange
+from judge_eval.comparison.movedclaims import claim_changes
 from judge_eval.comparison.pairing import Pairing
 from judge_eval.runs.columns.packed import Columns, passage_hash
 from judge_eval.runs.folder.records import TraceResult
@@ -21,8 +22,8 @@ T = TypeVar("T", bound=Hashable)
 Kinds: TypeAlias = NDArray[np.int8]
 """Of each pair its place in `KINDS`."""
 
-KINDS: Final[tuple[Change | None, ...]] = (None, "scores", "verdicts", "retrieval", "both")
-"""What the codes of `kinds_of` mean."""
+KINDS: Final[tuple[Change | None, ...]] = (None, "scores", "verdicts", "retrieval", "both", "claims")
+"""What the codes of kinds mean."""
 _BLOCK = 65_536
 
 
@@ -77,7 +78,7 @@ def most_moved(pairing: Pairing, kinds: Kinds, keep: int, column: int | None = N
 
 
 def kinds_of(pairing: Pairing) -> Kinds:
-    """Say of each pair what changed, as places in `KINDS`; 0 where nothing did."""
+    """Say of each pair what changed, as places in `KINDS`; 0 where nothing did. Claims are not looked at."""
     first, second = pairing.first, pairing.second
     kinds = np.zeros(len(pairing), dtype=np.int8)
     with np.errstate(invalid="ignore"):
@@ -151,6 +152,7 @@ def change_of(
     places = [ranks.get(passage) for passage in _passages(after)]
     grades = _grades(before)
     now = zip(places, after.trace.chunks, _grades(after), strict=True)
+    claims = Counter(claim.kind for claim in claim_changes(before, after))
     return TraceChange(
         candidate=candidate,
         trace_id=before.trace_id,
@@ -164,6 +166,8 @@ def change_of(
             for rank, chunk, grade in now
             if rank and grades[rank - 1] != grade
         ),
+        claims_lost=claims["lost"],
+        claims_won=claims["won"],
         differences={
             name: after_score - before_score
             for name in metrics

@@ -6,21 +6,22 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from judge_eval.comparison.changes import Kinds, changes, counts_of, kinds_of
+from judge_eval.comparison.changes import changes, counts_of
 from judge_eval.comparison.findings import Difference, PairOfRuns, RunRef, TraceChange
-from judge_eval.comparison.movedclaims import moved_claims
+from judge_eval.comparison.moving import Moved, moved_between
 from judge_eval.comparison.opening import opening_of
 from judge_eval.comparison.other_claims import other_claims
-from judge_eval.comparison.pairing import Pairing, cluster_codes, pair_traces
+from judge_eval.comparison.pairing import Pairing, cluster_codes
 from judge_eval.comparison.record import Comparison
 from judge_eval.digest import short
 from judge_eval.errors import RunError
 from judge_eval.metrics import Metric, parse_metric
 from judge_eval.runs.columns.loading import columns_of
 from judge_eval.runs.columns.packed import Places
+from judge_eval.runs.folder.describing import without_claims
 from judge_eval.runs.folder.differing import judge_differences
 from judge_eval.runs.folder.run import Run
-from judge_eval.runs.scoring.aggregate import limits_of, main_metric
+from judge_eval.runs.scoring.aggregate import less_is_better, limits_of, main_metric
 from judge_eval.runs.scoring.rescore import rescore, scale_of
 from judge_eval.stats import PairedComparison, compare_paired, holm, tukey_hsd
 from judge_eval.stats.estimate import ends_of
@@ -65,21 +66,22 @@ def compare(
     key = cluster or baseline.manifest.intervals.cluster
     before, *others = [scored_by(run, names) for run in (baseline, *candidates)]
     first = columns_of(before, names, key)
-    pairings = [pair_traces(first, columns_of(run, names, key)) for run in others]
-    for run, pairing in zip(candidates, pairings, strict=True):
-        if not len(pairing):
+    found = [
+        moved_between((baseline, run), (before, scored), (first, columns_of(scored, names, key)), place)
+        for place, (run, scored) in enumerate(zip(candidates, others, strict=True), 1)
+    ]
+    for run, moved in zip(candidates, found, strict=True):
+        if not len(moved.pairing):
             raise RunError(
                 f"runs {baseline.name} and {run.name} have no trace in common; "
                 "traces are paired by id and question"
             )
-    kinds = [kinds_of(pairing) for pairing in pairings]
-    pairs = zip(pairings, kinds, others, strict=True)
     traces = [
         change
-        for place, (pairing, codes, run) in enumerate(pairs, 1)
-        for change in changes(pairing, codes, before, run, place, keep)
+        for place, (moved, run) in enumerate(zip(found, others, strict=True), 1)
+        for change in changes(moved.pairing, moved.kinds, before, run, place, keep)
     ]
-    return weigh(baseline, candidates, pairings, kinds, traces, seed=seed)
+    return weigh(baseline, candidates, found, traces, seed=seed)
 
 
 def scored_by(run: Run, metrics: Sequence[str]) -> Run:
@@ -94,8 +96,7 @@ def scored_by(run: Run, metrics: Sequence[str]) -> Run:
 def weigh(
     baseline: Run,
     candidates: Sequence[Run],
-    pairings: Sequence[Pairing],
-    kinds: Sequence[Kinds],
+    moved: Sequence[Moved],
     traces: Sequence[TraceChange] = (),
     *,
     seed: int = 0,
@@ -105,29 +106,29 @@ def weigh(
     Args:
         baseline: The run the others are compared with.
         candidates: One run or more.
-        pairings: The traces of each candidate with those of the baseline, with the scores to compare.
-        kinds: What changed in each pair of each pairing.
+        moved: What moved between the baseline and each candidate, with the scores to compare.
         traces: The changed traces to name.
         seed: Of the randomisation tests.
     """
+    pairings = [each.pairing for each in moved]
     names = pairings[0].first.metrics
     tested = [
-        (place, name, *_difference(pairing, column, seed))
+        (place, name, _difference(pairing, column, seed))
         for place, pairing in enumerate(pairings, 1)
         for column, name in enumerate(names)
     ]
-    corrected = iter(holm([test.p_randomisation for _, _, test, _ in tested if test is not None]))
+    corrected = iter(holm([test.p_randomisation for _, _, test in tested if test is not None]))
     warnings, notes = _doubts(baseline, candidates, pairings)
-    warnings += [f"{name}: no trace has a value in both runs" for _, name, test, _ in tested if test is None]
+    warnings += [f"{name}: no trace has a value in both runs" for _, name, test in tested if test is None]
+    for run, each in zip(candidates, moved, strict=True):
+        who = f"{run.name}: " if len(candidates) > 1 else ""
+        told = without_claims(dict(zip(names, each.undefined, strict=True)), "the comparison")
+        notes += [who + note for note in told]
     found = tuple(
-        _record(name, place, test, excluded, next(corrected))
-        for place, name, test, excluded in tested
+        _record(name, place, test, moved[place - 1], next(corrected))
+        for place, name, test in tested
         if test is not None
     )
-    moved = [
-        moved_claims(pairing, baseline, run, place)
-        for place, (pairing, run) in enumerate(zip(pairings, candidates, strict=True), 1)
-    ]
     refs, lead = tuple(map(_ref, (baseline, *candidates))), main_metric(names)
     least = [scale_of(run).relevant for run in (baseline, *candidates)]
     openings = tuple(
@@ -146,26 +147,24 @@ def weigh(
         openings=openings,
         differences=found,
         pairs=tuple(_all_pairs(pairings, names, seed)) if len(candidates) > 1 else (),
-        changed=tuple(map(counts_of, kinds)),
+        changed=tuple(counts_of(each.kinds) for each in moved),
         traces=tuple(traces),
-        claims=tuple(each for each in moved if each is not None),
+        claims=tuple(each.claims for each in moved if each.claims is not None),
     )
 
 
-def _difference(pairing: Pairing, column: int, seed: int) -> tuple[PairedComparison | None, int]:
+def _difference(pairing: Pairing, column: int, seed: int) -> PairedComparison | None:
     before, after = pairing.values(column)
     both = ~(np.isnan(before) | np.isnan(after))
     n = int(both.sum())
-    excluded = len(pairing) - n
     if not n:
-        return None, excluded
+        return None
     clusters = cluster_codes(pairing.first.clusters[pairing.a[both]])
     draws = _draws_for(n)
     limits = limits_of(pairing.first.metrics[column])
-    test = compare_paired(
+    return compare_paired(
         before[both], after[both], clusters=clusters, limits=limits, permutations=draws, seed=seed
     )
-    return test, excluded
 
 
 def _draws_for(values: int) -> int:
@@ -175,20 +174,26 @@ def _draws_for(values: int) -> int:
 
 _SAME = (
     "n", "clusters", "baseline_mean", "candidate_mean", "difference", "lower", "upper", "standard_error",
-    "p_t", "exact", "dz", "wins", "ties", "losses", "detectable",
+    "p_t", "exact", "dz", "ties", "detectable",
 )  # fmt: skip
 
 
-def _record(metric: str, place: int, test: PairedComparison, excluded: int, adjusted: float) -> Difference:
+def _record(metric: str, place: int, test: PairedComparison, moved: Moved, adjusted: float) -> Difference:
     same = {name: getattr(test, name) for name in _SAME}
+    fewer = less_is_better(metric)
+    undefined = moved.undefined[moved.pairing.first.metrics.index(metric)]
     return Difference(
         metric=metric,
         candidate=place,
-        n_excluded=excluded,
+        n_excluded=len(moved.pairing) - test.n - undefined,
+        n_undefined=undefined,
         interval=ends_of(test.interval),
         method=test.interval.method if test.interval else None,
         p=test.p_randomisation,
         p_holm=adjusted,
+        wins=test.losses if fewer else test.wins,
+        losses=test.wins if fewer else test.losses,
+        less_is_better=fewer,
         **same,
     )
 

@@ -18,7 +18,8 @@ def decide_drop(d: Difference, limit: float) -> tuple[Outcome, str]:
     """Say whether a mean fell by less than a limit, by the one-sided 95% bounds of the difference.
 
     `passed` where a drop of the limit or more is ruled out, `failed` where one of the limit or less is;
-    each is wrong in at most about 5 of 100. Else `undecided`, which says what would decide.
+    each is wrong in at most about 5 of 100. Else `undecided`, which says what would decide. Where less is
+    better all of this is about a rise.
 
     No number of traces shows that nothing at all was lost: a limit of 0 is about the traces at hand.
 
@@ -29,12 +30,11 @@ def decide_drop(d: Difference, limit: float) -> tuple[Outcome, str]:
     Returns:
         The outcome, and the rest of a sentence that says why.
     """
-    worst = None if d.lower is None else 0.0 - d.lower
-    least = None if d.upper is None else 0.0 - d.upper
+    lost, least, worst = d.lost
     if least is not None and least > limit:
         return "failed", f"by at least {least:.4f}: more than {limit:g} is shown"
     pairs = d.n + d.n_excluded
-    if limit == 0 and d.difference >= 0 and not d.n_excluded:
+    if limit == 0 and lost <= 0 and not d.n_excluded:
         return "passed", "on these traces"
     if d.n < LEAST_TRACES:
         why = f"{_traces(d.n)} with a value show too little; at least {LEAST_TRACES} are needed"
@@ -53,12 +53,12 @@ def decide_drop(d: Difference, limit: float) -> tuple[Outcome, str]:
 
 
 def _what_would_decide(d: Difference, worst: float, limit: float) -> str:
-    drop = 0.0 - d.difference
-    unseen = f"with {_traces(d.n)} a drop under {worst - drop:.2g} cannot be told from none"
-    wanted = _traces_needed(d, worst - drop, abs(limit - drop))
+    lost, what = d.lost[0], "rise" if d.less_is_better else "drop"
+    unseen = f"with {_traces(d.n)} a {what} under {worst - lost:.2g} cannot be told from none"
+    wanted = _traces_needed(d, worst - lost, abs(limit - lost))
     if wanted is None:
-        return f"{unseen}, and the drop is too close to {limit:g} for any number of traces like these"
-    side = "less" if drop < limit else "more"
+        return f"{unseen}, and the {what} is too close to {limit:g} for any number of traces like these"
+    side = "less" if lost < limit else "more"
     return f"{unseen}; about {wanted} traces like these would show that it is {side} than {limit:g}"
 
 

@@ -10,14 +10,17 @@ from judge_eval.record import Record
 from judge_eval.runs.folder.records import name_of
 from judge_eval.runs.folder.wording import interval
 
-LimitKind = Literal["fail-under", "max-drop", "non-inferior"]
+LimitKind = Literal["fail-under", "max-drop", "non-inferior", "fail-over", "max-rise"]
 Outcome = Literal["passed", "failed", "undecided"]
-Change = Literal["retrieval", "verdicts", "both", "scores"]
-"""What changed in a trace: what was retrieved, the verdict on the same chunk, both, or only its scores."""
+Way = Literal["better", "worse", "unsure"]
+Change = Literal["retrieval", "verdicts", "both", "claims", "scores"]
+"""What changed in a trace: what was retrieved, the verdict on the same chunk, both; where none of these did,
+whether a claim is covered, or only its scores."""
 CHANGE_WORDS: Final[dict[Change, str]] = {
     "retrieval": "retrieval changed",
     "verdicts": "verdict flipped",
     "both": "retrieval changed, verdict flipped",
+    "claims": "claim won or lost",
     "scores": "scored otherwise",
 }
 
@@ -47,6 +50,8 @@ class Difference(Record):
     """How many traces both have a value for."""
     n_excluded: int = 0
     """Common traces left out because a verdict failed in one of the two."""
+    n_undefined: int = 0
+    """Common traces left out because one of the two has nothing to measure: no claim of the kind."""
     clusters: int | None = None
     baseline_mean: float
     candidate_mean: float
@@ -72,9 +77,12 @@ class Difference(Record):
     dz: float | None = None
     """Cohen's dz: the mean difference over its standard deviation; None without variation."""
     wins: int
-    """Traces where the candidate is higher."""
+    """Traces where the candidate is better."""
     ties: int
     losses: int
+    """Traces where it is worse."""
+    less_is_better: bool = False
+    """Whether a rise of the metric is for the worse."""
     detectable: float | None = None
     """The smallest true difference that this many traces show with 80% power; None without variation."""
 
@@ -82,6 +90,24 @@ class Difference(Record):
     def clear(self) -> bool:
         """Whether the interval leaves 0 out."""
         return self.interval is not None and not self.interval[0] <= 0 <= self.interval[1]
+
+    @property
+    def way(self) -> Way:
+        """Whether the candidate is better or worse; `unsure` where the interval holds 0, or there is none."""
+        if self.interval is None or not self.clear:
+            return "unsure"
+        return "better" if (self.interval[0] > 0) != self.less_is_better else "worse"
+
+    @property
+    def lost(self) -> tuple[float, float | None, float | None]:
+        """How much worse the candidate is: the fall of the mean, or its rise where less is better.
+
+        With its one-sided 95% bounds, what was lost at least and at most.
+        """
+        if self.less_is_better:
+            return self.difference, self.lower, self.upper
+        least, most = (None if end is None else 0.0 - end for end in (self.upper, self.lower))
+        return 0.0 - self.difference, least, most
 
     @property
     def finding(self) -> Literal["higher", "lower", "same", "unclear"]:
@@ -105,7 +131,8 @@ class Difference(Record):
         if self.finding == "unclear":
             least = "" if self.detectable is None else f"; these traces could show {self.detectable:.4f}"
             return f"no difference shown in {self.metric}: {size}, p={self.p_holm:.3g}{least}"
-        return f"{self.metric} is {self.finding}: {size}, p={self.p_holm:.3g}"
+        means = f", which is {'worse' if self.difference > 0 else 'better'}" if self.less_is_better else ""
+        return f"{self.metric} is {self.finding}{means}: {size}, p={self.p_holm:.3g}"
 
 
 class PairOfRuns(Record):
@@ -146,6 +173,17 @@ class TraceChange(Record):
     flips: tuple[Flip, ...] = ()
     differences: dict[str, float]
     """By metric, candidate minus baseline; a metric without a value in one of them is left out."""
+    claims_lost: int = 0
+    """Claims that are covered in the baseline alone."""
+    claims_won: int = 0
+
+    @property
+    def what(self) -> str:
+        """What changed, in words, with the claims that were won and lost."""
+        told = [] if self.kind == "claims" else [CHANGE_WORDS[self.kind]]
+        for n, word in ((self.claims_lost, "lost"), (self.claims_won, "won")):
+            told += [f"{n} claim{'s' if n != 1 else ''} {word}"] if n else []
+        return ", ".join(told)
 
 
 class Check(Record):
@@ -157,7 +195,8 @@ class Check(Record):
     """The name of the run that was checked."""
     limit: float
     value: float | None
-    """The mean under `fail-under`, else the drop (baseline minus candidate); None where there is none."""
+    """The mean under `fail-under` and `fail-over`, else what was lost against the baseline: the fall of the
+    mean, or its rise where less is better. None where there is none."""
     interval: tuple[float, float] | None = None
     outcome: Outcome
     """`undecided`: the traces neither show that the limit was kept nor that it was not."""

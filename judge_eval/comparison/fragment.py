@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from judge_eval.comparison.findings import CHANGE_WORDS, Difference, RunRef, TraceChange
+from judge_eval.comparison.findings import Difference, RunRef, TraceChange
 
 SHOWN = 20
 """How many changed traces the fragment lists."""
@@ -66,7 +66,7 @@ def _changed(traces: Sequence[TraceChange], total: int, metrics: Sequence[str], 
         rows.append(
             f"<tr><td>{names[change.candidate]}</td><td>{escape(change.trace_id)}</td>"
             f"<td>{_strip(change.before)}</td><td>{_strip(change.after, change)}</td>"
-            f"<td>{CHANGE_WORDS[change.kind]}</td>{scores}"
+            f"<td>{change.what}</td>{scores}"
             f"<td style='text-align:left'>{escape(change.query)}</td></tr>"
         )
     more = f"<p>... and {total - len(rows)} more changed traces</p>" if total > len(rows) else ""

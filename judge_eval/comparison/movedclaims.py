@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Literal
+from typing import Final, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
-from judge_eval.comparison.pairing import Pairing
+from judge_eval.comparison.pairing import Pairing, cluster_codes
 from judge_eval.record import Record
 from judge_eval.runs.folder.judgedclaims import JudgedClaim, judged_claims
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
+from judge_eval.runs.folder.wording import signed_pair
 from judge_eval.shown import shortened
+from judge_eval.stats import mean_interval
+from judge_eval.stats.estimate import ends_of
 
+_COUNTED: Final = (
+    "lost", "won", "lost_vital", "won_vital", "covered", "missed", "unknown", "unpaired", "not_judged",
+)  # fmt: skip
+_SHARES = (-1.0, 1.0)
+"""How far a claim can move: from covered to not, or the other way."""
 NAMED_CLAIMS = 200
 """How many claims that were won or lost a comparison names of each candidate; the counts are of all."""
 
@@ -33,6 +43,20 @@ class ClaimChange(Record):
     before: str
     """What the baseline's chunks say of it, a sign a rank, as `JudgedClaim.signs` draws them."""
     after: str
+
+
+class ShareMoved(Record):
+    """The share of the claims known in both runs that is covered in each, over all common traces."""
+
+    before: float
+    after: float
+    difference: float
+    """After minus before: what was won less what was lost, over the claims."""
+    interval: tuple[float, float] | None = None
+    """95% of the difference, by whole traces or clusters of them; None under two of these."""
+    method: str | None = None
+    clusters: int
+    """How many traces, or clusters of traces, the claims are of."""
 
 
 class ClaimsMoved(Record):
@@ -54,17 +78,22 @@ class ClaimsMoved(Record):
     """In one of the two references' claims alone, where both traces were judged by claims."""
     not_judged: int = 0
     """Common traces that one of the runs could not judge by claims."""
+    share: ShareMoved | None = None
+    """None where no claim is known in both."""
     changes: tuple[ClaimChange, ...] = ()
     """Lost ones first, vital ones before others; at most `NAMED_CLAIMS`."""
 
     @property
     def sentence(self) -> str:
-        """What was won and lost, in words; counts, no test."""
+        """What was won and lost, in words: counts, and the share covered with its interval."""
         both = self.lost + self.won + self.covered + self.missed
         told = (
             f"claims: {self.lost:,} lost ({self.lost_vital:,} vital), {self.won:,} won ({self.won_vital:,} "
             f"vital), of {both:,} known in both"
         )
+        if self.share is not None:
+            size = signed_pair(self.share.difference, self.share.interval)
+            told += f"; share covered {self.share.before:.3f} before, {self.share.after:.3f} after, {size}"
         notes = [f"{self.unknown:,} not known in one of them"] if self.unknown else []
         notes += [f"{self.unpaired:,} of one run alone"] if self.unpaired else []
         if self.not_judged:
@@ -73,8 +102,10 @@ class ClaimsMoved(Record):
         return "; ".join([told, *notes])
 
 
-def moved_claims(pairing: Pairing, before: Run, after: Run, candidate: int) -> ClaimsMoved | None:
-    """Hold the claims of common traces against each other; None where no pair was judged by claims.
+def moved_claims(
+    pairing: Pairing, before: Run, after: Run, candidate: int
+) -> tuple[ClaimsMoved | None, NDArray[np.int64]]:
+    """Hold the claims of common traces against each other.
 
     A claim is the same where id and text are.
 
@@ -83,15 +114,20 @@ def moved_claims(pairing: Pairing, before: Run, after: Run, candidate: int) -> C
         before: The baseline.
         after: The candidate.
         candidate: Its place among the runs.
+
+    Returns:
+        What became of the claims, None where no pair was judged by claims; and the places of the pairs in
+        which one was won or lost.
     """
     counts = Counter[str]()
     changes: list[ClaimChange] = []
-    found = False
-    for a, b in zip(pairing.a.tolist(), pairing.b.tolist(), strict=True):
+    known: list[tuple[int, bool, bool]] = []
+    found, nowhere = False, np.empty(0, dtype=np.int64)
+    for place, (a, b) in enumerate(zip(pairing.a.tolist(), pairing.b.tolist(), strict=True)):
         old, new = before.results[a], after.results[b]
         if old.claims is None and new.claims is None:
             if not found and _is_judged(old) and _is_judged(new):
-                return None  # judged, and not by claims: so are the others
+                return None, nowhere  # judged, and not by claims: so are the others
             continue
         found = True
         if old.claims is None or new.claims is None:
@@ -101,28 +137,46 @@ def moved_claims(pairing: Pairing, before: Run, after: Run, candidate: int) -> C
         for claim, now in paired_claims(old, new):
             kind = _kind(claim, now)
             counts[kind] += 1
+            if kind != "unknown":
+                known.append((place, kind in ("covered", "lost"), kind in ("covered", "won")))
             if kind in ("lost", "won"):
                 counts[f"{kind}_vital"] += claim.claim.vital
             if (change := change_of_claim(old, claim, now)) is not None:
                 changes.append(change)
     if not found:
-        return None
-    names = (
-        "lost",
-        "won",
-        "lost_vital",
-        "won_vital",
-        "covered",
-        "missed",
-        "unknown",
-        "unpaired",
-        "not_judged",
-    )
-    return ClaimsMoved(
+        return None, nowhere
+    told = ClaimsMoved(
         candidate=candidate,
         changes=tuple(worst_first(changes)[:NAMED_CLAIMS]),
-        **{name: counts[name] for name in names},
+        share=_share(pairing, known),
+        **{name: counts[name] for name in _COUNTED},
     )
+    return told, np.unique([place for place, was, now in known if was != now]).astype(np.int64)
+
+
+def _share(pairing: Pairing, known: list[tuple[int, bool, bool]]) -> ShareMoved | None:
+    """Compare how many claims are covered: of each claim the place of its pair, and whether it is in both."""
+    if not known:
+        return None
+    places, before, after = (np.array(column) for column in zip(*known, strict=True))
+    codes = cluster_codes(pairing.first.clusters[pairing.a])
+    clusters = places if codes is None else np.array(codes)[places]
+    moved = after.astype(np.float64) - before
+    found = mean_interval(moved, clusters=clusters.tolist(), limits=_SHARES)
+    return ShareMoved(
+        before=float(before.mean()),
+        after=float(after.mean()),
+        difference=float(moved.mean()),
+        interval=ends_of(found.interval),
+        method=None if found.interval is None else found.interval.method,
+        clusters=len(np.unique(clusters)),
+    )
+
+
+def claim_changes(old: TraceResult, new: TraceResult) -> list[ClaimChange]:
+    """Describe the claims of a trace that were won or lost, the worst first."""
+    pairs = paired_claims(old, new)
+    return worst_first([one for was, now in pairs if (one := change_of_claim(old, was, now)) is not None])
 
 
 def paired_claims(old: TraceResult, new: TraceResult) -> Iterator[tuple[JudgedClaim, JudgedClaim]]:

@@ -13,7 +13,6 @@ from judge_eval.comparison.pairing import Pairing
 from judge_eval.record import Record
 from judge_eval.runs.columns.packed import Columns, Places
 from judge_eval.runs.folder.wording import signed_pair
-from judge_eval.runs.scoring.aggregate import less_is_better
 
 _NONE = np.iinfo(np.int64).max
 
@@ -61,21 +60,18 @@ def opening_of(d: Difference, pairing: Pairing, relevant: tuple[int, int], compa
         return Opening(**told, finding="same", rest=rest)
     size = f"{d.metric} {signed_pair(d.difference, d.interval)}"
     unknown = f"; {d.n_excluded} more have no value" if d.n_excluded else ""
-    fewer = less_is_better(d.metric)
-    losses, wins = (d.wins, d.losses) if fewer else (d.losses, d.wins)
-    if not d.clear:
+    losses, wins, finding = d.losses, d.wins, d.way
+    if finding == "unsure":
         least = "" if d.detectable is None else f"; they could show a difference of {d.detectable:.3f}"
         counts = f"{losses} of {_questions(d.n)} lost ({wins} won{unknown}){least}"
         return Opening(**told, finding="unclear", rest=f"no difference is shown: {size}; {counts}")
-    lower = d.difference < 0
-    worse = lower != fewer
+    lower, worse = d.difference < 0, finding == "worse"
     which, n, others = ("lost", losses, f"{wins} won") if worse else ("won", wins, f"{losses} lost")
     first, told_first = _first_relevant(pairing, d.metric, lower, worse, relevant)
     doubt = ""
     if d.p_holm > 0.05:
         among = f", adjusted for {compared} comparisons" if compared > 1 else ""
         doubt = f"; the randomisation test does not show it (p={d.p_holm:.3g}{among})"
-    finding: Literal["worse", "better"] = "worse" if worse else "better"
     rest = f"{finding}: {size}; {n} of {_questions(d.n)} {which} ({others}{unknown}){told_first}{doubt}"
     return Opening(**told, finding=finding, first_before=first[0], first_after=first[1], rest=rest)
 

@@ -9,6 +9,7 @@ from judge_eval.comparison.movedclaims import ClaimsMoved
 from judge_eval.comparison.opening import Opening
 from judge_eval.record import Record
 from judge_eval.runs.folder.records import FORMAT
+from judge_eval.runs.scoring.aggregate import less_is_better
 
 
 class Comparison(Record):
@@ -65,8 +66,9 @@ class Comparison(Record):
 
     def movers(self, metric: str, candidate: int = 1, most: int = 5) -> list[TraceChange]:
         """Return the traces that moved a metric most, the greatest loss first."""
+        sign = -1.0 if less_is_better(metric) else 1.0
         moved = [t for t in self.traces if t.candidate == candidate and t.differences.get(metric)]
-        return sorted(moved, key=lambda t: t.differences[metric])[:most]
+        return sorted(moved, key=lambda t: sign * t.differences[metric])[:most]
 
     def _repr_html_(self) -> str:
         from judge_eval.comparison.fragment import comparison_html

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from judge_eval.comparison.findings import CHANGE_WORDS, Check, TraceChange
+from judge_eval.comparison.findings import Check, TraceChange
 from judge_eval.comparison.movedclaims import ClaimsMoved
 from judge_eval.comparison.record import Comparison
 from judge_eval.export.text import MOST_MISSED, as_markdown, linked
@@ -17,7 +17,6 @@ MARKER = "<!-- judge-eval report -->"
 MOST = 65_000
 """A comment may hold 65,536 characters; this leaves room for what a bot adds."""
 _TRACES = 50
-KINDS = CHANGE_WORDS
 
 
 def pull_request_comment(run: Run | None, comparison: Comparison | None, checks: Sequence[Check]) -> str:
@@ -131,6 +130,6 @@ def _row(change: TraceChange, metric: str) -> str:
     moved = change.differences.get(metric)
     before, after = (f"`{strip[:40]}`" if strip else "" for strip in (change.before, change.after))
     return (
-        f"| {markdown(change.trace_id[:100])} | {KINDS[change.kind]} | {before} | {after} | "
+        f"| {markdown(change.trace_id[:100])} | {change.what} | {before} | {after} | "
         f"{'' if moved is None else format(moved, '+.4f')} | {markdown(change.query)} |"
     )

@@ -12,6 +12,7 @@ from judge_eval.export.inspect_log import verdicts_in_words
 from judge_eval.integrations.asking import chosen, judged, not_importable, value_of
 from judge_eval.runs.folder.describing import judged_by
 from judge_eval.runs.folder.records import Dataset
+from judge_eval.runs.scoring.aggregate import less_is_better, reaches
 from judge_eval.schema import Trace
 
 PARAMETERS: Final = {"reference": "expected_output", "answer": "actual_output"}
@@ -32,7 +33,7 @@ def deepeval_metric(
     Args:
         evaluator: Who judges; its prompt says which fields of a test case are needed.
         metric: One of the evaluator's metrics; the first where None.
-        threshold: The least value that passes; None passes no judgement.
+        threshold: The least value that passes, the greatest where less is better; None passes no judgement.
         name: What DeepEval calls it; the metric's name where None.
 
     Raises:
@@ -96,6 +97,13 @@ def deepeval_metric(
             except JudgeEvalError as error:
                 failed(self, error)
                 raise
+
+        def is_successful(self) -> bool:
+            """Tell whether the value reaches the threshold, the greatest one where less is better."""
+            passed: bool = super().is_successful()
+            if less_is_better(computed) and self.score is not None and self.threshold is not None:
+                self.success = passed = reaches(computed, self.score, self.threshold)
+            return passed
 
         @property
         def __name__(self) -> str:

@@ -9,10 +9,11 @@ from typing import Literal
 
 import numpy as np
 
-from judge_eval.comparison.changes import KINDS, Kinds, kinds_of, most_moved
+from judge_eval.comparison.changes import KINDS, Kinds, most_moved
 from judge_eval.comparison.compare import scored_by, weigh
 from judge_eval.comparison.findings import Difference
-from judge_eval.comparison.pairing import Pairing, pair_traces
+from judge_eval.comparison.moving import moved_between
+from judge_eval.comparison.pairing import Pairing
 from judge_eval.comparison.record import Comparison
 from judge_eval.errors import DataError, MetricError
 from judge_eval.pages.claimgrid import moved_data
@@ -22,7 +23,7 @@ from judge_eval.pages.rows import JSON, TraceRow
 from judge_eval.pages.runpage import head
 from judge_eval.runs.columns.loading import columns_of
 from judge_eval.runs.folder.run import Run
-from judge_eval.runs.scoring.aggregate import cutoff_of, main_metric
+from judge_eval.runs.scoring.aggregate import cutoff_of, less_is_better, main_metric
 
 POINTS = 5_000
 """The most points of a scatter that are told apart exactly."""
@@ -65,9 +66,11 @@ class SideBySide:
             names = [name for name in names if name in there.metrics]
         if self.after is not self.candidate.run:
             there = columns_of(self.after, names, self.baseline.run.manifest.intervals.cluster)
-        self.pairs = pair_traces(self.baseline.columns.only(names), there.only(names))
-        self.kinds = kinds_of(self.pairs)
-        self.record = weigh(self.baseline.run, [self.candidate.run], [self.pairs], [self.kinds])
+        runs = self.baseline.run, self.candidate.run
+        columns = self.baseline.columns.only(names), there.only(names)
+        moved = moved_between(runs, (self.baseline.run, self.after), columns, 1)
+        self.pairs, self.kinds = moved.pairing, moved.kinds
+        self.record = weigh(self.baseline.run, [self.candidate.run], [moved])
         if not self.candidate.whole:
             self._choose()
         at = np.full(len(there), -1, dtype=np.int64)
@@ -90,7 +93,7 @@ class SideBySide:
             chosen = most_moved(self.pairs, self.kinds, most)
         else:
             before, after = self.pairs.values(0)
-            lost = after - before
+            lost = before - after if less_is_better(self.pairs.first.metrics[0]) else after - before
             chosen = np.lexsort((self.kinds == 0, np.where(np.isnan(lost), 0.0, lost)))[:most]
         self.candidate.take(self.pairs.b[chosen].tolist())
 
@@ -183,6 +186,7 @@ def difference_data(difference: Difference) -> JSON:
         "baseline": difference.baseline_mean,
         "candidate": difference.candidate_mean,
         "cutoff": cutoff_of(difference.metric),
+        "way": difference.way,
     }
 
 

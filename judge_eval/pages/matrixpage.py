@@ -9,8 +9,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from judge_eval.comparison.changes import kinds_of, numbered
+from judge_eval.comparison.changes import numbered
 from judge_eval.comparison.compare import scored_by, weigh
+from judge_eval.comparison.moving import moved_between
 from judge_eval.comparison.pairing import pair_traces
 from judge_eval.comparison.record import Comparison
 from judge_eval.errors import ConfigError, DataError, MetricError
@@ -23,6 +24,7 @@ from judge_eval.runs.columns.packed import Columns, passage_hash
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.folder.signs import sign
+from judge_eval.runs.scoring.aggregate import less_is_better
 
 FEWEST_RUNS: Final = 3
 MOST_RUNS: Final = 8
@@ -93,9 +95,16 @@ class SeveralRuns:
             table.columns.only(names) if run is table.run else columns_of(run, names, key)
             for table, run in zip(self.tables, self.after, strict=True)
         ]
-        pairings = [pair_traces(self._columns[0], columns) for columns in self._columns[1:]]
-        kinds = [kinds_of(pairing) for pairing in pairings]
-        self.record = weigh(first.run, [table.run for table in others], pairings, kinds)
+        moved = [
+            moved_between(
+                (first.run, table.run),
+                (self.after[0], self.after[place]),
+                (self._columns[0], self._columns[place]),
+                place,
+            )
+            for place, table in enumerate(others, 1)
+        ]
+        self.record = weigh(first.run, [table.run for table in others], moved)
         self._groups = _grouped(self._columns)
         self.total = len(self._groups)
         chosen = np.arange(self.total)
@@ -248,6 +257,7 @@ def matrix_page(several: SeveralRuns) -> JSON:
         "metrics": [
             {
                 "name": name,
+                "less_is_better": less_is_better(name),
                 "runs": [
                     metric_data(name, run.manifest.aggregates.get(name), against.get((name, place)))
                     for place, run in enumerate(several.after)

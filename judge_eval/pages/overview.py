@@ -15,7 +15,7 @@ from judge_eval.runs.columns.packed import Columns, Packer
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.folder.signs import sign_of
-from judge_eval.runs.scoring.aggregate import main_metric
+from judge_eval.runs.scoring.aggregate import less_is_better, main_metric
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.schema import Chunk, Outcome, Scale
 
@@ -36,7 +36,7 @@ class Table:
     Args:
         run: The run; read once from start to end where all of its rows are wanted.
         most: The most rows to hold; a larger run has rows of the traces that need a look first: those
-            without a value, then those with the lowest score. None takes all.
+            without a value, then those with the worst score. None takes all.
     """
 
     run: Run
@@ -53,6 +53,8 @@ class Table:
         if self.most is not None and len(self.run.results) > self.most:
             self.columns = columns_of(self.run, names, key, probabilities=True)
             scores = self.columns.column(self.metrics[0]) if self.metrics else np.zeros(len(self.columns))
+            if self.metrics and less_is_better(self.metrics[0]):
+                scores = -scores
             worst = np.where(np.isnan(scores), -np.inf, scores)
             self.take(np.lexsort((-self.columns.per_trace(self.off), worst))[: self.most].tolist())
             return

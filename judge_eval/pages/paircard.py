@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from judge_eval.comparison.changes import change_of
-from judge_eval.comparison.movedclaims import change_of_claim, paired_claims, worst_first
+from judge_eval.comparison.movedclaims import claim_changes
 from judge_eval.pages.claimgrid import changed_claims
 from judge_eval.pages.rows import JSON, TraceRow, agrees, reason_data
 from judge_eval.quotes import marked
@@ -47,9 +47,6 @@ def changed_trace(
         for rank, (chunk, outcome) in enumerate(zip(old.trace.chunks, old.outcomes, strict=True), 1)
         if rank not in stayed
     ]
-    claims = [
-        moved for was, now in paired_claims(old, new) if (moved := change_of_claim(old, was, now)) is not None
-    ]
     notable = [place for place, move in enumerate(moves) if move["flipped"] or move["a"] != move["b"]]
     return {
         "id": row.id,
@@ -59,7 +56,7 @@ def changed_trace(
         "a": {"id": old.trace_id, "strip": _signs(old, scales[0]), "scores": old.scores},
         "b": {"id": new.trace_id, "strip": _signs(new, scales[1]), "scores": new.scores},
         "ties": [[move["a"], move["b"]] for move in moves if move["a"] and move["b"]],
-        "claims": changed_claims(worst_first(claims)),
+        "claims": changed_claims(claim_changes(old, new)),
         "moves": moves,
         "notable": sorted(notable, key=lambda place: _weight(moves[place])),
     }

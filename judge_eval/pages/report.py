@@ -73,7 +73,7 @@ def run_report(
         store: The cache in which the judge's raw replies are looked up; None leaves them out.
         most: The most traces to hold in full; figures are of all. Of a larger run these are the traces
             that lost most against the baseline, or without one those without a value and those with the
-            lowest scores. None holds all.
+            worst scores. None holds all.
     """
     table = Table(with_labels(run), most)
     sides = None if baseline is None else SideBySide(Table(baseline, most), table)

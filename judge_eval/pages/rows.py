@@ -10,6 +10,7 @@ from judge_eval.alignment.matching import MOST_GRADE
 from judge_eval.comparison.findings import Change
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.signs import sign
+from judge_eval.runs.scoring.aggregate import less_is_better
 from judge_eval.schema import Outcome, Scale
 
 QUERY = 240
@@ -112,13 +113,16 @@ def sort_rows(
 
     Args:
         rows: What to sort.
-        by: `order` (the dataset's), `score` or `change` (lowest first), `-score` or `-change` (highest
-            first), `failed` or `disagree` (most first). Rows without the value go last.
+        by: `order` (the dataset's), `score` (lowest first), `-score` (highest first), `change` (largest
+            loss first, a rise where less is better), `-change` (largest gain first), `failed` or `disagree`
+            (most first). Rows without the value go last.
         metrics: The run's metrics.
         metric: Which one `score` and `change` mean; the first where None.
     """
     name = metric if metric is not None and metric in metrics else next(iter(metrics), "")
     sign = -1.0 if by.startswith("-") else 1.0
+    if by.endswith("change") and less_is_better(name):
+        sign = -sign
     if by in ("score", "-score", "change", "-change"):
 
         def place(row: TraceRow) -> tuple[bool, float]:

@@ -17,7 +17,7 @@ from judge_eval.pages.rows import JSON
 from judge_eval.runs.columns.packed import WHYS
 from judge_eval.runs.folder.describing import judged_by, models_of, prompt_of
 from judge_eval.runs.folder.records import Aggregate, Manifest
-from judge_eval.runs.scoring.aggregate import cutoff_of, limits_of
+from judge_eval.runs.scoring.aggregate import cutoff_of, less_is_better, limits_of
 from judge_eval.stats import Estimate, agreement_of, breakdown
 
 BINS = 20
@@ -114,7 +114,7 @@ def run_page(
 
 def metric_data(name: str, aggregate: Aggregate | None, pair: JSON | None) -> JSON:
     """Return a metric's mean, interval and counts, with its difference from the baseline where given."""
-    told: JSON = {"name": name, "cutoff": cutoff_of(name)}
+    told: JSON = {"name": name, "cutoff": cutoff_of(name), "less_is_better": less_is_better(name)}
     if aggregate is None:
         return {**told, "mean": None, "n": 0, "n_failed": 0, "interval": None, "definition": ""}
     return {**told, **aggregate.model_dump(mode="json"), **({"pair": pair} if pair else {})}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import copy
 from functools import cached_property
 from string import Template
 from typing import Any, Literal
@@ -12,7 +11,7 @@ from pydantic import Field
 
 from judge_eval.digest import digest_json, digest_parts
 from judge_eval.errors import PromptError
-from judge_eval.fences import PUBLIC, marks_of
+from judge_eval.prompts.fenced import FencedForm
 from judge_eval.prompts.records import Digested, PromptRecord
 from judge_eval.schema import EvidencePolicy, Scale
 from judge_eval.wire import Message, Request
@@ -92,7 +91,7 @@ class Repair(Digested):
     evidence: str
 
 
-class PromptForm:
+class PromptForm(FencedForm):
     """A prompt as a `wire.Form`: renders messages, knows the reply's schema, has a digest.
 
     Args:
@@ -102,13 +101,9 @@ class PromptForm:
     """
 
     def __init__(self, prompt: Prompt, repair: Repair, *, pinned: bool = True) -> None:
+        super().__init__(prompt.system, prompt.contract, prompt.chunk, prompt.titled_chunk)
         self.prompt, self.repair, self.pinned = prompt, repair, pinned
-        self._key = PUBLIC
-        self._twin: PromptForm | None = None
-        self._system = Message("system", prompt.system.strip() + "\n" + prompt.contract.strip())
-        self._user, self._chunk, self._titled = (
-            Template(text.strip()) for text in (prompt.user, prompt.chunk, prompt.titled_chunk)
-        )
+        self._user = Template(prompt.user.strip())
 
     @cached_property
     def digest(self) -> bytes:
@@ -152,36 +147,11 @@ class PromptForm:
         return Template(self.repair.unreadable.strip()).substitute(problem=problem)
 
     def render(self, request: Request) -> tuple[Message, ...]:
-        """Write the system and the user message.
-
-        Each fence carries a mark that follows from what it fences, so requests are stable for caches, and
-        that occurs in none of their texts. Question and reference share a mark, which makes them a common
-        prefix of all requests of a trace. What is sent to a server is `sealed`: its marks follow from a
-        secret too.
-        """
+        """Write the system and the user message, what is not ours between fences; see `FencedForm`."""
         query, reference, answer = asked = [request.query, request.reference or "", request.answer or ""]
-        passages = request.passages
-        fenced = [asked, *([*asked, passage.title or "", passage.text] for passage in passages)]
-        own, *marks = marks_of(self._key, fenced)
-        blocks = []
-        for number, (passage, mark) in enumerate(zip(passages, marks, strict=True), 1):
-            template = self._chunk if passage.title is None else self._titled
-            blocks.append(  # a template takes what it names
-                template.substitute(mark=mark, text=passage.text, title=passage.title, number=number)
-            )
-        user = self._user.substitute(
-            mark=own, query=query, reference=reference, answer=answer, chunks="\n".join(blocks)
-        )
+        own, chunks = self._fence(asked, request.passages)
+        user = self._user.substitute(mark=own, query=query, reference=reference, answer=answer, chunks=chunks)
         return (self._system, Message("user", user))
-
-    def sealed(self, secret: bytes) -> PromptForm:
-        """Return the same form, with the same digest, whose marks cannot be told without the secret."""
-        if self._key == secret:
-            return self
-        if self._twin is None or self._twin._key != secret:
-            self._twin = copy(self)
-            self._twin._key, self._twin._twin = secret, None
-        return self._twin
 
 
 def object_schema(fields: dict[str, Any]) -> dict[str, Any]:

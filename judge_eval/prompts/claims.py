@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import copy
 from functools import cached_property
 from string import Template
 from typing import Any, Literal
@@ -12,8 +11,8 @@ from pydantic import Field
 
 from judge_eval.digest import digest_json, digest_parts
 from judge_eval.errors import PromptError
-from judge_eval.fences import PUBLIC, marks_of
 from judge_eval.prompts.chat import object_schema
+from judge_eval.prompts.fenced import FencedForm
 from judge_eval.prompts.records import PromptRecord
 from judge_eval.schema import EvidencePolicy, Scale
 from judge_eval.wire import Message, Request
@@ -118,7 +117,7 @@ class ClaimsPrompt(PromptRecord):
             raise PromptError(f"prompt {self.id!r}, second_look: a `$` starts no name")
 
 
-class ClaimsForm:
+class ClaimsForm(FencedForm):
     """A prompt about claims as a `wire.Form`: renders messages, knows the reply's schema, has a digest.
 
     Args:
@@ -127,13 +126,9 @@ class ClaimsForm:
     """
 
     def __init__(self, prompt: ClaimsPrompt, *, pinned: bool = True) -> None:
+        super().__init__(prompt.system, prompt.contract, prompt.chunk, prompt.titled_chunk)
         self.prompt, self.pinned = prompt, pinned
-        self._key = PUBLIC
-        self._twin: ClaimsForm | None = None
-        self._system = Message("system", prompt.system.strip() + "\n" + prompt.contract.strip())
-        self._user, self._claim, self._chunk, self._titled = (
-            Template(text.strip()) for text in (prompt.user, prompt.claim, prompt.chunk, prompt.titled_chunk)
-        )
+        self._user, self._claim = Template(prompt.user.strip()), Template(prompt.claim.strip())
 
     @cached_property
     def digest(self) -> bytes:
@@ -169,16 +164,9 @@ class ClaimsForm:
         return Template(self.prompt.second_look.strip()).safe_substitute(problem=problem)
 
     def render(self, request: Request) -> tuple[Message, ...]:
-        """Write the system and the user message, what is not ours between fences; see `PromptForm`."""
+        """Write the system and the user message, what is not ours between fences; see `FencedForm`."""
         asked = [request.query, request.reference or "", *request.claims]
-        fenced = [asked, *([*asked, each.title or "", each.text] for each in request.passages)]
-        own, *marks = marks_of(self._key, fenced)
-        chunks = [
-            (self._chunk if passage.title is None else self._titled).substitute(
-                mark=mark, text=passage.text, title=passage.title, number=number
-            )
-            for number, (passage, mark) in enumerate(zip(request.passages, marks, strict=True), 1)
-        ]
+        own, chunks = self._fence(asked, request.passages)
         claims = [
             self._claim.substitute(number=number, text=" ".join(text.split()))
             for number, text in enumerate(request.claims, 1)
@@ -188,15 +176,6 @@ class ClaimsForm:
             query=request.query,
             reference=request.reference or "",
             claims="\n".join(claims),
-            chunks="\n".join(chunks),
+            chunks=chunks,
         )
         return (self._system, Message("user", user))
-
-    def sealed(self, secret: bytes) -> ClaimsForm:
-        """Return the same form, with the same digest, whose marks cannot be told without the secret."""
-        if self._key == secret:
-            return self
-        if self._twin is None or self._twin._key != secret:
-            self._twin = copy(self)
-            self._twin._key, self._twin._twin = secret, None
-        return self._twin

@@ -15,14 +15,15 @@ from judge_eval.pytest_plugin.bench import Bench
 from judge_eval.pytest_plugin.names import PROPERTY
 from judge_eval.pytest_plugin.summary import failure_message
 from judge_eval.runs.judging.sources import Traces
+from judge_eval.runs.scoring.aggregate import less_is_better, reaches
 from judge_eval.runs.scoring.rescore import rescore
 
 TOLERANCE = 1e-9
-"""A value this little below the wanted one passes: 2/3 written with 9 digits is 2/3."""
+"""A value this little short of the wanted one passes: 2/3 written with 9 digits is 2/3."""
 
 
 class AssertMetrics:
-    """Asserts the least values of metrics."""
+    """Asserts the least values of metrics; the greatest where less is better."""
 
     def __init__(self, request: pytest.FixtureRequest) -> None:
         self._request = request
@@ -34,14 +35,15 @@ class AssertMetrics:
 
         Args:
             data: What `judge.evaluate` takes, or a run.
-            wanted: The least value, by metric. Of several traces the mean counts.
+            wanted: The least value, by metric; the greatest of one of which less is better. Of several traces
+                the mean counts.
             judge: Who judges; None takes the fixture `judge`.
 
         Returns:
             The run with the metrics asked for.
 
         Raises:
-            AssertionError: A metric is below its value, or a verdict failed.
+            AssertionError: A metric does not reach its value, or a verdict failed.
             MissError: In replay mode, the cassette does not hold a verdict.
             ConfigError: No metric is given.
         """
@@ -59,9 +61,11 @@ class AssertMetrics:
         missed = False
         for name, value in least.items():
             aggregate = run.aggregates[name]
-            ok = aggregate.mean is not None and not aggregate.n_failed and aggregate.mean >= value - TOLERANCE
+            fewer = less_is_better(name)
+            edge = value + TOLERANCE if fewer else value - TOLERANCE
+            ok = aggregate.mean is not None and not aggregate.n_failed and reaches(name, aggregate.mean, edge)
             missed = missed or not ok
-            row = {"metric": name, "score": aggregate.mean, "wanted": value, "ok": ok}
+            row = {"metric": name, "score": aggregate.mean, "wanted": value, "less": fewer, "ok": ok}
             row |= {"verdicts": run.manifest.tally.verdicts, "failed": run.manifest.tally.failed_verdicts}
             self._request.node.user_properties.append((PROPERTY, json.dumps(row)))
         if missed:
@@ -95,11 +99,12 @@ class AssertContextPrecision:
 
 
 def _unique(wanted: Mapping[str | Metric, float]) -> list[Any]:
-    """Return the wanted values; of two spellings of one metric the greater value counts."""
+    """Return the wanted values; of two spellings of one metric the stricter value counts."""
     from judge_eval.metrics import parse_metric
 
     values: dict[str, float] = {}
     for metric, value in wanted.items():
         name = str(parse_metric(metric))
-        values[name] = max(value, values.get(name, value))
+        stricter = min if less_is_better(name) else max
+        values[name] = stricter(value, values.get(name, value))
     return list(values.values())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from judge_eval.runs.folder.describing import failures
 from judge_eval.runs.folder.signs import strip
 from judge_eval.runs.folder.wording import number, word
+from judge_eval.runs.scoring.aggregate import less_is_better, reaches
 from judge_eval.shown import logged, one_line
 
 if TYPE_CHECKING:
@@ -20,18 +21,19 @@ SHOWN = 3
 
 
 def failure_message(run: Run, wanted: Mapping[str, float], bench: Bench | None) -> str:
-    """Say which metrics are too low, and show the verdicts that made them so.
+    """Say which metrics are not good enough, and show the verdicts that made them so.
 
     Args:
         run: What was judged, with the metrics asked for.
-        wanted: The least value, by metric.
+        wanted: The value to reach, by metric.
         bench: Who judged, where that is known.
     """
     lines = []
     for name, least in wanted.items():
         aggregate = run.aggregates[name]
-        verb = "fails" if aggregate.n_failed or aggregate.mean is None or aggregate.mean < least else "holds"
-        lines.append(f"{one_line(name)} is {number(aggregate.mean)}, wanted at least {number(least)}: {verb}")
+        holds = not aggregate.n_failed and aggregate.mean is not None and reaches(name, aggregate.mean, least)
+        most, verb = "at most" if less_is_better(name) else "at least", "holds" if holds else "fails"
+        lines.append(f"{one_line(name)} is {number(aggregate.mean)}, wanted {most} {number(least)}: {verb}")
     if run.manifest.tally.failed_verdicts:
         lines.append(
             f"{one_line(failures(run.manifest.tally))}; a metric over what was not judged does not pass"
@@ -49,8 +51,12 @@ def failure_message(run: Run, wanted: Mapping[str, float], bench: Bench | None) 
 
 
 def _rank(result: TraceResult, wanted: Mapping[str, float]) -> float:
-    """Order traces by how far they are below, those without a value first."""
-    gaps = [-1.0 if (s := result.scores.get(name)) is None else s - least for name, least in wanted.items()]
+    """Order traces by how far they miss, those without a value first."""
+    signs = {name: -1.0 if less_is_better(name) else 1.0 for name in wanted}
+    gaps = [
+        -1.0 if (s := result.scores.get(name)) is None else signs[name] * (s - least)
+        for name, least in wanted.items()
+    ]
     return min(gaps)
 
 
@@ -80,7 +86,7 @@ def summary_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
             one_line(str(row["test"])),
             one_line(str(row["metric"])),
             number(row["score"]),
-            f">= {number(row['wanted'])}",
+            f"{'<=' if row['less'] else '>='} {number(row['wanted'])}",
             str(row["verdicts"]),
             str(row["failed"] or ""),
             "" if row["ok"] else "FAILED",

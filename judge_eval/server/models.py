@@ -100,7 +100,7 @@ class RunSummary(ApiRecord):
     """Chunks without a verdict."""
     metrics: dict[str, Aggregate]
     passed: dict[str, bool]
-    """By metric with a threshold: whether the mean reaches it."""
+    """By metric with a threshold: whether the mean reaches it, or stays under it where less is better."""
     baseline: str | None = None
     """The run it was submitted to be compared with."""
     error: str | None = None

@@ -16,6 +16,7 @@ from judge_eval.runs.folder.files import MANIFEST, RESULTS
 from judge_eval.runs.folder.news import read_news
 from judge_eval.runs.folder.records import Manifest, Status
 from judge_eval.runs.keeping.finding import names_in
+from judge_eval.runs.scoring.aggregate import reaches
 from judge_eval.server.document import body_of
 from judge_eval.server.incoming import Incoming, read_upload
 from judge_eval.server.judge_routes import make_judging_routes
@@ -168,8 +169,8 @@ def summarise(folder: Path, manifest: Manifest, settings: ServerSettings) -> Run
     top, more = head(manifest), notes_of(folder)
     means = {name: a.mean for name, a in manifest.aggregates.items()}
     passed = {
-        name: mean >= least
-        for name, least in settings.thresholds.items()
+        name: reaches(name, mean, limit)
+        for name, limit in settings.thresholds.items()
         if (mean := means.get(name)) is not None
     }
     news, silent = read_news(folder) if manifest.status == "running" else (None, None)

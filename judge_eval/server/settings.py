@@ -112,20 +112,24 @@ def is_loopback(host: str) -> bool:
 
 
 def read_thresholds(given: Sequence[str]) -> dict[str, float]:
-    """Read `AP@5>=0.8` (or `AP@5=0.8`) into metrics and the least means that pass.
+    """Read `AP@5>=0.8` (or `AP@5=0.8`) into metrics and the means that just pass.
+
+    Of a metric of which less is better, `Conflict@5<=0.1` gives the greatest one.
 
     Raises:
-        ConfigError: It does not read so, or names no metric.
+        ConfigError: It does not read so, names no metric, or has the sign of the other kind.
     """
     thresholds: dict[str, float] = {}
     for text in given:
-        parts = re.fullmatch(r"(.+?)\s*(?:>=|=)\s*(\d*\.?\d+)", text.strip())
+        parts = re.fullmatch(r"(.+?)\s*(>=|<=|=)\s*(\d*\.?\d+)", text.strip())
         if parts is None:
             raise ConfigError(f"threshold {text!r}: write METRIC>=NUMBER, such as AP@5>=0.8")
         metric = parse_metric(parts.group(1))
-        if metric.spec.less_is_better:
+        fewer, (sign, number) = metric.spec.less_is_better, parts.group(2, 3)
+        if sign not in ("=", right := "<=" if fewer else ">="):
             raise ConfigError(
-                f"threshold {text!r}: {metric} is the better the less it is; take another metric"
+                f"threshold {text!r}: {metric} is the better the {'less' if fewer else 'more'} it is; "
+                f"write {metric}{right}{number}"
             )
-        thresholds[str(metric)] = float(parts.group(2))
+        thresholds[str(metric)] = float(number)
     return thresholds

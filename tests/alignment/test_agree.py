@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from judge_eval.alignment.matching import labels_of
 from judge_eval.alignment.systems import rank_systems
 from judge_eval.data.labels import Labels, read_labels
 from judge_eval.errors import DataError, RefusedError
+from judge_eval.metrics.specs import SPECS
 from judge_eval.record import KEPT
 from judge_eval.stats import agreement_figures, cohen_kappa
 from tests.support.verdicts import judged, traces_of
@@ -176,6 +178,23 @@ def test_systems_are_ranked_by_judge_and_labels() -> None:
         assert told.figures["tau_b"].value == tau
         assert told.systems == tuple(orders)
         assert told.traces == len(NAMES)
+
+
+def test_systems_are_ranked_best_first_where_less_is_better(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures that weigh the top of a ranking are those of the same ranking by what is more of the good."""
+    orders = {"best": "abcd", "second": "bacd", "third": "bcad", "worst": "bcda"}
+    truth = {c: int(c == "a") for c in "abcd"}
+    labels = Labels({(n, c): g for n in NAMES for c, g in truth.items()})
+    odd = {"a": 1, "b": 1, "c": 0, "d": 0}
+    runs = [judged(traces_of(dict.fromkeys(NAMES, o)), odd, label=s) for s, o in orders.items()]
+    more = rank_systems(runs, labels, "AP@4")
+    ap = SPECS["rag", "AP"]
+    noise = replace(ap, name="Noise", compute=lambda *a, **b: 1 - ap.compute(*a, **b), less_is_better=True)
+    monkeypatch.setitem(SPECS, ("rag", "Noise"), noise)  # type: ignore[arg-type]
+    less = rank_systems(runs, labels, "Noise@4")
+    assert less.judge == pytest.approx([1 - value for value in more.judge])
+    assert more.figures["tau_ap"].value not in (None, 1.0, -1.0)
+    assert {k: f.value for k, f in less.figures.items()} == {k: f.value for k, f in more.figures.items()}
 
 
 def test_a_threshold_is_measured_on_other_traces_than_it_was_chosen_on() -> None:

@@ -87,8 +87,8 @@ def test_settings_stay() -> None:
     promised = """model prompt mode layout judge evidence metrics out cache base_url param label href tags
         relevant baseline fail_under max_drop non_inferior interval cluster concurrency timeout
         rpm tpm attempts max_failures hedge max_calls max_tokens max_cost max_reply on_invalid
-        thresholds format map corpus list_sep depth records group_by otel columnar push_every
-        on_undecided server claims"""
+        thresholds fail_over max_rise format map corpus list_sep depth records group_by otel columnar
+        push_every on_undecided server claims"""
     assert set(settings()) == set(promised.split())
 
 

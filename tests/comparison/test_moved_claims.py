@@ -38,7 +38,8 @@ def test_every_way_a_claim_can_move_is_counted_once() -> None:
         ("~", "+"),
     }
     assert told.sentence == (
-        "claims: 2 lost (2 vital), 2 won (2 vital), of 9 known in both; 7 not known in one of them"
+        "claims: 2 lost (2 vital), 2 won (2 vital), of 9 known in both; share covered 0.333 before, "
+        "0.333 after, +0.000 [-0.468, +0.468]; 7 not known in one of them"
     )
 
 

@@ -105,6 +105,16 @@ def test_a_metric_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
         assert unlimited.is_successful() is None
 
 
+def test_where_less_is_better_the_threshold_is_the_greatest_value() -> None:
+    """Of two chunks that say the same, one is redundant: that passes under 0.6 and fails under 0.4."""
+    twice = case(REFERENCE, f"So it is: {REFERENCE}")
+    with Evaluator("fake/overlap", mode="claims", metrics=["Redundancy"], cache=False) as evaluator:
+        for threshold, passes in ((0.6, True), (0.4, False)):
+            metric = deepeval_metric(evaluator, threshold=threshold)
+            assert metric.measure(twice) == 0.5
+            assert metric.is_successful() is metric.success is passes
+
+
 def test_assert_test_fails_below_the_threshold() -> None:
     """DeepEval's own assertion fails with our value and reason in its message."""
     from deepeval import assert_test

@@ -31,6 +31,7 @@ class ByTable:
 
     scale = BINARY
     needs = ()
+    by_claims = True
 
     def describe(self) -> dict[str, Any]:
         """Everything that could change a verdict: nothing, as all stands in the data."""
@@ -115,9 +116,11 @@ def claimed(
     )
 
 
-def run_by_claims(traces: Sequence[Trace], out: Path | None = None, **settings: Any) -> EvalRun:
+def run_by_claims(
+    traces: Sequence[Trace], out: Path | None = None, *, metrics: Sequence[str] = ("AP@5",), **settings: Any
+) -> EvalRun:
     """Judge traces by what they say of themselves."""
-    with Evaluator(FakeBackend.table({}), judge=ByTable(), metrics=["AP@5"], cache=False) as evaluator:
+    with Evaluator(FakeBackend.table({}), judge=ByTable(), metrics=metrics, cache=False) as evaluator:
         return evaluator.evaluate(list(traces), out=out, **settings)
 
 

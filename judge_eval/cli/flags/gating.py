@@ -28,6 +28,14 @@ class GatingFlags:
     fail_under: Annotated[
         list[str] | None, _flag(metavar="METRIC=VALUE", help="Fail where the mean is below; repeatable."), SET
     ] = None
+    fail_over: Annotated[
+        list[str] | None,
+        _flag(
+            metavar="METRIC=VALUE",
+            help="Fail where the mean is above, of a metric of which less is better; repeatable.",
+        ),
+        SET,
+    ] = None
     max_drop: Annotated[
         list[str] | None,
         _flag(
@@ -36,16 +44,28 @@ class GatingFlags:
         ),
         SET,
     ] = None
+    max_rise: Annotated[
+        list[str] | None,
+        _flag(
+            metavar="METRIC=VALUE",
+            help="The same for a rise, of a metric of which less is better; repeatable.",
+        ),
+        SET,
+    ] = None
     non_inferior: Annotated[
         list[str] | None,
         _flag(
             metavar="METRIC=MARGIN",
-            help="Fail unless the mean is shown to have dropped by less than this; repeatable.",
+            help="Fail unless the mean is shown to have become worse by less than this; repeatable.",
         ),
         SET,
     ] = None
     strict: Annotated[
-        bool, _flag("--strict", help="Let --max-drop fail by the drop itself, and by what is undecided.")
+        bool,
+        _flag(
+            "--strict",
+            help="Let --max-drop and --max-rise fail by the change itself, and by what is undecided.",
+        ),
     ] = False
     on_undecided: Annotated[
         Literal["pass", "fail"] | None,
@@ -62,8 +82,9 @@ class GatingFlags:
         Raises:
             ConfigError: One cannot be read.
         """
-        if not (self.fail_under or self.max_drop or self.non_inferior):
+        given = (self.fail_under, self.max_drop, self.non_inferior, self.fail_over, self.max_rise)
+        if not any(given):
             return []
         from judge_eval.comparison.gate import read_limits
 
-        return read_limits(self.fail_under or (), self.max_drop or (), self.non_inferior or ())
+        return read_limits(*(texts or () for texts in given))

@@ -28,7 +28,10 @@ class ServingFlags:
     ] = None
     threshold: Annotated[
         list[str] | None,
-        typer.Option(help="METRIC>=NUMBER: runs below it are shown as failing; repeatable."),
+        typer.Option(
+            help="METRIC>=NUMBER: runs below it are shown as failing; METRIC<=NUMBER where less is better; "
+            "repeatable."
+        ),
         Setting("thresholds", env=False),
     ] = None
 

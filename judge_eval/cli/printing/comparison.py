@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rich.text import Text
 
 from judge_eval.cli.printing.door import BAD, DOUBTFUL, GOOD
 from judge_eval.cli.printing.output import say, say_table
-from judge_eval.export.pull_request import KINDS
+from judge_eval.comparison.findings import CHANGE_WORDS
 from judge_eval.runs.folder.judgedclaims import vital_word
 from judge_eval.shown import shortened
 
 if TYPE_CHECKING:
+    from judge_eval.comparison.findings import Way
     from judge_eval.comparison.record import Comparison
+
+
+_STYLES: Final[dict[Way, str]] = {"better": GOOD, "worse": BAD, "unsure": ""}
 
 
 def show_comparison(comparison: Comparison, most: int = 10) -> None:
@@ -36,7 +40,7 @@ def show_comparison(comparison: Comparison, most: int = 10) -> None:
     for d in comparison.differences:
         span = "" if d.interval is None else f"[{d.interval[0]:+.4f}, {d.interval[1]:+.4f}]"
         effect = "" if d.dz is None else f"{d.dz:+.2f}"
-        moved = Text(f"{d.difference:+.4f}", style=_shown(d.interval))
+        moved = Text(f"{d.difference:+.4f}", style=_STYLES[d.way])
         row: list[str | Text] = [d.metric, f"{d.baseline_mean:.4f}", f"{d.candidate_mean:.4f}", moved, span]
         row += [f"{d.p_holm:.3g}", effect, f"{d.wins}/{d.ties}/{d.losses}", str(d.n)]
         rows.append([names[d.candidate], *row] if several else row)
@@ -84,13 +88,6 @@ def _claims(comparison: Comparison, most: int) -> None:
             say(f"... and {left:,} more")
 
 
-def _shown(interval: tuple[float, float] | None) -> str:
-    """Colour a difference that is shown: better or worse with all of its interval."""
-    if interval is None or interval[0] <= 0 <= interval[1]:
-        return ""
-    return GOOD if interval[0] > 0 else BAD
-
-
 def _changes(comparison: Comparison, names: list[str], most: int) -> None:
     metrics = list(dict.fromkeys(d.metric for d in comparison.differences))[:3]
     for place in range(1, len(names)):
@@ -100,13 +97,13 @@ def _changes(comparison: Comparison, names: list[str], most: int) -> None:
             say(f"{names[place]}: no trace changed")
             continue
         total = sum(counts.values())
-        kinds = ", ".join(f"{KINDS[kind]}: {n}" for kind, n in sorted(counts.items()))
+        kinds = ", ".join(f"{CHANGE_WORDS[kind]}: {n}" for kind, n in sorted(counts.items()))
         say(f"{names[place]}: {total} traces changed ({kinds})")
         rows = []
         for t in [t for t in comparison.traces if t.candidate == place][:most]:
             signed = [_signed(t.differences.get(name)) for name in metrics]
             query = t.query if len(t.query) <= 50 else t.query[:47] + "..."
-            rows.append([t.trace_id, KINDS[t.kind], t.before, t.after, *signed, query])
+            rows.append([t.trace_id, t.what, t.before, t.after, *signed, query])
         columns = ["trace", "what", "before", "after", *metrics, "query"]
         say_table(columns, rows, right=range(4, 4 + len(metrics)))
         if total > most:

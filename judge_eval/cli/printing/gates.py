@@ -34,7 +34,7 @@ class RunGate:
     baseline: EvalRun | None
 
     def __post_init__(self) -> None:
-        needy = [limit.kind for limit in self.limits if limit.kind != "fail-under"]
+        needy = [limit.kind for limit in self.limits if not limit.of_mean]
         if needy and self.baseline is None:
             raise ConfigError(f"--{needy[0]} needs something to compare with; give --baseline RUN")
 

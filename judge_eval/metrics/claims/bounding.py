@@ -22,6 +22,7 @@ from judge_eval.metrics.claims.ranking import (
     best_of_intent,
     discounted_gain,
     err_ia,
+    ideal_gain,
     intent_gains,
     most_gain,
 )
@@ -120,9 +121,7 @@ def alpha_ndcg_bounds(
     best = most_gain(claims, sure | possible, k, alpha)
     low = discounted_gain(claims, sure, k, alpha)
     np.divide(low, best, out=low, where=best > 0)
-    first = np.zeros(len(claims))
-    chunks = np.bincount(claims.chunk[sure], minlength=len(claims.row_of_chunk))
-    np.maximum.at(first, claims.row_of_chunk, chunks)
+    first = ideal_gain(claims, sure, 1, alpha)
     high = discounted_gain(claims, sure | possible, k, alpha)
     high = np.where(first > 0, np.minimum(high / np.maximum(first, 1), 1.0), high > 0)
     fixed = {"alpha": alpha, "least": least, "dedup": "none"}

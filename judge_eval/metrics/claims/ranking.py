@@ -54,13 +54,16 @@ def alpha_ndcg(
     """
     claims = claims_of(table, dedup)
     supports = claims.cells >= least_of(least)
-    values = divide(discounted_gain(claims, supports, k, alpha), _ideal_gain(claims, supports, k, alpha))
+    values = divide(discounted_gain(claims, supports, k, alpha), ideal_gain(claims, supports, k, alpha))
     return with_claims(np.minimum(values, 1.0), claims)
 
 
 def discounted_gain(claims: ClaimTable, supports: NDArray[np.bool_], k: int | None, alpha: float) -> Values:
     """Return alpha-DCG of each row: what its first `k` chunks gain, discounted by their rank."""
-    gains = _chunk_gains(claims, supports & claims.down_to(k), alpha)
+    top = supports & claims.down_to(k)
+    gains = np.bincount(
+        claims.chunk[top], weights=_cell_gains(claims, top, alpha), minlength=len(claims.row_of_chunk)
+    )
     return claims.per_row_of_chunks(gains / np.log2(_ranks(claims) + 1.0))
 
 
@@ -115,9 +118,7 @@ def err_ia(
     """
     claims = claims_of(table, dedup)
     supports = claims.cells >= least_of(least)
-    gains = claims.per_row_of_chunks(
-        _chunk_gains(claims, supports & claims.down_to(k), alpha) / _ranks(claims)
-    )
+    gains = claims.per_row(intent_gains(claims, supports, k, alpha))
     intents = claims.per_row(claims.any_claim(supports)) if of == "found" else claims.counts
     return with_claims(np.minimum(divide(gains, intents * best_of_intent(claims, k, alpha)), 1.0), claims)
 
@@ -148,8 +149,7 @@ def _best(k: int, alpha: float) -> float:
 def intent_gains(claims: ClaimTable, supports: NDArray[np.bool_], k: int | None, alpha: float) -> Values:
     """Return what each claim brings to ERR-IA before it is averaged."""
     top = supports & claims.down_to(k)
-    times = claims.seen_before(top)[top]
-    gains = _fading(int(times.max(initial=-1)) + 1, alpha)[times] / (claims.rank[top] + 1.0)
+    gains = _cell_gains(claims, top, alpha) / (claims.rank[top] + 1.0)
     sums = np.bincount(claims.claim[top], weights=gains, minlength=len(claims.vital))
     return sums.astype(np.float64)
 
@@ -166,15 +166,13 @@ def _fading(times: int, alpha: float) -> NDArray[np.float64]:
     return np.multiply.accumulate(factors)
 
 
-def _chunk_gains(claims: ClaimTable, supports: NDArray[np.bool_], alpha: float) -> Values:
-    """Return what each chunk gains where it stands."""
+def _cell_gains(claims: ClaimTable, supports: NDArray[np.bool_], alpha: float) -> Values:
+    """Return what each chosen cell brings: the less, the more chosen ones of its claim stand above."""
     times = claims.seen_before(supports)[supports]
-    gains = _fading(int(times.max(initial=-1)) + 1, alpha)[times]
-    sums = np.bincount(claims.chunk[supports], weights=gains, minlength=len(claims.row_of_chunk))
-    return sums.astype(np.float64)
+    return _fading(int(times.max(initial=-1)) + 1, alpha)[times]
 
 
-def _ideal_gain(claims: ClaimTable, supports: NDArray[np.bool_], k: int | None, alpha: float) -> Values:
+def ideal_gain(claims: ClaimTable, supports: NDArray[np.bool_], k: int | None, alpha: float) -> Values:
     """Return alpha-DCG of the greedy order of all chunks: each next chunk gains most of those left."""
     ideal = np.zeros(len(claims))
     claim, chunk = claims.claim[supports], claims.chunk[supports]

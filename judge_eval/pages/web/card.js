@@ -1,4 +1,4 @@
-import { el, put, quoted, num, signed, count, tagChip } from "./dom.js";
+import { el, put, quoted, num, count, tagChip, wayOf, changeOf } from "./dom.js";
 import { meaning, square } from "./draw.js";
 import { clamped } from "./clamp.js";
 import { strips } from "./strips.js";
@@ -121,10 +121,10 @@ function cardOf(source, trace, chunk, scale, systems, again) {
 }
 
 // One trace in full.
-export function traceView(source, trace, scale, systems, again, back, cutoff) {
+export function traceView(source, trace, scale, systems, again, back, cutoff, fewer) {
   const moved = (trace.row && trace.row.d) || {};
   const scores = Object.entries(trace.scores).map(([name, value]) => el("span.chip", null, name + " ", el("b", null, num(value)),
-    Math.abs(moved[name] ?? 0) > 1e-9 && [" ", el(`span.delta.${moved[name] > 0 ? "up" : "down"}`, { title: "change against the baseline" }, signed(moved[name]))],
+    wayOf(moved[name]) !== "even" && [" ", changeOf("span.delta", moved[name], wayOf(moved[name], fewer.has(name)), fewer.has(name), 3, "change against the baseline")],
     value === null && trace.bounds[name] && ` between ${num(trace.bounds[name][0])} and ${num(trace.bounds[name][1])}`));
   const meta = Object.keys(trace.metadata || {}).length > 0;
   return el("div.trace", null,

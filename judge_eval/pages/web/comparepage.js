@@ -1,11 +1,11 @@
-import { el, quoted, link, num, signed, range, pvalue, count, day, verdictOf, table, typing, tagChip } from "./dom.js";
+import { el, quoted, link, num, signed, range, pvalue, count, day, wayOf, changeOf, lessNote, table, typing, tagChip } from "./dom.js";
 import { scatter, ladderOf, legend, meaning, square } from "./draw.js";
 import { pairStrips } from "./strips.js";
 import { clamped } from "./clamp.js";
 import { changedClaims, movedClaims } from "./claims.js";
 import { topBar, statusChip } from "./runpage.js";
 
-const CHANGES = { retrieval: "retrieval changed", verdicts: "verdict flipped", both: "retrieval and verdict", scores: "only the scores" };
+const CHANGES = { retrieval: "retrieval changed", verdicts: "verdict flipped", both: "retrieval and verdict", claims: "claim won or lost", scores: "only the scores" };
 
 function side(name, head, served) {
   const label = head.label || head.id.slice(0, 8);
@@ -67,7 +67,7 @@ function movedChunks(told, scales) {
     list.children[at].tabIndex = -1;
     list.children[at].focus();
   } }, `Show ${count(left.length, "more chunk")} that moved or changed`);
-  return told.notable.length ? [list, more] : el("p.note.left", null, "The same chunks with the same verdicts; only the scores differ.");
+  return told.notable.length ? [list, more] : el("p.note.left", null, `The same chunks with the same verdicts; only ${told.change === "claims" ? "claims" : "the scores"} differ.`);
 }
 
 function changedCard(told, scales, lead, served, ids) {
@@ -75,7 +75,7 @@ function changedCard(told, scales, lead, served, ids) {
   const delta = lead ? told.d[lead.name] : undefined;
   return el("article.card.pairing", { "data-trace": told.id },
     el("header", null, el(`span.flag.${told.change}`, null, CHANGES[told.change]),
-      el("span.facts", null, lead && el("span", null, `${lead.name} `, num(told.a.scores[lead.name]), " → ", el("b", null, num(told.b.scores[lead.name])), " ", el(`span.delta.${delta > 1e-9 ? "up" : delta < -1e-9 ? "down" : "even"}`, null, signed(delta))), quoted("span.cid", told.id))),
+      el("span.facts", null, lead && el("span", null, `${lead.name} `, num(told.a.scores[lead.name]), " → ", el("b", null, num(told.b.scores[lead.name])), " ", changeOf("span.delta", delta, wayOf(delta, lead.less_is_better), lead.less_is_better)), quoted("span.cid", told.id))),
     clamped(quoted("h3.query", told.q), 2),
     pairStrips(told, scales, lead ? lead.cutoff : null),
     told.claims.length > 0 && changedClaims(told.claims, told.id),
@@ -97,7 +97,7 @@ export async function comparePage(root, source, served) {
   const list = el("div.changed"), told = el("p.told", { role: "status" });
   const more = el("button.quiet", { type: "button", hidden: true, onclick: () => fill(false) }, "Show more");
   const clear = el("button.quiet", { type: "button", hidden: true, onclick: () => { ids = null; fill(true); } }, "Show all changed traces");
-  const box = el("input", { type: "search", id: "filter", placeholder: "retrieval, verdicts, both, or text of the question", "aria-label": "Filter changed traces", autocomplete: "off", oninput: () => { clearTimeout(box.timer); box.timer = setTimeout(() => fill(true), 120); } });
+  const box = el("input", { type: "search", id: "filter", placeholder: "retrieval, verdicts, both, claims, or text of the question", "aria-label": "Filter changed traces", autocomplete: "off", oninput: () => { clearTimeout(box.timer); box.timer = setTimeout(() => fill(true), 120); } });
   const order = el("select", { id: "order", "aria-label": "Sort changed traces", onchange: () => fill(true) }, ORDERS.map(([value, text]) => el("option", { value }, text)));
   const which = el("select", { id: "metric", "aria-label": "Metric of the changed traces and the charts", hidden: names.length < 2, onchange: () => { lead = data.metrics.find((m) => m.name === which.value); draw(); fill(true); } },
     names.map((name) => el("option", { value: name }, name)));
@@ -126,16 +126,15 @@ export async function comparePage(root, source, served) {
   }
   const columns = [{ name: "metric" }, { name: "A", right: true }, { name: "B", right: true }, { name: "difference", right: true }, { name: "95% interval" }, { name: "p", right: true }, { name: "p (Holm)", right: true }, { name: "wins", right: true }, { name: "ties", right: true }, { name: "losses", right: true }, { name: "n", right: true }, { name: "detectable", right: true }];
   const rows = data.metrics.map((m) => {
-    const way = verdictOf(m.interval);
-    return [el("span.whole", null, m.name), num(m.baseline), num(m.candidate), el(`b.pairing.${way}`, null, { better: "▲ ", worse: "▼ " }[way] || "", signed(m.difference)), el("span.whole", null, range(m.interval, 3, signed)), pvalue(m.p), pvalue(m.p_holm), m.wins, m.ties, m.losses, m.n, num(m.detectable)];
+    return [el("span.whole", null, m.name, lessNote(m)), num(m.baseline), num(m.candidate), changeOf("b.pairing", m.difference, m.way, m.less_is_better), el("span.whole", null, range(m.interval, 3, signed)), pvalue(m.p), pvalue(m.p_holm), m.wins, m.ties, m.losses, m.n, num(m.detectable)];
   });
   const charts = el("div.columns");
   const chartsBox = el("details.charts", { ontoggle: () => draw() }, el("summary", null, "Charts: every trace in A and B"), charts);
   function draw() { // once they are looked at
     if (!chartsBox.open) return;
     charts.replaceChildren(
-      el("section.panel", null, el("h3", null, `${lead.name}: B against A`), scatter(data.points[lead.name], lead.name, (point) => only(point.ids)), el("p.dim", null, "Above the diagonal B is better. The larger the mark, the more traces. A mark, clicked, lists its changed traces.")),
-      el("section.panel", null, el("h3", null, "Sorted differences"), ladderOf(data.differences[lead.name], (id) => only([id])), el("p.dim", null, "One bar a trace", data.shown && " of those that moved most", ", candidate minus baseline.")));
+      el("section.panel", null, el("h3", null, `${lead.name}: B against A`), scatter(data.points[lead.name], lead.name, lead.less_is_better, (point) => only(point.ids)), el("p.dim", null, `${lead.less_is_better ? "Below" : "Above"} the diagonal B is better. The larger the mark, the more traces. A mark, clicked, lists its changed traces.`)),
+      el("section.panel", null, el("h3", null, "Sorted differences"), ladderOf(data.differences[lead.name], lead.less_is_better, (id) => only([id])), el("p.dim", null, "One bar a trace", data.shown && " of those that moved most", ", candidate minus baseline.")));
   }
   const key = legend(scales[1], true, data.metrics.some((m) => m.cutoff));
   const missing = [data.only_a && `${count(data.only_a, "trace")} only in A`, data.only_b && `${count(data.only_b, "trace")} only in B`].filter(Boolean);

@@ -113,10 +113,20 @@ export function day(iso) {
   return iso.slice(0, 16).replace("T", " ") + " UTC";
 }
 
-// The better or worse of a difference: coloured only where its interval leaves 0 out.
-export function verdictOf(interval) {
-  if (!interval || (interval[0] <= 0 && interval[1] >= 0)) return "unsure";
-  return interval[0] > 0 ? "better" : "worse";
+// What the change of one trace's score means; of some metrics less is better.
+export function wayOf(change, fewer) {
+  return Math.abs(change ?? 0) <= 1e-9 ? "even" : change > 0 === !fewer ? "better" : "worse";
+}
+
+// A change as it is shown: an arrow that says where it went, the colour of what it means and, where less is
+// better, a word for that too. What a mean's change means is said with it: coloured only where its interval leaves 0 out.
+export function changeOf(spec, value, way, fewer, digits = 3, title = null) {
+  const means = way === "better" || way === "worse";
+  return el(`${spec}.${way}`, { title }, means && (value > 0 ? "▲ " : "▼ "), signed(value, digits), means && fewer && ` ${way}`);
+}
+
+export function lessNote(metric) {
+  return metric.less_is_better && el("span.dim.less", null, " less is better");
 }
 
 export function table(columns, rows, props) {

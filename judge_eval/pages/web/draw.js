@@ -1,4 +1,4 @@
-import { el, svg, num, signed, count } from "./dom.js";
+import { el, svg, num, signed, count, wayOf } from "./dom.js";
 
 // What a sign of a strip means: a shape, a word and a colour for each.
 export function meaning(sign, scale) {
@@ -61,7 +61,7 @@ export function histogram(told, name, onpick) {
 }
 
 // A against B for each trace; triangles point the way the trace went.
-export function scatter(points, name, onpick) {
+export function scatter(points, name, fewer, onpick) {
   const [size, pad] = [340, 44];
   const most = Math.max(1, ...points.flatMap((p) => [p.a, p.b]));
   const x = (v) => pad + (v / most) * (size - pad - 14);
@@ -70,16 +70,16 @@ export function scatter(points, name, onpick) {
   const marks = points.map((point) => {
     const r = 3.5 + 1.6 * Math.sqrt(point.n);
     const [cx, cy] = [x(point.a), y(point.b)];
-    const kind = point.b > point.a ? "better" : point.b < point.a ? "worse" : "same";
-    const up = kind === "better" ? -1 : 1;
-    const shape = kind === "same" ? svg("circle", { cx, cy, r: r * 0.8 })
+    const kind = wayOf(point.b - point.a, fewer);
+    const up = point.b > point.a ? -1 : 1;
+    const shape = kind === "even" ? svg("circle", { cx, cy, r: r * 0.8 })
       : svg("path", { d: `M${cx - r} ${cy - up * r * 0.7}L${cx + r} ${cy - up * r * 0.7}L${cx} ${cy + up * r}Z` });
     return svg("g", { class: `mark ${kind}`, onclick: () => onpick(point) },
       svg("title", null, `A ${num(point.a)}, B ${num(point.b)}: ${count(point.n, "trace")}`), shape);
   });
   const total = points.reduce((sum, p) => sum + p.n, 0);
   return svg("svg", { viewBox: `0 0 ${size} ${size}`, class: "scatter", role: "img",
-    "aria-label": `${name} of B against A for ${count(total, "trace")}; above the diagonal B is better` },
+    "aria-label": `${name} of B against A for ${count(total, "trace")}; ${fewer ? "below" : "above"} the diagonal B is better` },
     ticks.map((t) => [
       svg("line", { x1: x(t), x2: x(t), y1: y(0), y2: y(most), class: "grid" }),
       svg("line", { x1: x(0), x2: x(most), y1: y(t), y2: y(t), class: "grid" })]),
@@ -93,7 +93,7 @@ export function scatter(points, name, onpick) {
 }
 
 // Every difference that is not zero, ascending; the zeros are a gap with their number.
-export function ladderOf(told, onpick) {
+export function ladderOf(told, fewer, onpick) {
   const list = told.list;
   const [w, h] = [520, 200];
   const gap = told.zero ? 44 : 0;
@@ -107,7 +107,7 @@ export function ladderOf(told, onpick) {
   for (const [id, d] of list) {
     if (d > 0 && !passed) { zeroAt = x; x += gap; passed = true; }
     const top = Math.min(y(d), y(0));
-    bars.push(svg("g", { class: `mark ${d > 0 ? "better" : "worse"}`, onclick: () => onpick(id) },
+    bars.push(svg("g", { class: `mark ${wayOf(d, fewer)}`, onclick: () => onpick(id) },
       svg("title", null, `${id}: ${signed(d)}`),
       svg("rect", { x: x + step * 0.08, y: top, width: Math.max(0.6, step * 0.84), height: Math.max(1, Math.abs(y(d) - y(0))) })));
     x += step;

@@ -1,4 +1,4 @@
-import { el, quoted, link, num, signed, range, count, day, verdictOf, typing, tagChip, plain } from "./dom.js";
+import { el, quoted, link, num, signed, range, count, day, wayOf, changeOf, lessNote, typing, tagChip, plain } from "./dom.js";
 import { legend, meaning, square, whisker } from "./draw.js";
 import { strip } from "./strips.js";
 import { Blocks, api } from "./source.js";
@@ -54,13 +54,13 @@ export class ServedMatrix {
   trace(place) { return api("/matrix/trace", { run: this.runs, place }); }
 }
 
-function figureCell(told, name, i) {
+function figureCell(told, metric, i) {
   if (told.mean === null) return el("td", { role: "cell", "data-run": i }, el("span.headed", null, lettered(i), "–"));
-  const pair = told.pair, way = pair ? verdictOf(pair.interval) : "";
+  const pair = told.pair;
   return el("td", { role: "cell", "data-run": i }, el("span.headed", null, lettered(i),
     el("span.figure", null, el("b", null, num(told.mean)), " ", el("span.dim.whole", null, range(told.interval)),
       whisker(told.mean, told.interval, pair ? pair.baseline : null),
-      pair && el("span.against", { title: `${name}: over ${pair.n} traces in common with A` }, el(`b.pairing.${way}`, null, { better: "▲ ", worse: "▼ " }[way] || "", signed(pair.difference)), " ",
+      pair && el("span.against", { title: `${metric.name}: over ${pair.n} traces in common with A` }, changeOf("b.pairing", pair.difference, pair.way, metric.less_is_better), " ",
         el("span.dim.whole", null, range(pair.interval, 3, signed))),
       told.n_failed > 0 && el("span.badtext", null, ` ${told.n_failed} without a value`))));
 }
@@ -82,13 +82,14 @@ function about(head, i) {
 export async function matrixPage(root, source, served) {
   const data = await source.page();
   const heads = data.runs, names = data.metrics.map((m) => m.name), scales = heads.map((head) => head.scale);
+  const fewer = new Set(data.metrics.filter((m) => m.less_is_better).map((m) => m.name));
   let metric = names[0] ?? null, rows = [], total = 0, turn = 0;
   document.title = `${heads.length} runs side by side · judge_eval`;
 
   function figures() {
     return el("div.scroll", { tabindex: "0", role: "region", "aria-label": "means of all runs" }, el("table.means", { role: "table" },
       el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, el("th", { scope: "col", role: "columnheader" }, "metric"), heads.map((head, i) => heading(head, i, served)))),
-      el("tbody", { role: "rowgroup" }, data.metrics.map((m) => el("tr", { role: "row" }, el("th", { scope: "row", role: "rowheader" }, m.name), m.runs.map((told, i) => figureCell(told, m.name, i)))))));
+      el("tbody", { role: "rowgroup" }, data.metrics.map((m) => el("tr", { role: "row" }, el("th", { scope: "row", role: "rowheader" }, m.name, lessNote(m)), m.runs.map((told, i) => figureCell(told, m, i)))))));
   }
 
   function cellOf(row, i) {
@@ -99,7 +100,7 @@ export async function matrixPage(root, source, served) {
     const number = el("b.value", null, value === null ? "none" : num(value, 2));
     return el("td", { role: "cell", "data-run": i }, el("span.score", null, lettered(i),
       served ? el("a", { href: `/runs/${heads[i].id}#${encodeURIComponent(id)}`, "aria-label": `${metric ?? "trace"} ${number.textContent}, in ${called(heads[i])}` }, number) : number,
-      delta !== null && el(`span.delta.${delta > 1e-9 ? "up" : delta < -1e-9 ? "down" : "even"}`, { title: "against A" }, (delta > 1e-9 ? "▲ " : delta < -1e-9 ? "▼ " : "") + signed(delta, 2))),
+      delta !== null && changeOf("span.delta", delta, wayOf(delta, fewer.has(metric)), fewer.has(metric), 2, "against A")),
     strip(cell, scales[i]));
   }
 

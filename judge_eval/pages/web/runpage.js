@@ -1,4 +1,4 @@
-import { el, link, quoted, num, signed, range, pvalue, count, duration, money, day, verdictOf, table, tabs, themeButton, typing, tagChip } from "./dom.js";
+import { el, link, quoted, num, signed, range, pvalue, count, duration, money, day, changeOf, table, tabs, themeButton, typing, tagChip } from "./dom.js";
 import { whisker, histogram } from "./draw.js";
 import { missedClaims } from "./claims.js";
 import { disagreements, failures, provenance } from "./runtabs.js";
@@ -41,16 +41,16 @@ export function headOf(head) {
 
 function metricCard(metric, baseline, unsupported) {
   const pair = metric.pair;
-  const way = pair ? verdictOf(pair.interval) : "";
   return el("div.metric", { title: metric.definition },
     el("div.top", null, el("h3", null, metric.name), el("p.dim", null, `n = ${metric.n}`)),
     el("div.top.mean", null, el("p.big", null, num(metric.mean)), el("p.interval", null, range(metric.interval))),
+    metric.less_is_better && el("p.dim", null, "less is better"),
     whisker(metric.mean, metric.interval, pair ? pair.baseline : null),
     metric.n_failed > 0 && el("p.dim.badtext", null, `${metric.n_failed} without a value`),
     unsupported > 0 && el("p.dim", { title: "relevant verdicts whose quote is missing, too short or not in the chunk" }, `counts ${count(unsupported, "verdict")} without found evidence`),
     metric.n_failed > 0 && metric.bounds && el("p.dim", { title: "with every failed verdict irrelevant, and with every one relevant" }, "bounds " + range(metric.bounds)),
     baseline && (pair
-      ? el(`p.pairing.${way}`, { title: `p = ${pvalue(pair.p)} (randomisation), ${pair.n} traces in common` }, el("b", null, { better: "▲ ", worse: "▼ " }[way] || "", signed(pair.difference)), " against the baseline", el("br"), range(pair.interval, 3, signed))
+      ? el(`p.pairing.${pair.way}`, { title: `p = ${pvalue(pair.p)} (randomisation), ${pair.n} traces in common` }, changeOf("b", pair.difference, pair.way, metric.less_is_better), " against the baseline", el("br"), range(pair.interval, 3, signed))
       : el("p.dim", null, "not in the baseline")));
 }
 
@@ -103,7 +103,7 @@ export async function runPage(root, source, served) {
       const trace = await source.trace(id);
       if (shown !== id) return;
       const again = async (at) => { await list.refresh(); show(id, 0, false, false).then(() => document.querySelector(`#rank-${at} .labelling button`)?.focus()); };
-      view = trace ? traceView(source, trace, scale, await source.systems(), again, close, list.cutoff)
+      view = trace ? traceView(source, trace, scale, await source.systems(), again, close, list.cutoff, list.fewer)
         : el("p.note", null, "No trace of this run has the id ", quoted("code", id), ".");
     } catch (error) {
       view = el("p.warn", { role: "alert" }, error.message);
@@ -180,7 +180,7 @@ export async function runPage(root, source, served) {
       el("section.metrics.rest", { "aria-label": "More metrics" }, data.metrics.slice(SOME_METRICS).map(cardOfMetric))),
     figured && el("details.overview", null, el("summary", null, "Distribution and tags"), figures(data, { setFilter: (text) => { told.pick("traces"); return list.setFilter(text); } })),
     data.shown && el("p.note.left", null, `This file holds ${data.shown.n.toLocaleString("en")} of ${data.shown.of.toLocaleString("en")} traces: `,
-      data.baseline ? "those that lost most against the baseline" : "those without a value, and those with the lowest scores", ". All figures are of all traces."),
+      data.baseline ? "those that lost most against the baseline" : "those without a value, and those with the worst scores", ". All figures are of all traces."),
     told.node));
 
   document.addEventListener("keydown", (event) => {

@@ -55,8 +55,10 @@ export function parseFilter(text, metrics) {
   return { tests, texts };
 }
 
-export function sortRows(rows, by, metric) {
-  const sign = by.startsWith("-") ? -1 : 1;
+// Where less is better a rise is a loss.
+export function sortRows(rows, by, metric, metrics) {
+  const fewer = by.endsWith("change") && metrics.some((m) => m.name === metric && m.less_is_better);
+  const sign = by.startsWith("-") !== fewer ? -1 : 1;
   const key = { score: (r) => r.v[metric], change: (r) => r.d[metric] }[by.replace("-", "")];
   const sorted = [...rows];
   if (key) {
@@ -103,7 +105,7 @@ export class EmbeddedRun {
       const hays = await this.texts();
       rows = rows.filter((row) => texts.every(([text, wanted]) => hays.get(row.id).includes(text) === wanted));
     }
-    rows = sortRows(rows, sort, metric);
+    rows = sortRows(rows, sort, metric, this.data.metrics);
     const at = locate === null ? null : rows.findIndex((row) => row.id === locate);
     return { total: rows.length, rows: rows.slice(offset, offset + limit), at };
   }
@@ -137,7 +139,7 @@ export class EmbeddedCompare {
     const places = new Map(this.data.changed.map((row, i) => [row, i]));
     const fit = sortRows([...places.keys()].filter((row) =>
       (!wanted || wanted.has(row.id)) &&
-      (!word || row.c === word || row.id.toLowerCase().includes(word) || row.q.toLowerCase().includes(word))), sort, metric);
+      (!word || row.c === word || row.id.toLowerCase().includes(word) || row.q.toLowerCase().includes(word))), sort, metric, this.data.metrics);
     const rows = [];
     for (const row of fit.slice(offset, offset + limit)) rows.push(await this.blocks.item(places.get(row)));
     return { total: fit.length, rows };

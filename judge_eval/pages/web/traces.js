@@ -1,4 +1,4 @@
-import { el, put, num, signed, count } from "./dom.js";
+import { el, put, num, count, wayOf, changeOf } from "./dom.js";
 import { legend } from "./draw.js";
 import { strips } from "./strips.js";
 
@@ -24,6 +24,7 @@ export class TraceList {
     this.metrics = data.metrics.map((m) => m.name);
     this.metric = this.metrics[0];
     this.cutoffs = new Map(data.metrics.map((m) => [m.name, m.cutoff]));
+    this.fewer = new Set(data.metrics.filter((m) => m.less_is_better).map((m) => m.name));
     this.withBaseline = Boolean(data.baseline);
     this.live = Boolean(data.live); // rows come in above: nothing is scrolled to what was chosen
     this.onpick = onpick;
@@ -121,15 +122,14 @@ export class TraceList {
 
   row(row, i) {
     const value = row.v[this.metric];
-    const delta = row.d[this.metric];
-    const changed = row.c ? { retrieval: "retrieval", verdicts: "verdict", both: "retrieval and verdict", scores: "scores" }[row.c] : "";
+    const delta = row.d[this.metric], fewer = this.fewer.has(this.metric);
+    const changed = row.c ? { retrieval: "retrieval", verdicts: "verdict", both: "retrieval and verdict", claims: "claim", scores: "scores" }[row.c] : "";
     return el("li", null, el("a.row", { href: "#" + encodeURIComponent(row.id), tabindex: i === 0 ? "0" : "-1", "data-place": i,
       onclick: (event) => { event.preventDefault(); this.pick(i, true); } },
       el("span.line", null,
         el("span.query", { dir: "auto" }, row.q),
         el("span.value", { title: this.metric }, value === null || value === undefined ? (this.source.blind ? "hidden" : "none") : num(value, 2)),
-        this.withBaseline && el(`span.delta.${delta > 1e-9 ? "up" : delta < -1e-9 ? "down" : "even"}`, { title: "change against the baseline" },
-          delta === undefined ? "" : (delta > 1e-9 ? "▲ " : delta < -1e-9 ? "▼ " : "") + signed(delta, 2))),
+        this.withBaseline && (delta === undefined ? el("span.delta.even") : changeOf("span.delta", delta, wayOf(delta, fewer), fewer, 2, "change against the baseline"))),
       el("span.line", null, strips(row, this.scale, this.cutoff),
         el("span.side", null,
           row.f > 0 && el("span.flag.bad", null, `${row.f} failed`),

@@ -121,11 +121,21 @@ def remarks(m: Manifest) -> list[str]:
             f"{read} like an earlier one of the same trace, and every rank counts; AP(dedup=text) and "
             "P(dedup=text) count a text once"
         )
-    empty = {name: a.n_undefined for name, a in m.aggregates.items() if a.n_undefined}
-    for count in sorted(set(empty.values())):
-        names = ", ".join(name for name, traces in empty.items() if traces == count)
+    return said + without_claims({name: a.n_undefined for name, a in m.aggregates.items()}, "the mean")
+
+
+def without_claims(undefined: Mapping[str, int], what: str) -> list[str]:
+    """Say how many traces have nothing to measure, and so no part in something; metrics alike as one.
+
+    Args:
+        undefined: By metric how many traces.
+        what: In what they have no part.
+    """
+    said = []
+    for count in sorted(set(undefined.values()) - {0}):
+        names = ", ".join(name for name, traces in undefined.items() if traces == count)
         have = "1 trace has" if count == 1 else f"{count} traces have"
-        said.append(f"{have} no claim that {names} could measure, and no part in the mean")
+        said.append(f"{have} no claim that {names} could measure, and no part in {what}")
     return said
 
 

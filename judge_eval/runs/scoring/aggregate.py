@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from judge_eval.errors import MetricError, UnknownNameError
 from judge_eval.metrics import Metric, parse_metric
 from judge_eval.runs.folder.index import Index
-from judge_eval.runs.folder.records import Aggregate, Intervals, Quantiles, TagMean
+from judge_eval.runs.folder.records import Aggregate, Intervals, Quantiles, TagMean, TraceResult
 from judge_eval.stats import breakdown, mean_interval
 from judge_eval.stats.estimate import ends_of
 
@@ -139,6 +139,26 @@ def less_is_better(metric: str) -> bool:
     with suppress(MetricError, UnknownNameError):
         return parse_metric(metric).spec.less_is_better
     return False
+
+
+def is_partial(metric: str) -> bool:
+    """Tell whether a metric measures some traces only, those with claims; False where nobody knows it."""
+    with suppress(MetricError, UnknownNameError):
+        return parse_metric(metric).spec.claims
+    return False
+
+
+def is_without_claims(result: TraceResult, metric: str) -> bool:
+    """Tell whether a trace has no claim for a metric that measures some traces only.
+
+    It has neither a value nor, as it would where a verdict failed, bounds.
+    """
+    return result.scores.get(metric) is None and metric not in result.bounds
+
+
+def reaches(metric: str, value: float, limit: float) -> bool:
+    """Tell whether a value is as good as a limit: at least it, or at most where less is better."""
+    return value <= limit if less_is_better(metric) else value >= limit
 
 
 def main_metric(metrics: Sequence[str]) -> str | None:

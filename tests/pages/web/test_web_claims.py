@@ -206,3 +206,23 @@ def test_a_served_run_shows_them_and_blind_labelling_hides_them(
     blind = open_page(f"{address}/runs/{run.id}?blind=1#q1")
     blind.locator(".card").first.wait_for()
     assert blind.locator(".claimgrid, #tab-claims").count() == 0
+
+
+def test_a_trace_in_which_only_claims_moved(tmp_path: Path, open_page: Callable[..., Any]) -> None:
+    """Its card is marked as that and lists them; the filter finds it, and the run's page marks its row."""
+    before = run_by_claims([claimed("q1", {"c": "+.", "d": "+."}), claimed("q2", {"c": "+."})], label="main")
+    after = run_by_claims([claimed("q1", {"c": "+.", "d": "~."}), claimed("q2", {"c": ".."})], label="pr")
+    for name, text in (("both", compare_report(before, after)), ("beside", run_report(after, before))):
+        (tmp_path / f"{name}.html").write_text(text, encoding="utf-8")
+    page = open_page((tmp_path / "both.html").as_uri())
+    assert page.locator(".changed .card").count() == 2
+    assert "claim won or lost 1" in page.locator("#changed").inner_text()
+    page.fill("#filter", "claims")
+    page.wait_for_selector("#changed .told:has-text('1 changed trace')")
+    card = page.locator(".changed .card")
+    assert card.locator(".flag.claims").inner_text() == "claim won or lost"
+    assert "▼ lost" in card.inner_text()
+    assert "The same chunks with the same verdicts; only claims differ." in card.inner_text()
+    shoot(page, "only-claims")
+    run = open_page((tmp_path / "beside.html").as_uri())
+    assert run.locator(".row", has_text="q1").locator(".flag").inner_text() == "claim"
