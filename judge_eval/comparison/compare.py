@@ -10,7 +10,6 @@ from judge_eval.comparison.changes import changes, counts_of
 from judge_eval.comparison.findings import Difference, PairOfRuns, RunRef, TraceChange
 from judge_eval.comparison.moving import Moved, moved_between
 from judge_eval.comparison.opening import opening_of
-from judge_eval.comparison.other_claims import other_claims
 from judge_eval.comparison.pairing import Pairing, cluster_codes
 from judge_eval.comparison.record import Comparison
 from judge_eval.digest import short
@@ -118,7 +117,7 @@ def weigh(
         for column, name in enumerate(names)
     ]
     corrected = iter(holm([test.p_randomisation for _, _, test in tested if test is not None]))
-    warnings, notes = _doubts(baseline, candidates, pairings)
+    warnings, notes = _doubts(baseline, candidates, moved)
     warnings += [f"{name}: no trace has a value in both runs" for _, name, test in tested if test is None]
     for run, each in zip(candidates, moved, strict=True):
         who = f"{run.name}: " if len(candidates) > 1 else ""
@@ -220,15 +219,14 @@ def _all_pairs(pairings: Sequence[Pairing], names: Sequence[str], seed: int) -> 
     return out
 
 
-def _doubts(
-    baseline: Run, candidates: Sequence[Run], pairings: Sequence[Pairing]
-) -> tuple[list[str], list[str]]:
+def _doubts(baseline: Run, candidates: Sequence[Run], moved: Sequence[Moved]) -> tuple[list[str], list[str]]:
     warnings, notes = [], []
-    for run, pairing in zip(candidates, pairings, strict=True):
+    for run, each in zip(candidates, moved, strict=True):
+        pairing = each.pairing
         who = f"{run.name}: " if len(candidates) > 1 else ""
         warnings += [f"{who}{text}" for text in judge_differences(baseline.manifest, run.manifest)]
-        if (told := other_claims(baseline, run, pairing)) is not None:
-            warnings.append(f"{who}{told}")
+        if each.claims is not None and each.claims.doubt is not None:
+            warnings.append(f"{who}{each.claims.doubt}")
         if pairing.other_question.size:
             warnings.append(
                 f"{who}the dataset differs: {_some(baseline, pairing.other_question)} ask something else "

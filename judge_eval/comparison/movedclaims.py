@@ -16,6 +16,7 @@ from judge_eval.runs.folder.judgedclaims import JudgedClaim, judged_claims
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.folder.wording import signed_pair
+from judge_eval.schema import ClaimsJudged
 from judge_eval.shown import shortened
 from judge_eval.stats import mean_interval
 from judge_eval.stats.estimate import ends_of
@@ -78,10 +79,24 @@ class ClaimsMoved(Record):
     """In one of the two references' claims alone, where both traces were judged by claims."""
     not_judged: int = 0
     """Common traces that one of the runs could not judge by claims."""
+    differing: int = 0
+    """Common traces whose claims are not the same in both runs, in words or in what is vital."""
+    differing_traces: tuple[str, ...] = ()
+    """The ids of some of them, three at most."""
     share: ShareMoved | None = None
     """None where no claim is known in both."""
     changes: tuple[ClaimChange, ...] = ()
     """Lost ones first, vital ones before others; at most `NAMED_CLAIMS`."""
+
+    @property
+    def doubt(self) -> str | None:
+        """In how many traces the claims differ, in words; None where they are the same."""
+        if not self.differing:
+            return None
+        which = ", ".join(self.differing_traces)
+        which += ", ..." if self.differing > len(self.differing_traces) else ""
+        traces = f"{self.differing} trace{'s' if self.differing != 1 else ''}"
+        return f"the claims differ in {traces} ({which}): what was judged there is not the same"
 
     @property
     def sentence(self) -> str:
@@ -122,9 +137,10 @@ def moved_claims(
     counts = Counter[str]()
     changes: list[ClaimChange] = []
     known: list[tuple[int, bool, bool]] = []
+    differing: list[str] = []
     found, nowhere = False, np.empty(0, dtype=np.int64)
-    for place, (a, b) in enumerate(zip(pairing.a.tolist(), pairing.b.tolist(), strict=True)):
-        old, new = before.results[a], after.results[b]
+    pairs = zip(before.results_at(pairing.a), after.results_at(pairing.b), strict=True)
+    for place, (old, new) in enumerate(pairs):
         if old.claims is None and new.claims is None:
             if not found and _is_judged(old) and _is_judged(new):
                 return None, nowhere  # judged, and not by claims: so are the others
@@ -134,6 +150,8 @@ def moved_claims(
             counts["not_judged"] += 1
             continue
         counts["unpaired"] += _of_one(old, new)
+        if _told(old.claims) != _told(new.claims):
+            differing.append(new.trace_id)
         for claim, now in paired_claims(old, new):
             kind = _kind(claim, now)
             counts[kind] += 1
@@ -149,6 +167,8 @@ def moved_claims(
         candidate=candidate,
         changes=tuple(worst_first(changes)[:NAMED_CLAIMS]),
         share=_share(pairing, known),
+        differing=len(differing),
+        differing_traces=tuple(differing[:3]),
         **{name: counts[name] for name in _COUNTED},
     )
     return told, np.unique([place for place, was, now in known if was != now]).astype(np.int64)
@@ -227,3 +247,7 @@ def _of_one(old: TraceResult, new: TraceResult) -> int:
 
 def _is_judged(result: TraceResult) -> bool:
     return any(outcome.kind == "verdict" for outcome in result.outcomes)
+
+
+def _told(claims: ClaimsJudged) -> list[tuple[str, bool]]:
+    return [(one.text, one.vital) for one in claims.claims]

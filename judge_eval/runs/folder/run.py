@@ -7,6 +7,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Self, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from judge_eval.errors import RunError, UnknownNameError
@@ -118,6 +120,12 @@ class Run:
     def aggregates(self) -> dict[str, Aggregate]:
         """Every metric's mean with its interval, counts and bounds."""
         return self.manifest.aggregates
+
+    def results_at(self, places: NDArray[np.int64]) -> Iterator[TraceResult]:
+        """Yield the results at many places, in the order of `places`."""
+        if isinstance(self.results, ResultsFile):
+            return self.results.at(places)
+        return (self.results[place] for place in places.tolist())
 
     def failures(self) -> Iterator[tuple[str, NoVerdict]]:
         """Yield every chunk without a verdict, with the id of its trace."""
