@@ -76,12 +76,12 @@ def fit(
     Example:
     judge-eval cascade fit traces.jsonl --cascade decisions/NAME --then openai/NAME -o cascade.json
     """
+    from judge_eval.auditions import Audition
     from judge_eval.cli.printing.auditions import show_audition, show_cascade
     from judge_eval.cli.printing.progress import watching
     from judge_eval.data.labels import read_labels
     from judge_eval.errors import ConfigError
     from judge_eval.export import text as export
-    from judge_eval.probes.audition import Audition
     from judge_eval.runs.judging.selection import Selection
     from judge_eval.runs.keeping.mirroring import written
 

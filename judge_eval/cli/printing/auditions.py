@@ -9,8 +9,8 @@ from judge_eval.cli.printing.door import BAD, GOOD, remark, tell
 from judge_eval.digest import short
 
 if TYPE_CHECKING:
+    from judge_eval.auditions import Audition, Drawn
     from judge_eval.engine import Plan
-    from judge_eval.probes.audition import Audition, Drawn
     from judge_eval.schema import Stage
 
 
