@@ -22,8 +22,8 @@ def draw(text: str) -> float:
     return int.from_bytes(hashlib.sha256(plain.encode()).digest()[:7], "big") / (1 << 56)
 
 
-def dataset(path: Path, count: int, chunks: int = 3) -> Path:
-    """Write traces of which every other chunk is relevant and labelled so."""
+def dataset(path: Path, count: int, chunks: int = 3, cluster: int = 0, key: str = "cluster") -> Path:
+    """Write traces of which every other chunk is relevant and labelled so; `cluster` in a row share one."""
     with path.open("w", encoding="utf-8") as file:
         for n in range(count):
             rows = [
@@ -35,6 +35,8 @@ def dataset(path: Path, count: int, chunks: int = 3) -> Path:
                 for k in range(chunks)
             ]
             row = {"id": f"t{n}", "query": f"What is thing {n}?", "reference": f"Blue {n}.", "chunks": rows}
+            if cluster:
+                row["metadata"] = {key: f"q{n // cluster}"}
             file.write(json.dumps(row) + "\n")
     return path
 

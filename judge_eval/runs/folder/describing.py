@@ -81,9 +81,10 @@ def cascaded(m: Manifest) -> list[str]:
     rests = m.judge.get("guarantee")
     if isinstance(rests, dict):
         whose = "the strong judge's" if rests.get("target") == "strong" else "people's"
+        one, of = (" (one of each cluster)", " of a random cluster") if rests.get("cluster") else ("", "")
         said.append(
-            f"on data like the {rests.get('traces')} traces it was fitted on, the answer for a random chunk "
-            f"of a random trace is other than {whose} in at most {_percent(rests.get('bound'))} "
+            f"on data like the {rests.get('traces')} traces it was fitted on{one}, the answer for a random "
+            f"chunk of a random trace{of} is other than {whose} in at most {_percent(rests.get('bound'))} "
             f"({_percent(rests.get('level'))} sure; cascade file {short(str(rests.get('digest')))})"
         )
     elif m.judge.get("threshold") is None:
