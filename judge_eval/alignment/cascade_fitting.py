@@ -79,8 +79,8 @@ def fit_runs(
     clusters = [name for result in cheap.results if (name := cluster_of(result.trace, key)) is not None]
     if len(clusters) > len(set(clusters)):
         raise DataError(
-            f"{len(clusters)} traces are of {len(set(clusters))} clusters (metadata.{key}), and traces of one "
-            "are no independent trials: draw one trace of each",
+            f"{len(clusters)} traces are of {len(set(clusters))} clusters (metadata.{key}), and traces of "
+            "one are no independent trials: draw one trace of each",
             file=cheap.folder,
         )
     drawn = {result.trace_id: result for result in strong.results}

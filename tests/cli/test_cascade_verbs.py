@@ -360,6 +360,17 @@ def test_one_trace_and_probes_take_cascades(desk: Desk) -> None:
     assert told.code in (0, 1), told.err
 
 
+def test_a_gate_says_what_the_cascade_rests_on(desk: Desk) -> None:
+    """Beside the limits JUnit and the comment say that it was named; a plain judge's say nothing."""
+    data = dataset(desk.folder / "traces.jsonl", 6)
+    limit = ("--fail-under", "AP@5=0.0", "-q", "-o")
+    for name in ("gate.xml", "gate.md"):
+        assert desk("run", data, *FAKES, "--cascade-threshold", "0.9", *limit, name).code == 0
+        assert "the threshold was named, not fitted: nothing bounds" in (desk.folder / name).read_text()
+        assert desk("run", data, "--model", "fake/overlap", *limit, name).code == 0
+        assert "cascade" not in (desk.folder / name).read_text()
+
+
 def test_comparing_with_a_plain_judge_is_warned_of(desk: Desk) -> None:
     """Runs of a cascade and of a plain judge are told apart in one sentence; its stages are no members."""
     data = dataset(desk.folder / "traces.jsonl", 6)
