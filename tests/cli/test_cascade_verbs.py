@@ -144,7 +144,7 @@ def test_one_trace_of_each_cluster_is_drawn(desk: Desk, server: UnsureServer) ->
     assert len({trace.metadata["cluster"] for trace in drawn}) == len(drawn) == 60
     assert len({int(trace.id[1:]) % 3 for trace in drawn}) == 3  # not always the first of its cluster
     run = judged(desk, server)
-    assert run.manifest.judge["guarantee"]["cluster"] == "cluster"  # type: ignore[index,call-overload]
+    assert run.manifest.judge["guarantee"]["cluster"] == "cluster"
     told = desk("show", "--out", "judged", "latest")
     assert "on data like the 60 traces it was fitted on (one of each cluster), the answer for" in told.out
     assert "of a random trace of a random cluster is other than the strong judge's" in told.out
@@ -271,7 +271,8 @@ def test_it_reads_as_agreed(desk: Desk, server: UnsureServer) -> None:
         (("--prompt", "relevance/binary"), "the strong judge differs in prompt"),
         (("--prompt", "support/binary@1"), "the strong judge differs in prompt"),
         (("--cascade-prompt", "relevance/binary"), "the cheap judge differs in prompt"),
-        (("--cascade-mode", "listwise"), "the cheap judge differs in"),
+        (("--cascade-mode", "listwise"), "--cascade-mode listwise: cascade.json says pointwise; leave one"),
+        (("--mode", "listwise"), "--mode listwise: cascade.json says pointwise; leave one of the two out"),
         (("--evidence", "required"), "the cheap judge differs in evidence"),
         (("-p", "temperature=0.7"), "the strong model differs in params"),
         (("--cascade-param", "temperature=0.7"), "the cheap model differs in params"),
