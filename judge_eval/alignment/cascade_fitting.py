@@ -81,7 +81,7 @@ def fit_runs(
         raise DataError(
             f"{len(clusters)} traces are of {len(set(clusters))} clusters (metadata.{key}), and traces of "
             "one are no independent trials: draw one trace of each",
-            file=cheap.folder,
+            file=facts.dataset,
         )
     drawn = {result.trace_id: result for result in strong.results}
     if failed := sum(result.failed for result in drawn.values()):
