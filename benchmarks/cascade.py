@@ -1,6 +1,6 @@
 """Simulations of a cascade's threshold: how often its risk is above alpha, and how much it keeps.
 
-Run with `python -m benchmarks cascade`; seeded, about ten seconds for the default 1,000 draws of each size.
+Run with `python -m benchmarks cascade`; seeded, about half a minute for the default 1,000 draws of each size.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from judge_eval.auditions.drawing import Reservoir
 from judge_eval.stats import CascadeFit, fit_cascade, fit_cascade_to_people
 from judge_eval.stats.distributions import beta_cdf
 from judge_eval.sureness import CONFIDENCE_GRID
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 SIZES = (60, 100, 200, 300)
 EXPECTED_KEPT = {60: 0.46, 100: 0.53, 200: 0.61, 300: 0.66}
@@ -53,23 +55,26 @@ class Population:
         """Return the share of chunks kept at each threshold, then 0 for escalating all."""
         return np.append(np.cumsum(self.weights[::-1])[::-1], 0.0)
 
-    def draw(self, rng: np.random.Generator, traces: int, chunks: int = 1) -> tuple[Ints, Floats, Floats]:
+    def draw(
+        self, rng: np.random.Generator, traces: int, chunks: int = 1, hard: Bools | None = None
+    ) -> tuple[Ints, Floats, Floats]:
         """Draw traces with their chunks: places on the grid, errors of the cheap judge, of the strong one.
 
         Args:
             rng: The source of chance.
             traces: How many.
             chunks: How many of each, which share whether their trace is hard.
+            hard: Which traces are hard, shape (traces,); None draws them.
 
         Returns:
             Three arrays of shape (traces, chunks), errors as 0 and 1.
         """
         places = rng.choice(GRID.size, size=(traces, chunks), p=self.weights)
-        hard = rng.random((traces, 1)) < self.hard
+        hard = rng.random(traces) < self.hard if hard is None else hard
         chance = self.cheap_wrong[places]
         if self.hard:
             often = np.minimum(1.0, 4 * chance)
-            chance = np.where(hard, often, (chance - self.hard * often) / (1 - self.hard))
+            chance = np.where(hard[:, None], often, (chance - self.hard * often) / (1 - self.hard))
         cheap = rng.random(places.shape) < chance
         strong = rng.random(places.shape) < self.strong_wrong[places]
         return places, cheap.astype(np.float64), strong.astype(np.float64)
@@ -101,6 +106,10 @@ def no_better() -> Population:
     """Return two judges that both err in 10.1%, whatever the confidence: no threshold is within 10%."""
     even = np.full(GRID.size, 0.101)
     return Population(np.full(GRID.size, 1 / GRID.size), even, even)
+
+
+CLUSTERED = replace(cheap_judge(), hard=0.2)
+"""The same cheap judge, where a fifth of the clusters are hard in all of their traces."""
 
 
 @dataclass(frozen=True)
@@ -271,7 +280,62 @@ def several_a_trace(simulations: int, n: int) -> Row:
     return Row("five chunks a trace (not allowed)", n, simulations, above / simulations, kept, bounded=False)
 
 
-SIMULATIONS = (strong_target, hard_traces, people_target, hopeless, several_a_trace)
+def clusters_of(
+    rng: np.random.Generator, clusters: int, *, even: bool = False
+) -> tuple[Ints, tuple[Ints, Floats, Floats]]:
+    """Draw clusters of traces, a fifth of them hard as a whole, with one random chunk of each trace.
+
+    Args:
+        rng: The source of chance.
+        clusters: How many.
+        even: Whether each has ten traces; else from 1 to 9, hard ones thrice as many.
+
+    Returns:
+        The cluster of each trace, and what `Population.draw` gives of the traces' chunks, shape (traces, 1).
+    """
+    hard = rng.random(clusters) < CLUSTERED.hard
+    sizes = np.full(clusters, 10) if even else rng.integers(1, 10, clusters) * np.where(hard, 3, 1)
+    owners = np.repeat(np.arange(clusters), sizes)
+    return owners, CLUSTERED.draw(rng, owners.size, hard=hard[owners])
+
+
+def one_a_cluster(simulations: int, n: int) -> Row:
+    """Fit to one trace of each of n clusters, as `cascade fit` draws them from 2 n of all sizes.
+
+    The risk is that of a random trace of a random cluster.
+    """
+    rng = np.random.default_rng([6, n])
+    risks = CLUSTERED.risks()
+    kept, above = 0.0, 0
+    for simulation in range(simulations):
+        owners, (places, cheap, strong) = clusters_of(rng, 2 * n)
+        reservoir: Reservoir[int] = Reservoir(n, simulation)
+        for trace, owner in enumerate(owners):
+            reservoir.offer(trace, str(owner))
+        at = np.array(reservoir.kept)
+        fit = fit_to(places[at, 0], cheap[at, 0], strong[at, 0], rng, people=False, alpha=0.05)
+        kept += fit.coverage / simulations
+        above += risks[place_of(fit)] > 0.05
+    return Row("one trace a cluster", n, simulations, above / simulations, kept, EXPECTED_KEPT[n])
+
+
+def ten_a_cluster(simulations: int, n: int) -> Row:
+    """Fit to n traces of n / 10 clusters, as if they were independent: what must not be done."""
+    rng = np.random.default_rng([7, n])
+    risks = CLUSTERED.risks()
+    kept, above = 0.0, 0
+    for _ in range(simulations):
+        _, parts = clusters_of(rng, n // 10, even=True)
+        places, cheap, strong = (part[:, 0] for part in parts)
+        fit = fit_to(places, cheap, strong, rng, people=False, alpha=0.05)
+        kept += fit.coverage / simulations
+        above += risks[place_of(fit)] > 0.05
+    return Row("ten traces a cluster (not allowed)", n, simulations, above / simulations, kept, bounded=False)
+
+
+SIMULATIONS = (
+    strong_target, hard_traces, people_target, hopeless, several_a_trace, one_a_cluster, ten_a_cluster,
+)  # fmt: skip
 
 
 def main() -> int:

@@ -20,6 +20,7 @@ from statistics import fmean
 
 from judge_eval import Evaluator, Options, Trace
 from judge_eval.alignment.cascade import CascadeFile
+from judge_eval.auditions import Audition
 from judge_eval.backends.base import Identity
 from judge_eval.backends.fake import rules
 from judge_eval.backends.fake.backend import FakeBackend
@@ -29,7 +30,6 @@ from judge_eval.eval_run import EvalRun
 from judge_eval.judges import Cascade
 from judge_eval.judges.choose import cascade_of
 from judge_eval.judges.routing import OnRoute
-from judge_eval.probes.audition import Audition
 from judge_eval.schema import Call, Stage
 from judge_eval.stats import mean_interval
 from judge_eval.wire import Completion, Request

@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parents[1] / "judge_eval"
 FLOORS = (
     ("integrations",),
     ("cli", "server", "pytest_plugin"),
-    ("batch", "distributed", "probes"),
+    ("batch", "distributed", "probes", "auditions"),
     ("pages",),
     ("export",),
     ("comparison", "alignment"),

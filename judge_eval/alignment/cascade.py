@@ -159,6 +159,11 @@ class CascadeFile(Record):
     """How many traces the data hold."""
     seed: int
     """Of the sample, and of the chunk of each trace."""
+    cluster: str | None = None
+    """The key of the metadata that names clusters, where traces share one: clusters were drawn uniformly, and
+    one trace of each."""
+    clusters: int | None = Field(default=None, ge=1)
+    """How many clusters the traces that could be drawn are of, where some share one."""
     labels: str | None = None
     """Where the labels come from, where people are the target."""
     runs: dict[Literal["cheap", "strong"], str]
@@ -182,8 +187,9 @@ class CascadeFile(Record):
 
     @property
     def digest(self) -> str:
-        """64 hexadecimal digits over all of it."""
-        return digest_json(self.model_dump(mode="json"))
+        """64 hexadecimal digits over all of it; clusters, where there are none, have no part in it."""
+        unsaid = {name for name in ("cluster", "clusters") if getattr(self, name) is None}
+        return digest_json(self.model_dump(mode="json", exclude=unsaid))
 
     @property
     def guarantee(self) -> Guarantee | None:
@@ -191,7 +197,9 @@ class CascadeFile(Record):
         fit = self.fit
         if not fit.holds or fit.threshold is None or fit.bound is None:
             return None
-        return Guarantee(self.digest, fit.target, fit.alpha, fit.level, fit.bound, fit.n, fit.coverage)
+        return Guarantee(
+            self.digest, fit.target, fit.alpha, fit.level, fit.bound, fit.n, fit.coverage, self.cluster
+        )
 
     @property
     def models(self) -> dict[str, str]:

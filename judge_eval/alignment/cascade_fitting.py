@@ -42,6 +42,10 @@ class SampleFacts:
     """Where the labels come from, where people are the target."""
     label_relevant: int = 1
     """The least label that counts as relevant."""
+    cluster: str | None = None
+    """The key of the metadata by which one trace of a cluster was drawn; None where no two share one."""
+    clusters: int | None = None
+    """How many clusters the traces that could be drawn are of; None where no two share one."""
 
 
 def fit_runs(
@@ -67,9 +71,18 @@ def fit_runs(
 
     Raises:
         RunError: The strong judge failed on a chunk: leaving it out would favour what is easily judged.
-        DataError: The runs are not of one sample, a label is missing, or the cheap judge told no probability.
+        DataError: The runs are not of one sample, traces of it share a cluster, a label is missing, or the
+            cheap judge told no probability.
         ValueError: `alpha` or `level` is out of its range.
     """
+    key = cheap.manifest.intervals.cluster
+    clusters = [name for result in cheap.results if (name := cluster_of(result.trace, key)) is not None]
+    if len(clusters) > len(set(clusters)):
+        raise DataError(
+            f"{len(clusters)} traces are of {len(set(clusters))} clusters (metadata.{key}), and traces of "
+            "one are no independent trials: draw one trace of each",
+            file=facts.dataset,
+        )
     drawn = {result.trace_id: result for result in strong.results}
     if failed := sum(result.failed for result in drawn.values()):
         raise RunError(
@@ -112,7 +125,7 @@ def fit_runs(
     )
     runs: dict[Stage, Run] = {"cheap": cheap, "strong": strong}
     stages = {stage: _stage(stage, run, facts, price) for stage, run in runs.items()}
-    notes = [*_notes(cheap, stages["strong"]), *_missing(unjudged, untold)]
+    notes = [*_notes(stages["strong"]), *_missing(unjudged, untold)]
     costs = _costs(fit, stages["cheap"], stages["strong"])
     return CascadeFile(
         created=datetime.now(UTC),
@@ -121,6 +134,8 @@ def fit_runs(
         dataset_digest=facts.digest,
         traces=facts.traces,
         seed=facts.seed,
+        cluster=facts.cluster,
+        clusters=facts.clusters,
         labels=facts.labels,
         runs={"cheap": cheap.id, "strong": strong.id},
         cheap=stages["cheap"],
@@ -179,15 +194,8 @@ def _costs(fit: CascadeFit, cheap: CascadeStage, strong: CascadeStage) -> dict[s
     return {**told, "price_ratio": price_ratio}
 
 
-def _notes(cheap: Run, strong: CascadeStage) -> list[str]:
+def _notes(strong: CascadeStage) -> list[str]:
     notes = []
-    key = cheap.manifest.intervals.cluster
-    clusters = [cluster for result in cheap.results if (cluster := cluster_of(result.trace, key)) is not None]
-    if shared := len(clusters) - len(set(clusters)):
-        notes.append(
-            f"{shared} traces share a cluster with another, and are not independent: the bound holds for the "
-            "traces of these data, drawn as they are, not for clusters to come"
-        )
     if strong.mode == "listwise":
         notes.append(
             "the strong judge reads whole traces, and is paid for one as soon as a chunk of it is escalated: "

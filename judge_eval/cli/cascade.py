@@ -57,7 +57,7 @@ def fit(
     ],
     reading: ReadingFlags,
     judging: Annotated[JudgingFlags, only("model", "prompt", "mode", "layout", "evidence", *JUDGES)],
-    numbers: Annotated[NumbersFlags, only("relevant")],
+    numbers: Annotated[NumbersFlags, only("relevant", "cluster")],
     calling: Annotated[CallingFlags, without("base_urls", "record", "replay", "lead", "hedge", "otel")],
     runs: Runs,
     labelling: LabellingFlags,
@@ -68,20 +68,20 @@ def fit(
 ) -> None:
     """Find the confidence from which the cheap judge's verdicts may stand, so that the risk is kept.
 
-    Draws traces uniformly, one random chunk of each. The cheap judge is asked about the whole trace, the
-    strong one about that chunk alone. Both runs are kept, so that the same command goes on where it ended,
-    and another --alpha asks nobody. The figures hold for traces like these, and only where seed, alpha and
-    confidence were not chosen by what came of them.
+    Draws traces uniformly, one of each cluster where some share one, and one random chunk of each. The cheap
+    judge is asked about the whole trace, the strong one about that chunk alone. Both runs are kept, so that
+    the same command goes on where it ended, and another --alpha asks nobody. The figures hold for traces
+    like these, and only where seed, alpha and confidence were not chosen by what came of them.
 
     Example:
     judge-eval cascade fit traces.jsonl --cascade decisions/NAME --then openai/NAME -o cascade.json
     """
+    from judge_eval.auditions import Audition
     from judge_eval.cli.printing.auditions import show_audition, show_cascade
     from judge_eval.cli.printing.progress import watching
     from judge_eval.data.labels import read_labels
     from judge_eval.errors import ConfigError
     from judge_eval.export import text as export
-    from judge_eval.probes.audition import Audition
     from judge_eval.runs.judging.selection import Selection
     from judge_eval.runs.keeping.mirroring import written
 

@@ -133,6 +133,7 @@ def _table_frame(
             "double": module.Float64,
             "strings": module.List(module.String),
             "int64s": module.List(module.Int64),
+            "doubles": module.List(module.Float64),
         }
         return module.DataFrame(records, schema={name: kinds[kind] for name, kind in types.items()})
     frame = module.DataFrame(records, columns=list(types))

@@ -7,7 +7,7 @@ from collections import Counter
 from datetime import datetime
 from typing import Any
 
-from judge_eval.runs.folder.describing import describe
+from judge_eval.runs.folder.describing import cascaded, describe
 from judge_eval.runs.folder.judgedclaims import claims_in_words, judged_claims
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
@@ -48,7 +48,12 @@ def inspect_log(run: Run) -> str:
             "model": model,
             "config": {"epochs": 1},
             "tags": list(m.tags),
-            "metadata": {"href": m.href, "dataset_digest": m.dataset.digest, "environment": m.environment},
+            "metadata": {
+                "href": m.href,
+                "dataset_digest": m.dataset.digest,
+                "environment": m.environment,
+                **({"cascade": told} if (told := cascaded(m)) else {}),
+            },
         },
         "plan": {"name": "plan", "steps": [], "config": {}},
         "results": {

@@ -9,10 +9,14 @@ from judge_eval.comparison.findings import Check
 from judge_eval.shown import printable
 
 
-def junit(checks: Sequence[Check]) -> str:
+def junit(checks: Sequence[Check], cascade: Sequence[str] = ()) -> str:
     """Write one test case a limit, with the sentence and the traces that lost most where it failed.
 
     A limit that is undecided and let pass is a skipped case with its sentence.
+
+    Args:
+        checks: What became of the limits.
+        cascade: What is to be said of the cascade that judged; a property each.
     """
     failed = sum(not check.passed for check in checks)
     skipped = sum(check.passed and check.outcome == "undecided" for check in checks)
@@ -22,6 +26,9 @@ def junit(checks: Sequence[Check]) -> str:
         f"<testsuites {counts}>",
         f'<testsuite name="judge-eval" {counts} errors="0" skipped="{skipped}">',
     ]
+    if cascade:
+        told = [f'<property name="cascade" value={_quoted(one)}/>' for one in cascade]
+        lines += ["<properties>", *told, "</properties>"]
     for check in checks:
         name = f"{check.kind} {check.metric}={check.limit:g}"
         case = f"<testcase classname={_quoted(check.run)} name={_quoted(name)}"

@@ -127,6 +127,7 @@ VERDICT_TYPES = {
     "instruction_in_chunk": "bool",
     "confidence": "double",
     "expected_grade": "double",
+    "grade_probabilities": "doubles",
     "stage": "string",
     "label": "int64",
     "retriever_score": "double",
@@ -168,6 +169,7 @@ def write_parquet(run: Run, path: Path, table: TableName = "verdicts") -> None:
         "double": pyarrow.float64(),
         "strings": pyarrow.list_(pyarrow.string()),
         "int64s": pyarrow.list_(pyarrow.int64()),
+        "doubles": pyarrow.list_(pyarrow.float64()),
     }
     types, rows = table_of(run, table)
     schema = pyarrow.schema([pyarrow.field(name, kinds[kind]) for name, kind in types.items()])

@@ -12,7 +12,7 @@ from judge_eval.data.writing import trace_line
 from judge_eval.errors import ConfigError
 from judge_eval.export.tables import result_rows
 from judge_eval.files import csv_text, write_atomically
-from judge_eval.runs.folder.describing import describe, doubts, failures, remarks, stages_told
+from judge_eval.runs.folder.describing import cascaded, describe, doubts, failures, remarks
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.folder.wording import interval, number
 from judge_eval.runs.scoring.missedclaims import missed_claims
@@ -104,13 +104,11 @@ def as_markdown(run: Run) -> str:
         lines.append(
             f"| {markdown(name)} | {number(a.mean)} | {interval(a.interval)} | {a.n} | {a.n_failed or ''} |"
         )
-    if stages := stages_told(m.tally):
-        lines += ["", markdown(stages)]
     if m.tally.failed_verdicts:
         lines += ["", f"**{markdown(failures(run.manifest.tally))}**"]
     for doubt in doubts(run.manifest.tally):
         lines += ["", markdown(doubt)]
-    for remark in remarks(m):
+    for remark in (*remarks(m), *cascaded(m)):
         lines += ["", markdown(remark)]
     lines += _claims(run)
     return "\n".join(lines) + "\n"

@@ -34,6 +34,13 @@ class Guarantee:
     """How many traces it was fitted on."""
     coverage: float
     """The share of these whose cheap verdict stood."""
+    cluster: str | None = None
+    """The key of the metadata that names clusters, where traces of the data share one: the risk is of a
+    random trace of a random cluster."""
+
+    def record(self) -> dict[str, Any]:
+        """Return it as a manifest keeps it, without a cluster where there is none."""
+        return {name: value for name, value in asdict(self).items() if (name, value) != ("cluster", None)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +112,7 @@ class Cascade:
             "mode": "cascade",
             "threshold": self.threshold,
             "explain_positives": self.explain_positives,
-            "guarantee": None if self.guarantee is None else asdict(self.guarantee),
+            "guarantee": None if self.guarantee is None else self.guarantee.record(),
             "scale": self.scale.model_dump(),
             CHEAP: {"route": self.routes[0], **self.cheap.describe()},
             STRONG: {"route": self.routes[1], **self.strong.describe()},

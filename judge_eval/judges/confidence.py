@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from judge_eval.schema import Scale
@@ -23,6 +23,17 @@ class Belief:
     """The probability that the passage is relevant."""
     expected_grade: float
     """The mean grade under the probabilities."""
+    grades: tuple[float, ...] | None = None
+    """The probability of each grade from 0 on; None on a binary scale, where `confidence` tells both."""
+
+    @classmethod
+    def of(cls, shares: Sequence[float], scale: Scale) -> Belief:
+        """Make it of what each grade from 0 to the scale's highest weighs, more than 0 in all."""
+        total = sum(shares)
+        sure = sum(shares[scale.relevant :]) / total
+        mean = sum(grade * share for grade, share in enumerate(shares)) / total
+        grades = None if scale.maximum == 1 else tuple(share / total for share in shares)
+        return cls(min(1.0, sure), min(float(scale.maximum), mean), grades)
 
 
 def belief_of(completion: Completion, scale: Scale, grade: int, number: int | None = None) -> Belief | None:
@@ -46,12 +57,9 @@ def belief_of(completion: Completion, scale: Scale, grade: int, number: int | No
         if passage == number or number is None:
             shares = _shares(token, scale)
             own = _value(token.token, scale)
-            total = sum(shares.values())
-            if own != grade or not total > 0:
+            if own != grade or not sum(shares.values()) > 0:
                 continue
-            sure = sum(share for value, share in shares.items() if value >= scale.relevant) / total
-            mean = sum(value * share for value, share in shares.items()) / total
-            return Belief(min(1.0, sure), min(float(scale.maximum), mean))
+            return Belief.of([shares.get(value, 0.0) for value in range(scale.maximum + 1)], scale)
     return None
 
 

@@ -165,9 +165,7 @@ def weighed(probabilities: Sequence[float], scale: Scale) -> tuple[int, Belief]:
     while 2 * below < total - _TIE and grade < scale.maximum:
         grade += 1
         below += probabilities[grade]
-    sure = sum(probabilities[scale.relevant :]) / total
-    mean = sum(value * share for value, share in enumerate(probabilities)) / total
-    return grade, Belief(min(1.0, sure), min(float(scale.maximum), mean))
+    return grade, Belief.of(probabilities, scale)
 
 
 _TIE = 1e-9  # two decimals, summed up, may miss a half by the last bits of a float

@@ -210,6 +210,7 @@ def conclude(
                         "instruction_in_chunk": read.instruction_in_chunk,
                         "confidence": question.belief.confidence if question.belief else None,
                         "expected_grade": question.belief.expected_grade if question.belief else None,
+                        "grade_probabilities": question.belief.grades if question.belief else None,
                         "stage": None,
                         "supports": None,
                     },

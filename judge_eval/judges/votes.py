@@ -27,7 +27,8 @@ def combine(chunk_id: str, outcomes: Sequence[Outcome], scale: Scale, vote: Vote
 
     Returns:
         A verdict whose `expected_grade` is the members' mean and whose `confidence` is the mean of their
-        own, each counting as 0 or 1 where it told none; or a `NoVerdict` for the first reason met.
+        own, each counting as 0 or 1 where it told none, and so the probability of each grade; or a
+        `NoVerdict` for the first reason met.
     """
     verdicts = [o for o in outcomes if o.kind == "verdict"]
     if len(verdicts) < quorum:
@@ -51,7 +52,23 @@ def combine(chunk_id: str, outcomes: Sequence[Outcome], scale: Scale, vote: Vote
         instruction_in_chunk=any(v.instruction_in_chunk for v in verdicts),
         confidence=sum(sure) / len(sure),
         expected_grade=sum(expected) / len(expected),
+        grade_probabilities=_mean_of_grades(verdicts, scale),
     )
+
+
+def _mean_of_grades(verdicts: Sequence[Verdict], scale: Scale) -> tuple[float, ...] | None:
+    """Return the mean probability of each grade; None on a binary scale, or where a member keeps no such."""
+    if scale.maximum == 1:
+        return None
+    rows = []
+    for verdict in verdicts:
+        if verdict.grade_probabilities is not None:
+            rows.append(verdict.grade_probabilities)
+        elif verdict.expected_grade is None:
+            rows.append(tuple(float(grade == verdict.grade) for grade in range(scale.maximum + 1)))
+        else:
+            return None
+    return tuple(sum(column) / len(rows) for column in zip(*rows, strict=True))
 
 
 def _grade(grades: Sequence[int], scale: Scale, vote: Vote) -> int:

@@ -39,6 +39,7 @@ def regraded(table: GradeTable, rows: IntValues, grades: Grades) -> GradeTable:
         expected=_assumed(table, table.expected, places, grades),
         repeats=None if table.repeats is None else table.repeats[places],
         claims=None,
+        chances=_chances_assumed(table, places, grades),
     )
 
 
@@ -70,6 +71,15 @@ def _assumed(
     if likely is None:
         return None
     return np.where(table.grades[places] == MISSING, assumed, likely[places]).astype(np.float64)
+
+
+def _chances_assumed(table: GradeTable, places: IntValues, grades: Grades) -> Values | None:
+    """Take the probabilities of each grade; what failed is sure of the grade it is given."""
+    if table.chances is None:
+        return None
+    sure = np.eye(table.chances.shape[1])[np.maximum(grades, 0)]
+    chances: Values = np.where((table.grades[places] == MISSING)[:, None], sure, table.chances[places])
+    return chances
 
 
 def _gather(offsets: NDArray[np.int64], rows: IntValues) -> tuple[IntValues, NDArray[np.int64]]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from judge_eval.errors import MetricError
 from judge_eval.metrics.blocks import Rows, add_down, cut_blocks
+from judge_eval.metrics.expected_grades import expected_graded_ndcg
 from judge_eval.metrics.relevance import COMMON, EXACT_RANKS, MULTIPLES
 from judge_eval.metrics.soft import likelihoods
 from judge_eval.metrics.table import GradeTable, Values
@@ -69,16 +70,16 @@ def expected_ndcg(
     gain: Literal["linear", "binary"] = "linear",
     ideal: Literal["retrieved", "top"] = "retrieved",
 ) -> Values:
-    """Return the mean of NDCG@K over all ways in which the chunks can be relevant.
+    """Return the mean of NDCG@K over all ways in which the chunks can be relevant, or graded.
 
-    Exact, since the ideal list depends on how many chunks are relevant only: DCG is carried from rank to rank
-    for each such number (up to `k`), and divided by its ideal at the end.
+    Exact, since the ideal list depends on how many chunks are relevant only (of each grade or above): DCG is
+    carried from rank to rank for each such number (up to `k`), and divided by its ideal at the end.
 
     Args:
-        table: The grades with `probable`, as `expected_average_precision` takes them.
+        table: The grades with `probable`, as `expected_average_precision` takes them; on a graded scale with
+            `chances`: a chunk without them counts with its grade.
         k: The cutoff of both lists; None takes them whole.
-        gain: `"linear"` gains the grade, which a probability of relevance tells on a binary scale alone;
-            `"binary"` gains 1 where a chunk is relevant, whatever the scale.
+        gain: `"linear"` gains the grade; `"binary"` gains 1 where a chunk is relevant, whatever the scale.
         ideal: What is sorted to make the ideal list: `"retrieved"`, all retrieved chunks, or `"top"`, the
             first `k` alone.
 
@@ -86,13 +87,12 @@ def expected_ndcg(
         float64 in [0, 1], one value a row; NDCG@K's where every probability is 0 or 1.
 
     Raises:
-        MetricError: `gain="linear"` and the scale is not binary; or a probability is not between 0 and 1.
+        MetricError: `gain="linear"` and the scale is unknown, a chunk has a probability of being relevant
+            without one of each grade, or these can be counted in too many ways; or a probability is not
+            between 0 and 1.
     """
     if gain == "linear" and table.maximum != 1:
-        raise MetricError(
-            "the probability of each grade is known on a binary scale alone (maximum=1); take gain=binary, "
-            "which asks what is relevant, or EDCG"
-        )
+        return expected_graded_ndcg(table, k, ideal=ideal)
     values = np.zeros(len(table))
     for rows, chances in _chances(table, k if ideal == "top" else None):
         width = len(chances) if k is None else min(k, len(chances))

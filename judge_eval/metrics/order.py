@@ -23,3 +23,21 @@ def trec_order(scores: Mapping[str, float], query: str = "") -> list[str]:
     with np.errstate(over="ignore"):
         order = np.argsort(-values.astype(np.float32), kind="stable")
     return [documents[int(i)] for i in order]
+
+
+def trec_grades(
+    judged: Mapping[str, int], scores: Mapping[str, float], query: str, unjudged: int, outside: int
+) -> list[int]:
+    """Return the grades of a query's documents in trec_eval's order.
+
+    Args:
+        judged: Document id to grade; a negative grade becomes `unjudged`.
+        scores: Document id to score.
+        query: The query's id, for the message.
+        unjudged: What stands for a document in the pool that nobody graded.
+        outside: What stands for one that is not in the pool.
+
+    Raises:
+        MetricError: A score is not a number.
+    """
+    return [max(judged[each], unjudged) if each in judged else outside for each in trec_order(scores, query)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -12,6 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from judge_eval.errors import MetricError
 
 SLICE = 1 << 18
+SUM_OFF = 1e-6
+"""By how much the probabilities of a chunk's grades may miss 1 in all."""
 
 
 def offsets_of(lengths: ArrayLike) -> NDArray[np.int64]:
@@ -42,6 +44,48 @@ def flatten_numbers(rows: Sequence[Sequence[float | None]] | None) -> NDArray[np
     if rows is None:
         return None
     return np.array([np.nan if v is None else v for v in chain.from_iterable(rows)], dtype=np.float64)
+
+
+def flatten_chances(
+    rows: Sequence[Sequence[Sequence[float] | None]] | None, maximum: int | None
+) -> NDArray[np.float64] | None:
+    """Store rows of the probabilities of each grade one after the other, NaN for None; None for no rows.
+
+    Raises:
+        MetricError: The highest grade is unknown, or a chunk has not one probability for each grade.
+    """
+    if rows is None:
+        return None
+    width = 0 if maximum is None else maximum + 1
+    unknown = [np.nan] * width
+    cells = [unknown if cell is None else cell for cell in chain.from_iterable(rows)]
+    if not width or any(len(cell) != width for cell in cells):
+        raise MetricError(f"the probabilities of grades are one for each of 0 to maximum={maximum}")
+    return np.array(cells, dtype=np.float64).reshape(len(cells), width)
+
+
+def check_beside(
+    columns: Mapping[str, NDArray[Any] | None],
+    chances: NDArray[np.float64] | None,
+    cells: int,
+    maximum: int | None,
+) -> None:
+    """See that what stands beside the grades fits: as many, and of each all probabilities or none.
+
+    Raises:
+        MetricError: It is not, or a number is none.
+    """
+    for name, values in columns.items():
+        if values is not None and (len(values) != cells or np.isinf(values).any()):
+            what = "truth value" if values.dtype == np.bool_ else "number"
+            raise MetricError(f"{name} must hold one {what} for each of the {cells} grades")
+    if chances is None:
+        return
+    if maximum is None or chances.shape != (cells, maximum + 1):
+        raise MetricError(f"chances must hold one probability for each of {cells} grades and 0 to {maximum}")
+    known = chances[~np.isnan(chances).any(axis=1)]
+    if len(known) and (known.min() < 0 or np.abs(known.sum(axis=1) - 1).max() > SUM_OFF):
+        raise MetricError("the probabilities of a chunk's grades are not between 0 and 1, or miss 1 in all")
 
 
 def flatten(

@@ -40,7 +40,7 @@ EXPECTED_GAIN = Parameter(
     "gain",
     "linear",
     {
-        "linear": "gain_i = the grade at rank i, 0 or 1 (on a binary scale alone)",
+        "linear": "gain_i = the grade at rank i",
         "binary": "gain_i = 1 where the chunk at rank i is relevant, else 0, whatever the scale",
     },
     "gain",
@@ -122,8 +122,10 @@ _SPECS = (
         "ENDCG",
         (EXPECTED_GAIN, EXPECTED_IDEAL),
         expected.expected_ndcg,
-        f"the mean of NDCG@K {MEAN_OVER}; NDCG@K = {_NDCG}",
+        f"the mean of NDCG@K {MEAN_OVER}; on a graded scale over all grades, each with the judge's "
+        f"probability of it; NDCG@K = {_NDCG}",
         soft=True,
+        reads="grades",
     ),
     rag(
         "EDCG",

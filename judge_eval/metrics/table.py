@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 from judge_eval.errors import MetricError
 from judge_eval.metrics.blocks import Rows, cut_blocks
 from judge_eval.metrics.cells import ClaimTable
-from judge_eval.metrics.order import trec_order
+from judge_eval.metrics.order import trec_grades
 from judge_eval.metrics.ragged import (
+    check_beside,
     check_grades,
     check_layout,
     count_at_least,
     flatten,
+    flatten_chances,
     flatten_numbers,
     off_scale,
     read_only,
@@ -59,6 +61,7 @@ class GradeTable:
         probable: float64, laid out like `grades`: the probability that each chunk is relevant; NaN where it
             is not known; None where none is.
         expected: float64, laid out like `grades`: each chunk's mean grade under the judge's probabilities.
+        chances: float64, shape (grades, maximum + 1): each chunk's probability of each grade; NaN likewise.
         rest: int8 grades >= 0 of the judged chunks of each query's pool that were not retrieved, laid out
             like `grades`, with `rest_offsets`; the pool is these and `grades` then. Not beside `pool`.
         repeats: bool, laid out like `grades`: whether a chunk reads like an earlier one of its row; None
@@ -83,6 +86,7 @@ class GradeTable:
     rest_offsets: NDArray[np.int64] | None = None
     repeats: NDArray[np.bool_] | None = None
     claims: ClaimTable | None = None
+    chances: NDArray[np.float64] | None = None
     has_missing: bool = field(init=False)
     """Whether any verdict failed."""
     top_grade: int = field(init=False)
@@ -119,11 +123,8 @@ class GradeTable:
             if self.pool is not None or offsets is None or len(offsets) != len(self.offsets):
                 raise MetricError("rest comes with its offsets, one row for each, and not beside a pool")
             check_grades("rest", check_layout("rest", self.rest, offsets), self.maximum)
-        for name, numbers in (("probable", self.probable), ("expected", self.expected)):
-            if numbers is not None and (len(numbers) != len(grades) or np.isinf(numbers).any()):
-                raise MetricError(f"{name} must hold one number for each of the {len(grades)} grades")
-        if self.repeats is not None and len(self.repeats) != len(grades):
-            raise MetricError(f"repeats must hold one truth value for each of the {len(grades)} grades")
+        beside = {"probable": self.probable, "expected": self.expected, "repeats": self.repeats}
+        check_beside(beside, self.chances, len(grades), self.maximum)
         if self.claims is not None and not np.array_equal(self.claims.lengths, np.diff(self.offsets)):
             raise MetricError("the claims are of other lists: not as many chunks in each row")
         for name, values in (("totals", self.totals), ("ids", self.ids)):
@@ -145,6 +146,7 @@ class GradeTable:
         rest: Sequence[Sequence[int]] | None = None,
         repeats: Sequence[Sequence[bool]] | None = None,
         claims: ClaimTable | None = None,
+        chances: Sequence[Sequence[Sequence[float] | None]] | None = None,
     ) -> GradeTable:
         """Make a table from lists of grades.
 
@@ -160,6 +162,8 @@ class GradeTable:
             rest: For each row the grades of the judged chunks that were not retrieved, in place of `pool`.
             repeats: Laid out like `rows`: whether a chunk reads like an earlier one of its row.
             claims: What the chunks say of the claims of each row's reference.
+            chances: Laid out like `rows`: a chunk's probability of each grade from 0 to `maximum`; None where
+                they are not known.
 
         Raises:
             MetricError: A grade is not a whole number on the scale, or the lengths differ.
@@ -173,7 +177,8 @@ class GradeTable:
         flat_rest, rest_offsets = (None, None) if rest is None else flatten(rest, ids)
         scale = ids, relevant, maximum, flat_pool, pool_offsets
         again = None if repeats is None else np.array([*chain.from_iterable(repeats)], dtype=np.bool_)
-        return cls(grades, offsets, known, *scale, likely, mean, flat_rest, rest_offsets, again, claims)
+        each = flatten_chances(chances, maximum)
+        return cls(grades, offsets, known, *scale, likely, mean, flat_rest, rest_offsets, again, claims, each)
 
     @classmethod
     def from_trec(
@@ -200,13 +205,8 @@ class GradeTable:
             MetricError: A score is not a number, or a grade is above 127 or not whole.
         """
         ids = [query for query in qrels if complete or query in run]
-        rows: list[list[int]] = []
-        pools: list[list[int]] = []
-        for query in ids:
-            judged = qrels[query]
-            pools.append([grade for grade in judged.values() if grade >= 0])
-            retrieved = trec_order(run.get(query, {}), query)
-            rows.append([max(judged[each], UNJUDGED) if each in judged else OUTSIDE for each in retrieved])
+        rows = [trec_grades(qrels[each], run.get(each, {}), each, UNJUDGED, OUTSIDE) for each in ids]
+        pools = [[grade for grade in qrels[query].values() if grade >= 0] for query in ids]
         grades, offsets = flatten(rows, ids, low=OUTSIDE)
         pool, pool_offsets = flatten(pools, ids)
         return cls(grades, offsets, ids=ids, relevant=relevant, pool=pool, pool_offsets=pool_offsets)

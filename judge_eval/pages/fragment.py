@@ -6,7 +6,7 @@ from html import escape
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from judge_eval.runs.folder.describing import describe, doubts, failures, stages_told
+from judge_eval.runs.folder.describing import cascaded, describe, doubts, failures
 from judge_eval.runs.folder.fragment import strip_html
 from judge_eval.runs.folder.judgedclaims import vital_word
 from judge_eval.runs.folder.wording import interval, number
@@ -33,11 +33,9 @@ def run_html(run: Run) -> str:
     head = "<tr><th>metric</th><th>mean</th><th>95% interval</th><th>n</th><th>failed</th></tr>"
     parts = [f"<p><b>{escape(run.name)}</b> {escape(describe(run.manifest))}</p>"]
     parts.append(f"<table>{head}{rows}</table>")
-    if stages := stages_told(run.manifest.tally):
-        parts.append(f"<p>{escape(stages)}</p>")
     if run.manifest.tally.failed_verdicts:
         parts.append(f"<p><b>{escape(failures(run.manifest.tally))}</b></p>")
-    parts += [f"<p>{escape(doubt)}</p>" for doubt in doubts(run.manifest.tally)]
+    parts += [f"<p>{escape(told)}</p>" for told in (*doubts(run.manifest.tally), *cascaded(run.manifest))]
     parts += _missed(run)
     parts.append(_traces(run))
     return "<div>" + "".join(parts) + "</div>"

@@ -15,7 +15,7 @@ from judge_eval.pages.claimgrid import missed_data
 from judge_eval.pages.overview import Table
 from judge_eval.pages.rows import JSON
 from judge_eval.runs.columns.packed import WHYS
-from judge_eval.runs.folder.describing import judged_by, models_of, prompt_of
+from judge_eval.runs.folder.describing import cascaded, judged_by, models_of, prompt_of
 from judge_eval.runs.folder.records import Aggregate, Manifest
 from judge_eval.runs.scoring.aggregate import cutoff_of, less_is_better, limits_of
 from judge_eval.stats import Estimate, agreement_of, breakdown
@@ -48,6 +48,7 @@ def head(manifest: Manifest) -> JSON:
         "failed_traces": tally.failed_traces,
         "unsupported": tally.unsupported,
         "stages": tally.stages,
+        "cascade": cascaded(manifest),
         "beyond_total": tally.beyond_total,
         "cached": tally.hits / asked if asked else None,
         "calls": tally.calls,

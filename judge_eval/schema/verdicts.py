@@ -65,6 +65,8 @@ class Verdict(Record):
     """The probability that the chunk is relevant, where the server told; else None."""
     expected_grade: float | None = Field(default=None, ge=0)
     """The mean grade under the server's probabilities, where it told; else None."""
+    grade_probabilities: tuple[Annotated[float, Field(ge=0, le=1)], ...] | None = None
+    """On a graded scale the server's probability of each grade from 0 on, where it told; else None."""
     stage: Stage | None = None
     """Which judge of a cascade gave it; None where it was no cascade."""
     supports: tuple[ClaimSupport, ...] | None = None

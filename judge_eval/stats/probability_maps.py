@@ -14,9 +14,9 @@ from judge_eval.stats.calibration import pool_adjacent_violators
 from judge_eval.stats.estimate import Estimate
 from judge_eval.stats.intervals import mean_interval
 from judge_eval.stats.reliability import (
-    CLIP,
     ReliabilityFigures,
     checked_probabilities,
+    clipped,
     losses,
     reliability_figures,
 )
@@ -52,7 +52,7 @@ class ProbabilityMap:
             mapped = np.interp(p, self.knots, self.heights)
         else:
             mapped = _sigmoid(self.slope * _logit(p) + self.intercept)
-        return np.clip(mapped, CLIP, 1 - CLIP).astype(np.float64)
+        return clipped(mapped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,7 @@ def _deal(codes: Ints, groups: int, folds: int, seed: int) -> Ints:
 
 
 def _logit(p: Floats) -> Floats:
-    held = np.clip(p, CLIP, 1 - CLIP)
+    held = clipped(p)
     logit: Floats = np.log(held / (1 - held))
     return logit
 

@@ -135,9 +135,14 @@ def bins_of(probabilities: Floats, most: int) -> Ints:
     return places
 
 
+def clipped(probabilities: Floats) -> Floats:
+    """Return probabilities held within `CLIP` and 1 - `CLIP`, so that logarithms are finite."""
+    return np.clip(probabilities, CLIP, 1 - CLIP).astype(np.float64)
+
+
 def losses(probabilities: Floats, labels: Floats) -> Floats:
-    """Return the log loss of each probability, held within `CLIP` and 1 - `CLIP`."""
-    held = np.clip(probabilities, CLIP, 1 - CLIP)
+    """Return the log loss of each probability, as `clipped` holds it."""
+    held = clipped(probabilities)
     return -np.log(np.where(labels > 0, held, 1 - held))
 
 

@@ -126,6 +126,43 @@ def test_labels_may_be_the_target(desk: Desk, server: UnsureServer) -> None:
     assert "does not hold where positives are explained" in told.err
 
 
+@pytest.mark.slow
+def test_one_trace_of_each_cluster_is_drawn(desk: Desk, server: UnsureServer) -> None:
+    """Of 180 traces in 60 clusters one of each is drawn; file, `show` and runs say of what the risk is."""
+    data = dataset(desk.folder / "traces.jsonl", 180, cluster=3)
+    call = ("cascade", "fit", data, *MODELS, "--base-url", server.url)
+    told = desk(*call, "--dry-run", OPENAI_API_KEY="sk-x")
+    assert "60 of 180 traces drawn, one of a cluster (60 by metadata.cluster)" in told.out
+    told = desk(*call, OPENAI_API_KEY="sk-x")
+    assert told.code == 0, told.err
+    assert "60 of 180 traces" in told.out
+    assert "one of a cluster (60 by metadata.cluster), one random chunk of each" in told.out
+    file = read_cascade(desk.folder / "cascade.json")
+    assert (file.fit.n, file.traces, file.cluster, file.clusters) == (60, 180, "cluster", 60)
+    sampled = EvalRun.load(next((desk.folder / "runs").glob("cascade-*/strong/*/manifest.json")).parent)
+    drawn = [result.trace for result in sampled.results]
+    assert len({trace.metadata["cluster"] for trace in drawn}) == len(drawn) == 60
+    assert len({int(trace.id[1:]) % 3 for trace in drawn}) == 3  # not always the first of its cluster
+    run = judged(desk, server)
+    assert run.manifest.judge["guarantee"]["cluster"] == "cluster"
+    told = desk("show", "--out", "judged", "latest")
+    assert "on data like the 60 traces it was fitted on (one of each cluster), the answer for" in told.out
+    assert "of a random trace of a random cluster is other than the strong judge's" in told.out
+
+
+def test_clusters_are_what_is_counted(desk: Desk, server: UnsureServer) -> None:
+    """Many traces of few clusters are too few; the key may be another, and without one each trace counts."""
+    data = dataset(desk.folder / "traces.jsonl", 120, cluster=4, key="document")
+    call = ("cascade", "fit", data, *MODELS, "--base-url", server.url)
+    told = desk(*call, "--cluster", "document", OPENAI_API_KEY="sk-x")
+    assert told.code == 2
+    assert "30 traces are too few" in told.err
+    assert "of 30 clusters by metadata.document, one of each is drawn" in told.err
+    assert server.counts["calls"] == 0
+    told = desk(*call, "--dry-run", OPENAI_API_KEY="sk-x")
+    assert "120 of 120 traces drawn, 360 chunks" in told.out
+
+
 def test_too_few_traces_cost_nothing(desk: Desk, server: UnsureServer) -> None:
     """Where nothing could be shown nobody is asked, and the number that is needed is told."""
     data = dataset(desk.folder / "few.jsonl", 40)
@@ -234,7 +271,8 @@ def test_it_reads_as_agreed(desk: Desk, server: UnsureServer) -> None:
         (("--prompt", "relevance/binary"), "the strong judge differs in prompt"),
         (("--prompt", "support/binary@1"), "the strong judge differs in prompt"),
         (("--cascade-prompt", "relevance/binary"), "the cheap judge differs in prompt"),
-        (("--cascade-mode", "listwise"), "the cheap judge differs in"),
+        (("--cascade-mode", "listwise"), "--cascade-mode listwise: cascade.json says pointwise; leave one"),
+        (("--mode", "listwise"), "--mode listwise: cascade.json says pointwise; leave one of the two out"),
         (("--evidence", "required"), "the cheap judge differs in evidence"),
         (("-p", "temperature=0.7"), "the strong model differs in params"),
         (("--cascade-param", "temperature=0.7"), "the cheap model differs in params"),
@@ -321,6 +359,17 @@ def test_one_trace_and_probes_take_cascades(desk: Desk) -> None:
     assert {outcome["stage"] for outcome in json.loads(told.out)["outcomes"]} <= {"cheap", "strong"}
     told = desk("probe", data, *FAKES, "--cascade-threshold", "0.9", "--only", "empty")
     assert told.code in (0, 1), told.err
+
+
+def test_a_gate_says_what_the_cascade_rests_on(desk: Desk) -> None:
+    """Beside the limits JUnit and the comment say that it was named; a plain judge's say nothing."""
+    data = dataset(desk.folder / "traces.jsonl", 6)
+    limit = ("--fail-under", "AP@5=0.0", "-q", "-o")
+    for name in ("gate.xml", "gate.md"):
+        assert desk("run", data, *FAKES, "--cascade-threshold", "0.9", *limit, name).code == 0
+        assert "the threshold was named, not fitted: nothing bounds" in (desk.folder / name).read_text()
+        assert desk("run", data, "--model", "fake/overlap", *limit, name).code == 0
+        assert "cascade" not in (desk.folder / name).read_text()
 
 
 def test_comparing_with_a_plain_judge_is_warned_of(desk: Desk) -> None:

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import json
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
-from judge_eval import EvalRun
+from judge_eval import EvalRun, Evaluator
 from judge_eval.export.formats import write_as
 from judge_eval.export.inspect_log import inspect_log
+from judge_eval.export.junit import junit
 from judge_eval.export.mlflow import params_of, tags_of
 from judge_eval.export.phoenix import annotated
 from judge_eval.export.pull_request import pull_request_comment
 from judge_eval.export.tables import verdict_rows
 from judge_eval.export.text import as_csv, as_json, as_markdown, labelled_lines
-from judge_eval.runs.folder.describing import stages_told
+from judge_eval.judges import Cascade, Decision, Pointwise
+from judge_eval.runs.folder.describing import cascaded as cascaded_told
+from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.schema import NO_REASON
-from tests.support.deciding import cascaded, decided
+from tests.support.deciding import MODELS, RESTS, cascaded, decided
 from tests.support.golden import check_golden
 from tests.support.serving import rows
 
@@ -123,8 +128,11 @@ def test_summaries_count_the_stages(runs: dict[str, EvalRun]) -> None:
     run, alone = runs["cascade"], runs["decision"]
     counts = {stage: sum(v.stage == stage for v in verdicts(run)) for stage in ("cheap", "strong")}
     assert run.manifest.tally.stages == counts
-    told = f"verdicts by stage: {counts['cheap']} by the cheap judge, {counts['strong']} by the strong judge"
-    assert stages_told(run.manifest.tally) == told
+    total, strong = sum(counts.values()), counts["strong"]
+    told = (
+        f"cascade: {counts['cheap']} verdicts by the cheap judge, {strong} of {total} chunks "
+        f"({strong / total:.1%}) escalated"
+    )
     for text in (as_markdown(run), pull_request_comment(run, None, []), run._repr_html_()):
         assert told in text
     assert (
@@ -133,8 +141,52 @@ def test_summaries_count_the_stages(runs: dict[str, EvalRun]) -> None:
     )
     assert params_of(run)["judge_eval.judge.cheap.mode"] == "decision"
     assert alone.manifest.tally.stages == {}
-    assert "by stage" not in as_markdown(alone)
+    assert "escalated" not in as_markdown(alone) + alone._repr_html_()
     assert "panel" not in as_markdown(run)
+
+
+BOUND = (
+    "on data like the 200 traces it was fitted on, the answer for a random chunk of a random trace is other "
+    "than the strong judge's in at most 4.321% (95% sure; cascade file abababababab)"
+)
+NAMED = "the threshold was named, not fitted: nothing bounds how often the cheap judge errs"
+ESCALATED = "everything is escalated: no threshold is known to keep the risk within its limit"
+
+
+@pytest.mark.parametrize(
+    ("told", "settings"),
+    [(BOUND, {"rests": RESTS}), (NAMED, {}), (ESCALATED, {"threshold": None})],
+    ids=["fitted", "named", "escalated"],
+)
+def test_every_summary_says_what_the_threshold_rests_on(told: str, settings: dict[str, Any]) -> None:
+    """Markdown, comment, notebook, Inspect and JUnit say the bound, or that nothing is promised."""
+    run = cascaded(rows()[:6], label="cascade", **settings)
+    text = as_markdown(run)
+    if "rests" in settings:
+        check_golden("export/cascade_fitted.md", text)
+    assert text.count(told) == 1
+    assert sum(one in text for one in (BOUND, NAMED, ESCALATED)) == 1
+    assert told in pull_request_comment(run, None, [])
+    assert told in html.unescape(run._repr_html_())
+    assert told in json.loads(inspect_log(run))["eval"]["metadata"]["cascade"]
+    found = ElementTree.fromstring(junit([], cascaded_told(run.manifest))).findall(".//property")
+    assert [one.get("value") for one in found][-1] == told
+    assert run.manifest.tally.verdicts == 30
+
+
+def test_a_bound_is_not_said_of_another_threshold_of_grades() -> None:
+    """Scored as relevant from another grade than was fitted, the run no longer has the bound."""
+    with Evaluator(
+        MODELS,
+        judge=Cascade(Decision("support/decision-graded"), Pointwise("support/graded"), 0.9, guarantee=RESTS),
+        cache=False,
+    ) as evaluator:
+        run = evaluator.evaluate(rows()[:6])
+    assert BOUND in as_markdown(run)
+    assert BOUND in as_markdown(rescore(run, ["AP@5"], relevant=2))
+    other = as_markdown(rescore(run, ["AP@5"], relevant=3))
+    assert BOUND not in other
+    assert "fitted to what is relevant from grade 2; scored as relevant from 3, nothing bounds how" in other
 
 
 @pytest.mark.parametrize("format", ["trec-run", "trec-qrels", "markdown", "inspect", "jsonl", "json"])

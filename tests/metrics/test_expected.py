@@ -163,13 +163,16 @@ def test_what_a_failed_verdict_cannot_change_is_a_value() -> None:
     assert np.isnan(parse_metric("EAP@3").compute(table)[0])
 
 
-def test_a_graded_scale_needs_another_gain() -> None:
-    """P(relevant) does not tell the probability of each grade: refused, with what to write instead."""
+def test_a_graded_scale_needs_the_probability_of_each_grade() -> None:
+    """P(relevant) or a mean grade does not tell it: refused, with what to write instead."""
     chances = [[0.9, 0.25, 0.5]]
     graded = GradeTable.from_rows([[3, 0, 2]], relevant=2, maximum=3, probable=chances)
-    with pytest.raises(MetricError, match=r"ENDCG@5: .*gain=binary"):
+    with pytest.raises(MetricError, match=r"ENDCG@5: .*not one of each grade.*gain=binary"):
         parse_metric("ENDCG@5").compute(graded)
-    with pytest.raises(MetricError, match="maximum=1"):
+    means = GradeTable.from_rows([[3, 0, 2]], relevant=2, maximum=3, expected=[[None, 0.3, None]])
+    with pytest.raises(MetricError, match="not one of each grade"):
+        parse_metric("ENDCG").compute(means)
+    with pytest.raises(MetricError, match="the highest grade of the scale is unknown"):
         parse_metric("ENDCG").compute(GradeTable.from_rows([[1, 0]]))
     for name in ("EAP@2", "SoftRR", "ENDCG(gain=binary)@2"):
         plain = name.replace("(gain=binary)", "")
@@ -252,7 +255,7 @@ def test_err_equals_gdeval() -> None:
     [
         ("EAP@5", "the mean of AP@K over all ways in which the chunks can be relevant"),
         ("SoftRR", "(1 or 0 by its verdict where the server told none)"),
-        ("ENDCG@5", "(on a binary scale alone)"),
+        ("ENDCG@5", "on a graded scale over all grades, each with the judge's probability of it"),
         (
             "ENDCG(gain=binary,ideal=top)@5",
             "gain_i = 1 where the chunk at rank i is relevant, else 0, whatever",

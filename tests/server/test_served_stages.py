@@ -74,6 +74,8 @@ def test_a_page_shows_stages_questions_and_answers(served: str) -> None:
     assert all(card.get("calls") == [] for card in blind["chunks"] if "calls" in card) or blind == page
     head = ask(f"{served}/api/v1/runs/label:cascade/page")[1]["head"]
     assert set(head["stages"]) == {"cheap", "strong"}
+    assert head["cascade"][1].startswith("the threshold was named, not fitted: nothing bounds")
+    assert ask(f"{served}/api/v1/runs/label:decision/page")[1]["head"]["cascade"] == []
     listed = {run["label"]: run for run in ask(f"{served}/api/v1/runs")[1]["runs"]}
     assert listed["cascade"]["prompt"] == "a cascade (support/decision@1 first, support/binary@2 below 0.90)"
     assert listed["cascade"]["model"] == "fake/overlap-1, fake/overlap-1"

@@ -94,6 +94,41 @@ def test_the_risk_of_a_thousand_cascades(simulate: Callable[[int, int], cascade.
     assert row.inside >= 0.95, str(row)
 
 
+def test_clusters_are_hard_as_a_whole() -> None:
+    """Errors of one cluster go together strongly; a random trace of a random cluster errs in 12%."""
+    owners, (_, cheap, _) = cascade.clusters_of(np.random.default_rng(0), 20_000)
+    sizes = np.bincount(owners)
+    by_cluster = np.bincount(owners, cheap[:, 0]) / sizes
+    assert by_cluster.mean() == pytest.approx(0.12, abs=0.01)
+    assert cheap.mean() > 0.16  # hard clusters are larger, so a random trace errs more often
+    assert by_cluster[sizes > 8].std() > 0.15  # independent errors: below 0.12
+
+
+def test_one_trace_of_a_cluster_keeps_the_target() -> None:
+    """In 200 draws the risk is above alpha no more often than chance allows, and the kept share is right."""
+    for n in cascade.SIZES:
+        row = cascade.one_a_cluster(200, n)
+        assert row.above <= 0.05 + slack(200, 3), str(row)
+        assert abs(row.kept - cascade.EXPECTED_KEPT[n]) <= 0.05, str(row)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", cascade.SIZES)
+def test_the_risk_with_clusters_is_that_of_independent_traces(n: int) -> None:
+    """In 1,000 draws of one trace a cluster the risk is above alpha as often as is computed exactly."""
+    row = cascade.one_a_cluster(1000, n)
+    exact = chance_above(cascade.cheap_judge(), n)
+    assert exact <= 0.05
+    assert row.above == pytest.approx(exact, abs=3 * (exact * (1 - exact) / 1000) ** 0.5), str(row)
+    assert row.above <= 0.05, str(row)
+
+
+@pytest.mark.slow
+def test_several_traces_of_a_cluster_break_the_risk() -> None:
+    """Ten traces of each cluster, taken for independent: the risk is above alpha far more often than 5%."""
+    assert cascade.ten_a_cluster(1000, 100).above > 0.1
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("n", cascade.SIZES)
 @pytest.mark.parametrize("simulate", [cascade.people_target, cascade.hopeless])

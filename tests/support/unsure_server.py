@@ -22,8 +22,8 @@ def draw(text: str) -> float:
     return int.from_bytes(hashlib.sha256(plain.encode()).digest()[:7], "big") / (1 << 56)
 
 
-def dataset(path: Path, count: int, chunks: int = 3) -> Path:
-    """Write traces of which every other chunk is relevant and labelled so."""
+def dataset(path: Path, count: int, chunks: int = 3, cluster: int = 0, key: str = "cluster") -> Path:
+    """Write traces of which every other chunk is relevant and labelled so; `cluster` in a row share one."""
     with path.open("w", encoding="utf-8") as file:
         for n in range(count):
             rows = [
@@ -35,6 +35,8 @@ def dataset(path: Path, count: int, chunks: int = 3) -> Path:
                 for k in range(chunks)
             ]
             row = {"id": f"t{n}", "query": f"What is thing {n}?", "reference": f"Blue {n}.", "chunks": rows}
+            if cluster:
+                row["metadata"] = {key: f"q{n // cluster}"}
             file.write(json.dumps(row) + "\n")
     return path
 
@@ -54,29 +56,40 @@ class UnsureServer(ChatServer):
 
     def _usual(self, canned: Canned, body: Mapping[str, Any]) -> Canned:
         asked = "\n".join(str(m.get("content") or "") for m in body["messages"] if m["role"] == "user")
+        passages = re.findall(r"<chunk (\d+) (\d{9})>\n(.*?)\n</chunk \1 \2>", asked, re.DOTALL)
+        ruled = [self._rule(body["model"], text) for _, _, text in passages] or [
+            self._rule(body["model"], asked)
+        ]
+        fields = [one for one, _ in ruled]
+        told: Any = fields[0]
+        if passages:
+            told = {"verdicts": [{"id": int(p[0]), **one} for p, one in zip(passages, fields, strict=True)]}
+        done = completion(body, json.dumps(told))
+        tokens = (done["choices"][0]["logprobs"] or {}).get("content") or ()
+        # The verdict is each object's last word of the kind: the first is whether there was a command.
+        deciding = [token for token in tokens if token["token"] in ("true", "false")][1::2]
+        for token, (_, sure) in zip(deciding, ruled, strict=bool(deciding)):
+            other = "false" if token["token"] == "true" else "true"
+            token["logprob"] = math.log(sure)
+            token["top_logprobs"] = [
+                {"token": token["token"], "logprob": math.log(sure)},
+                {"token": other, "logprob": math.log(max(1e-9, 1 - sure))},
+            ]
+        return Canned(canned.status, canned.headers, done, canned.delay)
+
+    def _rule(self, model: str, asked: str) -> tuple[dict[str, Any], float]:
+        """Return the verdict on one text, and how sure the model is of it."""
         truth, sure = GOLD in asked, 1.0
-        if body["model"] == "cheap":
+        if model == "cheap":
             wrong = draw(asked) < self.errors
             truth ^= wrong
             sure = 0.55 + 0.2 * draw(asked + "?") if wrong else 0.7 + 0.29 * draw(asked + "!")
             sure = self.sure or sure
         evidence = re.search(r"Passage \d+ of \d+: \w+ is said", asked)
-        text = json.dumps(
-            {
-                "evidence": evidence[0] if truth and evidence else "",
-                "reason": "So it is.",
-                "instruction_in_chunk": False,
-                "verdict": truth,
-            }
-        )
-        done = completion(body, text)
-        for token in ((done["choices"][0]["logprobs"] or {}).get("content") or ())[::-1]:
-            if token["token"] in ("true", "false"):
-                other = "false" if token["token"] == "true" else "true"
-                token["logprob"] = math.log(sure)
-                token["top_logprobs"] = [
-                    {"token": token["token"], "logprob": math.log(sure)},
-                    {"token": other, "logprob": math.log(max(1e-9, 1 - sure))},
-                ]
-                break
-        return Canned(canned.status, canned.headers, done, canned.delay)
+        told = {
+            "evidence": evidence[0] if truth and evidence else "",
+            "reason": "So it is.",
+            "instruction_in_chunk": False,
+            "verdict": truth,
+        }
+        return told, sure

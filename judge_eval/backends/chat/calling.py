@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypedDict
 from weakref import WeakKeyDictionary
 
 from judge_eval.backends.around.quota import RateSignal
+from judge_eval.backends.base import Identity
 from judge_eval.backends.chat import endpoint
 from judge_eval.backends.chat.headers import rate_signal
 from judge_eval.backends.chat.receiving import MOST_BYTES, Received
@@ -25,17 +26,39 @@ Transport: TypeAlias = Literal["auto", "httpx", "aiohttp"]
 it where it is installed."""
 
 
+class CallerOptions(TypedDict, total=False):
+    """How a server is called, as `Caller` takes it."""
+
+    base_url: str | None
+    """Where the server is, as in `https://host/v1`; else `OPENAI_BASE_URL`, else OpenAI's."""
+    timeout: float
+    """Seconds one call may take in all, > 0; 120 unless given."""
+    concurrency: int
+    """The most calls in flight, for which connections are kept, >= 1; 256 unless given."""
+    transport: Transport
+    """Over which library; `auto` unless given."""
+    key_variable: str
+    """The environment variable that holds the key, read at the first call; `OPENAI_API_KEY` unless given."""
+    max_reply: int
+    """The most bytes that are read of one reply, compressed or not, > 0; a larger one is an error of its
+    call."""
+
+
+def address_of(base_url: str | None) -> endpoint.Address:
+    """Return the address of the server that is called: the one given, else `OPENAI_BASE_URL`, else OpenAI's.
+
+    Raises:
+        ConfigError: It cannot be used.
+    """
+    return endpoint.Address.parse(base_url or os.environ.get("OPENAI_BASE_URL") or endpoint.DEFAULT)
+
+
 class Caller:
     """Posts bodies to one address of a server, without retries.
 
     Args:
         path: Under the base URL, such as `/chat/completions`.
-        base_url: Where the server is, as in `https://host/v1`; else `OPENAI_BASE_URL`, else OpenAI's.
-        timeout: Seconds one call may take in all, > 0.
-        concurrency: The most calls in flight, for which connections are kept, >= 1.
-        transport: Over which library.
-        key_variable: The environment variable that holds the key; read at the first call.
-        max_reply: The most bytes that are read of one reply, compressed or not, > 0.
+        base_url: This and all others as `CallerOptions` says.
 
     Raises:
         ConfigError: An argument or the base URL cannot be used.
@@ -57,8 +80,7 @@ class Caller:
             raise ConfigError(f"timeout, concurrency and max_reply must be above 0, not {given}")
         if transport not in ("auto", "httpx", "aiohttp"):
             raise ConfigError(f"no transport {transport!r}; known: aiohttp, auto, httpx")
-        url = base_url or os.environ.get("OPENAI_BASE_URL") or endpoint.DEFAULT
-        self._address, self._path = endpoint.Address.parse(url), path
+        self._address, self._path = address_of(base_url), path
         self._timeout, self._concurrency = timeout, concurrency
         self._transport, self._key_variable, self._max_reply = transport, key_variable, max_reply
         self._lines: WeakKeyDictionary[asyncio.AbstractEventLoop, endpoint.Line] = WeakKeyDictionary()
@@ -133,3 +155,50 @@ class Caller:
                 self._max_reply,
             )
         return line
+
+
+class CallingBackend:
+    """What backends over one `Caller` share: their quota, the check before a call, the end of connections."""
+
+    identity: Identity
+    """Provider, model, public base URL and every parameter asked for."""
+    _caller: Caller
+
+    @property
+    def listener(self) -> Callable[[RateSignal], None] | None:
+        """Told what the server advertises of its limits."""
+        return self._caller.listener
+
+    @listener.setter
+    def listener(self, tell: Callable[[RateSignal], None] | None) -> None:
+        self._caller.listener = tell
+
+    @property
+    def scope(self) -> str:
+        """The name of the quota: a digest of base URL, key and model."""
+        return self._caller.scope(self.identity.model)
+
+    def check(self) -> None:
+        """Make sure that a call can be made, as far as that can be known without one.
+
+        Raises:
+            ConfigError: The key is missing or cannot be sent; the message says which.
+        """
+        self._caller.check()
+
+    async def aclose(self) -> None:
+        """Close the connections of this event loop; a later call opens new ones."""
+        await self._caller.aclose()
+
+
+def identified(provider: str, model: str, place: str, params: Mapping[str, Any]) -> Identity:
+    """Say who is asked, by what is sent.
+
+    Raises:
+        ConfigError: No model is named.
+    """
+    if not model.strip():
+        raise ConfigError(f"no model is named; write --model {provider}/<name>")
+    return Identity(
+        provider, model, place, tuple(sorted((name, canonical_json(value)) for name, value in params.items()))
+    )

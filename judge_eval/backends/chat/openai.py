@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Unpack
 from weakref import WeakKeyDictionary
 
-from judge_eval.backends.around.quota import RateSignal
-from judge_eval.backends.base import Identity
 from judge_eval.backends.chat.bodies import Bodies, plain_params
-from judge_eval.backends.chat.calling import Caller, Transport
+from judge_eval.backends.chat.calling import Caller, CallerOptions, CallingBackend, identified
 from judge_eval.backends.chat.capabilities import Capabilities, Objection
 from judge_eval.backends.chat.failures import Declined, MovedError, beginning, raise_failure, read_failure
-from judge_eval.backends.chat.receiving import MOST_BYTES
 from judge_eval.backends.chat.replies import read_completion
-from judge_eval.digest import canonical_json
-from judge_eval.errors import CallError, ConfigError
+from judge_eval.errors import CallError
 from judge_eval.wire import Completion, Request
 
 
-class OpenAI:
+class OpenAI(CallingBackend):
     """A server that speaks OpenAI's Chat Completions.
 
     One call is one HTTP request, without retries, but for a server that declines a field: then the
@@ -28,18 +24,11 @@ class OpenAI:
 
     Args:
         model: The model's name, as the server knows it.
-        base_url: Where the server is, as in `https://host/v1`; else `OPENAI_BASE_URL`, else OpenAI's.
-        timeout: Seconds one call may take in all, > 0.
-        concurrency: The most calls in flight, for which connections are kept, >= 1.
         params: Further fields of the request, such as `temperature` (0 unless given; None: not sent),
             `seed`, `reasoning_effort`, or `logprobs` with `top_logprobs`.
-        transport: `aiohttp` takes less CPU than `httpx`, and needs the extra `fast`; `auto` takes it where
-            it is installed.
-        key_variable: The environment variable that holds the key; read at the first call.
         lacking: What the server is known not to take, in the words of `Completion.dropped`; it is left out
             from the first request on.
-        max_reply: The most bytes that are read of one reply, compressed or not, > 0; a larger one is an
-            error of its call.
+        calling: How the server is called: `base_url`, `timeout` and all else of `CallerOptions`.
 
     Raises:
         ConfigError: An argument or the base URL cannot be used.
@@ -49,62 +38,23 @@ class OpenAI:
         self,
         model: str,
         *,
-        base_url: str | None = None,
-        timeout: float = 120.0,
-        concurrency: int = 256,
         params: Mapping[str, Any] | None = None,
-        transport: Transport = "auto",
-        key_variable: str = "OPENAI_API_KEY",
         lacking: Sequence[str] = (),
-        max_reply: int = MOST_BYTES,
+        **calling: Unpack[CallerOptions],
     ) -> None:
-        if not model.strip():
-            raise ConfigError("no model is named; write --model openai/<name>")
-        self._caller = Caller(
-            "/chat/completions",
-            base_url=base_url,
-            timeout=timeout,
-            concurrency=concurrency,
-            transport=transport,
-            key_variable=key_variable,
-            max_reply=max_reply,
-        )
+        self._caller = Caller("/chat/completions", **calling)
         self._bodies = Bodies(model, plain_params({"temperature": 0, **(params or {})}))
         self._params = self._bodies.params
-        shown = tuple(sorted((name, canonical_json(value)) for name, value in self._params.items()))
-        self.identity = Identity("openai", model, self._caller.place, shown)
-        """Provider, model, public base URL and every parameter asked for."""
+        self.identity = identified("openai", model, self._caller.place, self._params)
         self._can = Capabilities.lacking(lacking)
         self._proven = False
         """Whether a vague objection is to the request: a call has succeeded, or weaker forms have not."""
         self._walking: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
     @property
-    def listener(self) -> Callable[[RateSignal], None] | None:
-        """Told what the server advertises of its limits."""
-        return self._caller.listener
-
-    @listener.setter
-    def listener(self, tell: Callable[[RateSignal], None] | None) -> None:
-        self._caller.listener = tell
-
-    @property
     def capabilities(self) -> Capabilities:
         """What this server was found to take so far."""
         return self._can
-
-    @property
-    def scope(self) -> str:
-        """The name of the quota: a digest of base URL, key and model."""
-        return self._caller.scope(self.identity.model)
-
-    def check(self) -> None:
-        """Make sure that a call can be made, as far as that can be known without one.
-
-        Raises:
-            ConfigError: The key is missing or cannot be sent; the message says which.
-        """
-        self._caller.check()
 
     def body(self, request: Request) -> bytes:
         """Write the JSON body that `complete` would send now."""
@@ -148,10 +98,6 @@ class OpenAI:
         if self._can is can:
             self._proven = True
         return completion
-
-    async def aclose(self) -> None:
-        """Close the connections of this event loop; a later call opens new ones."""
-        await self._caller.aclose()
 
     async def _learn(self, request: Request, can: Capabilities, declined: Declined) -> Completion:
         """Find out what the server takes: one call at a time does, the others learn from it."""

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from collections.abc import Mapping
+from typing import Any, NoReturn, Unpack
 
 from pydantic_core import to_json
 
-from judge_eval.backends.around.quota import RateSignal
-from judge_eval.backends.base import Identity
 from judge_eval.backends.chat.bodies import plain_params
-from judge_eval.backends.chat.calling import Caller, Transport
+from judge_eval.backends.chat.calling import Caller, CallerOptions, CallingBackend, address_of, identified
 from judge_eval.backends.chat.endpoint import DEFAULT
 from judge_eval.backends.chat.failures import (
     Declined,
@@ -22,10 +20,9 @@ from judge_eval.backends.chat.failures import (
     read_failure,
     whole,
 )
-from judge_eval.backends.chat.receiving import MOST_BYTES, Received
+from judge_eval.backends.chat.receiving import Received
 from judge_eval.backends.chat.replies import count_of, model_of, status_of
 from judge_eval.backends.decisions.dialects import DIALECTS, Dialect
-from judge_eval.digest import canonical_json
 from judge_eval.errors import CallError, ConfigError, RequestTooLargeError, TransientError, advise
 from judge_eval.foreign import read_json
 from judge_eval.wire import Completion, Questionnaire, Request, Usage
@@ -40,21 +37,16 @@ _MANY = re.compile(
 _REQUEST_ID = "x-request-id"
 
 
-class Decisions:
+class Decisions(CallingBackend):
     """A server that answers questions with probabilities.
 
     One call is one HTTP request, without retries. A `RequestTooLargeError` says that halves of it may pass.
 
     Args:
         model: The model's name, as the server knows it.
-        base_url: Where the server is, as in `https://host/v1`; else `OPENAI_BASE_URL`, else OpenAI's.
-        timeout: Seconds one call may take in all, > 0.
-        concurrency: The most calls in flight, for which connections are kept, >= 1.
         params: `dialect`, which says how this server is asked (`openai`, `vllm`, `sglang`, `systemone`;
             `openai` for OpenAI's own server unless given), and further fields of the request.
-        transport: Over which library calls go.
-        key_variable: The environment variable that holds the key; read at the first call.
-        max_reply: The most bytes that are read of one reply, compressed or not, > 0.
+        calling: How the server is called: `base_url`, `timeout` and all else of `CallerOptions`.
 
     Raises:
         ConfigError: An argument or the base URL cannot be used, no dialect is named, or the SDK is too old.
@@ -67,56 +59,20 @@ class Decisions:
         self,
         model: str,
         *,
-        base_url: str | None = None,
-        timeout: float = 120.0,
-        concurrency: int = 256,
         params: Mapping[str, Any] | None = None,
-        transport: Transport = "auto",
-        key_variable: str = "OPENAI_API_KEY",
-        max_reply: int = MOST_BYTES,
+        **calling: Unpack[CallerOptions],
     ) -> None:
-        if not model.strip():
-            raise ConfigError("no model is named; write --model decisions/<name>")
         _check_sdk()
         given = dict(params or {})
         named = given.pop("dialect", None)
         self._params = plain_params(given, ours=_OURS)
-        self._model = model
-        how: dict[str, Any] = {"timeout": timeout, "concurrency": concurrency, "transport": transport}
-        how |= {"base_url": base_url, "key_variable": key_variable, "max_reply": max_reply}
-        place = Caller("", **how).place
-        self.dialect: Dialect = _dialect(named, place)
+        self.dialect: Dialect = _dialect(named, address_of(calling.get("base_url")).public)
         """How the server is asked."""
-        self._caller = Caller(self.dialect.path, **how)
+        self._caller = Caller(self.dialect.path, **calling)
         self._proven = False
         """Whether the server has answered: then what it says of one request is not said of all."""
         shown = {"dialect": self.dialect.name, **self._params}
-        self.identity = Identity(
-            "decisions", model, place, tuple(sorted((k, canonical_json(v)) for k, v in shown.items()))
-        )
-        """Provider, model, public base URL, dialect and every parameter asked for."""
-
-    @property
-    def listener(self) -> Callable[[RateSignal], None] | None:
-        """Told what the server advertises of its limits."""
-        return self._caller.listener
-
-    @listener.setter
-    def listener(self, tell: Callable[[RateSignal], None] | None) -> None:
-        self._caller.listener = tell
-
-    @property
-    def scope(self) -> str:
-        """The name of the quota: a digest of base URL, key and model."""
-        return self._caller.scope(self._model)
-
-    def check(self) -> None:
-        """Make sure that a call can be made, as far as that can be known without one.
-
-        Raises:
-            ConfigError: The key is missing or cannot be sent; the message says which.
-        """
-        self._caller.check()
+        self.identity = identified("decisions", model, self._caller.place, shown)
 
     def body(self, asked: Questionnaire) -> bytes:
         """Write the JSON body that asks a questionnaire.
@@ -124,7 +80,7 @@ class Decisions:
         Lone surrogates are replaced: no UTF-8 can hold them, and servers that refuse them in JSON would
         refuse every question of the request.
         """
-        fields = {"model": self._model, **self._params, **self.dialect.write(asked)}
+        fields = {"model": self.identity.model, **self._params, **self.dialect.write(asked)}
         try:
             return to_json(fields)  # in a quarter of the time that json.dumps takes
         except ValueError:
@@ -142,8 +98,8 @@ class Decisions:
         asked = request.questionnaire
         if asked is None:
             raise ConfigError(
-                f"decisions/{self._model} answers questions and writes nothing; judge in decision mode "
-                "(--mode decision), or name a model that writes"
+                f"decisions/{self.identity.model} answers questions and writes nothing; judge in decision "
+                "mode (--mode decision), or name a model that writes"
             )
         if len(asked.questions) > self.dialect.most:
             told = f"{len(asked.questions)} questions, and the dialect {self.dialect.name} takes"
@@ -154,10 +110,6 @@ class Decisions:
         completion = self._read(received, asked)
         self._proven = True
         return completion
-
-    async def aclose(self) -> None:
-        """Close the connections of this event loop; a later call opens new ones."""
-        await self._caller.aclose()
 
     def _fail(self, received: Received) -> NoReturn:
         status, headers, content = received

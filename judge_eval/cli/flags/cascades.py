@@ -156,7 +156,7 @@ def cascade_flagged(
         raise ConfigError("a cascade cannot be recorded or replayed yet; use the cache")
     own = read_params(flags.cascade_param or (), "--cascade-param")
     if flags.cascade_file is not None:
-        file = _file(flags)
+        file = _file(flags, mode)
         judge = file.cascade(explain_positives=flags.explain_positives)
         # What flags say beside the file is put in its place, and held against it.
         again = cascade_of(
@@ -165,8 +165,8 @@ def cascade_flagged(
             prompt=_prompt(prompt, file.strong),
             threshold=file.fit.threshold,
             cheap_prompt=_prompt(flags.cascade_prompt, file.cheap),
-            cheap_mode=flags.cascade_mode or file.cheap.mode,
-            mode=mode or file.strong.mode,
+            cheap_mode=file.cheap.mode,
+            mode=file.strong.mode,
             relevant=relevant or file.scale.relevant,
             evidence=evidence or file.evidence,
             layout=layout if layout != "question" else file.layout,
@@ -205,8 +205,8 @@ def cascade_flagged(
     return {"cheap": cheap, "strong": strong}, judge, replace(options, members={"cheap": asked})
 
 
-def _file(flags: CascadeFlags) -> CascadeFile:
-    """Read the file, and see that flags name its models and its threshold, where they name any."""
+def _file(flags: CascadeFlags, mode: Mode | None) -> CascadeFile:
+    """Read the file, and see that flags name its models, modes and threshold, where they name any."""
     from judge_eval.alignment.cascade import read_cascade
 
     assert flags.cascade_file is not None
@@ -214,6 +214,8 @@ def _file(flags: CascadeFlags) -> CascadeFile:
     for flag, given, known in (
         ("--cascade", flags.cascade, file.cheap.model),
         ("--then", flags.then, file.strong.model),
+        ("--cascade-mode", flags.cascade_mode, file.cheap.mode),
+        ("--mode", mode, file.strong.mode),
         ("--cascade-threshold", flags.cascade_threshold, file.fit.threshold),
     ):
         if given is not None and given != known:

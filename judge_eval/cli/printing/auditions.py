@@ -9,8 +9,8 @@ from judge_eval.cli.printing.door import BAD, GOOD, remark, tell
 from judge_eval.digest import short
 
 if TYPE_CHECKING:
+    from judge_eval.auditions import Audition, Drawn
     from judge_eval.engine import Plan
-    from judge_eval.probes.audition import Audition, Drawn
     from judge_eval.schema import Stage
 
 
@@ -23,8 +23,8 @@ def show_cascade(file: CascadeFile) -> None:
     whose = f"the labels ({file.labels})" if people else "the strong judge's answers"
     say(f"cascade {short(file.digest)}: {_who(file.cheap)}, then {_who(file.strong)}")
     say(
-        f"fitted on {fit.n} of {file.traces} traces of {file.dataset}, one random chunk of each "
-        f"(seed {file.seed}); target: {whose}, alpha {fit.alpha:g}, confidence {fit.level:g}"
+        f"fitted on {fit.n} of {file.traces} traces of {file.dataset}, {_one_of(file)}one random chunk of "
+        f"each (seed {file.seed}); target: {whose}, alpha {fit.alpha:g}, confidence {fit.level:g}"
     )
     say()
     say(threshold_line(fit), GOOD if fit.holds and fit.threshold is not None else BAD)
@@ -96,7 +96,7 @@ def show_audition(audition: Audition, drawn: Drawn) -> None:
     from judge_eval.cli.printing.plans import stage_cost
 
     tell(
-        f"{drawn.dataset}: {len(drawn.traces)} of {drawn.eligible} traces drawn, "
+        f"{drawn.dataset}: {len(drawn.traces)} of {drawn.eligible} traces drawn, {_one_of(drawn)}"
         f"{sum(len(trace.chunks) for trace in drawn.traces)} chunks for the cheap judge, one of each trace "
         "for the strong one"
     )
@@ -106,6 +106,13 @@ def show_audition(audition: Audition, drawn: Drawn) -> None:
         if plan.calls:
             tell(f"  {stage_cost(audition.evaluator, stage, plan)}")
     remark("nobody was asked")
+
+
+def _one_of(told: CascadeFile | Drawn) -> str:
+    """Say of which clusters one trace each was drawn; empty where no two traces share one."""
+    if told.clusters is None:
+        return ""
+    return f"one of a cluster ({told.clusters} by metadata.{told.cluster}), "
 
 
 def _who(stage: CascadeStage) -> str:

@@ -105,6 +105,10 @@ def write_ci_report(
     from judge_eval.export import text as export
     from judge_eval.export.junit import junit
     from judge_eval.export.pull_request import pull_request_comment
+    from judge_eval.runs.folder.describing import cascaded
 
-    text = junit(checks) if output.suffix.lower() == ".xml" else pull_request_comment(run, comparison, checks)
+    if output.suffix.lower() == ".xml":
+        text = junit(checks, [] if run is None else cascaded(run.manifest))
+    else:
+        text = pull_request_comment(run, comparison, checks)
     export.write_text(output, text)

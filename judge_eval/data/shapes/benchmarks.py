@@ -54,6 +54,21 @@ def _objects(value: Any, field: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield where, item
 
 
+def _passages(
+    value: Any, field: str, key: str, *beside: str
+) -> Iterator[tuple[Mapping[str, Any], dict[str, Any]]]:
+    """Yield objects with the chunk of each: the text under a key, and of what stands beside it metadata."""
+    for where, item in _objects(value, field):
+        kept = {name: item[name] for name in beside if not is_missing(item.get(name))}
+        yield item, {"text": _text_in(item, key, f"{where}."), "metadata": kept}
+
+
+def _text_in(record: Data, key: str, where: str = "") -> str:
+    if not isinstance(record.get(key), str):
+        raise DataError(f"holds {kind(record.get(key))}, not a text", field=where + key)
+    return str(record[key])
+
+
 def _ragchecker(record: Data) -> Iterator[dict[str, Any]]:
     data: dict[str, Any] = {"query": need_text(record, *QUERY), "chunks": items(record, "retrieved_context")}
     used = {*QUERY, "retrieved_context", "gt_answer", "response", *_identified(data, record, "query_id")}
@@ -91,14 +106,8 @@ def _autorag(record: Data) -> Iterator[dict[str, Any]]:
 
 def _financebench(record: Data) -> Iterator[dict[str, Any]]:
     evidence = record.get("evidence", [record])
-    chunks = []
-    for where, item in _objects(evidence, "evidence"):
-        if not isinstance(item.get("evidence_text"), str):
-            raise DataError("the text of the evidence is missing", field=f"{where}.evidence_text")
-        beside = {
-            key: item[key] for key in ("doc_name", "evidence_page_num") if not is_missing(item.get(key))
-        }
-        chunks.append({"text": item["evidence_text"], "label": 1, "metadata": beside})
+    found = _passages(evidence, "evidence", "evidence_text", "doc_name", "evidence_page_num")
+    chunks = [{**chunk, "label": 1} for _, chunk in found]
     data: dict[str, Any] = {"query": need_text(record, *QUERY), "chunks": chunks, REMARKS: [CHOSEN]}
     data["relevant_total"] = len(chunks)
     used = {*QUERY, "evidence", "evidence_text", "evidence_text_full_page", "answer"}
@@ -107,14 +116,9 @@ def _financebench(record: Data) -> Iterator[dict[str, Any]]:
 
 
 def _crag(record: Data) -> Iterator[dict[str, Any]]:
-    chunks = []
-    for where, page in _objects(record.get("search_results"), "search_results"):
-        if not isinstance(page.get("page_snippet"), str):
-            raise DataError("the snippet of the page is missing", field=f"{where}.page_snippet")
-        beside = {
-            key: page[key] for key in ("page_url", "page_last_modified") if not is_missing(page.get(key))
-        }
-        chunks.append({"text": page["page_snippet"], "title": page.get("page_name"), "metadata": beside})
+    pages = record.get("search_results")
+    found = _passages(pages, "search_results", "page_snippet", "page_url", "page_last_modified")
+    chunks = [{**chunk, "title": page.get("page_name")} for page, chunk in found]
     data: dict[str, Any] = {"query": need_text(record, *QUERY), "chunks": chunks}
     used = {*QUERY, "search_results", "answer", *_identified(data, record, "interaction_id")}
     if _answers(data, [record.get("answer"), *maybe_list(record, "alt_ans")], "alt_ans"):
@@ -148,20 +152,13 @@ def _rgb(record: Data) -> Iterator[dict[str, Any]]:
 
 def _squad(record: Data) -> Iterator[dict[str, Any]]:
     if "paragraphs" not in record:
-        yield _squad_question(record, _context(record), record.get("title"), {})
+        yield _squad_question(record, _text_in(record, "context"), record.get("title"), {})
         return
     beside = {} if is_missing(record.get("title")) else {"title": record["title"]}
     for where, paragraph in _objects(record.get("paragraphs"), "paragraphs"):
-        if not isinstance(paragraph.get("context"), str):
-            raise DataError("the paragraph's text is missing", field=f"{where}.context")
+        context = _text_in(paragraph, "context", f"{where}.")
         for _, question in _objects(paragraph.get("qas"), f"{where}.qas"):
-            yield _squad_question(question, paragraph["context"], record.get("title"), beside)
-
-
-def _context(record: Data) -> str:
-    if not isinstance(record.get("context"), str):
-        raise DataError(f"holds {kind(record.get('context'))}, not a text", field="context")
-    return str(record["context"])
+            yield _squad_question(question, context, record.get("title"), beside)
 
 
 def _squad_question(record: Data, context: str, title: Any, beside: Data) -> dict[str, Any]:

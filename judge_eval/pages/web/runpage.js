@@ -36,7 +36,8 @@ export function headOf(head) {
       head.unsupported > 0 && stat("without found evidence", head.unsupported.toLocaleString("en")),
       head.beyond_total > 0 && stat("found more than relevant_total", head.beyond_total.toLocaleString("en")),
       stat("from the cache", cached), stat("cost", money(head.cost)), stat("time", duration(head.seconds)),
-      head.skipped > 0 && stat("records skipped", head.skipped, "bad")));
+      head.skipped > 0 && stat("records skipped", head.skipped, "bad")),
+    counted && head.cascade?.length > 0 && quoted("p.dim.rests", head.cascade.join("; ")));
 }
 
 function metricCard(metric, baseline, unsupported) {

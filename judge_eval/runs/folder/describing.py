@@ -8,7 +8,6 @@ from pydantic import JsonValue
 
 from judge_eval.digest import short
 from judge_eval.runs.folder.records import Manifest, Tally
-from judge_eval.runs.folder.wording import by_stage
 
 
 def describe(m: Manifest) -> str:
@@ -53,16 +52,6 @@ def _judge_in_words(judge: Mapping[str, JsonValue]) -> str:
     return "a judge of its own"
 
 
-def stages_told(t: Tally) -> str:
-    """Say how many verdicts each stage of a cascade gave; empty where it was no cascade."""
-    return (
-        "verdicts by stage: "
-        + ", ".join(f"{count:,} by the {by_stage(stage)}" for stage, count in t.stages.items())
-        if t.stages
-        else ""
-    )
-
-
 def cascaded(m: Manifest) -> list[str]:
     """Say how much each judge of a cascade decided, and what its threshold rests on; else nothing."""
     if m.judge.get("mode") != "cascade":
@@ -79,11 +68,18 @@ def cascaded(m: Manifest) -> list[str]:
             f"({share:.1%}) escalated{without}"
         )
     rests = m.judge.get("guarantee")
-    if isinstance(rests, dict):
-        whose = "the strong judge's" if rests.get("target") == "strong" else "people's"
+    fitted, scored = _relevant_from(m.judge.get("strong")), _relevant_from(m.judge)
+    if isinstance(rests, dict) and fitted is not None and fitted != scored:
         said.append(
-            f"on data like the {rests.get('traces')} traces it was fitted on, the answer for a random chunk "
-            f"of a random trace is other than {whose} in at most {_percent(rests.get('bound'))} "
+            f"the threshold was fitted to what is relevant from grade {fitted}; scored as relevant from "
+            f"{scored}, nothing bounds how often the cheap judge errs"
+        )
+    elif isinstance(rests, dict):
+        whose = "the strong judge's" if rests.get("target") == "strong" else "people's"
+        one, of = (" (one of each cluster)", " of a random cluster") if rests.get("cluster") else ("", "")
+        said.append(
+            f"on data like the {rests.get('traces')} traces it was fitted on{one}, the answer for a random "
+            f"chunk of a random trace{of} is other than {whose} in at most {_percent(rests.get('bound'))} "
             f"({_percent(rests.get('level'))} sure; cascade file {short(str(rests.get('digest')))})"
         )
     elif m.judge.get("threshold") is None:
@@ -91,6 +87,11 @@ def cascaded(m: Manifest) -> list[str]:
     else:
         said.append("the threshold was named, not fitted: nothing bounds how often the cheap judge errs")
     return said
+
+
+def _relevant_from(judge: JsonValue | Mapping[str, JsonValue]) -> JsonValue:
+    scale = judge.get("scale") if isinstance(judge, Mapping) else None
+    return scale.get("relevant") if isinstance(scale, dict) else None
 
 
 def _percent(share: JsonValue) -> str:

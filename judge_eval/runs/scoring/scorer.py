@@ -194,6 +194,8 @@ class Scorer:
             verdicts = [[o if o.kind == "verdict" else None for o in outcomes] for _, outcomes in judged]
             more["probable"] = [[o.confidence if o else None for o in row] for row in verdicts]
             more["expected"] = [[o.expected_grade if o else None for o in row] for row in verdicts]
+            if self.scale.maximum > 1:
+                more["chances"] = [[o.grade_probabilities if o else None for o in row] for row in verdicts]
         if claims is not None or any(("dedup", "text") in each.params for each in self.metrics.values()):
             more["repeats"] = [repeats_of(trace.chunks) for trace, _ in judged]
         if pooled:

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from judge_eval.pages.report import compare_report, run_report, store_at
+from judge_eval.runs.folder.describing import cascaded as described
 from judge_eval.schema import NO_REASON
 from tests.pages.web.conftest import shoot
-from tests.support.deciding import cascaded, decided
+from tests.support.deciding import RESTS, cascaded, decided
 from tests.support.serving import rows, scripted
 
 pytestmark = pytest.mark.browser
@@ -21,7 +22,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Make the reports of a decision model and of a cascade, and a comparison with another judge."""
     folder = tmp_path_factory.mktemp("stages")
     cache = folder / "cache"
-    runs = {"decision": decided(rows()[:6], cache=cache), "cascade": cascaded(rows()[:6], cache=cache)}
+    runs = {
+        "decision": decided(rows()[:6], cache=cache),
+        "cascade": cascaded(rows()[:6], cache=cache, rests=RESTS),
+    }
     said = {"evidence": "", "reason": "The opposite.", "instruction_in_chunk": False}
     other = scripted(rows()[:6], None, lambda text: {**said, "verdict": len(text) % 2 == 0})
     store = store_at(cache)
@@ -46,6 +50,7 @@ def test_a_decision_s_card_says_that_there_is_no_reason(
             f"probability of relevance {outcome.confidence:.3f}" in card.locator(".facts").first.inner_text()
         )
     assert page.locator(".stat", has_text="judge").count() == 0
+    assert page.locator(".head .rests").count() == 0
     shoot(page, "decision")
 
 
@@ -82,6 +87,9 @@ def test_each_card_of_a_cascade_names_its_judge(
         assert (card.locator("p.reason").inner_text() == NO_REASON) == (outcome.reason is None)
     for stage, count in run.manifest.tally.stages.items():
         assert page.locator(".stat", has_text=f"by the {stage} judge").inner_text().split()[-1] == str(count)
+    told = page.locator(".head .rests").inner_text()
+    assert told == "; ".join(described(run.manifest))
+    assert "is other than the strong judge's in at most 4.321% (95% sure" in told
     page.locator("#rank-1 summary").first.click()
     page.locator("#rank-1 .call dl").wait_for()
     heads = page.locator("#rank-1 summary").all_inner_texts()

@@ -41,7 +41,6 @@ def counted(count: int = 3, total: int | None = 2) -> list[Trace]:
         ("NDCG(ideal=judged)@5", GRADED, "the grades of the whole pool are unknown"),
         ("Recall(rel=3)@5", GRADED, "the totals count grades >= 2, not >= 3"),
         ("map(rel=1)", GRADED, "the totals count grades >= 2, not >= 1"),
-        ("ENDCG@5", GRADED, "ENDCG@5: the probability of each grade is known on a binary scale alone"),
         ("AP(rel=3,norm=total)@5", GRADED, "the totals count grades >= 2, not >= 3"),
     ],
 )

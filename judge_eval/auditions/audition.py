@@ -11,6 +11,7 @@ from typing import Literal
 from judge_eval.alignment.cascade import CascadeFile, as_filed
 from judge_eval.alignment.cascade_fitting import SampleFacts, fit_runs
 from judge_eval.alignment.matching import scale_up_to
+from judge_eval.auditions.drawing import Drawn, Reservoir
 from judge_eval.backends.stack import Stacks
 from judge_eval.data.labels import Labels
 from judge_eval.digest import digest_json, short
@@ -22,6 +23,7 @@ from judge_eval.judges import Cascade, Judge
 from judge_eval.judges.choose import Mode
 from judge_eval.judges.routing import OnRoute
 from judge_eval.ranges import check_ranges
+from judge_eval.runs.folder.index import cluster_of
 from judge_eval.runs.judging.counting import Progress
 from judge_eval.runs.judging.provenance import backends_record
 from judge_eval.runs.judging.selection import Selection
@@ -31,25 +33,6 @@ from judge_eval.stats.acceptance import traces_needed
 
 MOST_DRAWN = 300
 """How many traces are drawn unless told otherwise: with a cheap judge wrong in 12%, two thirds are kept."""
-
-
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    """The sample: traces drawn uniformly, with one chunk of each."""
-
-    traces: list[Trace]
-    """Whole, for the cheap judge."""
-    spots: list[Trace]
-    """Cut down to the chunk that was drawn, for the strong one."""
-    dataset: str
-    digest: str
-    """Of all the data."""
-    total: int
-    """How many traces the data hold."""
-    eligible: int
-    """How many of them hold a chunk that could be drawn."""
-    highest: int = 0
-    """The highest label that was seen."""
 
 
 @dataclass
@@ -93,6 +76,9 @@ class Audition:
     def draw(self, data: Traces, n: int | None = None, selection: Selection | None = None) -> Drawn:
         """Draw traces uniformly among those with text (and labels, where these are the target).
 
+        Where traces carry the key of a cluster (`Intervals.cluster` of the evaluator), clusters are drawn
+        uniformly, and one of its traces of each: traces of one cluster are no independent trials.
+
         Args:
             data: Traces, as for `Evaluator.evaluate`, no stream.
             n: How many; None takes all, up to `MOST_DRAWN`.
@@ -107,22 +93,26 @@ class Audition:
         dataset = source.survey()
         check_ranges({"n": n})
         most = MOST_DRAWN if n is None else n
-        rng = random.Random(self.seed)  # noqa: S311  a sample, not a secret
-        kept: list[tuple[int, Trace]] = []
-        eligible = highest = 0
+        key = self.evaluator.intervals.cluster
+        reservoir: Reservoir[tuple[int, Trace]] = Reservoir(most, self.seed)
+        highest = 0
         for position, trace in source.numbered():
             labels = [label for c in trace.chunks if (label := self._label(trace, c)) is not None]
             highest = max([highest, *labels])
-            if not self._open(trace):
-                continue
-            eligible += 1
-            if len(kept) < most:
-                kept.append((position, trace))
-            elif (place := rng.randrange(eligible)) < most:
-                kept[place] = position, trace
-        traces = [trace for _, trace in sorted(kept, key=lambda each: each[0])]
-        spots = [self._spot(trace) for trace in traces]
-        return Drawn(traces, spots, dataset.name, dataset.digest, dataset.traces, eligible, highest)
+            if self._open(trace):
+                reservoir.offer((position, trace), cluster_of(trace, key))
+        traces = [trace for _, trace in sorted(reservoir.kept, key=lambda each: each[0])]
+        return Drawn(
+            traces=traces,
+            spots=[self._spot(trace) for trace in traces],
+            dataset=dataset.name,
+            digest=dataset.digest,
+            total=dataset.traces,
+            eligible=reservoir.offered,
+            highest=highest,
+            cluster=key if reservoir.shared else None,
+            clusters=reservoir.units if reservoir.shared else None,
+        )
 
     def check(self, drawn: Drawn, *, alpha: float, level: float) -> None:
         """See that the sample is large enough to show anything, before anybody is asked.
@@ -135,10 +125,13 @@ class Audition:
         if len(drawn.traces) >= needed:
             return
         what = "labelled chunks" if self.target == "labels" else "text"
+        told = f"{drawn.eligible} of {drawn.total} traces hold {what}"
+        if drawn.clusters is not None:
+            told += f", of {drawn.clusters} clusters by metadata.{drawn.cluster}, one of each is drawn"
         raise DataError(
             f"{len(drawn.traces)} traces are too few: to show a risk of at most {alpha:g} at {level:.4g} "
             f"takes {needed}, if no answer errs, and {traces_needed(3, alpha=alpha, level=level)} if three "
-            f"do ({drawn.eligible} of {drawn.total} traces hold {what})",
+            f"do ({told})",
             file=drawn.dataset,
         )
 
@@ -213,6 +206,8 @@ class Audition:
             modes={stage: _mode(judge) for stage, judge in judges.items()},
             labels=source,
             label_relevant=least,
+            cluster=drawn.cluster,
+            clusters=drawn.clusters,
         )
         return fit_runs(
             runs["cheap"],
