@@ -84,7 +84,15 @@ class Difference(Record):
     less_is_better: bool = False
     """Whether a rise of the metric is for the worse."""
     detectable: float | None = None
-    """The smallest true difference that this many traces show with 80% power; None without variation."""
+    """The smallest true difference that this many traces show with 80% power.
+
+    None without variation, and where it lies beyond any difference that the metric can have.
+    """
+
+    @property
+    def too_few(self) -> bool:
+        """Whether the traces vary, and are so few that no difference the metric can have would be shown."""
+        return self.detectable is None and bool(self.standard_error)
 
     @property
     def clear(self) -> bool:
@@ -130,6 +138,8 @@ class Difference(Record):
             return f"{self.metric}: {size}; the test does not show it, p={self.p_holm:.3g}"
         if self.finding == "unclear":
             least = "" if self.detectable is None else f"; these traces could show {self.detectable:.4f}"
+            if self.too_few:
+                least = "; these traces are too few to show any difference"
             return f"no difference shown in {self.metric}: {size}, p={self.p_holm:.3g}{least}"
         means = f", which is {'worse' if self.difference > 0 else 'better'}" if self.less_is_better else ""
         return f"{self.metric} is {self.finding}{means}: {size}, p={self.p_holm:.3g}"

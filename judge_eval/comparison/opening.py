@@ -63,6 +63,8 @@ def opening_of(d: Difference, pairing: Pairing, relevant: tuple[int, int], compa
     losses, wins, finding = d.losses, d.wins, d.way
     if finding == "unsure":
         least = "" if d.detectable is None else f"; they could show a difference of {d.detectable:.3f}"
+        if d.too_few:
+            least = "; they are too few to show any"
         counts = f"{losses} of {_questions(d.n)} lost ({wins} won{unknown}){least}"
         return Opening(**told, finding="unclear", rest=f"no difference is shown: {size}; {counts}")
     lower, worse = d.difference < 0, finding == "worse"

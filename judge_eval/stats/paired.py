@@ -50,7 +50,10 @@ class PairedComparison:
     ties: int
     losses: int
     detectable: float | None
-    """The smallest true difference found with 80% power by a two-sided test; None without variation."""
+    """The smallest true difference found with 80% power by a two-sided test.
+
+    None without variation, and where it lies beyond any difference that the limits leave possible.
+    """
 
     def __str__(self) -> str:
         interval = f" {self.interval}" if self.interval else ""
@@ -122,8 +125,16 @@ def compare_paired(
         wins=int((d > 0).sum()),
         ties=int((d == 0).sum()),
         losses=int((d < 0).sum()),
-        detectable=minimal_detectable_difference(error, groups - 1) if error else None,
+        detectable=_detectable(error, groups, limits),
     )
+
+
+def _detectable(error: float | None, groups: int, limits: Limits | None) -> float | None:
+    if not error:
+        return None
+    least = minimal_detectable_difference(error, groups - 1)
+    low, high = limits or (None, None)
+    return None if low is not None and high is not None and least > high - low else least
 
 
 def _error(a: Floats, b: Floats, d: Floats, codes: Ints, groups: int) -> float | None:

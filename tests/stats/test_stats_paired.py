@@ -147,6 +147,16 @@ def test_detectable_difference_equals_statsmodels() -> None:
     assert (p <= 0.01).mean() == pytest.approx(0.9, abs=0.01)
 
 
+def test_no_difference_is_promised_that_cannot_be() -> None:
+    """Beyond the width of the limits nothing is detectable; within it, the limits change nothing."""
+    few = compare_paired([1.0, 1.0], [1.0, 0.0], limits=(0.0, 1.0))
+    assert few.standard_error == pytest.approx(0.5)
+    assert few.detectable is None
+    assert compare_paired([1.0, 1.0], [1.0, 0.0]).detectable == pytest.approx(8.167, abs=0.001)
+    a, b = np.linspace(0, 1, 40), np.linspace(0, 1, 40) ** 2
+    assert compare_paired(a, b, limits=(0.0, 1.0)).detectable == compare_paired(a, b).detectable
+
+
 def test_detectable_difference_checks_its_arguments() -> None:
     """A power below the level, or a negative standard error, is refused."""
     with pytest.raises(ValueError, match="power"):

@@ -94,6 +94,9 @@ class Committer:
         queue = self._queues.get(asyncio.get_running_loop())
         if queue is not None and queue.task is not None:
             await asyncio.shield(queue.task)
+        for timer in list(self._timers.values()):
+            timer.cancel()
+        self._timers.clear()
         rows, self._unsaved, self.failure = self._unsaved, [], None
         try:
             if rows:
