@@ -9,7 +9,7 @@ from judge_eval.batch.state import Folder
 from tests.support.application import app
 from tests.support.batch_server import BatchServer
 from tests.support.batching import RUNNER, call, export, moody, new_cache, newest, run_online, same_results
-from tests.support.chat_server import judge
+from tests.support.chat_answers import judge
 
 
 @pytest.mark.slow

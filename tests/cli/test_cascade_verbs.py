@@ -14,7 +14,7 @@ import pytest
 from judge_eval.alignment.cascade import read_cascade
 from judge_eval.errors import ConfigError
 from judge_eval.eval_run import EvalRun
-from tests.support.chat_server import Faults
+from tests.support.chat_faults import Faults
 from tests.support.command import Shell
 from tests.support.decision_server import DecisionServer
 from tests.support.desk import Desk

@@ -10,7 +10,8 @@ import pytest
 from judge_eval.eval_run import EvalRun
 from judge_eval.runs.keeping.finding import run_folders
 from tests.support.batch_server import BatchServer
-from tests.support.chat_server import Canned, ChatServer, error
+from tests.support.canned import Canned, error
+from tests.support.chat_server import ChatServer
 from tests.support.command import Shell
 from tests.support.runs import traces
 

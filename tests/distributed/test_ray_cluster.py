@@ -17,7 +17,8 @@ from judge_eval.distributed.worker import share_of  # noqa: E402
 from judge_eval.errors import ConfigError, FatalCallError  # noqa: E402
 from judge_eval.judges import Cascade, Decision, Pointwise  # noqa: E402
 from judge_eval.schema import Trace  # noqa: E402
-from tests.support.chat_server import ChatServer, error  # noqa: E402
+from tests.support.canned import error  # noqa: E402
+from tests.support.chat_server import ChatServer  # noqa: E402
 from tests.support.command import Shell  # noqa: E402
 
 pytestmark = [

@@ -20,7 +20,8 @@ from judge_eval.backends.fake.backend import FakeBackend
 from judge_eval.backends.storing.disk import DiskStore
 from judge_eval.errors import CallError
 from judge_eval.wire import Request
-from tests.support.chat_server import Canned, ChatServer
+from tests.support.canned import Canned
+from tests.support.chat_server import ChatServer
 from tests.support.claiming import asked_of, by_words
 
 ROOT = Path(__file__).parents[2]

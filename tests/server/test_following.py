@@ -24,7 +24,8 @@ from judge_eval.runs.folder.results import encode
 from judge_eval.server import following
 from judge_eval.server.following import Followed
 from judge_eval.server.settings import ServerSettings
-from tests.support.chat_server import Canned, ChatServer
+from tests.support.canned import Canned
+from tests.support.chat_server import ChatServer
 from tests.support.command import ROOT
 from tests.support.serving import ask, judge, rows, serving
 

@@ -14,7 +14,8 @@ import pytest
 from judge_eval import EvalRun
 from judge_eval.backends.storing.disk import DiskStore
 from judge_eval.server.client import Client
-from tests.support.chat_server import Canned, ChatServer, error
+from tests.support.canned import Canned, error
+from tests.support.chat_server import ChatServer
 
 TRACES, CHUNKS, ANSWERED = 6, 4, 10
 

@@ -25,7 +25,9 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, StrictStr, TypeAdapter, ValidationError
 
-from tests.support.chat_server import Canned, ChatServer, decide, error
+from tests.support.canned import Canned, error
+from tests.support.chat_answers import decide
+from tests.support.chat_server import ChatServer
 
 pytest.importorskip("openai.types.decision_create_params", reason="the SDK is older than decision models")
 

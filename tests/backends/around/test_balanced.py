@@ -12,7 +12,8 @@ from judge_eval.backends.stack import Options, build_stack
 from judge_eval.errors import ConfigError, TransientError
 from judge_eval.wire import Passage, Request
 from tests.support.application import app
-from tests.support.chat_server import ChatServer, Faults
+from tests.support.chat_faults import Faults
+from tests.support.chat_server import ChatServer
 from tests.support.requests import SmallForm
 
 

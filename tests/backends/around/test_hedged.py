@@ -17,7 +17,8 @@ from judge_eval.errors import BudgetError, CallError, ConfigError, TransientErro
 from judge_eval.evaluator import Evaluator
 from judge_eval.wire import Completion, Request, Usage
 from tests.support.application import app
-from tests.support.chat_server import ChatServer, Faults
+from tests.support.chat_faults import Faults
+from tests.support.chat_server import ChatServer
 from tests.support.requests import ask
 from tests.support.runs import traces
 from tests.support.virtual_time import run

@@ -28,7 +28,7 @@ from judge_eval.errors import (
 )
 from judge_eval.wire import Completion, Request
 from tests.support.asking_decisions import confidences, judged, replayed, request, row, sure, whys
-from tests.support.chat_server import Canned, error
+from tests.support.canned import Canned, error
 from tests.support.decision_server import DIALECT_NAMES, DecisionServer, DialectName
 from tests.support.forking import ROOT
 

@@ -15,7 +15,8 @@ from judge_eval.backends.chat.openai import create
 from judge_eval.errors import CallError, ConfigError, FatalCallError, RefusedError, TransientError
 from judge_eval.wire import Completion, Request
 from tests.support import virtual_time
-from tests.support.chat_server import ChatServer, Faults
+from tests.support.chat_faults import Faults
+from tests.support.chat_server import ChatServer
 from tests.support.requests import ask
 
 

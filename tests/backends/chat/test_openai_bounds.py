@@ -18,7 +18,9 @@ from judge_eval.backends.chat.openai import OpenAI, create
 from judge_eval.backends.chat.receiving import MOST_BYTES, unpack
 from judge_eval.errors import CallError, ConfigError, FatalCallError, TransientError
 from judge_eval.wire import Completion
-from tests.support.chat_server import Canned, ChatServer, completion
+from tests.support.canned import Canned
+from tests.support.chat_answers import completion
+from tests.support.chat_server import ChatServer
 from tests.support.raw_server import RawServer, http
 from tests.support.requests import ask
 

@@ -17,7 +17,9 @@ from judge_eval.backends.chat.openai import OpenAI, create
 from judge_eval.backends.chat.secrets import Scrubber
 from judge_eval.backends.stack import Options, create_backend
 from judge_eval.errors import CallError, ConfigError, FatalCallError, RefusedError
-from tests.support.chat_server import Canned, ChatServer, completion
+from tests.support.canned import Canned
+from tests.support.chat_answers import completion
+from tests.support.chat_server import ChatServer
 from tests.support.requests import complete
 
 KEY = "sk-or-v1-7Qm2xT9bLw4Zc8Rk3Vn6Jp1Hs5Fd0Gy"

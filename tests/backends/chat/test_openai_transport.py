@@ -15,7 +15,8 @@ import pytest
 from judge_eval.backends.base import Backend
 from judge_eval.backends.chat.openai import create
 from judge_eval.errors import CallError, ConfigError, FatalCallError, TransientError
-from tests.support.chat_server import Canned, ChatServer, reply
+from tests.support.canned import Canned, reply
+from tests.support.chat_server import ChatServer
 from tests.support.requests import ask, complete
 
 KEY = "sk-test-0123456789abcdef"

@@ -41,7 +41,8 @@ from tests.support.asking_decisions import (
     sure,
     whys,
 )
-from tests.support.chat_server import Canned, ChatServer, error
+from tests.support.canned import Canned, error
+from tests.support.chat_server import ChatServer
 from tests.support.decision_server import DecisionServer
 from tests.support.desk import Desk
 from tests.support.requests import ask
