@@ -29,7 +29,8 @@ from judge_eval.errors import (
 from judge_eval.wire import Completion, Request
 from tests.support.asking_decisions import confidences, judged, replayed, request, row, sure, whys
 from tests.support.canned import Canned, error
-from tests.support.decision_server import DIALECT_NAMES, DecisionServer, DialectName
+from tests.support.decision_server import DecisionServer
+from tests.support.decision_shapes import DIALECT_NAMES, DialectName
 from tests.support.forking import ROOT
 
 TEXTS = tuple(f"text {n} " + "x" * 400 for n in range(8))

@@ -30,7 +30,10 @@ from tests.support.asking_decisions import (
     row,
     whys,
 )
-from tests.support.decision_server import DIALECT_NAMES, VALUES, Canned, DecisionServer, DialectName
+from tests.support.canned import Canned
+from tests.support.decision_faults import VALUES
+from tests.support.decision_server import DecisionServer
+from tests.support.decision_shapes import DIALECT_NAMES, DialectName
 
 RULE = dict(zip(TEXTS, (0.9, 0.8, 0.7, 0.6), strict=True)).__getitem__
 OF_ONE = (*VALUES, "kind", "odd_kind")
