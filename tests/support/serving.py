@@ -94,3 +94,8 @@ def scripted(data: Any, out: Path | None, answer: Any, **settings: Any) -> EvalR
 
     with Evaluator(FakeBackend(script), cache=False) as evaluator:
         return evaluator.evaluate(data, out=out, **settings)
+
+
+def ids(url: str) -> list[str]:
+    """List the ids, newest first."""
+    return [run["id"] for run in ask(f"{url}/runs")[1]["runs"]]
