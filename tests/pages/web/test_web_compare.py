@@ -15,8 +15,7 @@ from judge_eval.pages.overview import Table
 from judge_eval.pages.report import compare_report, run_report
 from judge_eval.pages.rows import sort_rows
 from judge_eval.server.settings import ServerSettings
-from tests.pages.web.conftest import shoot
-from tests.pages.web.test_web_report import listed, violations
+from tests.support.browsing import listed, shoot, violations
 from tests.support.serving import scripted, serving
 
 pytestmark = pytest.mark.browser

@@ -13,8 +13,8 @@ from judge_eval import EvalRun
 from judge_eval.pages.report import compare_report, matrix_report, run_report
 from judge_eval.runs.folder.news import News, write_news
 from judge_eval.server.settings import ServerSettings
-from tests.pages.web.conftest import shoot
 from tests.server.test_following import started
+from tests.support.browsing import shoot
 from tests.support.crowded import crowded_runs
 from tests.support.serving import serving
 

@@ -11,9 +11,8 @@ import pytest
 
 from judge_eval.runs.folder.news import News, write_news
 from judge_eval.server.settings import ServerSettings
-from tests.pages.web.conftest import shoot
-from tests.pages.web.test_web_report import filtered, violations
 from tests.server.test_following import started
+from tests.support.browsing import filtered, shoot, violations
 from tests.support.serving import judge, rows
 
 pytestmark = pytest.mark.browser

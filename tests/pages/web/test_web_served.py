@@ -10,8 +10,7 @@ import pytest
 from judge_eval import EvalRun, Evaluator
 from judge_eval.runs.folder.labels import given_labels
 from judge_eval.server.settings import ServerSettings
-from tests.pages.web.conftest import shoot
-from tests.pages.web.test_web_report import filtered, violations
+from tests.support.browsing import filtered, shoot, violations
 from tests.support.serving import judge, rows, scripted, serving
 
 pytestmark = pytest.mark.browser
