@@ -26,8 +26,8 @@ from judge_eval.runs.folder.files import TRACES, VERDICTS
 from judge_eval.runs.folder.labels import Label, add_label
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.schema import Chunk, NoVerdict, Trace, Verdict
-from tests.pages.test_report_file import blocks_of, data_of
 from tests.support.application import app
+from tests.support.blocks_of_pages import blocks_of, data_of
 from tests.support.likely import likely_run
 from tests.support.runs import evaluator, traces
 from tests.support.verdicts import judged, traces_of
