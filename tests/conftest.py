@@ -6,12 +6,13 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
+# A busy machine is no fault: no case has a time, neither to be drawn nor to be run.
+settings.register_profile("home", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # A change is judged by the same cases every time; what new cases find belongs to whoever runs them at home.
-settings.register_profile("ci", derandomize=True)
-if os.environ.get("CI"):
-    settings.load_profile("ci")
+settings.register_profile("ci", settings.get_profile("home"), derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "home")
 
 FOREIGN = "pytestmark = pytest.mark.foreign"
 """The line that says that all of a module's tests need other packages or services."""

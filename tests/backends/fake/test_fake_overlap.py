@@ -142,7 +142,7 @@ def test_overlap_reads_a_sentence_under_its_title():
     graded=st.booleans(),
     rule=st.sampled_from(["overlap", "inverted", "obedient", "always", "never", "hash"]),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_any_text_gets_a_readable_reply(texts, reference, graded, rule):
     """Whatever the texts, a reply is JSON, on the scale, and quotes at most 40 words of the chunk."""
     scale = GRADED if graded else BINARY
