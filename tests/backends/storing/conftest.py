@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from judge_eval.backends.storing.disk import DiskStore
 from tests.support.planting import KEY, OTHER
+from tests.support.postgres import schema_of_its_own, using_server
 
 
 @pytest.fixture
@@ -41,3 +43,10 @@ def victim(tmp_path: Path) -> Iterator[Path]:
     path.write_bytes(b"secret")
     yield path
     assert path.read_bytes() == b"secret"
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    """A schema of its own in the test database; skipped where there is none."""
+    with using_server(fcntl.LOCK_SH), schema_of_its_own() as address:
+        yield address

@@ -11,7 +11,7 @@ from judge_eval.backends.storing.cached import CacheCounts, Cached
 from judge_eval.backends.storing.disk import DiskStore
 from judge_eval.errors import CallError, FatalCallError, RefusedError
 from judge_eval.wire import Completion, Request
-from tests.support.cache_doubles import Counting, MemoryStore, ask
+from tests.support.cache_doubles import Counting, Held, MemoryStore, ask
 from tests.support.caching import complete_all
 
 
@@ -50,30 +50,32 @@ def test_a_failed_call_fails_its_equals_and_is_forgotten(error: Exception) -> No
 
 def test_a_cancelled_leader_leaves_its_followers_an_answer() -> None:
     """When whoever asked is cancelled, one of those who waited asks, and the others still share."""
-    backend = Counting(wait=0.02)
+    backend = Held()
     cached = Cached(backend, MemoryStore())
 
     async def run() -> list[Completion | BaseException]:
         tasks = [asyncio.create_task(cached.complete(ask())) for _ in range(4)]
-        await asyncio.sleep(0.005)
+        await backend.called.wait()
         tasks[0].cancel()
+        backend.may_answer.set()
         return await asyncio.gather(*tasks, return_exceptions=True)
 
     first, *others = asyncio.run(run())
     assert isinstance(first, asyncio.CancelledError)
-    assert [c.text for c in others if isinstance(c, Completion)] == ["yes why?"] * 3
+    assert [c.text for c in others if isinstance(c, Completion)] == ["yes, slow"] * 3
     assert len(backend.asked) == 2
 
 
 def test_a_cancelled_follower_disturbs_nobody() -> None:
     """When one who waits is cancelled, the call goes on for the rest."""
-    backend = Counting(wait=0.02)
+    backend = Held()
     cached = Cached(backend, MemoryStore())
 
     async def run() -> list[Completion | BaseException]:
         tasks = [asyncio.create_task(cached.complete(ask())) for _ in range(4)]
-        await asyncio.sleep(0.005)
+        await backend.called.wait()
         tasks[2].cancel()
+        backend.may_answer.set()
         return await asyncio.gather(*tasks, return_exceptions=True)
 
     found = asyncio.run(run())
@@ -91,7 +93,8 @@ def test_a_cancellation_after_the_call_loses_nothing_paid(tmp_path: Path) -> Non
         follower = asyncio.create_task(cached.complete(ask()))
         while not backend.asked:
             await asyncio.sleep(0)
-        await asyncio.sleep(0.01)
+        for _ in range(20):  # turns of the loop, in which the answer comes and its row waits for company
+            await asyncio.sleep(0)
         task.cancel()
         assert (await follower).text == "yes why?"
 

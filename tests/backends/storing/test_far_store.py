@@ -13,27 +13,28 @@ from judge_eval.backends.storing.cached import Cached
 from judge_eval.backends.storing.store import KeyClaim
 from judge_eval.errors import StoreError
 from judge_eval.wire import Request
-from tests.backends.storing.test_postgres_store import execute, url  # noqa: F401
 from tests.support.cache_doubles import Counting, MemoryStore, ask
 
 
 class FarStore(MemoryStore):
-    """A store behind a network: it counts what is sent there, and its writes can be held up."""
+    """A store behind a network: it counts what is sent there; its writes and its claims can be held up."""
 
     def __init__(self) -> None:
         super().__init__()
         self.claims: list[int] = []
         self.released: list[bytes] = []
-        self.open = threading.Event()
+        self.open, self.near = threading.Event(), threading.Event()
         self.open.set()
+        self.near.set()
 
     def claim_many(self, keys: Sequence[bytes]) -> list[KeyClaim]:
         self.claims.append(len(keys))
         time.sleep(0.005)
+        assert self.near.wait(60)
         return [KeyClaim(self.rows.get(key), key not in self.rows) for key in keys]
 
     def put_claimed(self, items: Sequence[tuple[bytes, bytes]]) -> int:
-        assert self.open.wait(30)
+        assert self.open.wait(60)
         self.put_many(items)
         return 0
 
@@ -96,15 +97,20 @@ def test_a_claim_for_someone_who_has_left_is_given_back() -> None:
 
     async def run() -> None:
         cached = Cached(Counting(fail), store)
+        store.near.clear()
         task = asyncio.create_task(cached.complete(ask("left")))
-        await asyncio.sleep(0.002)
+        while not store.claims:
+            await asyncio.sleep(0.001)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
+        store.near.set()
         with pytest.raises(StoreError):
             await cached.complete(ask("failed"))
-        await asyncio.sleep(0.05)
+        while len(store.released) < 2:
+            await asyncio.sleep(0.001)
         await cached.aclose()
         assert set(store.released) == {cached.key(ask("left")), cached.key(ask("failed"))}
+        assert len(store.released) == 2
 
     asyncio.run(run())

@@ -20,11 +20,11 @@ from judge_eval.backends.storing.disk import DiskStore
 from judge_eval.backends.storing.postgres import PostgresStore
 from judge_eval.backends.storing.store import KeyClaim
 from judge_eval.errors import StoreError
-from judge_eval.wire import Completion, Message, Request
-from tests.backends.storing.test_postgres_store import execute, url  # noqa: F401
+from judge_eval.wire import Completion, Message
 from tests.support.application import app
-from tests.support.cache_doubles import Counting, ask, readable
+from tests.support.cache_doubles import Counting, Held, ask, readable
 from tests.support.chat_server import ChatServer
+from tests.support.postgres import execute
 
 HERE = str(Path(__file__).parents[3])
 REPAIRING = """if True:
@@ -88,8 +88,8 @@ def test_a_lease_kept_for_a_repair_ends_when_none_comes(
     async def run() -> None:
         await cached.complete(first)
         assert not store.take_lease(key)
-        await asyncio.sleep(0.2)
-        assert store.take_lease(key)
+        while not store.take_lease(key):
+            await asyncio.sleep(0.01)
         store.release_lease(key)
         await cached.complete(first)
         await cached.complete(replace(first, follow_up=(Message("user", "again"),), origin=first))
@@ -105,7 +105,7 @@ def test_a_lease_kept_for_a_repair_ends_when_none_comes(
 
 
 STOPPED = """if True:
-    import asyncio, sys
+    import asyncio, os, sys
     sys.path.insert(0, sys.argv[2])
     from judge_eval.backends.storing.cached import Cached
     from judge_eval.backends.storing.postgres import PostgresStore
@@ -113,8 +113,10 @@ STOPPED = """if True:
     class Slow(Counting):
         async def complete(self, request):
             print("asking", flush=True)
+            while not os.path.exists(sys.argv[3]):
+                await asyncio.sleep(0.01)
             return await super().complete(request)
-    slow = Slow(lambda _: "yes, says the one who was stopped", wait=2.0)
+    slow = Slow(lambda _: "yes, says the one who was stopped")
     cached = Cached(slow, PostgresStore(sys.argv[1], lease=0.4))
     async def run():
         print((await cached.complete(ask())).text, flush=True)
@@ -125,11 +127,11 @@ STOPPED = """if True:
 
 
 @pytest.mark.foreign
-def test_a_stopped_holders_late_answer_is_told_apart(url: str) -> None:  # noqa: F811
+def test_a_stopped_holders_late_answer_is_told_apart(url: str, tmp_path: Path) -> None:
     """A holder that stands still loses its lease; its late answer is given, counted, and replaces nothing."""
     store = PostgresStore(url)
     store.create()
-    command = [sys.executable, "-c", STOPPED, url, HERE]
+    command = [sys.executable, "-c", STOPPED, url, HERE, str(tmp_path / "answer")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "asking\n"
@@ -142,6 +144,7 @@ def test_a_stopped_holders_late_answer_is_told_apart(url: str) -> None:  # noqa:
             asyncio.run(other.aclose())
             assert other.counts.beside == 0
         finally:
+            (tmp_path / "answer").touch()
             os.kill(process.pid, signal.SIGCONT)
         told, _ = process.communicate(timeout=60)
     assert told == "yes, says the one who was stopped\n1\n"
@@ -152,15 +155,16 @@ def test_a_stopped_holders_late_answer_is_told_apart(url: str) -> None:  # noqa:
 
 
 @pytest.mark.foreign
-def test_a_late_answer_that_comes_first_is_there_for_others(url: str) -> None:  # noqa: F811
+def test_a_late_answer_that_comes_first_is_there_for_others(url: str) -> None:
     """Where the new holder has not answered yet, the late one is kept until the new one comes."""
     old, new = PostgresStore(url, lease=0.2), PostgresStore(url)
     old.create()
     key = b"k" * 32
     assert old.claim_many([key]) == [KeyClaim(None, True)]
     old._stop.set()  # nobody renews it any more, as while the process stands still
-    time.sleep(0.4)
-    assert new.claim_many([key]) == [KeyClaim(None, True)]
+    while (claim := new.claim_many([key])) == [KeyClaim(None, False)]:
+        time.sleep(0.01)
+    assert claim == [KeyClaim(None, True)]
     assert old.put_claimed([(key, b"late")]) == 1
     assert new.get_many([key]) == [b"late"]
     assert PostgresStore(url).claim_many([key]) == [KeyClaim(b"late", False)]
@@ -170,19 +174,6 @@ def test_a_late_answer_that_comes_first_is_there_for_others(url: str) -> None:  
     assert old.get_many([key]) == [b"new"]
     for store in (old, new):
         store.close()
-
-
-class Held(Counting):
-    """A backend that answers when it is told to."""
-
-    def __init__(self) -> None:
-        super().__init__(lambda _: "yes, slow")
-        self.called, self.may_answer = asyncio.Event(), asyncio.Event()
-
-    async def complete(self, request: Request) -> Completion:
-        self.called.set()
-        await self.may_answer.wait()
-        return await super().complete(request)
 
 
 def test_an_answer_after_patience_ran_out_is_counted(tmp_path: Path) -> None:
@@ -221,7 +212,7 @@ WRONG = {
 
 @pytest.mark.foreign
 @pytest.mark.parametrize("statement", WRONG.values(), ids=WRONG)
-def test_a_table_of_other_columns_is_refused_at_the_first_look(url: str, statement: str) -> None:  # noqa: F811
+def test_a_table_of_other_columns_is_refused_at_the_first_look(url: str, statement: str) -> None:
     """Reading, writing, claiming and `cache init` refuse a table that is not the cache's."""
     execute(url, statement)
     for work in (
@@ -236,7 +227,7 @@ def test_a_table_of_other_columns_is_refused_at_the_first_look(url: str, stateme
 
 
 @pytest.mark.foreign
-def test_a_strangers_row_in_a_shared_table_is_a_miss_that_is_counted(url: str) -> None:  # noqa: F811
+def test_a_strangers_row_in_a_shared_table_is_a_miss_that_is_counted(url: str) -> None:
     """A well-sealed row of another shape is asked for anew, replaced, and counted once."""
     store = PostgresStore(url)
     store.create()
