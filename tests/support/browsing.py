@@ -33,6 +33,18 @@ def filtered(page: Any, text: str) -> list[str]:
     return listed(page)
 
 
+def chosen(page: Any, box: str, value: str) -> None:
+    """Choose in a box, and wait until the list is there anew."""
+    page.evaluate("document.querySelector('.told').textContent = 'waiting'")
+    page.select_option(box, value)
+    page.locator(".told", has_not_text="waiting").wait_for()
+
+
+def drawn(page: Any) -> None:
+    """Wait for what is drawn anew where the window has changed: it comes with the next frame."""
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
 def violations(page: Any, axe: str, colours_only: bool = False) -> list[Any]:
     """Run axe-core in the page and return what is serious or critical."""
     page.evaluate(axe + "; undefined")

@@ -99,7 +99,7 @@ def open_page(chromium: Any, serve: Callable[..., str]) -> Iterator[Callable[...
         page.on("console", said)
         page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
         page.on("dialog", lambda dialog: (wrong.append("a dialog"), dialog.dismiss()))
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(30_000)
         page.goto(url)
         if ready:
             page.wait_for_selector("html[data-ready]")

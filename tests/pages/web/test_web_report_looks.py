@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from judge_eval.pages.overview import Table
-from tests.support.browsing import filtered, shoot, violations
+from tests.support.browsing import chosen, filtered, shoot, violations
 
 pytestmark = pytest.mark.browser
 
@@ -64,7 +64,7 @@ def test_a_strip_tells_by_shape_word_and_colour(
 ) -> None:
     """Each rank has its own sign and the strip one sentence; disagreement is an outline and a word too."""
     page = open_page(reports["new"])
-    page.select_option("#sort", "order")
+    chosen(page, "#sort", "order")
     filtered(page, "failed")
     strip = page.locator(".rows li").first.locator(".strip").last
     told = strip.get_attribute("aria-label")
@@ -140,8 +140,7 @@ def test_no_serious_violation_of_accessibility(
     for name in ("new", "compare"):
         for dark in (False, True):
             page = open_page(reports[name], dark=dark)
-            page.fill("#filter", "docs-00" if name == "new" else "docs-001")  # a few rows tell as much as all
-            page.wait_for_timeout(200)
+            filtered(page, "docs-00" if name == "new" else "docs-001")  # a few rows tell as much as all
             for summary in page.locator(".card summary").all()[:2]:
                 summary.click()
             for tab in ("traces", "disagreements", "failures", "provenance") if name == "new" else (None,):

@@ -99,8 +99,5 @@ def test_a_large_report_is_small(open_page: Callable[..., Any], tmp_path: Path) 
     page.keyboard.press("j")
     page.wait_for_url("**#q1")
     page.locator("#rank-10").wait_for()
-    assert (
-        page.evaluate("performance.now()") < 10_000
-    )  # generous: machines differ; the figure is measured apart
     last = data[499]["chunks"][9]
     assert filtered(page, f'"{last[:60].strip()}"') == ["q499"]
