@@ -25,14 +25,8 @@ from tests.support.raw_server import RawServer, http
 from tests.support.requests import ask
 
 Transport = Literal["httpx", "aiohttp"]
+pytestmark = pytest.mark.usefixtures("key")
 GOOD = json.dumps(completion({}, '{"verdict": true}')).encode()
-
-
-@pytest.fixture(autouse=True)
-def key(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A key, and no setting of the machine's own."""
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")
-    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
 
 
 def complete(backend: OpenAI, times: int = 1) -> Completion:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,15 +23,6 @@ from tests.support.requests import complete
 
 KEY = "sk-or-v1-7Qm2xT9bLw4Zc8Rk3Vn6Jp1Hs5Fd0Gy"
 Transport = Literal["httpx", "aiohttp"]
-
-
-@pytest.fixture
-def chat(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
-    """A server, and no setting of the machine's own."""
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    with ChatServer() as server:
-        yield server
 
 
 def shares(text: str, secret: str, size: int = 8) -> bool:
