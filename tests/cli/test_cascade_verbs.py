@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,12 +13,14 @@ import pytest
 from judge_eval.alignment.cascade import read_cascade
 from judge_eval.errors import ConfigError
 from judge_eval.eval_run import EvalRun
+from tests.support.canned import Canned
 from tests.support.chat_faults import Faults
 from tests.support.command import Shell
 from tests.support.decision_server import DecisionServer
 from tests.support.desk import Desk
 from tests.support.golden import check_golden
 from tests.support.unsure_server import GOLD, UnsureServer, dataset
+from tests.support.waiting import until
 
 MODELS = ("--cascade", "openai/cheap", "--then", "openai/strong")
 
@@ -329,16 +330,19 @@ def test_a_killed_fit_goes_on_and_pays_nothing_twice(tmp_path: Path) -> None:
     """Killed in the middle of either run, the same command goes on; only calls under way are made twice."""
     shell = Shell(tmp_path)
     data = dataset(tmp_path / "traces.jsonl", 80)
-    with UnsureServer(latency=0.02) as server:
+    with UnsureServer() as server:
         call = ("cascade", "fit", data, *MODELS, "--base-url", server.url, "--concurrency", "4")
         key = {"OPENAI_API_KEY": "sk-x"}
-        for enough in (60, 280):
+        for answered in (60, 220):
+            # The other calls hang until the process is gone.
+            server.script(*[Canned()] * answered, *[Canned(fate="hang")] * 20)
             process = shell.start(*call, **key)
-            while server.counts["calls"] < enough and process.poll() is None:
-                time.sleep(0.002)
+            until(lambda: server.counts["hang"] >= 4, process)
             process.send_signal(signal.SIGKILL)
             process.communicate()
             assert process.returncode == -signal.SIGKILL
+            server._scripted.clear()
+            server.counts.clear()
         done = shell(*call, **key)
         assert done.code == 0, done.err
         asked = [json.dumps(body, sort_keys=True) for body in server.calls]

@@ -57,6 +57,8 @@ class UnsureServer(ChatServer):
         self.errors, self.sure = errors, sure
 
     def _usual(self, canned: Canned, body: Mapping[str, Any]) -> Canned:
+        if canned.fate != "send":
+            return canned
         asked = "\n".join(str(m.get("content") or "") for m in body["messages"] if m["role"] == "user")
         passages = re.findall(r"<chunk (\d+) (\d{9})>\n(.*?)\n</chunk \1 \2>", asked, re.DOTALL)
         ruled = [self._rule(body["model"], text) for _, _, text in passages] or [
