@@ -1,12 +1,6 @@
 import asyncio
 import json
 import signal
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 
 import fsspec
@@ -19,9 +13,10 @@ from judge_eval.runs.keeping.mirroring import bring_run, place_of_runs
 from judge_eval.runs.keeping.moving import pull, push
 from judge_eval.runs.keeping.pieces import NO_BASE, copy_results, piece_name
 from judge_eval.runs.keeping.pushing import pushing
-from tests.runs.keeping.test_mirror import LINES, Machine, s3, there  # noqa: F401 - `s3` is a fixture
 from tests.support.chat_server import ChatServer
+from tests.support.object_storage import Machine, quiet_port, storage, there
 from tests.support.runs import evaluator, traces
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.foreign
 
@@ -37,14 +32,7 @@ def data(tmp_path: Path) -> Path:
     return path
 
 
-def until(true: Callable[[], bool], process: "subprocess.Popen[bytes]") -> None:
-    """Wait until something holds while a process runs."""
-    while not true():
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.01)
-
-
-def stored(s3: str, place: str) -> dict[str, bytes]:  # noqa: F811
+def stored(s3: str, place: str) -> dict[str, bytes]:
     """Return the files behind a place of runs, by their names in the run's folder."""
     options = {"endpoint_url": s3, "key": "key", "secret": "topsecret99"}
     system = fsspec.filesystem("s3", client_kwargs={"region_name": "us-east-1"}, **options)
@@ -70,15 +58,16 @@ def pieces(files: dict[str, bytes]) -> list[dict[str, str]]:
 
 
 @pytest.mark.slow
-def test_another_machine_goes_on_after_kill_9(s3: str, tmp_path: Path, data: Path) -> None:  # noqa: F811
+def test_another_machine_goes_on_after_kill_9(s3: str, tmp_path: Path, data: Path) -> None:
     """What was pushed before a kill -9 is not paid for again by another machine; the first one learns it."""
     one, two = Machine(tmp_path / "one", s3), Machine(tmp_path / "two", s3)
-    with ChatServer(latency=0.05) as server:
+    with ChatServer(latency=0.3) as server:
         judge = judging(server, data, "s3://bucket/parts")
         process = one.start(*judge)
         until(lambda: len(pieces(stored(s3, "bucket/parts"))) > 5, process)
         process.kill()
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
+        server.latency = 0.0
         pushed = {line["trace_id"] for line in pieces(stored(s3, "bucket/parts"))}
         before = len(server.calls)
         told = two(*judge, "--json")
@@ -105,10 +94,10 @@ def test_another_machine_goes_on_after_kill_9(s3: str, tmp_path: Path, data: Pat
 
 
 @pytest.mark.slow
-def test_sigterm_pushes_what_is_done(s3: str, tmp_path: Path, data: Path) -> None:  # noqa: F811
+def test_sigterm_pushes_what_is_done(s3: str, tmp_path: Path, data: Path) -> None:
     """Stopped by SIGTERM a run is pushed as it is: another machine goes on, and no verdict is paid twice."""
     one, two = Machine(tmp_path / "one", s3), Machine(tmp_path / "two", s3)
-    with ChatServer(latency=0.05) as server:
+    with ChatServer(latency=0.2) as server:
         judge = judging(server, data, "s3://bucket/stopped")
         process = one.start(*judge)
         until(lambda: server.counts["paid"] > 20, process)
@@ -127,15 +116,16 @@ def test_sigterm_pushes_what_is_done(s3: str, tmp_path: Path, data: Path) -> Non
 
 
 @pytest.mark.slow
-def test_a_run_that_another_machine_judges_is_left_alone(s3: str, tmp_path: Path, data: Path) -> None:  # noqa: F811
+def test_a_run_that_another_machine_judges_is_left_alone(s3: str, tmp_path: Path, data: Path) -> None:
     """Going on with a run that is alive elsewhere is refused, after a look; it ends undisturbed."""
     one, two = Machine(tmp_path / "one", s3), Machine(tmp_path / "two", s3)
-    with ChatServer(latency=0.3) as server:
+    with ChatServer(latency=1.0) as server:
         judge = judging(server, data, "s3://bucket/alive")
         process = one.start(*judge)
         until(lambda: "pushing.json" in stored(s3, "bucket/alive"), process)
         told = two(*judge, code=2)
         assert "another machine is judging this run" in told.err
+        server.latency = 0.0
         _, err = process.communicate(timeout=60)
         assert process.returncode == 0, err
         assert server.counts["paid"] == len(server.calls) == 2 * COUNT
@@ -145,38 +135,24 @@ def test_a_run_that_another_machine_judges_is_left_alone(s3: str, tmp_path: Path
 @pytest.mark.slow
 def test_where_the_push_failed_resuming_pushes_and_judges_nothing(tmp_path: Path, data: Path) -> None:
     """The storage goes away while a run is judged; once it is back, --resume pushes without a call."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
+    port = quiet_port()
     address = f"http://127.0.0.1:{port}"
-
-    def storage() -> "subprocess.Popen[bytes]":
-        command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-        made = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        while True:
-            try:
-                request = urllib.request.Request(f"{address}/bucket", method="PUT")
-                urllib.request.urlopen(request, timeout=5).close()
-                return made
-            except OSError:
-                assert made.poll() is None
-                time.sleep(0.1)
-
     machine = Machine(tmp_path / "one", address)
-    running = storage()
+    running = storage(port)
     try:
-        with ChatServer(latency=0.05) as server:
+        with ChatServer(latency=0.3) as server:
             judge = judging(server, data, "s3://bucket/runs")
             process = machine.start(*judge)
             until(lambda: server.counts["paid"] > 10, process)
             running.kill()
             running.wait()
+            server.latency = 0.0
             _, told = process.communicate(timeout=100)
             assert process.returncode == 2, told
             assert b"--resume" in told
             assert b"Traceback" not in told
             assert server.counts["paid"] == 2 * COUNT
-            running = storage()
+            running = storage(port)
             done = machine(*judge, "--json")
             assert "pushed to s3://bucket/runs/" in done.err
             assert json.loads(done.out)["tally"]["calls"] == 2 * COUNT
