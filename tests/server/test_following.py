@@ -269,7 +269,7 @@ def test_a_run_from_the_terminal_is_seen_killed_and_gone_on_with(tmp_path: Path)
             assert live["read"] == progress["traces"]
         finally:
             process.send_signal(signal.SIGKILL)
-            process.communicate(timeout=30)
+            process.communicate(timeout=60)
         (folder,) = (tmp_path / "runs").iterdir()
         news, _ = read_news(folder)
         assert news is not None

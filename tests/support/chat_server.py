@@ -68,6 +68,9 @@ class ChatServer:
         self.counts: Counter[str] = Counter()
         """`calls`, `paid` (completions sent) and each status, `reset` or `hang`."""
         self.in_flight = self.most_in_flight = self.connections = 0
+        self.together = 1
+        """How many calls must be in flight before any of them is answered."""
+        self._waiting: list[Callable[[], None]] = []
         self._scripted: deque[Canned] = deque()
         self._seen: Counter[bytes] = Counter()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -105,13 +108,13 @@ class ChatServer:
         ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self.serve(ready.set)), daemon=True)
         self._thread.start()
-        assert ready.wait(10)
+        assert ready.wait(60)
         return self
 
     def __exit__(self, *exc: object) -> None:
         assert self._loop is not None
         self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(10)
+        self._thread.join(60)
 
     async def serve(self, ready: Callable[[], None]) -> None:
         """Serve until stopped; `ready` is called once the port is known."""
@@ -232,7 +235,12 @@ class _Connection(asyncio.Protocol):
         if wait > 0:
             server._loop.call_later(wait, self.finish, canned)
             return None
-        return self.finish(canned)
+        server._waiting.append(lambda: self.finish(canned))
+        if len(server._waiting) >= server.together:
+            waiting, server._waiting = server._waiting, []
+            for finish in waiting:
+                finish()
+        return None
 
     def finish(self, canned: Canned) -> None:
         server = self.server

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import socket
 import subprocess
 import sys
 import time
@@ -11,18 +9,6 @@ import urllib.request
 from pathlib import Path
 
 from tests.support.command import Shell, Told
-
-
-def quiet_port() -> int:
-    """Find a port where nobody listens, below those that the system gives to others meanwhile."""
-    while True:
-        port = random.randint(20_000, 30_000)
-        with socket.socket() as tried:
-            try:
-                tried.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        return port
 
 
 def storage(port: int) -> subprocess.Popen[bytes]:

@@ -31,7 +31,7 @@ def serving(settings: ServerSettings, evaluator: Evaluator | None = None) -> Ite
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while not server.started:
         assert thread.is_alive(), "the server did not start"
         assert time.monotonic() < until, "the server did not start in time"
@@ -61,7 +61,7 @@ def ask(
         request.add_header(name, value)
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with opener.open(request, timeout=30) as answer:
+        with opener.open(request, timeout=60) as answer:
             status, text, told = answer.status, answer.read(), dict(answer.headers)
     except urllib.error.HTTPError as error:
         with error:

@@ -162,7 +162,7 @@ def test_every_answer_through_a_storm(faulty: ChatServer, monkeypatch: pytest.Mo
     texts = [f"Passage number {number} about tomatoes." for number in range(300)]
 
     async def all_answers(url: str) -> tuple[list[str], dict[str, int]]:
-        backend = Retried(Limited(create("m", base_url=url, timeout=2.0, concurrency=32)), base=0.01)
+        backend = Retried(Limited(create("m", base_url=url, timeout=8.0, concurrency=32)), base=0.01)
         left = iter(enumerate(texts))
         answers = [""] * len(texts)
 

@@ -226,7 +226,7 @@ def test_the_offline_judge_answers_questions(desk: Desk) -> None:
 def test_options_reach_the_backend() -> None:
     """A budget of time and the most bytes of a reply hold here too."""
     with DecisionServer() as server:
-        server.slow = {"San": 5.0}
+        server.slow = {"San": 60.0}
         with Evaluator("decisions/m", cache=False, options=options_for(server, timeout=0.2, attempts=1)) as e:
             assert whys(e.evaluate([row()])) == ["unreachable"] * 4
         server.slow = {}

@@ -24,6 +24,7 @@ from judge_eval.errors import ConfigError, StoreError
 from tests.support.application import app
 from tests.support.chat_server import ChatServer
 from tests.support.postgres import VARIABLE, execute, schema_of_its_own, using_server
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.foreign
 
@@ -231,9 +232,7 @@ def test_server_restarted_in_the_middle_loses_nothing(lonely_url: str, tmp_path:
         store.create()
     with ChatServer(latency=0.05) as server:
         process = start(server, url, tmp_path / "run", 400)
-        while server.counts["paid"] < 200:
-            assert process.poll() is None
-            time.sleep(0.01)
+        until(lambda: server.counts["paid"] >= 200, process)
         subprocess.run(
             [control, "--skip-systemctl-redirect", version, name, "restart", "-m", "fast"], check=True
         )

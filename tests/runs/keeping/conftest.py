@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.object_storage import quiet_port, storage
+from tests.support.object_storage import storage
+from tests.support.ports import quiet_port
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,8 @@ from judge_eval.runs.keeping.moving import pull, push
 from judge_eval.runs.keeping.pieces import NO_BASE, copy_results, piece_name
 from judge_eval.runs.keeping.pushing import pushing
 from tests.support.chat_server import ChatServer
-from tests.support.object_storage import Machine, quiet_port, storage, there
+from tests.support.object_storage import Machine, storage, there
+from tests.support.ports import quiet_port
 from tests.support.runs import evaluator, traces
 from tests.support.waiting import until
 
