@@ -130,6 +130,18 @@ class ChatServer:
             transport.abort()
         await asyncio.sleep(0)
 
+    def release(self) -> None:
+        """Answer all that wait for others, and from now on at once."""
+        assert self._loop is not None
+        self.together = 1
+        self._loop.call_soon_threadsafe(self._finish_together)
+
+    def _finish_together(self) -> None:
+        if len(self._waiting) >= self.together:
+            waiting, self._waiting = self._waiting, []
+            for finish in waiting:
+                finish()
+
     def answer(self, raw: bytes, headers: dict[str, str]) -> Canned:
         """Decide on the reply to one call."""
         self.counts["calls"] += 1
@@ -236,11 +248,7 @@ class _Connection(asyncio.Protocol):
             server._loop.call_later(wait, self.finish, canned)
             return None
         server._waiting.append(lambda: self.finish(canned))
-        if len(server._waiting) >= server.together:
-            waiting, server._waiting = server._waiting, []
-            for finish in waiting:
-                finish()
-        return None
+        return server._finish_together()
 
     def finish(self, canned: Canned) -> None:
         server = self.server
