@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from judge_eval.comparison.findings import LimitKind
-from tests.support.action import ACTION, Job, Server
+from tests.support.action import ACTION, STEPS, Job, Server
 from tests.support.blocks import ROOT, blocks_of
 
 GITLAB = yaml.safe_load(
