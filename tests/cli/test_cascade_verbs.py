@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,16 +12,11 @@ import pytest
 from judge_eval.alignment.cascade import read_cascade
 from judge_eval.errors import ConfigError
 from judge_eval.eval_run import EvalRun
-from tests.support.canned import Canned
 from tests.support.chat_faults import Faults
-from tests.support.command import Shell
 from tests.support.decision_server import DecisionServer
 from tests.support.desk import Desk
 from tests.support.golden import check_golden
-from tests.support.unsure_server import GOLD, UnsureServer, dataset
-from tests.support.waiting import until
-
-MODELS = ("--cascade", "openai/cheap", "--then", "openai/strong")
+from tests.support.unsure_server import GOLD, MODELS, UnsureServer, dataset
 
 
 @pytest.fixture
@@ -323,33 +317,6 @@ def test_a_changed_file_is_no_guarantee(desk: Desk, server: UnsureServer, place:
     with pytest.raises(ConfigError, match="the file was changed"):
         read_cascade(path)
     assert desk("cascade", "show", path).code == 2
-
-
-@pytest.mark.slow
-def test_a_killed_fit_goes_on_and_pays_nothing_twice(tmp_path: Path) -> None:
-    """Killed in the middle of either run, the same command goes on; only calls under way are made twice."""
-    shell = Shell(tmp_path)
-    data = dataset(tmp_path / "traces.jsonl", 80)
-    with UnsureServer() as server:
-        call = ("cascade", "fit", data, *MODELS, "--base-url", server.url, "--concurrency", "4")
-        key = {"OPENAI_API_KEY": "sk-x"}
-        for answered in (60, 220):
-            # The other calls hang until the process is gone.
-            server.script(*[Canned()] * answered, *[Canned(fate="hang")] * 20)
-            process = shell.start(*call, **key)
-            until(lambda: server.counts["hang"] >= 4, process)
-            process.send_signal(signal.SIGKILL)
-            process.communicate()
-            assert process.returncode == -signal.SIGKILL
-            server._scripted.clear()
-            server.counts.clear()
-        done = shell(*call, **key)
-        assert done.code == 0, done.err
-        asked = [json.dumps(body, sort_keys=True) for body in server.calls]
-        # What was under way at a kill was not kept: at most four calls (and their look-ahead) each.
-        assert len(asked) - len(set(asked)) <= 2 * 6
-        assert len({re.sub(r" \d{9}>", ">", one) for one in asked}) == 80 * 3 + 80
-        assert read_cascade(tmp_path / "cascade.json").fit.n == 80
 
 
 def test_a_decision_model_comes_first(desk: Desk, server: UnsureServer) -> None:

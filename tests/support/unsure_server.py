@@ -97,3 +97,6 @@ class UnsureServer(ChatServer):
             "verdict": truth,
         }
         return told, sure
+
+
+MODELS = ("--cascade", "openai/cheap", "--then", "openai/strong")
