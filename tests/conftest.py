@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
+# A busy machine is no fault: no case has a time, neither to be drawn nor to be run.
+settings.register_profile("home", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # A change is judged by the same cases every time; what new cases find belongs to whoever runs them at home.
-settings.register_profile("ci", derandomize=True)
-if os.environ.get("CI"):
-    settings.load_profile("ci")
+settings.register_profile("ci", settings.get_profile("home"), derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "home")
+
+# What a script starts in the background ignores Ctrl-C, and so would each process that is tested here.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 FOREIGN = "pytestmark = pytest.mark.foreign"
 """The line that says that all of a module's tests need other packages or services."""

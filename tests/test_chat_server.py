@@ -16,7 +16,10 @@ import pytest
 from judge_eval.backends.chat.capabilities import contract, response_format
 from judge_eval.schema import GRADED
 from judge_eval.wire import Passage
-from tests.support.chat_server import Bucket, ChatServer, Faults, error, judge
+from tests.support.canned import error
+from tests.support.chat_answers import judge
+from tests.support.chat_faults import Bucket, Faults
+from tests.support.chat_server import ChatServer
 from tests.support.requests import SmallForm, ask
 
 ROOT = Path(__file__).parents[1]

@@ -23,7 +23,8 @@ from judge_eval.data.claimfiles import read_claims
 from judge_eval.server.hosted import HostedSubmission
 from tests.support.blocks import ROOT, Block, blocks_of, environment, needs_more, python, shell
 from tests.support.chat_server import ChatServer
-from tests.support.decision_server import DIALECT_NAMES, DecisionServer
+from tests.support.decision_server import DecisionServer
+from tests.support.decision_shapes import DIALECT_NAMES
 
 DOCS = ROOT / "docs"
 PAGES = {

@@ -6,7 +6,6 @@ import os
 import stat
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -80,19 +79,25 @@ def test_a_secret_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
 def test_processes_that_start_at_once_agree(tmp_path: Path) -> None:
     """Of many processes that draw the secret together one wins, and all have its bytes."""
     code = (
-        "import sys, time; from pathlib import Path; from judge_eval.fences import kept_secret\n"
-        "time.sleep(max(0, float(sys.argv[2]) - time.time()))\n"
+        "import sys; from pathlib import Path; from judge_eval.fences import kept_secret\n"
+        "print('ready', flush=True)\n"
+        "while not Path(sys.argv[2]).exists(): pass\n"
         "print(kept_secret(Path(sys.argv[1])).hex())"
     )
-    start = str(time.time() + 1.5)
-    command = [sys.executable, "-c", code, str(tmp_path), start]
+    place, go = tmp_path / "place", tmp_path / "go"
+    place.mkdir()
+    command = [sys.executable, "-c", code, str(place), str(go)]
     made = [
         subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)})
         for _ in range(6)
     ]
+    for process in made:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+    go.touch()
     told = {process.communicate(timeout=60)[0].strip() for process in made}
-    assert told == {(tmp_path / KEPT_IN).read_bytes().hex().encode()}
-    assert [each.name for each in tmp_path.iterdir()] == [KEPT_IN]
+    assert told == {(place / KEPT_IN).read_bytes().hex().encode()}
+    assert [each.name for each in place.iterdir()] == [KEPT_IN]
 
 
 @pytest.mark.parametrize("fault", ["short", "open", "link", "long"])

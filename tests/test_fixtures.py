@@ -2,8 +2,6 @@ import asyncio
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +9,9 @@ import pytest
 from sklearn.metrics import cohen_kappa_score
 
 from judge_eval.backends.fake import backend as fake
-from judge_eval.schema import BINARY, Scale, Trace
-from judge_eval.wire import Message, Passage, Request
+from judge_eval.schema import Trace
+from judge_eval.wire import Passage, Request
+from tests.support.plain_form import PlainForm
 
 pytestmark = pytest.mark.foreign
 
@@ -23,21 +22,6 @@ KINDS = {
     "paraphrase", "title-needed", "yes-no", "partial", "duplicate", "blank-chunk", "empty-retrieval",
     "all-irrelevant",
 }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class PlainForm:
-    """The least that a form must be."""
-
-    scale: Scale = BINARY
-    listwise: bool = False
-    digest: bytes = b"plain form, as long as a digest "
-    schema: Mapping[str, Any] = field(default_factory=dict)
-    schema_name: str = "plain"
-
-    def render(self, request: Request) -> tuple[Message, ...]:
-        """Show nothing but the question: the rule reads the request's fields."""
-        return (Message("user", request.query),)
 
 
 def load(name: str) -> list[Trace]:

@@ -216,7 +216,7 @@ def test_mapped_rows_keep_their_own_names() -> None:
     assert list(run.to_pandas().columns) == ["q", "gold", "hits", *NEW]
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     st.lists(
         st.tuples(st.sampled_from(["a?", "b?", " "]), st.integers(0, 3), st.text("xy", max_size=2)),

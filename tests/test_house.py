@@ -96,6 +96,12 @@ def test_modules_are_small() -> None:
     assert lengths[len(lengths) * 9 // 10][0] <= 260
 
 
+def test_files_of_tests_are_small() -> None:
+    """No file of tests, nor of what supports them, is longer than 350 lines."""
+    long = {path.name: length(path) for path in Path(__file__).parent.rglob("*.py") if length(path) > 350}
+    assert not long
+
+
 def test_no_signature_is_long() -> None:
     """No function takes more than 12 parameters, `self` not counted."""
     long = []

@@ -119,7 +119,7 @@ except KeyboardInterrupt:
     with child:
         assert child.stdout.readline() == "ready\n"
         child.send_signal(signal.SIGINT)
-        out, err = child.communicate(timeout=30)
+        out, err = child.communicate(timeout=60)
     assert out.split() == ["clean", "interrupted"], err
 
 

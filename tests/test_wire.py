@@ -160,7 +160,7 @@ FUZZED = int(os.environ.get("JUDGE_EVAL_TEST_FUZZED", "300"))
 
 
 @seed(20261122)
-@settings(max_examples=FUZZED, deadline=None)
+@settings(max_examples=FUZZED)
 @given(COMPLETIONS, st.lists(st.tuples(st.integers(0, 30), ODD), min_size=1, max_size=3))
 def test_whatever_is_decoded_can_be_used_and_stored_again(
     completion: Completion, changes: list[tuple[int, Any]]

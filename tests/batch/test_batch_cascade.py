@@ -19,7 +19,9 @@ from judge_eval.runs.keeping.finding import run_folders
 from tests.support.application import app
 from tests.support.batch_server import BatchServer
 from tests.support.batching import RUNNER, call, moody, new_cache, newest, same_results
-from tests.support.chat_server import ChatServer, error, judge
+from tests.support.canned import error
+from tests.support.chat_answers import judge
+from tests.support.chat_server import ChatServer
 from tests.support.unsure_server import GOLD, UnsureServer, dataset
 
 METRICS = ("--metrics", "AP@5,NDCG@5")

@@ -12,7 +12,7 @@ from judge_eval.batch.state import Folder
 from tests.support.application import app
 from tests.support.batch_server import BatchServer
 from tests.support.batching import RUNNER, call, export, moody, newest
-from tests.support.chat_server import judge
+from tests.support.chat_answers import judge
 
 
 def test_another_batch_in_the_folder_is_refused(tmp_path: Path, data: Path) -> None:

@@ -41,14 +41,14 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
 
 
-def remote(url: str, timeout: float = 5.0) -> Remote:
+def remote(url: str, timeout: float = 60.0) -> Remote:
     """Make a remote that asks once."""
     made = Remote(url, timeout=timeout)
     made._client.max_retries = 0
     return made
 
 
-def asked(answer: bytes | Callable[[bytes], Any], timeout: float = 5.0) -> Any:
+def asked(answer: bytes | Callable[[bytes], Any], timeout: float = 60.0) -> Any:
     """Ask about a batch."""
     with RawServer(answer if callable(answer) else lambda _: answer) as server:
         made = remote(server.url, timeout)

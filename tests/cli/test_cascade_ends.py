@@ -14,7 +14,7 @@ import pytest
 
 from judge_eval import EvalRun
 from judge_eval.alignment.cascade import CascadeFile, read_cascade
-from tests.support.chat_server import Faults
+from tests.support.chat_faults import Faults
 from tests.support.command import Shell
 from tests.support.desk import Desk
 from tests.support.serving import ask

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,15 +12,11 @@ import pytest
 from judge_eval.alignment.cascade import read_cascade
 from judge_eval.errors import ConfigError
 from judge_eval.eval_run import EvalRun
-from tests.support.chat_server import Faults
-from tests.support.command import Shell
+from tests.support.chat_faults import Faults
 from tests.support.decision_server import DecisionServer
 from tests.support.desk import Desk
 from tests.support.golden import check_golden
-from tests.support.unsure_server import GOLD, UnsureServer, dataset
-
-MODELS = ("--cascade", "openai/cheap", "--then", "openai/strong")
-FAKES = ("--cascade", "fake/overlap", "--cascade-mode", "decision", "--then", "fake/overlap")
+from tests.support.unsure_server import GOLD, MODELS, UnsureServer, dataset
 
 
 @pytest.fixture
@@ -208,14 +202,6 @@ def test_a_failure_of_the_strong_judge_is_never_left_out(desk: Desk, server: Uns
     assert (bought.count("cheap"), bought.count("strong")) == (240, 80)
 
 
-def test_a_cheap_judge_without_probabilities_is_refused(desk: Desk) -> None:
-    """Nothing says where it is sure, so nothing can be fitted."""
-    data = dataset(desk.folder / "traces.jsonl", 60)
-    told = desk("cascade", "fit", data, "--cascade", "fake/overlap", "--then", "fake/hash")
-    assert told.code == 2
-    assert "told no probability" in told.err
-
-
 @pytest.mark.slow
 def test_where_nothing_passes_everything_escalates(desk: Desk) -> None:
     """A judge that is sure and wrong gets no threshold; judging by its file asks the strong one of all."""
@@ -331,82 +317,6 @@ def test_a_changed_file_is_no_guarantee(desk: Desk, server: UnsureServer, place:
     with pytest.raises(ConfigError, match="the file was changed"):
         read_cascade(path)
     assert desk("cascade", "show", path).code == 2
-
-
-def test_without_a_threshold_the_way_to_one_is_named(desk: Desk) -> None:
-    """Nothing is judged by a threshold that nobody named; a named one is said to have no guarantee."""
-    data = dataset(desk.folder / "traces.jsonl", 4)
-    told = desk("run", data, *FAKES)
-    assert told.code == 2
-    assert "cascade fit" in told.err
-    told = desk("run", data, *FAKES, "--cascade-threshold", "0.9")
-    assert told.code == 0
-    assert "the threshold was named, not fitted" in told.out
-    assert desk("run", data, *FAKES, "--cascade-threshold", "0.905").code == 2
-    told = desk("run", data, "--model", "fake/overlap", "--explain-positives")
-    assert told.code == 2
-    assert "--explain-positives is for a cascade" in told.err
-    told = desk("batch", "export", data, "--cascade", "fake/overlap", "--out", "b")
-    assert told.code == 2
-
-
-def test_one_trace_and_probes_take_cascades(desk: Desk) -> None:
-    """`judge` and `probe` judge by two as `run` does."""
-    data = dataset(desk.folder / "traces.jsonl", 6)
-    (desk.folder / "one.json").write_text(data.read_text().splitlines()[0])
-    told = desk("judge", "one.json", *FAKES, "--cascade-threshold", "1.0", "--json")
-    assert told.code == 0, told.err
-    assert {outcome["stage"] for outcome in json.loads(told.out)["outcomes"]} <= {"cheap", "strong"}
-    told = desk("probe", data, *FAKES, "--cascade-threshold", "0.9", "--only", "empty")
-    assert told.code in (0, 1), told.err
-
-
-def test_a_gate_says_what_the_cascade_rests_on(desk: Desk) -> None:
-    """Beside the limits JUnit and the comment say that it was named; a plain judge's say nothing."""
-    data = dataset(desk.folder / "traces.jsonl", 6)
-    limit = ("--fail-under", "AP@5=0.0", "-q", "-o")
-    for name in ("gate.xml", "gate.md"):
-        assert desk("run", data, *FAKES, "--cascade-threshold", "0.9", *limit, name).code == 0
-        assert "the threshold was named, not fitted: nothing bounds" in (desk.folder / name).read_text()
-        assert desk("run", data, "--model", "fake/overlap", *limit, name).code == 0
-        assert "cascade" not in (desk.folder / name).read_text()
-
-
-def test_comparing_with_a_plain_judge_is_warned_of(desk: Desk) -> None:
-    """Runs of a cascade and of a plain judge are told apart in one sentence; its stages are no members."""
-    data = dataset(desk.folder / "traces.jsonl", 6)
-    assert desk("run", data, "--model", "fake/overlap", "--label", "plain").code == 0
-    assert desk("run", data, *FAKES, "--cascade-threshold", "0.9", "--label", "two").code == 0
-    told = desk("compare", "label:plain", "label:two")
-    assert "the judges differ (judged by fake/overlap-1 with support/binary@2 there; " in told.out
-    assert "a cascade (support/decision@1 first, support/binary@2 below 0.90) here)" in told.out
-    told = desk("show", "label:two", "--members")
-    assert "outvoted" not in told.out
-    assert "cascade: " in told.out
-
-
-@pytest.mark.slow
-def test_a_killed_fit_goes_on_and_pays_nothing_twice(tmp_path: Path) -> None:
-    """Killed in the middle of either run, the same command goes on; only calls under way are made twice."""
-    shell = Shell(tmp_path)
-    data = dataset(tmp_path / "traces.jsonl", 80)
-    with UnsureServer(latency=0.02) as server:
-        call = ("cascade", "fit", data, *MODELS, "--base-url", server.url, "--concurrency", "4")
-        key = {"OPENAI_API_KEY": "sk-x"}
-        for enough in (60, 280):
-            process = shell.start(*call, **key)
-            while server.counts["calls"] < enough and process.poll() is None:
-                time.sleep(0.002)
-            process.send_signal(signal.SIGKILL)
-            process.communicate()
-            assert process.returncode == -signal.SIGKILL
-        done = shell(*call, **key)
-        assert done.code == 0, done.err
-        asked = [json.dumps(body, sort_keys=True) for body in server.calls]
-        # What was under way at a kill was not kept: at most four calls (and their look-ahead) each.
-        assert len(asked) - len(set(asked)) <= 2 * 6
-        assert len({re.sub(r" \d{9}>", ">", one) for one in asked}) == 80 * 3 + 80
-        assert read_cascade(tmp_path / "cascade.json").fit.n == 80
 
 
 def test_a_decision_model_comes_first(desk: Desk, server: UnsureServer) -> None:

@@ -1,8 +1,6 @@
 import json
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -284,62 +282,6 @@ def test_a_reader_that_leaves_is_no_error(shell: Shell) -> None:
     )
     assert done.stdout.startswith("support/binary@2")
     assert done.stderr == ""
-
-
-def big(shell: Shell, count: int = 40) -> Path:
-    """Write a dataset of traces."""
-    path = shell.folder / "big.jsonl"
-    path.write_text("".join(trace.model_dump_json() + "\n" for trace in traces(count, 2)))
-    return path
-
-
-SLOW = ("--model", "fake/overlap", "--param", "latency=0.05", "--concurrency", "2", "-q")
-
-
-def begun(shell: Shell) -> Path:
-    """Wait until a run has written some results, and return its folder."""
-    for _ in range(600):
-        for path in (shell.folder / "runs").glob("*/results.jsonl"):
-            if path.stat().st_size > 2000:
-                return path.parent
-        time.sleep(0.02)
-    raise AssertionError("the run writes nothing")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("cache", [True, False])
-def test_a_run_that_was_stopped_goes_on(shell: Shell, how: signal.Signals, cache: bool) -> None:
-    """Stopped by Ctrl-C, SIGTERM or kill -9, a run goes on to the bytes of an uninterrupted one.
-
-    No verdict that had been written is paid for again, with a cache or without.
-    """
-    path = big(shell)
-    flags = () if cache else ("--no-cache",)
-    child = shell.start("run", path, *SLOW, *flags)
-    folder = begun(shell)
-    child.send_signal(how)
-    _, err = child.communicate(timeout=60)
-    codes = {signal.SIGINT: 130, signal.SIGTERM: 143}
-    assert child.returncode == codes.get(how, -signal.SIGKILL), err
-    assert b"Traceback" not in err
-    results = EvalRun.load(folder).results
-    assert 0 < len(results) < 40
-    kept = sum(len(result.outcomes) - result.failed for result in results)
-    if how in codes:
-        assert EvalRun.load(folder).status == "interrupted"
-    before = EvalRun.load(folder).manifest.tally.calls
-    done = shell("run", path, *FAKE, "--json", *flags, "--resume")
-    assert done.code == 0, done.err
-    resumed = json.loads(done.out)
-    assert resumed["status"] == "done"
-    assert resumed["tally"]["calls"] - before <= 2 * 40 - kept
-    whole = shell("run", path, *FAKE, "--no-cache", "--out", "whole")
-    assert whole.code == 0
-    (other,) = (shell.folder / "whole").iterdir()
-    assert (folder / "results.jsonl").read_bytes() == (other / "results.jsonl").read_bytes()
-    assert resumed["aggregates"] == json.loads((other / "manifest.json").read_text())["aggregates"]
-    assert len(list((shell.folder / "runs").iterdir())) == 1
 
 
 def test_the_fake_has_an_identity() -> None:

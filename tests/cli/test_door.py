@@ -168,7 +168,7 @@ def on_a_terminal(shell: Shell, *words: str, plain: bool = False) -> Told:
             break
         parts.append(part)
     os.close(keeper)
-    return Told(process.wait(30), b"".join(parts).decode(), "")
+    return Told(process.wait(60), b"".join(parts).decode(), "")
 
 
 @pytest.mark.slow

@@ -16,7 +16,9 @@ from judge_eval.cli.printing import errors
 from judge_eval.cli.printing.door import complain
 from judge_eval.errors import RunError
 from judge_eval.eval_run import EvalRun
-from tests.support.chat_server import Canned, ChatServer, completion
+from tests.support.canned import Canned
+from tests.support.chat_answers import completion
+from tests.support.chat_server import ChatServer
 from tests.support.command import FIXTURES, Shell, Told
 
 FAKE = ("--model", "fake/overlap")

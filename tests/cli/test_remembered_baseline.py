@@ -9,8 +9,8 @@ from typer.testing import CliRunner, Result
 
 from judge_eval import EvalRun
 from judge_eval.runs.judging.merge import merge
-from tests.pages.test_report_file import data_of
 from tests.support.application import app
+from tests.support.blocks_of_pages import data_of
 from tests.support.serving import judge, rows
 
 

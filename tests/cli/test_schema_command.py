@@ -1,16 +1,9 @@
 import json
-from pathlib import Path
 
 import jsonschema
 import pytest
 
 from tests.support.command import FIXTURES, Shell
-
-
-@pytest.fixture
-def shell(tmp_path: Path) -> Shell:
-    """A folder to run commands in."""
-    return Shell(tmp_path)
 
 
 @pytest.mark.slow

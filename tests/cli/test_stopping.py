@@ -10,9 +10,11 @@ import pytest
 from judge_eval.eval_run import EvalRun
 from judge_eval.runs.keeping.finding import run_folders
 from tests.support.batch_server import BatchServer
-from tests.support.chat_server import Canned, ChatServer, error
+from tests.support.canned import Canned, error
+from tests.support.chat_server import ChatServer
 from tests.support.command import Shell
 from tests.support.runs import traces
+from tests.support.waiting import until
 
 KEY = {"OPENAI_API_KEY": "sk-test-1234567890"}
 
@@ -24,14 +26,13 @@ def shell(tmp_path: Path) -> Shell:
     return Shell(tmp_path)
 
 
-def stopped(process: "subprocess.Popen[bytes]", when: Callable[[], bool], times: int = 1) -> str:
-    """Send SIGTERM once something holds, so many times; return what was told, checked for its end."""
-    while not when():
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.01)
-    for _ in range(times):
+def stopped(process: "subprocess.Popen[bytes]", when: Callable[[], bool], *, again: bool = False) -> str:
+    """Send SIGTERM once something holds, and `again` until it ends; return what was told."""
+    until(when, process)
+    process.send_signal(signal.SIGTERM)
+    while again and process.poll() is None:
+        time.sleep(0.3)  # two that come before the first was seen are one
         process.send_signal(signal.SIGTERM)
-        time.sleep(0.3)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 143, out + err
     assert b"Traceback" not in err
@@ -74,7 +75,7 @@ def test_a_second_sigterm_ends_at_once(shell: Shell) -> None:
         told = stopped(
             shell.start("run", "data.jsonl", *online(server), "-q", **KEY),
             lambda: server.counts["hang"] > 2,
-            times=2,
+            again=True,
         )
     assert told == ""
     ((_, manifest),) = run_folders(shell.folder / "runs")

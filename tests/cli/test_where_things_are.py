@@ -124,4 +124,4 @@ def test_serve_always_prints_an_address_that_can_be_opened(tmp_path: Path, host:
         assert f"JUDGE_EVAL_SERVER={url}" in second
     finally:
         server.terminate()
-        server.communicate(timeout=30)
+        server.communicate(timeout=60)

@@ -111,7 +111,7 @@ LISTS = st.lists(st.tuples(st.text("gab!", max_size=5), st.text("gab!", max_size
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(LISTS)
 def test_a_sentence_follows_from_interval_and_verdicts(pairs: list[tuple[str, str]]) -> None:
     """Whatever was retrieved: worse or better only beside 0, counts and ranks as counted by hand."""

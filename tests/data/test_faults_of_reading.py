@@ -10,7 +10,7 @@ from judge_eval.data.options import ReadOptions
 from judge_eval.data.reading import open_dataset
 from judge_eval.data.remarks import Remarks
 from judge_eval.errors import ConfigError, DataError
-from judge_eval.schema import Trace
+from tests.support.odd_files import read
 
 FORMATS = Path(__file__).parents[2] / "fixtures" / "formats"
 
@@ -21,11 +21,6 @@ def write(folder: Path, rows: Any, name: str = "x.jsonl") -> Path:
     text = "".join(json.dumps(row) + "\n" for row in rows) if isinstance(rows, list) else json.dumps(rows)
     path.write_text(text)
     return path
-
-
-def read(path: Path, **options: Any) -> list[Trace]:
-    """Read all of a file."""
-    return list(open_dataset(path, **options))
 
 
 def remarks_on(path: Path, **options: Any) -> tuple[str, ...]:

@@ -223,35 +223,6 @@ def test_what_json_cannot_hold_is_left_out(tmp_path: Path) -> None:
     assert (trace.chunks[0].score, trace.chunks[0].metadata) == (None, {"x": None})
 
 
-def test_ids_in_base64_are_hexadecimal(tmp_path: Path) -> None:
-    """Ids that protobuf's JSON spells in base64 become those that tools know the span by."""
-    ids = {"spanId": "hFP0DLYznC4=", "traceId": "usAiEA9VCa8HBL8+wDVDPw=="}
-    pairs = [{"key": key, "value": {"stringValue": value}} for key, value in RETRIEVER.items()]
-    pairs.append({"key": "retrieval.documents.0.document.content", "value": {"stringValue": "t"}})
-    spans = [
-        {"name": "r", **ids, "attributes": pairs},
-        {"name": "r", "spanId": "not base 64=", "attributes": pairs},
-    ]
-    path = write(tmp_path, "x.json", json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}))
-    first, second = read(path)
-    assert (first.id, first.metadata["trace_id"]) == ("8453f40cb6339c2e", "bac022100f5509af0704bf3ec035433f")
-    assert second.id == "not base 64="
-
-
-def test_phoenix_spans_without_a_retrieval_are_known(tmp_path: Path) -> None:
-    """A file of Phoenix' spans is known by its keys, though the first are of other kinds."""
-    other = {"name": "llm", "span_kind": "LLM", "attributes": {"llm.model_name": "m", "input.value": "q?"}}
-    found = {
-        "name": "retrieve",
-        "span_kind": "RETRIEVER",
-        "context": {"span_id": "00f067aa0ba902b7"},
-        "attributes": {"input.value": "q?", "retrieval.documents.0.document.content": "t"},
-    }
-    assert [trace.id for trace in read(write(tmp_path, "x.jsonl", [other] * 30 + [found]))] == [
-        "00f067aa0ba902b7"
-    ]
-
-
 def test_a_file_without_a_retrieval_says_so(tmp_path: Path) -> None:
     """Spans of which none is a retrieval are not an empty dataset but an error."""
     spans = [{"name": "llm", "attributes": {"openinference.span.kind": "LLM", "input.value": "q?"}}]
@@ -306,34 +277,6 @@ def test_a_check_is_placed(tmp_path: Path) -> None:
 
     with pytest.raises(DataError, match=r"x.csv:2: answer: needs more"):
         read(write(tmp_path, "x.csv", "user_input,retrieved_contexts,reference\nq?,[],r\n"), check=check)
-
-
-RETRIEVER = {"openinference.span.kind": "RETRIEVER", "input.value": "q?"}
-
-
-@pytest.mark.parametrize(
-    "record",
-    [
-        {"name": "r", "attributes": RETRIEVER},
-        {
-            "name": "r",
-            "attributes": {"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.query.text": "q?"},
-        },
-        {"run_type": "retriever", "inputs": {"query": "q?"}, "outputs": None, "error": "timeout"},
-        {"id": "o", "traceId": "t", "type": "RETRIEVER", "input": "q?", "output": None},
-    ],
-)
-def test_a_gap_is_not_an_empty_retrieval(record: Any, tmp_path: Path) -> None:
-    """A span whose documents were not recorded is an error, never a retriever that found nothing."""
-    with pytest.raises(DataError, match=r":1: .*documents are not recorded here"):
-        read(write(tmp_path, "x.jsonl", [record]))
-
-
-def test_an_empty_retrieval_is_found_in_the_output(tmp_path: Path) -> None:
-    """Flattened attributes cannot spell an empty list; the span's output can."""
-    span = {"name": "r", "attributes": {**RETRIEVER, "output.value": '{"documents": []}'}}
-    [trace] = read(write(tmp_path, "x.jsonl", [span]))
-    assert trace.chunks == ()
 
 
 def test_nesting_without_end_is_an_error(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ GRADES = st.dictionaries(
 ).filter(lambda grades: any(grade is not None for grade in grades.values()))
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(GRADES)
 def test_what_pandas_writes_is_read_back(tmp_path_factory: pytest.TempPathFactory, grades: dict) -> None:  # type: ignore[type-arg]
     """CSV, TSV, Excel, JSON and Parquet of a frame in which empty labels made all others 1.0."""

@@ -16,29 +16,15 @@ from judge_eval.distributed.cluster import RayDriver  # noqa: E402
 from judge_eval.distributed.worker import share_of  # noqa: E402
 from judge_eval.errors import ConfigError, FatalCallError  # noqa: E402
 from judge_eval.judges import Cascade, Decision, Pointwise  # noqa: E402
-from judge_eval.schema import Trace  # noqa: E402
-from tests.support.chat_server import ChatServer, error  # noqa: E402
+from tests.support.canned import error  # noqa: E402
+from tests.support.chat_server import ChatServer  # noqa: E402
 from tests.support.command import Shell  # noqa: E402
+from tests.support.runs import things  # noqa: E402
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore"),  # Ray's own
 ]
-
-
-def dataset(count: int, chunks: int) -> list[Trace]:
-    """Make traces."""
-    return [
-        Trace.parse(
-            {
-                "id": f"q{n}",
-                "query": f"What is thing {n}?",
-                "reference": f"Thing {n} is blue.",
-                "chunks": [f"Passage {k} says thing {n} is {k}." for k in range(chunks)],
-            }
-        )
-        for n in range(count)
-    ]
 
 
 @pytest.fixture
@@ -67,7 +53,7 @@ def test_limits_are_divided_and_budgets_refused() -> None:
 @pytest.mark.timeout(300)
 def test_two_nodes_give_the_run_of_one_process(cluster: object, tmp_path: Path) -> None:
     """10,000 verdicts over two nodes equal the single-process run, from a run and from a Ray dataset."""
-    data = dataset(1000, 10)
+    data = things(1000, 10)
     with Evaluator("fake/hash", metrics=["AP@10", "NDCG@10"], cache=False) as evaluator:
         alone = evaluator.evaluate(data, out=tmp_path / "alone")
         spread = evaluator.evaluate(data, out=tmp_path / "spread", driver=RayDriver(evaluator, workers=4))
@@ -108,7 +94,7 @@ def test_a_cascade_on_two_nodes_is_that_of_one_process(cluster: object, tmp_path
 @pytest.mark.timeout(300)
 def test_node_killed_in_the_middle_loses_nothing(cluster: object, tmp_path: Path) -> None:
     """A node that dies mid-run costs at most its unfinished traces; the run is complete, each trace once."""
-    data = dataset(400, 5)
+    data = things(400, 5)
     with ChatServer(latency=0.05) as server:
         options = Options(base_url=server.url, concurrency=32)
         with Evaluator("openai/m", metrics=["AP@5"], cache=tmp_path / "cache", options=options) as evaluator:
@@ -140,7 +126,7 @@ def test_fatal_error_of_a_worker_ends_the_run(cluster: object, tmp_path: Path) -
             Evaluator("openai/m", cache=False, options=options) as evaluator,
             pytest.raises(FatalCallError, match="Incorrect API key") as caught,
         ):
-            evaluator.evaluate(dataset(50, 2), out=tmp_path / "runs", driver=RayDriver(evaluator, workers=2))
+            evaluator.evaluate(things(50, 2), out=tmp_path / "runs", driver=RayDriver(evaluator, workers=2))
         assert caught.value.run_folder is not None
 
 
@@ -148,7 +134,7 @@ def test_fatal_error_of_a_worker_ends_the_run(cluster: object, tmp_path: Path) -
 def test_the_command_line_judges_on_a_cluster(cluster: object, tmp_path: Path) -> None:
     """`run --engine ray --ray-address` over HTTP gives the single process's run, within the limits of one."""
     data = tmp_path / "data.jsonl"
-    data.write_text("".join(trace.model_dump_json() + "\n" for trace in dataset(60, 5)))
+    data.write_text("".join(trace.model_dump_json() + "\n" for trace in things(60, 5)))
     address = cluster.address  # type: ignore[attr-defined]
     shell = Shell(tmp_path)
     with ChatServer(latency=0.05) as server:
@@ -196,7 +182,7 @@ def test_the_command_line_judges_on_a_cluster(cluster: object, tmp_path: Path) -
 def test_sigterm_keeps_what_the_workers_have(cluster: object, tmp_path: Path) -> None:
     """Stopped by SIGTERM, the workers bring what was paid for; --resume pays for the rest alone."""
     data = tmp_path / "data.jsonl"
-    data.write_text("".join(trace.model_dump_json() + "\n" for trace in dataset(300, 5)))
+    data.write_text("".join(trace.model_dump_json() + "\n" for trace in things(300, 5)))
     shell = Shell(tmp_path)
     with ChatServer(latency=0.05) as server:
         judge = (

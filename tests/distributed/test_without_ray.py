@@ -15,24 +15,9 @@ from judge_eval.backends.stack import Options
 from judge_eval.distributed import dataset as distributed
 from judge_eval.distributed.cluster import RayDriver
 from judge_eval.runs.judging import telemetry
-from judge_eval.schema import Trace
+from tests.support.runs import things
 
 pytestmark = pytest.mark.foreign
-
-
-def dataset(count: int) -> list[Trace]:
-    """Make traces of three chunks."""
-    return [
-        Trace.parse(
-            {
-                "id": f"q{n}",
-                "query": f"What is thing {n}?",
-                "reference": f"Thing {n} is blue.",
-                "chunks": [f"Passage {k} says thing {n} is {k}." for k in range(3)],
-            }
-        )
-        for n in range(count)
-    ]
 
 
 @pytest.fixture
@@ -68,7 +53,7 @@ def ray(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 def test_a_row_of_a_dataset_is_the_line_of_a_run(tmp_path: Path) -> None:
     """A Ray dataset's `result` is what `results.jsonl` holds, a repeated judge's votes included."""
-    data = dataset(4)
+    data = things(4)
     rows = [{"position": n, **json.loads(trace.model_dump_json())} for n, trace in enumerate(data)]
     for row in rows:
         del row["metadata"]
@@ -93,7 +78,7 @@ def test_scores_of_a_cluster_are_told_as_those_of_one_machine(
         told.extend((result.trace_id, content) for result in results)
 
     monkeypatch.setattr(telemetry, "emit_scores", note)
-    data = dataset(5)
+    data = things(5)
     with Evaluator("fake/hash", cache=False, options=Options(otel=otel)) as evaluator:
         evaluator.evaluate(data, driver=RayDriver(evaluator, workers=1, block=2))
     assert sorted(told) == [(trace.id, otel == "content") for trace in data]
@@ -102,7 +87,7 @@ def test_scores_of_a_cluster_are_told_as_those_of_one_machine(
 @pytest.mark.usefixtures("ray")
 def test_a_run_that_goes_on_keeps_its_prompts_on_a_cluster(tmp_path: Path) -> None:
     """Workers judge by the version that the run began with, not by the one an id alone means now."""
-    data = dataset(3)
+    data = things(3)
     with Evaluator("fake/overlap", prompt="support/binary@1", cache=False) as evaluator:
         begun = evaluator.evaluate(data, out=tmp_path)
     assert begun.folder is not None

@@ -14,7 +14,8 @@ from judge_eval import Evaluator
 from judge_eval.backends.stack import Options
 from judge_eval.errors import ConfigError, DataError, FatalCallError, MissingVerdictError
 from judge_eval.integrations import ragas_metric
-from tests.support.chat_server import ChatServer, error
+from tests.support.canned import error
+from tests.support.chat_server import ChatServer
 from tests.support.pizza import CONTEXT, QUERY, REFERENCE, REFUSED, SCORE, pizza_judge
 
 pytestmark = [

@@ -21,7 +21,8 @@ from judge_eval.pages.runpage import head
 from judge_eval.runs.folder.describing import unsupported
 from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.schema import Outcome
-from tests.support.chat_server import ChatServer, judge
+from tests.support.chat_answers import judge
+from tests.support.chat_server import ChatServer
 from tests.support.command import Shell
 from tests.support.driving import drive, trace_of
 from tests.support.replies import entry, graded, many, one

@@ -2,7 +2,7 @@ import json
 from typing import cast
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from judge_eval.errors import BudgetError, ConfigError, PromptError, TransientError
@@ -180,7 +180,6 @@ REPLIES = st.one_of(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(["", "a", "b", "c", "d", "e"]), max_size=6), st.data())
 def test_no_reply_ever_shifts_a_rank(texts: list[str], data: st.DataObject) -> None:
     """Whatever is replied there are as many outcomes as chunks, each from an entry about that very chunk."""

@@ -2,7 +2,7 @@ import json
 from typing import cast
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from judge_eval.errors import (
@@ -234,7 +234,6 @@ REPLIES = st.sampled_from(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(["", " ", "a", "b", "c", "d"]), max_size=6), st.data())
 def test_outcome_i_belongs_to_chunk_i(texts: list[str], data: st.DataObject) -> None:
     """Whatever is replied there are as many outcomes as chunks, in rank order, each about its own chunk."""

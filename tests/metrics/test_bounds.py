@@ -44,7 +44,7 @@ def rows(top: int, most: int) -> st.SearchStrategy[list[int | None]]:
 
 
 @pytest.mark.parametrize("name", BINARY)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(row=rows(1, 6), total=st.integers(0, 9))
 def test_binary_bounds_are_reached_and_never_passed(name: str, row: list[int | None], total: int) -> None:
     """For every metric of what is relevant both bounds equal brute force, whatever the total."""
@@ -56,7 +56,7 @@ def test_binary_bounds_are_reached_and_never_passed(name: str, row: list[int | N
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", GRADED)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(row=rows(3, 4))
 def test_graded_bounds_are_reached_and_never_passed(name: str, row: list[int | None]) -> None:
     """For every metric of grades both bounds equal brute force over all grades."""
@@ -66,7 +66,7 @@ def test_graded_bounds_are_reached_and_never_passed(name: str, row: list[int | N
 
 
 @pytest.mark.parametrize("name", POOLED)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(row=rows(3, 4), pool=st.lists(st.integers(0, 3), max_size=9))
 def test_bounds_with_a_pool(name: str, row: list[int | None], pool: list[int]) -> None:
     """Where the grades of the pool are known the bounds equal brute force as well."""
@@ -76,7 +76,7 @@ def test_bounds_with_a_pool(name: str, row: list[int | None], pool: list[int]) -
     assert (found.low[0], found.high[0]) == pytest.approx(expected, abs=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(rows=st.lists(rows(3, 3), min_size=1, max_size=12))
 def test_rows_do_not_change_each_other(rows: list[list[int | None]]) -> None:
     """The bounds of many rows, equal ones among them, are those of each row alone."""
@@ -89,7 +89,7 @@ def test_rows_do_not_change_each_other(rows: list[list[int | None]]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*BINARY, *GRADED, *POOLED])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(row=rows(3, 3), total=st.integers(0, 5), pool=st.lists(st.integers(0, 3), max_size=5))
 def test_no_value_and_no_bound_leaves_the_range(
     name: str, row: list[int | None], total: int, pool: list[int]
@@ -146,7 +146,7 @@ def alone(row: list[int | None], repeats: list[bool]) -> list[int | None]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["P@3", "P(norm=k)@9", "AP", "AP@3", "AP(norm=min)@3", "MAP", "AP(rel=2)@3"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(row=rows(3, 4), total=st.integers(0, 9), data=st.data())
 def test_bounds_of_metrics_that_count_a_text_once(
     name: str, row: list[int | None], total: int, data: st.DataObject

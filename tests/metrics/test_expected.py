@@ -49,7 +49,7 @@ def brute(twin: str, chances: list[float]) -> float:
 
 
 @pytest.mark.parametrize("name", TWINS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(chances=st.lists(CHANCE, max_size=8), k=CUT)
 def test_equals_the_mean_over_all_ways(name: str, chances: list[float], k: int | None) -> None:
     """It is the mean of the hard metric over all 2^n ways of being relevant, to 1e-12, and in [0, 1]."""
@@ -73,7 +73,6 @@ def test_equals_the_mean_of_draws(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TWINS)
-@settings(deadline=None)
 @given(row=st.lists(st.integers(0, 1), max_size=36), k=CUT, told=st.booleans())
 def test_sure_probabilities_give_the_hard_metric(
     name: str, row: list[int], k: int | None, told: bool
@@ -127,7 +126,7 @@ def test_a_verdict_without_a_probability_is_sure_of_itself() -> None:
 
 
 @pytest.mark.parametrize("name", [*TWINS, "SoftP"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     cells=st.lists(st.one_of(st.none(), CHANCE), max_size=7).filter(lambda cells: cells.count(None) <= 4),
     k=CUT,

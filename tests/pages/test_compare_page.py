@@ -11,7 +11,7 @@ from judge_eval.comparison.compare import compare
 from judge_eval.comparison.record import Comparison
 from judge_eval.pages.report import compare_report, run_report
 from judge_eval.server.settings import ServerSettings
-from tests.pages.test_report_file import blocks_of, data_of
+from tests.support.blocks_of_pages import blocks_of, data_of
 from tests.support.serving import ask, judge, rows, scripted, serving
 
 JSON = dict[str, Any]

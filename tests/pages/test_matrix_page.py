@@ -19,7 +19,7 @@ from judge_eval.pages.overview import Table
 from judge_eval.pages.report import matrix_report
 from judge_eval.server.settings import ServerSettings
 from tests.pages.test_compare_page import turned
-from tests.pages.test_report_file import blocks_of, data_of
+from tests.support.blocks_of_pages import blocks_of, data_of
 from tests.support.command import Shell
 from tests.support.serving import ask, judge, rows, scripted, serving
 

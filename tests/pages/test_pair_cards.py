@@ -13,7 +13,7 @@ from judge_eval.pages.paircard import SNIPPET, snippet
 from judge_eval.pages.report import compare_report, run_report
 from judge_eval.runs.folder.signs import sign
 from tests.pages.test_compare_page import failed_verdicts, other_judge, without_ids
-from tests.pages.test_report_file import blocks_of, data_of
+from tests.support.blocks_of_pages import blocks_of, data_of
 from tests.support.verdicts import judged, traces_of
 
 NAMES = [f"t{k}" for k in range(6)]

@@ -4,7 +4,6 @@ import base64
 import hashlib
 import json
 import re
-import zlib
 from pathlib import Path
 
 import pytest
@@ -17,27 +16,10 @@ from judge_eval.pages.recall import Memory
 from judge_eval.pages.report import compare_report, embed, run_report, script, store_at
 from judge_eval.runs.folder.labels import Label, add_label, given_labels, with_labels
 from tests.support.application import app
+from tests.support.blocks_of_pages import blocks_of, data_of
 from tests.support.serving import judge, rows, scripted
 
 HOSTILE = "</script><script>window.ran = 1</script><img src=x onerror='window.ran = 1'>"
-
-
-def data_of(text: str) -> dict:
-    """Read the data out of a report."""
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
-    assert found is not None
-    return json.loads(found.group(1))
-
-
-def blocks_of(text: str) -> list[dict]:
-    """Read the traces out of a report."""
-    found = re.search(r'<script type="application/json" id="blocks">(.*?)</script>', text, re.DOTALL)
-    assert found is not None
-    return [
-        trace
-        for block in json.loads(found.group(1))["blocks"]
-        for trace in json.loads(zlib.decompress(base64.b64decode(block)))
-    ]
 
 
 def test_the_report_holds_every_trace_and_its_numbers() -> None:

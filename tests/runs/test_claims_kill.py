@@ -7,8 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,10 @@ from judge_eval.backends.fake.backend import FakeBackend
 from judge_eval.backends.storing.disk import DiskStore
 from judge_eval.errors import CallError
 from judge_eval.wire import Request
-from tests.support.chat_server import Canned, ChatServer
+from tests.support.canned import Canned
+from tests.support.chat_server import ChatServer
 from tests.support.claiming import asked_of, by_words
+from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[2]
 TRACES, CHUNKS = 4, 3
@@ -57,15 +58,6 @@ def command(folder: Path, server: ChatServer, *more: str) -> Sequence[str]:
 ENVIRONMENT = {**os.environ, "OPENAI_API_KEY": "sk-x", "PYTHONPATH": str(ROOT)}
 
 
-def until(true: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
-    """Wait until something holds."""
-    end = time.monotonic() + 60
-    while not true():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < end, "it never came to be"
-        time.sleep(0.02)
-
-
 def kill_after(folder: Path, answered: int) -> None:
     """Kill -9 a run after so many answers, go on, and see what was asked."""
     dataset(folder)
@@ -79,7 +71,7 @@ def kill_after(folder: Path, answered: int) -> None:
             until(lambda: DiskStore(folder / "cache").info().entries >= answered, process)
         finally:
             process.send_signal(signal.SIGKILL)
-            process.communicate(timeout=30)
+            process.communicate(timeout=60)
         paid = {json.dumps(call["messages"], sort_keys=True) for call in server.calls[:answered]}
         assert server.counts["paid"] == answered
         server.reset()
@@ -128,7 +120,7 @@ def test_a_killed_split_of_a_dataset_pays_nothing_twice(tmp_path: Path) -> None:
             until(lambda: DiskStore(tmp_path / "cache").info().entries >= 2, process)
         finally:
             process.send_signal(signal.SIGKILL)
-            process.communicate(timeout=30)
+            process.communicate(timeout=60)
         server.reset()
         done = subprocess.run(asking, capture_output=True, env=ENVIRONMENT, timeout=60, check=False)
         assert done.returncode == 0, done.stderr

@@ -24,7 +24,8 @@ from judge_eval.runs.folder.results import encode
 from judge_eval.server import following
 from judge_eval.server.following import Followed
 from judge_eval.server.settings import ServerSettings
-from tests.support.chat_server import Canned, ChatServer
+from tests.support.canned import Canned
+from tests.support.chat_server import ChatServer
 from tests.support.command import ROOT
 from tests.support.serving import ask, judge, rows, serving
 
@@ -268,7 +269,7 @@ def test_a_run_from_the_terminal_is_seen_killed_and_gone_on_with(tmp_path: Path)
             assert live["read"] == progress["traces"]
         finally:
             process.send_signal(signal.SIGKILL)
-            process.communicate(timeout=30)
+            process.communicate(timeout=60)
         (folder,) = (tmp_path / "runs").iterdir()
         news, _ = read_news(folder)
         assert news is not None

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,9 @@ import pytest
 from judge_eval import EvalRun
 from judge_eval.backends.storing.disk import DiskStore
 from judge_eval.server.client import Client
-from tests.support.chat_server import Canned, ChatServer, error
+from tests.support.canned import Canned, error
+from tests.support.chat_server import ChatServer
+from tests.support.waiting import until
 
 TRACES, CHUNKS, ANSWERED = 6, 4, 10
 
@@ -37,14 +38,6 @@ def start(root: Path, chat: ChatServer, *more: str) -> tuple[subprocess.Popen[st
     return process, line.split()[-1]
 
 
-def until(true: Callable[[], bool], seconds: float = 30.0) -> None:
-    """Wait until something holds."""
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it never came to be"
-        time.sleep(0.02)
-
-
 def submit(client: Client) -> str:
     """Submit traces whose chunks all differ."""
     for i in range(TRACES):
@@ -65,11 +58,11 @@ def test_a_restart_completes_the_run_and_pays_no_verdict_twice(
         process, url = start(tmp_path, chat)
         try:
             uuid = submit(Client(url))
-            until(lambda: chat.counts["hang"] >= TRACES * CHUNKS - ANSWERED)
-            until(lambda: DiskStore(tmp_path / "cache").info().entries == ANSWERED)
+            until(lambda: chat.counts["hang"] >= TRACES * CHUNKS - ANSWERED, process)
+            until(lambda: DiskStore(tmp_path / "cache").info().entries == ANSWERED, process)
         finally:
             process.send_signal(ending)
-            process.communicate(timeout=30)
+            process.communicate(timeout=60)
         assert process.returncode == (143 if ending == signal.SIGTERM else -signal.SIGKILL)
         before = [json.dumps(call, sort_keys=True) for call in chat.calls]
         assert chat.counts["paid"] == ANSWERED
@@ -79,7 +72,7 @@ def test_a_restart_completes_the_run_and_pays_no_verdict_twice(
             run = Client(url).get_eval_run(uuid, wait=60)
         finally:
             process.kill()
-            out, err = process.communicate(timeout=30)
+            out, err = process.communicate(timeout=60)
         assert run.status == "done"
         assert run.manifest.tally.verdicts == TRACES * CHUNKS
         after = [json.dumps(call, sort_keys=True) for call in chat.calls]
@@ -99,12 +92,12 @@ def test_a_second_sigterm_ends_the_server_at_once(tmp_path: Path) -> None:
         process, url = start(tmp_path, chat)
         try:
             uuid = submit(Client(url))
-            until(lambda: chat.counts["hang"] > 2)
+            until(lambda: chat.counts["hang"] > 2, process)
         finally:
-            process.send_signal(signal.SIGTERM)
-            time.sleep(0.5)
-            process.send_signal(signal.SIGTERM)
-            _, err = process.communicate(timeout=30)
+            while process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+                time.sleep(0.5)  # two that come before the first was seen are one
+            _, err = process.communicate(timeout=60)
         assert (process.returncode, err) == (143, "")
         (folder,) = (tmp_path / "runs").glob(f"*-{uuid[:8]}")
         assert EvalRun.load(folder).status == "running"  # nobody had the time to write more
@@ -120,7 +113,7 @@ def test_a_run_that_cannot_be_judged_fails_with_its_reason(tmp_path: Path) -> No
         try:
             client = Client(url)
             uuid = submit(client)
-            until(lambda: client.list_runs()[0].status == "failed")
+            until(lambda: client.list_runs()[0].status == "failed", process)
             told = client.list_runs()[0]
             assert told.error
             assert "sk-secret-secret" not in told.error
@@ -130,7 +123,7 @@ def test_a_run_that_cannot_be_judged_fails_with_its_reason(tmp_path: Path) -> No
             assert client.list_runs()[0].error is None
         finally:
             process.kill()
-            process.communicate(timeout=30)
+            process.communicate(timeout=60)
 
 
 @pytest.mark.slow
@@ -141,19 +134,19 @@ def test_a_server_with_another_judge_does_not_touch_the_run(tmp_path: Path) -> N
         process, url = start(tmp_path, chat)
         try:
             uuid = submit(Client(url))
-            until(lambda: chat.counts["hang"] > 0)
+            until(lambda: chat.counts["hang"] > 0, process)
         finally:
             process.kill()
-            process.communicate(timeout=30)
+            process.communicate(timeout=60)
         chat.reset()
         process, url = start(tmp_path, chat, "--prompt", "support/graded")
         try:
             client = Client(url)
-            until(lambda: client.list_runs()[0].status == "failed")
+            until(lambda: client.list_runs()[0].status == "failed", process)
             assert "differs" in (client.list_runs()[0].error or "")
             assert not chat.calls
         finally:
             process.kill()
-            process.communicate(timeout=30)
+            process.communicate(timeout=60)
         (folder,) = (tmp_path / "runs").iterdir()
         assert EvalRun.load(folder).id == uuid

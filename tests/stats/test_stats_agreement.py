@@ -40,7 +40,7 @@ def alpha_of(ratings: Sequence[Sequence[int | None]] | np.ndarray, level: Level 
     return alpha_interval(ratings, [0] * len(ratings[0]), level).value
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(PAIRS, st.sampled_from([None, "linear", "quadratic"]))
 def test_kappa_equals_scikit_learn(pairs: list[tuple[int, int]], weights: str | None) -> None:
     """Kappa and weighted kappa are scikit-learn's to 1e-12; where that is undefined it is None."""
@@ -77,7 +77,7 @@ def test_missing_grades_are_refused() -> None:
         cohen_kappa([1], [0], "cubic")  # type: ignore[arg-type]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.lists(st.lists(st.sampled_from([0, 1, 2, 5, None]), min_size=6, max_size=6), min_size=2, max_size=4),
     st.sampled_from(["nominal", "ordinal", "interval"]),
@@ -129,7 +129,7 @@ def test_ac1_at_its_ends() -> None:
     assert figures_of([0, 1], [1, 0])["ac1"] == -1
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(PAIRS, st.integers(1, 3))
 def test_detection_equals_scikit_learn(pairs: list[tuple[int, int]], threshold: int) -> None:
     """Precision, recall and F1 at a threshold are scikit-learn's, None where that has to make one up."""
@@ -146,7 +146,7 @@ def test_detection_equals_scikit_learn(pairs: list[tuple[int, int]], threshold: 
     assert float(f1_of(counts)) == pytest.approx(f, nan_ok=True)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.tuples(st.integers(-3, 3), st.booleans()), min_size=1, max_size=40))
 def test_auc_equals_scikit_learn(pairs: list[tuple[int, bool]]) -> None:
     """AUC with ties is scikit-learn's; with one kind of label only it is None."""

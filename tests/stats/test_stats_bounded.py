@@ -62,7 +62,7 @@ def test_many_different_values_are_put_on_a_grid_that_changes_nothing_visible() 
     assert ends(x) == pytest.approx(t, abs=0.02 * (t[1] - t[0]))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(UNIT, min_size=2, max_size=40), st.sampled_from([0.5, 0.9, 0.95, 0.99]))
 def test_laws(values: list[float], level: float) -> None:
     """The ends lie within [0, 1] around the mean, apart; mirrored values mirror them; 99.5% holds 95%."""
@@ -77,7 +77,7 @@ def test_laws(values: list[float], level: float) -> None:
     assert wide[1] >= high - 1e-9
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(UNIT, min_size=2, max_size=30), st.integers(0, 29), UNIT)
 def test_a_greater_value_never_lowers_an_end(values: list[float], place: int, value: float) -> None:
     """Where one value rises, neither end of the interval falls."""

@@ -70,7 +70,7 @@ def test_errors_allowed_by_the_definition(alpha: float, level: float) -> None:
         assert errors_allowed(n, alpha=alpha, level=level) == (int(passing[-1]) if passing.size else None)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100, derandomize=True)
 @given(st.integers(0, 40), st.floats(0.01, 0.6), st.floats(0.5, 0.999))
 def test_traces_needed_are_the_fewest(errors: int, alpha: float, level: float) -> None:
     """With so many traces as many errors are allowed, with one less they are not."""
@@ -81,7 +81,7 @@ def test_traces_needed_are_the_fewest(errors: int, alpha: float, level: float) -
     assert before is None or before < errors
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300, derandomize=True)
 @given(samples(), st.sampled_from([0.05, 0.1, 0.2, 0.4]), st.sampled_from(["strong", "people"]))
 def test_a_fit_is_what_its_definition_says(
     items: list[tuple[int, bool, bool, bool]], alpha: float, target: str
@@ -122,7 +122,7 @@ def test_a_fit_is_what_its_definition_says(
         assert fit.over_strong.value in fit.over_strong.interval
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100, derandomize=True)
 @given(samples())
 def test_people_who_say_what_the_strong_judge_says(items: list[tuple[int, bool, bool, bool]]) -> None:
     """Then both targets are one, and so are their thresholds, counts and curves."""
@@ -132,7 +132,7 @@ def test_people_who_say_what_the_strong_judge_says(items: list[tuple[int, bool, 
         assert getattr(one, name) == getattr(other, name), name
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100, derandomize=True)
 @given(samples(), st.randoms(use_true_random=False))
 def test_order_does_not_matter(items: list[tuple[int, bool, bool, bool]], random: object) -> None:
     """The same items in another order give the same fit."""

@@ -12,7 +12,7 @@ PAIRS = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=2, ma
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(PAIRS)
 def test_correlations_equal_scipy(pairs: list[tuple[int, int]]) -> None:
     """Kendall's tau-b and Spearman's rho with ties are scipy's; without variation they are None."""
@@ -58,7 +58,7 @@ def orders(scores: list[float]) -> list[list[int]]:
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=2, max_size=5))
 def test_tau_ap_is_the_mean_over_broken_ties(pairs: list[tuple[int, int]]) -> None:
     """With ties on either side tau-ap is the mean over every way to break them, by its plain definition."""
@@ -101,7 +101,7 @@ def rbo_by_definition(a: list[str], b: list[str], p: float) -> float:
     return (1 - p) / p * (first + second) + ((x[ell] - x[s]) / ell + x[s] / s) * p**ell
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=8, unique=True),
     st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=8, unique=True),
@@ -116,7 +116,7 @@ def test_rbo_equals_its_definition(a: list[str], b: list[str], p: float) -> None
     assert 0 <= found <= 1
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.lists(st.integers(0, 2), min_size=1, max_size=5), st.lists(st.integers(0, 2), min_size=1, max_size=5)
 )

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
-from tests.support.chat_server import completion, judge
+from tests.support.chat_answers import completion, judge
 
 Hook = Callable[[], None]
 

@@ -11,7 +11,7 @@ from judge_eval.fences import KEPT_IN
 from judge_eval.runs.keeping.finding import run_folders
 from tests.support.application import app
 from tests.support.batch_server import BatchServer
-from tests.support.chat_server import judge
+from tests.support.chat_answers import judge
 
 RUNNER = CliRunner()
 

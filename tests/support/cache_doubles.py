@@ -72,6 +72,20 @@ class Counting:
         self.closed += 1
 
 
+class Held(Counting):
+    """A backend that answers when it is told to."""
+
+    def __init__(self, answer: Callable[[Request], str] = lambda _: "yes, slow") -> None:
+        super().__init__(answer)
+        self.called, self.may_answer = asyncio.Event(), asyncio.Event()
+
+    async def complete(self, request: Request) -> Completion:
+        self.asked.append(request)
+        self.called.set()
+        await self.may_answer.wait()
+        return Completion(self.answer(request))
+
+
 class MemoryStore:
     """A store in memory that can be told to fail, and that knows every put."""
 

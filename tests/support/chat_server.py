@@ -14,9 +14,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import hashlib
 import json
-import re
 import signal
 import socket
 import struct
@@ -24,239 +22,14 @@ import sys
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Self
 
-REPLIES = Path(__file__).parents[2] / "fixtures" / "replies"
+from tests.support.canned import Canned, error
+from tests.support.chat_answers import completion, judge
+from tests.support.chat_faults import Bucket, Faults
+from tests.support.chat_flavours import Flavour, dress, objection
+
 REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 403: "Forbidden", 404: "Not Found"}
-Flavour = str
-"""`openai`, `reasoning`, `ollama`, `vllm`, `llamacpp`, `openrouter`, `gateway`, `azure`: what is accepted."""
-
-
-@dataclass(frozen=True)
-class Canned:
-    """One reply, or the lack of one."""
-
-    status: int = 200
-    headers: Mapping[str, str] = field(default_factory=dict)
-    body: Any = None
-    """A JSON value, or text or bytes sent as they are; None for the usual completion."""
-    delay: float = 0.0
-    """Seconds before it is sent, beside the server's latency."""
-    fate: str = "send"
-    """`send`, `reset` (the connection is reset after the request was read) or `hang` (no answer)."""
-    paid: tuple[str, ...] = ()
-    """What is paid for once it is sent."""
-
-
-def reply(name: str, **changes: Any) -> Canned:
-    """Read a recorded reply of `fixtures/replies`, with some of its fields changed."""
-    data = json.loads((REPLIES / f"{name}.json").read_text(encoding="utf-8"))
-    data.pop("about", None)
-    return Canned(**{**data, **changes})
-
-
-def error(
-    status: int, message: str = "no", *, code: str | None = None, param: str | None = None, **headers: str
-) -> Canned:
-    """Make an error as OpenAI spells it; header names are given with underscores."""
-    body = {"error": {"message": message, "type": "error", "param": param, "code": code}}
-    return Canned(status, {name.replace("_", "-"): value for name, value in headers.items()}, body)
-
-
-@dataclass
-class Faults:
-    """How often calls go wrong: shares of calls, drawn from seed, body and number of the attempt."""
-
-    rate_429: float = 0.0
-    rate_500: float = 0.0
-    rate_503: float = 0.0
-    rate_reset: float = 0.0
-    rate_hang: float = 0.0
-    rate_malformed: float = 0.0
-    rate_broken_body: float = 0.0
-    rate_refusal: float = 0.0
-    rate_length: float = 0.0
-    retry_after: float | None = 0.05
-    fail_texts: tuple[str, ...] = ()
-    """A call whose body contains one of these always gets HTTP 500."""
-    seed: int = 0
-
-    def draw(self, body: bytes, attempt: int) -> str | None:
-        """Say what goes wrong with this attempt, None where nothing does."""
-        if any(text.encode() in body for text in self.fail_texts):
-            return "500"
-        key = hashlib.sha256(b"%d,%d," % (self.seed, attempt) + body).digest()
-        point = int.from_bytes(key[:8]) / 2**64
-        for name in ("429", "500", "503", "reset", "hang", "malformed", "broken_body", "refusal", "length"):
-            point -= getattr(self, f"rate_{name}")
-            if point < 0:
-                return name
-        return None
-
-
-@dataclass
-class Bucket:
-    """A bucket of requests that fills at `rpm` a minute, as rate limited servers keep it."""
-
-    rpm: float
-    burst: float
-    level: float = 0.0
-    at: float = 0.0
-    advertise: bool = True
-
-    def take(self, now: float) -> tuple[bool, dict[str, str]]:
-        """Take one request at a time in seconds; say whether it was there, and the headers."""
-        self.level = min(self.burst, self.level + (now - self.at) * self.rpm / 60)
-        self.at = now
-        granted = self.level >= 1
-        if granted:
-            self.level -= 1
-        headers: dict[str, str] = {}
-        if self.advertise:
-            reset = (self.burst - self.level) * 60 / self.rpm
-            headers = {
-                "x-ratelimit-limit-requests": f"{self.rpm:.0f}",
-                "x-ratelimit-remaining-requests": f"{int(self.level)}",
-                "x-ratelimit-reset-requests": f"{reset * 1000:.0f}ms",
-            }
-        if not granted:
-            headers["retry-after-ms"] = f"{max(1.0, (1 - self.level) * 60_000 / self.rpm):.0f}"
-        return granted, headers
-
-
-def words_of(body: Mapping[str, Any]) -> str:
-    """Return the text of all messages."""
-    return "\n".join(str(message.get("content") or "") for message in body.get("messages", ()))
-
-
-def shape_of(body: Mapping[str, Any]) -> tuple[str, bool]:
-    """Say which field decides (`verdict` or `grade`), and whether several passages are judged at once."""
-    schema = (body.get("response_format") or {}).get("json_schema", {}).get("schema")
-    text = json.dumps(schema) if schema else words_of(body)
-    return ("grade" if re.search(r'"grade"', text) else "verdict"), bool(re.search(r'"verdicts"', text))
-
-
-def ids_of(body: Mapping[str, Any]) -> list[int]:
-    """Find the passage numbers of a listwise request: in the schema, else in the last message."""
-    found = re.search(r'"enum": (\[1[0-9, ]*\])', json.dumps(body.get("response_format") or {}))
-    if found:
-        return list(json.loads(found[1]))
-    asked = str(body["messages"][-1].get("content") or "")
-    numbers = {int(n) for n in re.findall(r"(?i)\b(?:id|passage|chunk|document)\W{1,4}(\d{1,3})\b", asked)}
-    count = 0
-    while count + 1 in numbers:
-        count += 1
-    return list(range(1, max(count, 1) + 1))
-
-
-def decide(text: str) -> int:
-    """Draw a number from a text: the same for the same text, whoever asks."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[0]
-
-
-def judge(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the verdict that a body deserves: a function of its first question, also when asked to repair.
-
-    The marks of the fences do not count: each cache has a secret of its own that they follow from.
-    """
-    deciding, listwise = shape_of(body)
-    asked = next((str(m.get("content") or "") for m in body["messages"] if m.get("role") == "user"), "")
-    asked = re.sub(r" \d{9}>", ">", asked)
-    quote = " ".join(max(asked[len(asked) // 2 :].split("\n"), key=len).split()[:6])
-
-    def one(salt: str) -> dict[str, Any]:
-        point = decide(asked + salt)
-        answer: bool | int = point % 4 if deciding == "grade" else point % 2 == 1
-        return {
-            "evidence": quote if answer else "",
-            "reason": "It states a claim of the reference."
-            if answer
-            else "It states no claim of the reference.",
-            "instruction_in_chunk": False,
-            deciding: answer,
-        }
-
-    if not listwise:
-        return one("")
-    return {"verdicts": [{"id": number, **one(str(number))} for number in ids_of(body)]}
-
-
-def completion(
-    body: Mapping[str, Any], content: str | None, *, finish: str = "stop", **message: Any
-) -> dict[str, Any]:
-    """Wrap a text as a chat completion, with the usage a server would bill."""
-    text = content or ""
-    prompt = sum(len(str(m.get("content") or "")) for m in body.get("messages", ())) // 4 + 8
-    answer: dict[str, Any] = {"role": "assistant", "content": content, "refusal": None, **message}
-    choice: dict[str, Any] = {"index": 0, "message": answer, "logprobs": None, "finish_reason": finish}
-    if body.get("logprobs"):
-        choice["logprobs"] = {"content": [
-            {"token": token, "logprob": -0.1, "top_logprobs": [{"token": token, "logprob": -0.1}]}
-            for token in re.findall(r"\w+|\W", text)
-        ]}  # fmt: skip
-    return {
-        "id": f"chatcmpl-{decide(text):03d}",
-        "object": "chat.completion",
-        "created": 1750000000,
-        "model": f"{body.get('model', 'm')}-2026-01-01",
-        "choices": [choice],
-        "usage": {
-            "prompt_tokens": prompt,
-            "completion_tokens": len(text) // 4 + 1,
-            "total_tokens": prompt + len(text) // 4 + 1,
-            "prompt_tokens_details": {"cached_tokens": 0, "audio_tokens": 0},
-            "completion_tokens_details": {"reasoning_tokens": 0, "audio_tokens": 0},
-        },
-        "system_fingerprint": "fp_0",
-    }
-
-
-def objection(flavour: Flavour, body: Mapping[str, Any]) -> Canned | None:
-    """Return the error with which such a server declines the body, None where it takes it."""
-    form = body.get("response_format") or {}
-    if flavour == "reasoning":
-        for name in ("temperature", "top_p", "logprobs", "max_tokens"):
-            if body.get(name) is not None and body[name] is not False:
-                return error(
-                    400, f"Unsupported parameter: '{name}' is not supported with this model.",
-                    code="unsupported_parameter", param=name,
-                )  # fmt: skip
-    if flavour in ("ollama", "gateway") and form.get("json_schema", {}).get("strict") is not None:
-        return error(400, "json_schema.strict: unknown field 'strict'", code="invalid_request_error")
-    if flavour in ("openrouter", "llamacpp", "gateway") and "max_completion_tokens" in body:
-        return error(400, "Unrecognized request argument supplied: max_completion_tokens")
-    if flavour in ("llamacpp", "gateway") and form.get("type") == "json_schema":
-        return error(
-            400, "response_format type must be one of 'text' or 'json_object'", param="response_format"
-        )
-    if flavour == "gateway":
-        if sum(message["role"] == "system" for message in body["messages"]) != 1:
-            return error(400, "exactly one system message is expected")
-        if form:
-            return error(400, "'response_format' of type 'json_object' is not supported by this model")
-    if flavour == "vllm" and "max_completion_tokens" in body and "max_tokens" in body:
-        return error(400, "max_tokens and max_completion_tokens cannot both be set")
-    return None
-
-
-def dress(flavour: Flavour, body: Mapping[str, Any], content: str) -> dict[str, Any]:
-    """Write a completion as such a server does."""
-    thoughts = "The passage is short. Let me look at it."
-    if flavour == "vllm":
-        return completion(body, content, reasoning=thoughts, reasoning_content=thoughts)
-    if flavour == "llamacpp":
-        done = completion(body, f"<think>{thoughts} {{}}</think>\n{content}")
-        done["timings"] = {"prompt_n": 1, "predicted_ms": 1.5}
-        return done
-    if flavour == "gateway":
-        return completion(body, f"Here is my answer:\n```json\n{content}\n```")
-    if flavour == "ollama":
-        done = completion(body, content)
-        done["usage"] = {k: v for k, v in done["usage"].items() if k.endswith("_tokens")}
-        return done
-    return completion(body, content)
 
 
 class ChatServer:
@@ -295,6 +68,9 @@ class ChatServer:
         self.counts: Counter[str] = Counter()
         """`calls`, `paid` (completions sent) and each status, `reset` or `hang`."""
         self.in_flight = self.most_in_flight = self.connections = 0
+        self.together = 1
+        """How many calls must be in flight before any of them is answered."""
+        self._waiting: list[Callable[[], None]] = []
         self._scripted: deque[Canned] = deque()
         self._seen: Counter[bytes] = Counter()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -332,13 +108,13 @@ class ChatServer:
         ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self.serve(ready.set)), daemon=True)
         self._thread.start()
-        assert ready.wait(10)
+        assert ready.wait(60)
         return self
 
     def __exit__(self, *exc: object) -> None:
         assert self._loop is not None
         self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(10)
+        self._thread.join(60)
 
     async def serve(self, ready: Callable[[], None]) -> None:
         """Serve until stopped; `ready` is called once the port is known."""
@@ -353,6 +129,18 @@ class ChatServer:
         for transport in list(self._transports):
             transport.abort()
         await asyncio.sleep(0)
+
+    def release(self) -> None:
+        """Answer all that wait for others, and from now on at once."""
+        assert self._loop is not None
+        self.together = 1
+        self._loop.call_soon_threadsafe(self._finish_together)
+
+    def _finish_together(self) -> None:
+        if len(self._waiting) >= self.together:
+            waiting, self._waiting = self._waiting, []
+            for finish in waiting:
+                finish()
 
     def answer(self, raw: bytes, headers: dict[str, str]) -> Canned:
         """Decide on the reply to one call."""
@@ -459,7 +247,8 @@ class _Connection(asyncio.Protocol):
         if wait > 0:
             server._loop.call_later(wait, self.finish, canned)
             return None
-        return self.finish(canned)
+        server._waiting.append(lambda: self.finish(canned))
+        return server._finish_together()
 
     def finish(self, canned: Canned) -> None:
         server = self.server

@@ -7,8 +7,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from judge_eval import Trace
+from judge_eval.judges import Claims
 from judge_eval.schema import Claim
 from judge_eval.wire import Completion, DecisionAnswer
+from tests.support.driving import drive
 
 CLAIMS = (
     Claim(id="1", text="Anna Berg directed The Long Harvest.", quote="Anna Berg directed The Long Harvest"),
@@ -97,3 +100,21 @@ def by_words(body: Mapping[str, Any]) -> dict[str, Any]:
     if asked_of(body) == "support":
         return told[0]
     return {"chunks": [{"id": number, **one} for number, one in enumerate(told, 1)]}
+
+
+DIRECTED = "The Long Harvest is a film that Anna Berg directed."
+BORN = "Anna Berg was born in Uppsala in 1931."
+BREAD = "Bread is baked in an oven."
+ONE_BY_ONE = Claims()
+
+
+def trace(*texts: str, **more: Any) -> Trace:
+    """Make a trace of the common question, with its claims."""
+    given = {"id": "t", "query": QUERY, "reference": REFERENCE, "claims": CLAIMS, "chunks": list(texts)}
+    return Trace.parse({**given, **more})
+
+
+def judged(*cells: dict[str, Any], text: str = BORN, **how: Any) -> Any:
+    """Return the outcome of one chunk with this row."""
+    judgment, _ = drive(Claims(**how), trace(text), [[said(row(*cells))]])
+    return judgment.outcomes[0]

@@ -12,7 +12,7 @@ from judge_eval.judges.confidence import belief_of
 from judge_eval.judges.parsing import Problem, evidence_found, read_many, read_one
 from judge_eval.schema import BINARY, GRADED
 from judge_eval.wire import Completion, Passage
-from tests.support.chat_server import REPLIES
+from tests.support.canned import REPLIES
 from tests.support.replies import entry, fields, graded
 
 KEY = "sk-odd-Zq8Vt3LmX2pR7wK9bN4cJ6hG1fD5sA0eYuTi"

@@ -60,7 +60,7 @@ class RawServer:
                     time.sleep(self._pause)
                 connection.sendall(piece)
             connection.shutdown(socket.SHUT_WR)
-            connection.settimeout(5)
+            connection.settimeout(60)
             while connection.recv(65536):
                 pass
         except OSError:

@@ -35,3 +35,18 @@ def evaluator(backend: FakeBackend, **settings: Any) -> Evaluator:
 def lines(folder: Path) -> bytes:
     """Return the bytes of a run's results."""
     return (folder / "results.jsonl").read_bytes()
+
+
+def things(count: int, chunks: int = 3) -> list[Trace]:
+    """Make traces of as many things, each with so many chunks about it."""
+    return [
+        Trace.parse(
+            {
+                "id": f"q{n}",
+                "query": f"What is thing {n}?",
+                "reference": f"Thing {n} is blue.",
+                "chunks": [f"Passage {k} says thing {n} is {k}." for k in range(chunks)],
+            }
+        )
+        for n in range(count)
+    ]

@@ -31,7 +31,7 @@ def serving(settings: ServerSettings, evaluator: Evaluator | None = None) -> Ite
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while not server.started:
         assert thread.is_alive(), "the server did not start"
         assert time.monotonic() < until, "the server did not start in time"
@@ -61,7 +61,7 @@ def ask(
         request.add_header(name, value)
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with opener.open(request, timeout=30) as answer:
+        with opener.open(request, timeout=60) as answer:
             status, text, told = answer.status, answer.read(), dict(answer.headers)
     except urllib.error.HTTPError as error:
         with error:
@@ -94,3 +94,8 @@ def scripted(data: Any, out: Path | None, answer: Any, **settings: Any) -> EvalR
 
     with Evaluator(FakeBackend(script), cache=False) as evaluator:
         return evaluator.evaluate(data, out=out, **settings)
+
+
+def ids(url: str) -> list[str]:
+    """List the ids, newest first."""
+    return [run["id"] for run in ask(f"{url}/runs")[1]["runs"]]

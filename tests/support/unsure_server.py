@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.support.chat_server import Canned, ChatServer, completion
+from tests.support.canned import Canned
+from tests.support.chat_answers import completion
+from tests.support.chat_server import ChatServer
 
 GOLD = "GOLD"
 """What stands in a chunk that is relevant."""
@@ -55,6 +57,8 @@ class UnsureServer(ChatServer):
         self.errors, self.sure = errors, sure
 
     def _usual(self, canned: Canned, body: Mapping[str, Any]) -> Canned:
+        if canned.fate != "send":
+            return canned
         asked = "\n".join(str(m.get("content") or "") for m in body["messages"] if m["role"] == "user")
         passages = re.findall(r"<chunk (\d+) (\d{9})>\n(.*?)\n</chunk \1 \2>", asked, re.DOTALL)
         ruled = [self._rule(body["model"], text) for _, _, text in passages] or [
@@ -93,3 +97,6 @@ class UnsureServer(ChatServer):
             "verdict": truth,
         }
         return told, sure
+
+
+MODELS = ("--cascade", "openai/cheap", "--then", "openai/strong")

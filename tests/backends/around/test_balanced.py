@@ -1,6 +1,7 @@
 import asyncio
 import json
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,9 @@ from judge_eval.backends.stack import Options, build_stack
 from judge_eval.errors import ConfigError, TransientError
 from judge_eval.wire import Passage, Request
 from tests.support.application import app
-from tests.support.chat_server import ChatServer, Faults
+from tests.support.chat_faults import Faults
+from tests.support.chat_server import ChatServer
+from tests.support.ports import quiet_port
 from tests.support.requests import SmallForm
 
 
@@ -21,11 +24,12 @@ def request(n: int) -> Request:
     return Request(SmallForm(), f"What is {n}?", (Passage(f"It is {n}."),), 200, reference="It is.")
 
 
-def dead_url() -> str:
-    """Find an address where nobody listens."""
+@pytest.fixture
+def dead_url() -> Iterator[str]:
+    """An address where nobody listens, and nobody else begins to."""
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{sock.getsockname()[1]}/v1"
+        yield f"http://127.0.0.1:{sock.getsockname()[1]}/v1"
 
 
 class Time:
@@ -53,8 +57,9 @@ def ask(backend: Balanced, count: int, start: int = 0) -> list[object]:
 
 
 def test_calls_go_where_the_fewest_are_in_flight() -> None:
-    """A slow server is given few of the calls, an equal one half of them."""
-    with ChatServer(latency=0.4) as slow, ChatServer(latency=0.01) as quick:
+    """A server that answers nothing has half of the calls in flight at most; the other one does the rest."""
+    with ChatServer() as slow, ChatServer() as quick:
+        slow.together = 1000  # it answers nothing until all the others are answered
 
         async def go() -> None:
             backend = Balanced([create("m", base_url=server.url) for server in (slow, quick)])
@@ -64,18 +69,21 @@ def test_calls_go_where_the_fewest_are_in_flight() -> None:
                 for n in queue:
                     await backend.complete(request(n))
 
-            await asyncio.gather(*(work() for _ in range(8)))
+            working = asyncio.gather(*(work() for _ in range(8)))
+            while slow.in_flight + quick.counts["paid"] < 80:
+                await asyncio.sleep(0.005)
+            slow.release()
+            await working
             assert backend.in_flight == [0, 0]
             await backend.aclose()
 
         asyncio.run(go())
-        assert slow.counts["paid"] + quick.counts["paid"] == 80
-        assert slow.counts["paid"] < 40 < quick.counts["paid"]
+        assert (slow.counts["paid"], quick.counts["paid"]) == (4, 76)
 
 
 def test_a_fleet_keeps_to_the_concurrency_of_all() -> None:
     """What the user allows in flight holds for all servers together, loop after loop."""
-    with ChatServer(latency=0.05) as one, ChatServer(latency=0.05) as two:
+    with ChatServer(latency=0.2) as one, ChatServer(latency=0.2) as two:
         stack = build_stack(
             "openai/m", None, Options(base_url=one.url, fleet=(two.url,), concurrency=6, attempts=1)
         )
@@ -90,24 +98,25 @@ def test_a_fleet_keeps_to_the_concurrency_of_all() -> None:
                     await asyncio.sleep(0.002)
 
             watching = asyncio.create_task(watch())
-            await asyncio.gather(*(fleet.complete(request(n)) for n in range(40)))
+            await asyncio.gather(*(fleet.complete(request(n)) for n in range(20)))
             watching.cancel()
             await fleet.aclose()
 
         for _ in range(2):
             asyncio.run(go())
         assert 4 <= most <= 6
-        assert one.counts["paid"] + two.counts["paid"] == 80
+        assert one.counts["paid"] + two.counts["paid"] == 40
 
 
 def test_dead_server_is_left_out_and_tried_again() -> None:
     """Calls for a server that is not there go to another at once; later one call tries it again."""
-    clock, url = Time(), dead_url()
+    clock, port = Time(), quiet_port()
+    url = f"http://127.0.0.1:{port}/v1"
     with ChatServer() as alive:
         backend = Balanced([create("m", base_url=url), create("m", base_url=alive.url)], clock=clock)
         assert not [told for told in ask(backend, 20) if isinstance(told, Exception)]
         assert alive.counts["paid"] == 20
-        with ChatServer(port=int(url.rsplit(":", 1)[1].removesuffix("/v1"))) as risen:
+        with ChatServer(port=port) as risen:
             ask(backend, 5, 100)
             assert risen.counts["paid"] == 0
             clock.now += 100
@@ -117,9 +126,9 @@ def test_dead_server_is_left_out_and_tried_again() -> None:
             assert risen.counts["paid"] > 1
 
 
-def test_no_server_at_all_is_a_transient_error() -> None:
+def test_no_server_at_all_is_a_transient_error(dead_url: str) -> None:
     """Where nobody is there the call fails as any unreachable one, after each server was tried."""
-    backend = Balanced([create("m", base_url=dead_url()) for _ in range(3)])
+    backend = Balanced([create("m", base_url=dead_url) for _ in range(3)])
     (told,) = ask(backend, 1)
     assert isinstance(told, TransientError)
     assert not told.sent
@@ -146,7 +155,7 @@ def test_fleet_has_one_identity_whoever_answers() -> None:
         Balanced([])
 
 
-def test_run_over_a_fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_over_a_fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dead_url: str) -> None:
     """`--base-url` given twice spreads the calls, survives a dead server, and the cache answers again."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-1234567890")
     data = tmp_path / "data.jsonl"
@@ -157,7 +166,7 @@ def test_run_over_a_fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     with ChatServer(latency=0.01) as one, ChatServer(latency=0.01) as two:
         arguments = ["run", str(data), "--model", "openai/m", "--cache", str(tmp_path / "cache"), "-q",
                      "--out", str(tmp_path / "runs")]  # fmt: skip
-        for url in (one.url, two.url, dead_url()):
+        for url in (one.url, two.url, dead_url):
             arguments += ["--base-url", url]
         for _ in range(2):
             done = CliRunner().invoke(app, arguments)

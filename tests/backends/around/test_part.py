@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +17,7 @@ import pytest
 
 from judge_eval.backends.around.part import Parted
 from judge_eval.backends.base import Identity
+from judge_eval.backends.storing.disk import DiskStore
 from judge_eval.errors import (
     BudgetError,
     CallError,
@@ -28,9 +28,11 @@ from judge_eval.errors import (
 )
 from judge_eval.wire import Completion, Request
 from tests.support.asking_decisions import confidences, judged, replayed, request, row, sure, whys
-from tests.support.chat_server import Canned, error
-from tests.support.decision_server import DIALECT_NAMES, DecisionServer, DialectName
+from tests.support.canned import Canned, error
+from tests.support.decision_server import DecisionServer
+from tests.support.decision_shapes import DIALECT_NAMES, DialectName
 from tests.support.forking import ROOT
+from tests.support.waiting import until
 
 TEXTS = tuple(f"text {n} " + "x" * 400 for n in range(8))
 SURE = {text: round(0.1 + n / 10, 2) for n, text in enumerate(TEXTS)}
@@ -256,8 +258,8 @@ def test_a_fleet_parts_requests_too() -> None:
 def test_a_half_that_failed_is_asked_again_alone(tmp_path: Path) -> None:
     """What passed is kept, what failed is no verdict; the next run pays for that half only."""
     with DecisionServer("openai", SURE.__getitem__) as server:
-        server.most, server.slow = 4, {TEXTS[7]: 5.0}
-        run = judged(server, row(*TEXTS), cache=tmp_path, timeout=0.5, attempts=1)
+        server.most, server.slow = 4, {TEXTS[7]: 60.0}
+        run = judged(server, row(*TEXTS), cache=tmp_path, timeout=1.5, attempts=1)
         assert whys(run) == [*[None] * 4, *["unreachable"] * 4]
         server.slow = {}
         again = judged(server, row(*TEXTS), cache=tmp_path)
@@ -270,7 +272,7 @@ def test_what_failed_in_passing_is_not_recorded(tmp_path: Path) -> None:
     tape = tmp_path / "tape.jsonl"
     with DecisionServer("openai", SURE.__getitem__) as server:
         server.most = 4
-        server.slow = {TEXTS[7]: 5.0}
+        server.slow = {TEXTS[7]: 60.0}
         judged(server, row(*TEXTS), record=tape, timeout=0.3, attempts=1)
         assert not tape.exists() or "unreachable" not in tape.read_text()
         server.slow = {}
@@ -310,10 +312,8 @@ def test_a_kill_between_halves_pays_nothing_twice(killed: str, tmp_path: Path) -
         env |= {"PYTHONPATH": str(ROOT), "JUDGE_EVAL_CACHE": str(tmp_path / "cache")}
         command = [sys.executable, "-m", "judge_eval", *arguments]
         with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-            until = time.monotonic() + 30
-            while not server.paid(quick[0]) and time.monotonic() < until:
-                time.sleep(0.01)
-            time.sleep(0.5)  # for the row to reach the disk
+            kept = DiskStore(tmp_path / "cache")
+            until(lambda: server.paid(quick[0]) == 1 and kept.info().entries == 1, process)
             process.send_signal(signal.SIGKILL)
         assert [server.paid(text) for text in TEXTS] == [int(text in quick) for text in TEXTS]
         server.slow = {}

@@ -15,7 +15,8 @@ from judge_eval.backends.chat.openai import create
 from judge_eval.errors import CallError, ConfigError, FatalCallError, RefusedError, TransientError
 from judge_eval.wire import Completion, Request
 from tests.support import virtual_time
-from tests.support.chat_server import ChatServer, Faults
+from tests.support.chat_faults import Faults
+from tests.support.chat_server import ChatServer
 from tests.support.requests import ask
 
 
@@ -161,7 +162,7 @@ def test_every_answer_through_a_storm(faulty: ChatServer, monkeypatch: pytest.Mo
     texts = [f"Passage number {number} about tomatoes." for number in range(300)]
 
     async def all_answers(url: str) -> tuple[list[str], dict[str, int]]:
-        backend = Retried(Limited(create("m", base_url=url, timeout=2.0, concurrency=32)), base=0.01)
+        backend = Retried(Limited(create("m", base_url=url, timeout=8.0, concurrency=32)), base=0.01)
         left = iter(enumerate(texts))
         answers = [""] * len(texts)
 

@@ -17,7 +17,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from judge_eval import Evaluator, FakeBackend, Options, Trace, evaluate
 from judge_eval.errors import FatalCallError
-from tests.support.chat_server import ChatServer, error
+from tests.support.canned import error
+from tests.support.chat_server import ChatServer
 from tests.support.decision_server import DecisionServer
 
 pytestmark = pytest.mark.foreign

@@ -1,8 +1,13 @@
 """What the tests of the chat client share."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
 from typing import Literal
 
 import pytest
+
+from tests.support.chat_server import ChatServer
 
 
 @pytest.fixture(params=["httpx", "aiohttp"])
@@ -11,3 +16,17 @@ def transport(request: pytest.FixtureRequest) -> Literal["httpx", "aiohttp"]:
     if request.param == "aiohttp":
         pytest.importorskip("aiohttp")
     return request.param  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def key(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The module's key, and no setting of the machine's own."""
+    monkeypatch.setenv("OPENAI_API_KEY", getattr(request.module, "KEY", "sk-test-0123456789abcdef"))
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+
+
+@pytest.fixture
+def chat(key: None) -> Iterator[ChatServer]:
+    """A server, and the module's key for it."""
+    with ChatServer() as server:
+        yield server

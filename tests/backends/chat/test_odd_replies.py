@@ -19,18 +19,15 @@ from judge_eval.backends.chat import endpoint
 from judge_eval.backends.chat.openai import OpenAI, create
 from judge_eval.backends.chat.receiving import Received
 from judge_eval.errors import CallError, FatalCallError, JudgeEvalError, TransientError
-from tests.support.odd import KEY, full_count, holds_key, nested, odd_reply, use
+from tests.support import odd
+from tests.support.odd import full_count, holds_key, nested, odd_reply, use
 from tests.support.raw_server import RawServer, http
 from tests.support.requests import ask, complete
 
 Transport = Literal["httpx", "aiohttp"]
-
-
-@pytest.fixture(autouse=True)
-def key(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A key, and no setting of the machine's own."""
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+pytestmark = pytest.mark.usefixtures("key")
+KEY = odd.KEY
+"""What the fixture `key` puts into the environment."""
 
 
 def check_error(error: JudgeEvalError) -> None:

@@ -18,19 +18,15 @@ from judge_eval.backends.chat.openai import OpenAI, create
 from judge_eval.backends.chat.receiving import MOST_BYTES, unpack
 from judge_eval.errors import CallError, ConfigError, FatalCallError, TransientError
 from judge_eval.wire import Completion
-from tests.support.chat_server import Canned, ChatServer, completion
+from tests.support.canned import Canned
+from tests.support.chat_answers import completion
+from tests.support.chat_server import ChatServer
 from tests.support.raw_server import RawServer, http
 from tests.support.requests import ask
 
 Transport = Literal["httpx", "aiohttp"]
+pytestmark = pytest.mark.usefixtures("key")
 GOOD = json.dumps(completion({}, '{"verdict": true}')).encode()
-
-
-@pytest.fixture(autouse=True)
-def key(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A key, and no setting of the machine's own."""
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")
-    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
 
 
 def complete(backend: OpenAI, times: int = 1) -> Completion:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,20 +16,13 @@ from judge_eval.backends.chat.openai import OpenAI, create
 from judge_eval.backends.chat.secrets import Scrubber
 from judge_eval.backends.stack import Options, create_backend
 from judge_eval.errors import CallError, ConfigError, FatalCallError, RefusedError
-from tests.support.chat_server import Canned, ChatServer, completion
+from tests.support.canned import Canned
+from tests.support.chat_answers import completion
+from tests.support.chat_server import ChatServer
 from tests.support.requests import complete
 
 KEY = "sk-or-v1-7Qm2xT9bLw4Zc8Rk3Vn6Jp1Hs5Fd0Gy"
 Transport = Literal["httpx", "aiohttp"]
-
-
-@pytest.fixture
-def chat(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
-    """A server, and no setting of the machine's own."""
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    with ChatServer() as server:
-        yield server
 
 
 def shares(text: str, secret: str, size: int = 8) -> bool:

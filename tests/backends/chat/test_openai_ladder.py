@@ -11,7 +11,8 @@ from judge_eval.backends.chat.capabilities import Capabilities, Objection
 from judge_eval.backends.chat.openai import OpenAI, create
 from judge_eval.errors import RefusedError
 from judge_eval.wire import Completion
-from tests.support.chat_server import ChatServer, error, reply
+from tests.support.canned import error, reply
+from tests.support.chat_server import ChatServer
 from tests.support.requests import SmallForm, ask
 
 

@@ -10,7 +10,8 @@ from judge_eval.backends.around.quota import Quota, RateSignal
 from judge_eval.backends.chat.openai import create
 from judge_eval.errors import CallError, FatalCallError, RefusedError, TransientError
 from judge_eval.wire import Completion, Usage
-from tests.support.chat_server import REPLIES, Canned, ChatServer, reply
+from tests.support.canned import REPLIES, Canned, reply
+from tests.support.chat_server import ChatServer
 from tests.support.requests import complete
 
 KEY = "sk-test-0123456789abcdef"

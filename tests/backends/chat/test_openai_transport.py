@@ -7,7 +7,6 @@ import logging
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Literal
 
 import pytest
@@ -15,20 +14,12 @@ import pytest
 from judge_eval.backends.base import Backend
 from judge_eval.backends.chat.openai import create
 from judge_eval.errors import CallError, ConfigError, FatalCallError, TransientError
-from tests.support.chat_server import Canned, ChatServer, reply
+from tests.support.canned import Canned, reply
+from tests.support.chat_server import ChatServer
 from tests.support.requests import ask, complete
 
 KEY = "sk-test-0123456789abcdef"
 Transport = Literal["httpx", "aiohttp"]
-
-
-@pytest.fixture
-def chat(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
-    """A server, and no setting of the machine's own."""
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    with ChatServer() as server:
-        yield server
 
 
 def test_nothing_is_loaded_before_the_first_call() -> None:
@@ -178,8 +169,8 @@ def test_refused_connection(transport: Transport) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
-    with pytest.raises(TransientError) as caught:
-        complete(create("m", base_url=f"http://127.0.0.1:{port}/v1", transport=transport))
+        with pytest.raises(TransientError) as caught:
+            complete(create("m", base_url=f"http://127.0.0.1:{port}/v1", transport=transport))
     assert (caught.value.kind, caught.value.sent) == ("connection", False)
     assert "cannot connect" in caught.value.detail
 
@@ -194,8 +185,8 @@ def test_reset_connection(chat: ChatServer, transport: Transport) -> None:
 
 def test_hang(chat: ChatServer, transport: Transport) -> None:
     """Calls that hang end as timeouts, one by one, and leave their connections usable by others."""
-    chat.script(*[Canned(fate="hang")] * 6)
-    backend = create("m", base_url=chat.url, transport=transport, timeout=0.3, concurrency=2)
+    chat.script(*[Canned(fate="hang")] * 4)
+    backend = create("m", base_url=chat.url, transport=transport, timeout=1.0, concurrency=2)
 
     async def go() -> list[object]:
         slots = asyncio.Semaphore(2)
@@ -213,13 +204,13 @@ def test_hang(chat: ChatServer, transport: Transport) -> None:
             await backend.aclose()
 
     outcomes = asyncio.run(go())
-    assert outcomes.count(("timeout", True)) == 6
-    assert outcomes.count("stop") == 14
+    assert outcomes.count(("timeout", True)) == 4
+    assert outcomes.count("stop") == 16
 
 
 def test_connections_are_reused_up_to_the_concurrency(chat: ChatServer, transport: Transport) -> None:
     """150 calls in flight really are, over at most 150 connections, which the next 150 use again."""
-    chat.latency = 0.2
+    chat.together = 150
     backend = create("m", base_url=chat.url, transport=transport, concurrency=150)
 
     async def go() -> None:

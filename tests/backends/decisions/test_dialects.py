@@ -25,14 +25,9 @@ from tests.support.asking_decisions import (
     row,
     whys,
 )
-from tests.support.decision_server import (
-    DIALECT_NAMES,
-    DecisionServer,
-    DialectName,
-    asked_of,
-    objection,
-    shared_of,
-)
+from tests.support.decision_answers import asked_of, shared_of
+from tests.support.decision_server import DecisionServer
+from tests.support.decision_shapes import DIALECT_NAMES, DialectName, objection
 
 LAYOUTS: tuple[DecisionLayout, ...] = get_args(DecisionLayout)
 SHARES = dict(zip(TEXTS, (0.99, 0.5, 0.51, 0.0), strict=True))

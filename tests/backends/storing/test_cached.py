@@ -6,14 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from judge_eval.backends.base import Backend, Identity, Peeking
+from judge_eval.backends.base import Backend, Peeking
 from judge_eval.backends.storing.cached import CacheCounts, Cached
 from judge_eval.backends.storing.disk import DiskStore
-from judge_eval.errors import CallError, FatalCallError, MissError, RefusedError, StoreError
-from judge_eval.wire import Completion, Message, Passage, Request
+from judge_eval.errors import CallError, MissError, StoreError
+from judge_eval.wire import Message, Request
 from tests.support.cache_doubles import FORM, IDENTITY, Counting, MemoryStore, PlainForm, ask, readable
 from tests.support.caching import complete_all
 
@@ -86,107 +84,6 @@ def test_a_backend_without_identity_is_never_stored() -> None:
     assert cached.key(ask()) is None
 
 
-BASE = ask("query", "text", reference="ref", answer="ans")
-
-
-CHANGED_REQUESTS = {
-    "form's text": replace(BASE, form=PlainForm(system="Judge well.")),
-    "form's contract": replace(BASE, form=PlainForm(contract="grade")),
-    "query": replace(BASE, query="query?"),
-    "passage": replace(BASE, passages=(Passage("text."),)),
-    "title": replace(BASE, passages=(Passage("text", "title"),)),
-    "empty title": replace(BASE, passages=(Passage("text", ""),)),
-    "two passages": replace(BASE, passages=(Passage("te"), Passage("xt"))),
-    "reference": replace(BASE, reference="ref."),
-    "no reference": replace(BASE, reference=None),
-    "empty reference": replace(BASE, reference=""),
-    "answer": replace(BASE, answer="ans."),
-    "no answer": replace(BASE, answer=None),
-    "reference for answer": replace(BASE, reference="ans", answer="ref"),
-    "cap": replace(BASE, max_tokens=101),
-    "sample": replace(BASE, sample=1),
-    "follow-up": replace(BASE, follow_up=(Message("user", "again"),)),
-    "follow-up's role": replace(BASE, follow_up=(Message("assistant", "again"),)),
-}
-
-
-CHANGED_BACKENDS = {
-    "provider": replace(IDENTITY, provider="other"),
-    "model": replace(IDENTITY, model="model-b"),
-    "base URL": replace(IDENTITY, base_url="http://127.0.0.1:2/v1"),
-    "parameter": replace(IDENTITY, params=(("temperature", "1"),)),
-    "parameter's name": replace(IDENTITY, params=(("top_p", "0"),)),
-    "one parameter more": replace(IDENTITY, params=(*IDENTITY.params, ("top_p", "1"))),
-    "no parameter": replace(IDENTITY, params=()),
-}
-
-
-def test_all_that_could_change_an_answer_changes_the_key() -> None:
-    """Model, base URL, parameters, texts, cap, sample and contract each have keys of their own."""
-    keys = {"nothing": Cached(Counting(), MemoryStore()).key(BASE)}
-    for name, request in CHANGED_REQUESTS.items():
-        keys[name] = Cached(Counting(), MemoryStore()).key(request)
-    for name, identity in CHANGED_BACKENDS.items():
-        keys[name] = Cached(Counting(identity=identity), MemoryStore()).key(BASE)
-    assert len(set(keys.values())) == len(keys)
-    assert all(key is not None and len(key) == 32 for key in keys.values())
-
-
-def test_what_cannot_change_an_answer_keeps_the_key() -> None:
-    """The trace's and chunks' names and what is done with the answer are no part of the key."""
-    cached = Cached(Counting(), MemoryStore())
-    same = replace(BASE, trace_id="other", chunk_ids=("other",), accepts=readable)
-    assert cached.key(same) == cached.key(BASE)
-
-
-texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
-
-
-anyone = st.builds(
-    Identity,
-    provider=texts,
-    model=texts,
-    base_url=texts,
-    params=st.lists(st.tuples(texts, texts), max_size=2).map(tuple),
-)
-
-
-anything = st.builds(
-    Request,
-    form=st.builds(PlainForm, system=texts, contract=texts),
-    query=texts,
-    passages=st.lists(st.builds(Passage, text=texts, title=st.none() | texts), max_size=2).map(tuple),
-    max_tokens=st.integers(1, 3),
-    reference=st.none() | texts,
-    answer=st.none() | texts,
-    sample=st.integers(0, 2),
-    follow_up=st.lists(st.builds(Message, role=st.just("user"), content=texts), max_size=1).map(tuple),
-)
-
-
-@given(st.tuples(anyone, anything), st.tuples(anyone, anything))
-def test_keys_are_equal_just_where_all_is_equal(
-    one: tuple[Identity, Request], other: tuple[Identity, Request]
-) -> None:
-    """Two questions to two backends share a key if and only if both are the same."""
-    keys = [Cached(Counting(identity=who), MemoryStore()).key(what) for who, what in (one, other)]
-    assert (keys[0] == keys[1]) == (one == other)
-
-
-def test_another_model_never_gets_the_answers_of_the_first() -> None:
-    """With one store, each changed backend and each changed request is asked anew."""
-    store = MemoryStore()
-    complete_all(Cached(Counting(), store), BASE)
-    for request in CHANGED_REQUESTS.values():
-        backend = Counting()
-        complete_all(Cached(backend, store), request)
-        assert len(backend.asked) == 1
-    for identity in CHANGED_BACKENDS.values():
-        backend = Counting(identity=identity)
-        complete_all(Cached(backend, store), BASE)
-        assert len(backend.asked) == 1
-
-
 def test_garbage_is_never_stored() -> None:
     """An answer from which no verdict can be read is given back and asked for again the next time."""
     replies = iter(["perhaps", "yes"])
@@ -244,117 +141,6 @@ def test_a_reply_with_a_lone_surrogate_is_kept() -> None:
     (found,) = cached.peek([ask()])
     assert found is not None
     assert found.text == "yes \ud800"
-
-
-def test_twenty_equal_requests_are_one_call() -> None:
-    """Equal requests at once share a call; each gets the answer, and one row is written."""
-    backend, store = Counting(wait=0.02), MemoryStore()
-    cached = Cached(backend, store)
-    found = complete_all(cached, *[ask() for _ in range(20)])
-    assert [c.text for c in found] == ["yes why?"] * 20
-    assert len(backend.asked) == 1
-    assert store.puts == [[cached.key(ask())]]
-    assert cached.counts == CacheCounts(misses=1, stored=1, shared=19)
-
-
-@pytest.mark.parametrize(
-    "error", [CallError("no"), RefusedError("no"), FatalCallError("no"), ValueError("bug")]
-)
-def test_a_failed_call_fails_its_equals_and_is_forgotten(error: Exception) -> None:
-    """All who wait for a call that failed get its error; the next one is asked again; nothing is stored."""
-
-    def fail(request: Request) -> str:
-        raise error
-
-    backend, store = Counting(fail, wait=0.01), MemoryStore()
-    cached = Cached(backend, store)
-
-    async def run() -> list[Completion | BaseException]:
-        return await asyncio.gather(*(cached.complete(ask()) for _ in range(5)), return_exceptions=True)
-
-    assert asyncio.run(run()) == [error] * 5
-    assert len(backend.asked) == 1
-    assert store.rows == {}
-    backend.answer = lambda _: "yes"
-    assert complete_all(cached, ask())[0].text == "yes"
-
-
-def test_a_cancelled_leader_leaves_its_followers_an_answer() -> None:
-    """When whoever asked is cancelled, one of those who waited asks, and the others still share."""
-    backend = Counting(wait=0.02)
-    cached = Cached(backend, MemoryStore())
-
-    async def run() -> list[Completion | BaseException]:
-        tasks = [asyncio.create_task(cached.complete(ask())) for _ in range(4)]
-        await asyncio.sleep(0.005)
-        tasks[0].cancel()
-        return await asyncio.gather(*tasks, return_exceptions=True)
-
-    first, *others = asyncio.run(run())
-    assert isinstance(first, asyncio.CancelledError)
-    assert [c.text for c in others if isinstance(c, Completion)] == ["yes why?"] * 3
-    assert len(backend.asked) == 2
-
-
-def test_a_cancelled_follower_disturbs_nobody() -> None:
-    """When one who waits is cancelled, the call goes on for the rest."""
-    backend = Counting(wait=0.02)
-    cached = Cached(backend, MemoryStore())
-
-    async def run() -> list[Completion | BaseException]:
-        tasks = [asyncio.create_task(cached.complete(ask())) for _ in range(4)]
-        await asyncio.sleep(0.005)
-        tasks[2].cancel()
-        return await asyncio.gather(*tasks, return_exceptions=True)
-
-    found = asyncio.run(run())
-    assert [type(c) for c in found] == [Completion, Completion, asyncio.CancelledError, Completion]
-    assert len(backend.asked) == 1
-
-
-def test_a_cancellation_after_the_call_loses_nothing_paid(tmp_path: Path) -> None:
-    """Cancelled between the answer and its row, even with the event loop ending, the row is written."""
-    backend = Counting()
-    cached = Cached(backend, DiskStore(tmp_path), delay=30.0)
-
-    async def run() -> None:
-        task = asyncio.create_task(cached.complete(ask()))
-        follower = asyncio.create_task(cached.complete(ask()))
-        while not backend.asked:
-            await asyncio.sleep(0)
-        await asyncio.sleep(0.01)
-        task.cancel()
-        assert (await follower).text == "yes why?"
-
-    asyncio.run(run())
-    assert len(backend.asked) == 1
-    assert Cached(Counting(), DiskStore(tmp_path)).peek([ask()]) != [None]
-
-
-def test_close_writes_what_waits(tmp_path: Path) -> None:
-    """Closing writes the rows that wait for company, and the cache can be used again after."""
-
-    async def run() -> None:
-        cached = Cached(Counting(), DiskStore(tmp_path))
-        task = asyncio.create_task(cached.complete(ask()))
-        await asyncio.sleep(0.001)
-        await cached.aclose()
-        await task
-        await cached.complete(ask("more"))
-        await cached.aclose()
-        await cached.aclose()
-
-    asyncio.run(run())
-    assert None not in Cached(Counting(), DiskStore(tmp_path)).peek([ask(), ask("more")])
-
-
-def test_rows_share_transactions() -> None:
-    """A hundred answers at once are written in a few transactions, each row once."""
-    store = MemoryStore()
-    complete_all(Cached(Counting(), store), *[ask(f"q{n}") for n in range(100)])
-    assert len(store.rows) == 100
-    assert sum(map(len, store.puts)) == 100
-    assert len(store.puts) <= 5
 
 
 def test_offline_names_what_is_missing() -> None:

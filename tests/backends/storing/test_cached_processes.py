@@ -13,7 +13,7 @@ import pytest
 from judge_eval.backends.storing.cached import Cached
 from judge_eval.backends.storing.disk import DiskStore
 from judge_eval.wire import Request
-from tests.support.cache_doubles import Counting, ask
+from tests.support.cache_doubles import Counting, Held, ask
 from tests.support.caching import complete_all
 
 
@@ -137,13 +137,14 @@ def test_a_stalled_process_is_not_waited_for_for_ever(tmp_path: Path) -> None:
 def test_a_failed_call_gives_its_lease_back(tmp_path: Path) -> None:
     """After an error or a cancellation nobody has to wait for the lease."""
     store = DiskStore(tmp_path)
-    cached = Cached(Counting(wait=5.0), store)
+    backend = Held()
+    cached = Cached(backend, store)
     key = cached.key(ask())
     assert key is not None
 
     async def run() -> None:
         task = asyncio.create_task(cached.complete(ask()))
-        await asyncio.sleep(0.01)
+        await backend.called.wait()
         assert not store.take_lease(key)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

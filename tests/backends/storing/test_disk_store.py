@@ -243,13 +243,10 @@ def test_what_is_written_is_on_the_disk_soon(tmp_path: Path, monkeypatch: pytest
         cached = Cached(Counting(), DiskStore(folder))
         for n in range(3):
             await cached.complete(ask(f"q{n}"))
-        for _ in range(500):
+        while kept() < 3:
             await asyncio.sleep(0.01)
-            if kept() == 3:
-                break
-        else:
-            raise AssertionError("the disk was not told")
-        shutil.rmtree(cut)
+        with copying:  # the disk may be told once more for what is there already
+            shutil.rmtree(cut)
         await cached.complete(ask("last"))
         await cached.aclose()
         assert DiskStore(cut).info().entries == 4

@@ -6,9 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -22,11 +20,11 @@ from judge_eval.backends.storing.disk import DiskStore
 from judge_eval.backends.storing.postgres import PostgresStore
 from judge_eval.backends.storing.store import KeyClaim
 from judge_eval.errors import StoreError
-from judge_eval.wire import Completion, Message, Request
-from tests.backends.storing.test_postgres_store import execute, url  # noqa: F401
+from judge_eval.wire import Completion, Message
 from tests.support.application import app
-from tests.support.cache_doubles import Counting, MemoryStore, ask, readable
+from tests.support.cache_doubles import Counting, Held, ask, readable
 from tests.support.chat_server import ChatServer
+from tests.support.postgres import execute
 
 HERE = str(Path(__file__).parents[3])
 REPAIRING = """if True:
@@ -90,8 +88,8 @@ def test_a_lease_kept_for_a_repair_ends_when_none_comes(
     async def run() -> None:
         await cached.complete(first)
         assert not store.take_lease(key)
-        await asyncio.sleep(0.2)
-        assert store.take_lease(key)
+        while not store.take_lease(key):
+            await asyncio.sleep(0.01)
         store.release_lease(key)
         await cached.complete(first)
         await cached.complete(replace(first, follow_up=(Message("user", "again"),), origin=first))
@@ -107,7 +105,7 @@ def test_a_lease_kept_for_a_repair_ends_when_none_comes(
 
 
 STOPPED = """if True:
-    import asyncio, sys
+    import asyncio, os, sys
     sys.path.insert(0, sys.argv[2])
     from judge_eval.backends.storing.cached import Cached
     from judge_eval.backends.storing.postgres import PostgresStore
@@ -115,8 +113,10 @@ STOPPED = """if True:
     class Slow(Counting):
         async def complete(self, request):
             print("asking", flush=True)
+            while not os.path.exists(sys.argv[3]):
+                await asyncio.sleep(0.01)
             return await super().complete(request)
-    slow = Slow(lambda _: "yes, says the one who was stopped", wait=2.0)
+    slow = Slow(lambda _: "yes, says the one who was stopped")
     cached = Cached(slow, PostgresStore(sys.argv[1], lease=0.4))
     async def run():
         print((await cached.complete(ask())).text, flush=True)
@@ -127,11 +127,11 @@ STOPPED = """if True:
 
 
 @pytest.mark.foreign
-def test_a_stopped_holders_late_answer_is_told_apart(url: str) -> None:  # noqa: F811
+def test_a_stopped_holders_late_answer_is_told_apart(url: str, tmp_path: Path) -> None:
     """A holder that stands still loses its lease; its late answer is given, counted, and replaces nothing."""
     store = PostgresStore(url)
     store.create()
-    command = [sys.executable, "-c", STOPPED, url, HERE]
+    command = [sys.executable, "-c", STOPPED, url, HERE, str(tmp_path / "answer")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "asking\n"
@@ -144,6 +144,7 @@ def test_a_stopped_holders_late_answer_is_told_apart(url: str) -> None:  # noqa:
             asyncio.run(other.aclose())
             assert other.counts.beside == 0
         finally:
+            (tmp_path / "answer").touch()
             os.kill(process.pid, signal.SIGCONT)
         told, _ = process.communicate(timeout=60)
     assert told == "yes, says the one who was stopped\n1\n"
@@ -154,15 +155,16 @@ def test_a_stopped_holders_late_answer_is_told_apart(url: str) -> None:  # noqa:
 
 
 @pytest.mark.foreign
-def test_a_late_answer_that_comes_first_is_there_for_others(url: str) -> None:  # noqa: F811
+def test_a_late_answer_that_comes_first_is_there_for_others(url: str) -> None:
     """Where the new holder has not answered yet, the late one is kept until the new one comes."""
     old, new = PostgresStore(url, lease=0.2), PostgresStore(url)
     old.create()
     key = b"k" * 32
     assert old.claim_many([key]) == [KeyClaim(None, True)]
     old._stop.set()  # nobody renews it any more, as while the process stands still
-    time.sleep(0.4)
-    assert new.claim_many([key]) == [KeyClaim(None, True)]
+    while (claim := new.claim_many([key])) == [KeyClaim(None, False)]:
+        time.sleep(0.01)
+    assert claim == [KeyClaim(None, True)]
     assert old.put_claimed([(key, b"late")]) == 1
     assert new.get_many([key]) == [b"late"]
     assert PostgresStore(url).claim_many([key]) == [KeyClaim(b"late", False)]
@@ -172,19 +174,6 @@ def test_a_late_answer_that_comes_first_is_there_for_others(url: str) -> None:  
     assert old.get_many([key]) == [b"new"]
     for store in (old, new):
         store.close()
-
-
-class Held(Counting):
-    """A backend that answers when it is told to."""
-
-    def __init__(self) -> None:
-        super().__init__(lambda _: "yes, slow")
-        self.called, self.may_answer = asyncio.Event(), asyncio.Event()
-
-    async def complete(self, request: Request) -> Completion:
-        self.called.set()
-        await self.may_answer.wait()
-        return await super().complete(request)
 
 
 def test_an_answer_after_patience_ran_out_is_counted(tmp_path: Path) -> None:
@@ -211,99 +200,6 @@ def test_an_answer_after_patience_ran_out_is_counted(tmp_path: Path) -> None:
     store.close()
 
 
-class FarStore(MemoryStore):
-    """A store behind a network: it counts what is sent there, and its writes can be held up."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.claims: list[int] = []
-        self.released: list[bytes] = []
-        self.open = threading.Event()
-        self.open.set()
-
-    def claim_many(self, keys: Sequence[bytes]) -> list[KeyClaim]:
-        self.claims.append(len(keys))
-        time.sleep(0.005)
-        return [KeyClaim(self.rows.get(key), key not in self.rows) for key in keys]
-
-    def put_claimed(self, items: Sequence[tuple[bytes, bytes]]) -> int:
-        assert self.open.wait(30)
-        self.put_many(items)
-        return 0
-
-    def release_many(self, keys: Sequence[bytes]) -> None:
-        self.released += keys
-
-    def take_lease(self, key: bytes) -> bool:
-        raise AssertionError("a claim leases")
-
-    def release_lease(self, key: bytes) -> None:
-        raise AssertionError("a row ends its lease")
-
-
-def test_a_verdict_over_a_network_waits_for_one_round_trip() -> None:
-    """Asked one after another each verdict makes one claim; no slot waits for rows, up to a bound."""
-    store = FarStore()
-    cached = Cached(Counting(), store)
-    store.open.clear()
-
-    async def run() -> None:
-        for n in range(64):
-            await cached.complete(ask(f"q{n}"))
-        assert store.claims == [1] * 64
-        assert store.rows == {}
-        blocked = asyncio.create_task(cached.complete(ask("more")))
-        await asyncio.sleep(0.05)
-        assert not blocked.done(), "what is paid for does not pile up while the store stands still"
-        store.open.set()
-        await blocked
-        await cached.aclose()
-
-    asyncio.run(run())
-    assert len(store.rows) == 65
-    assert store.released == []
-    assert len(store.puts) < 10, "rows that wait share a statement"
-
-
-def test_those_who_ask_together_share_a_round_trip() -> None:
-    """A hundred questions at once are claimed in a few statements, answered rows are not asked again."""
-    store = FarStore()
-
-    async def run(backend: Counting) -> None:
-        cached = Cached(backend, store)
-        await asyncio.gather(*(cached.complete(ask(f"q{n}")) for n in range(100)))
-        await cached.aclose()
-
-    backends = [Counting(), Counting()]
-    for backend in backends:
-        asyncio.run(run(backend))
-    assert [len(backend.asked) for backend in backends] == [100, 0]
-    assert len(store.claims) <= 8
-
-
-def test_a_claim_for_someone_who_has_left_is_given_back() -> None:
-    """Whoever is cancelled while waiting for a claim, or whose call fails, leaves no lease behind."""
-    store = FarStore()
-
-    def fail(request: Request) -> str:
-        raise StoreError("no")
-
-    async def run() -> None:
-        cached = Cached(Counting(fail), store)
-        task = asyncio.create_task(cached.complete(ask("left")))
-        await asyncio.sleep(0.002)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        with pytest.raises(StoreError):
-            await cached.complete(ask("failed"))
-        await asyncio.sleep(0.05)
-        await cached.aclose()
-        assert set(store.released) == {cached.key(ask("left")), cached.key(ask("failed"))}
-
-    asyncio.run(run())
-
-
 MAKE = "CREATE TABLE judge_eval_cache "
 WRONG = {
     "text for bytes": MAKE + "(key text PRIMARY KEY, value text, holder uuid, until timestamptz)",
@@ -316,7 +212,7 @@ WRONG = {
 
 @pytest.mark.foreign
 @pytest.mark.parametrize("statement", WRONG.values(), ids=WRONG)
-def test_a_table_of_other_columns_is_refused_at_the_first_look(url: str, statement: str) -> None:  # noqa: F811
+def test_a_table_of_other_columns_is_refused_at_the_first_look(url: str, statement: str) -> None:
     """Reading, writing, claiming and `cache init` refuse a table that is not the cache's."""
     execute(url, statement)
     for work in (
@@ -331,7 +227,7 @@ def test_a_table_of_other_columns_is_refused_at_the_first_look(url: str, stateme
 
 
 @pytest.mark.foreign
-def test_a_strangers_row_in_a_shared_table_is_a_miss_that_is_counted(url: str) -> None:  # noqa: F811
+def test_a_strangers_row_in_a_shared_table_is_a_miss_that_is_counted(url: str) -> None:
     """A well-sealed row of another shape is asked for anew, replaced, and counted once."""
     store = PostgresStore(url)
     store.create()

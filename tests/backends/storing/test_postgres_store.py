@@ -1,3 +1,4 @@
+import fcntl
 import hashlib
 import json
 import os
@@ -7,8 +8,10 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 import pytest
 from typer.testing import CliRunner
@@ -20,36 +23,15 @@ from judge_eval.backends.storing.store import Claiming, Leasing, Store
 from judge_eval.errors import ConfigError, StoreError
 from tests.support.application import app
 from tests.support.chat_server import ChatServer
+from tests.support.postgres import VARIABLE, execute, schema_of_its_own, using_server
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.foreign
-
-VARIABLE = "JUDGE_EVAL_TEST_POSTGRES_URL"
 
 
 def key(n: int) -> bytes:
     """Make a key."""
     return hashlib.sha256(b"%d" % n).digest()
-
-
-@pytest.fixture
-def url() -> Iterator[str]:
-    """A schema of its own in the test database; skipped where there is none."""
-    given = os.environ.get(VARIABLE)
-    if not given:
-        message = f"no postgres: set {VARIABLE} to the URL of a database to test with"
-        if os.environ.get("JUDGE_EVAL_REQUIRE_CONFORMANCE") == "1":
-            pytest.fail(message)
-        pytest.skip(message)
-    import psycopg
-
-    schema = f"judge_eval_{os.getpid()}_{time.monotonic_ns()}"
-    with psycopg.connect(given, autocommit=True) as connection:
-        connection.execute(f"CREATE SCHEMA {schema}")
-    parts = urlsplit(given)
-    query = "&".join(filter(None, [parts.query, f"options=-csearch_path%3D{schema}"]))
-    yield urlunsplit(parts._replace(query=query))
-    with psycopg.connect(given, autocommit=True) as connection:
-        connection.execute(f"DROP SCHEMA {schema} CASCADE")
 
 
 @pytest.fixture
@@ -59,14 +41,6 @@ def store(url: str) -> Iterator[PostgresStore]:
     made.create()
     yield made
     made.close()
-
-
-def execute(url: str, statement: str) -> None:
-    """Run a statement past the store."""
-    import psycopg
-
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(statement)
 
 
 def test_rows_come_back_in_order_and_are_replaced(store: PostgresStore) -> None:
@@ -95,9 +69,18 @@ def test_rows_that_were_changed_are_refused(store: PostgresStore, url: str) -> N
     assert store.corrupt == 2
 
 
+def ends(url: str, key: bytes) -> Any:
+    """Tell when the lease of a key ends, by the database's clock."""
+    import psycopg
+
+    with psycopg.connect(url, autocommit=True) as connection:
+        (found,) = connection.execute(f"SELECT until FROM {TABLE} WHERE key = %s", [key])
+    return found[0]
+
+
 def test_leases_are_one_persons_until_they_are_given_back(store: PostgresStore, url: str) -> None:
     """A leased key is refused to others and to other tasks, and free after release, a write or its end."""
-    other = PostgresStore(url, lease=0.6)
+    other = PostgresStore(url, lease=1.5)
     assert store.take_lease(key(1))
     assert not store.take_lease(key(1))
     assert not other.take_lease(key(1))
@@ -108,11 +91,15 @@ def test_leases_are_one_persons_until_they_are_given_back(store: PostgresStore, 
     store.release_lease(key(1))
     assert store.get_many([key(1)]) == [b"paid"]
     assert other.take_lease(key(2))
-    time.sleep(1.0)
-    assert not store.take_lease(key(2)), "a lease that is held is renewed"
+    first = last = ends(url, key(2))
+    while last == first:  # a lease that is held is renewed
+        time.sleep(0.01)
+        last = ends(url, key(2))
+    assert last > first
+    assert not store.take_lease(key(2))
     other.close()  # nobody renews any more, as when its process dies
-    time.sleep(1.0)
-    assert store.take_lease(key(2))
+    while not store.take_lease(key(2)):
+        time.sleep(0.01)
     assert store.info().entries == 1
 
 
@@ -137,7 +124,7 @@ def test_two_who_lease_never_both_win(url: str, store: PostgresStore) -> None:
 def test_lost_connections_are_opened_again(store: PostgresStore, url: str) -> None:
     """When the server ends every connection, reads, writes and leases go on without an error."""
     store.put_many([(key(1), b"one")])
-    given = os.environ[VARIABLE]
+    given, ours = os.environ[VARIABLE], dict(parse_qsl(urlsplit(url).query))["application_name"]
     for work in (
         lambda: store.get_many([key(1)]),
         lambda: store.put_many([(key(2), b"two")]),
@@ -147,7 +134,7 @@ def test_lost_connections_are_opened_again(store: PostgresStore, url: str) -> No
         execute(
             given,
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-            f"WHERE query LIKE '%{TABLE}%' AND pid <> pg_backend_pid()",
+            f"WHERE application_name = '{ours}' AND pid <> pg_backend_pid()",
         )
         work()
     assert store.get_many([key(1), key(2)]) == [b"one", b"two"]
@@ -226,19 +213,26 @@ def test_eight_processes_pay_for_each_verdict_once(url: str, store: PostgresStor
         assert sum(len(call["messages"]) == 2 for call in server.calls) == 2000
 
 
+@pytest.fixture
+def lonely_url() -> Iterator[str]:
+    """A schema of its own, while nobody else uses the database's server."""
+    with using_server(fcntl.LOCK_EX), schema_of_its_own() as address:
+        yield address
+
+
 @pytest.mark.slow
-def test_server_restarted_in_the_middle_loses_nothing(url: str, store: PostgresStore, tmp_path: Path) -> None:
+def test_server_restarted_in_the_middle_loses_nothing(lonely_url: str, tmp_path: Path) -> None:
     """While the database restarts a run waits; it ends well, and every paid verdict is in the store."""
-    control = shutil.which("pg_ctlcluster")
+    url, control = lonely_url, shutil.which("pg_ctlcluster")
     if control is None or urlsplit(url).hostname not in ("127.0.0.1", "localhost"):
         pytest.skip("no pg_ctlcluster here to restart the server with")
     clusters = subprocess.run(["pg_lsclusters", "-h"], capture_output=True, text=True, check=True).stdout
     version, name = clusters.split()[:2]
+    with closing(PostgresStore(url)) as store:
+        store.create()
     with ChatServer(latency=0.05) as server:
         process = start(server, url, tmp_path / "run", 400)
-        while server.counts["paid"] < 200:
-            assert process.poll() is None
-            time.sleep(0.01)
+        until(lambda: server.counts["paid"] >= 200, process)
         subprocess.run(
             [control, "--skip-systemctl-redirect", version, name, "restart", "-m", "fast"], check=True
         )

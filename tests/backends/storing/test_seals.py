@@ -12,7 +12,6 @@ from judge_eval.backends.storing.postgres import PostgresStore
 from judge_eval.backends.storing.seals import KEY_VARIABLE, Sealer
 from judge_eval.errors import ConfigError
 from judge_eval.wire import Completion
-from tests.backends.storing.test_postgres_store import url as database  # noqa: F401
 from tests.support.application import app
 from tests.support.chat_server import ChatServer
 
@@ -27,7 +26,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A cache's place: a folder, or a database with its table."""
     if request.param == "disk":
         return str(tmp_path / "cache")
-    url: str = request.getfixturevalue("database")
+    url: str = request.getfixturevalue("url")
     with closing(PostgresStore(url)) as store:
         store.create()
     return url

@@ -53,7 +53,7 @@ def gapped(draw: st.DrawFn) -> Case:
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(case=gapped(), k=st.sampled_from([None, 1, 2, 3, 5]))
 def test_bounds_are_reached_and_never_passed(name: str, case: Case, k: int | None) -> None:
     """In every variant both bounds equal brute force, whatever else stands in the table."""

@@ -18,7 +18,7 @@ from tests.support.naive_claims import VARIANTS, Case, cases, naive, table_of
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(many=st.lists(cases(), min_size=1, max_size=4), k=st.sampled_from([None, 1, 2, 3, 5, 9]))
 def test_every_metric_is_what_its_formula_says(name: str, many: list[Case], k: int | None) -> None:
     """In every variant, whatever stands in the other rows; NaN exactly where there is no value."""
@@ -63,7 +63,7 @@ def test_alpha_ndcg_and_err_ia_are_those_of_pyndeval() -> None:
 
 
 @pytest.mark.foreign
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(case=cases(8, ("none", "full")), k=st.integers(2, 20))
 def test_they_are_pyndevals_on_any_matrix(case: Case, k: int) -> None:
     """Asked here and now, and through ir_measures."""

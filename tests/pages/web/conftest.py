@@ -12,15 +12,14 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.support.serving import serving
+from judge_eval.pages.report import compare_report, run_report, store_at
+from tests.support.serving import judge, rows, scripted, serving
 
 CHROMIUM = "/usr/bin/chromium"
 ARGUMENTS = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
-ARTEFACTS = os.environ.get("JUDGE_EVAL_SCREENSHOTS")
-"""The folder screenshots go to; none are taken where it is not set."""
 
 
 def missing(what: str) -> None:
@@ -100,7 +99,7 @@ def open_page(chromium: Any, serve: Callable[..., str]) -> Iterator[Callable[...
         page.on("console", said)
         page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
         page.on("dialog", lambda dialog: (wrong.append("a dialog"), dialog.dismiss()))
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(30_000)
         page.goto(url)
         if ready:
             page.wait_for_selector("html[data-ready]")
@@ -112,9 +111,37 @@ def open_page(chromium: Any, serve: Callable[..., str]) -> Iterator[Callable[...
     assert not wrong, wrong
 
 
-def shoot(page: Any, name: str) -> None:
-    """Keep a screenshot, where a folder is named for them."""
-    if ARTEFACTS:
-        folder = Path(ARTEFACTS)
-        folder.mkdir(parents=True, exist_ok=True)
-        page.screenshot(path=folder / f"{name}.png")
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Make runs with everything in them, and their reports."""
+    folder = tmp_path_factory.mktemp("reports")
+    base = judge(
+        rows(), folder / "runs", label="main", href="https://example.org/main", cache=folder / "cache"
+    )
+    turned = []
+    for i, row in enumerate(rows()):
+        chunks = row["chunks"][::-1] if i % 4 == 0 else row["chunks"]
+        turned.append({**row, "chunks": chunks})
+
+    def answer(text: str) -> Any:
+        kind = len(text) % 7
+        if kind == 0:
+            return "there is no JSON in this"
+        quote = "not in the chunk at all" if kind == 1 else text[20:80]
+        return {
+            "evidence": quote,
+            "reason": "Because.",
+            "verdict": kind > 3,
+            "instruction_in_chunk": kind == 2,
+        }
+
+    new = scripted(turned, folder / "runs", answer, label="PR #7", tags=["prod"])
+    store = store_at(folder / "cache")
+    files = {
+        "main": run_report(base, store=store),
+        "new": run_report(new, base),
+        "compare": compare_report(base, new),
+    }
+    for name, text in files.items():
+        (folder / f"{name}.html").write_text(text, encoding="utf-8")
+    return {"old_run": base, "new_run": new, **{name: (folder / f"{name}.html").as_uri() for name in files}}

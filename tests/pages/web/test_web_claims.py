@@ -11,7 +11,7 @@ import pytest
 from judge_eval.pages.report import compare_report, run_report
 from judge_eval.runs.folder.judgedclaims import judged_claims, needed_first
 from judge_eval.server.settings import ServerSettings
-from tests.pages.web.conftest import shoot
+from tests.support.browsing import shoot
 from tests.support.claims import claimed, espresso, run_by_claims
 
 pytestmark = pytest.mark.browser

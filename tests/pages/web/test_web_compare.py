@@ -15,8 +15,7 @@ from judge_eval.pages.overview import Table
 from judge_eval.pages.report import compare_report, run_report
 from judge_eval.pages.rows import sort_rows
 from judge_eval.server.settings import ServerSettings
-from tests.pages.web.conftest import shoot
-from tests.pages.web.test_web_report import listed, violations
+from tests.support.browsing import chosen, filtered, listed, shoot, violations
 from tests.support.serving import scripted, serving
 
 pytestmark = pytest.mark.browser
@@ -103,13 +102,6 @@ def cards(page: Any) -> list[str]:
     return [node.get_attribute("data-trace") for node in nodes]
 
 
-def reordered(page: Any, box: str, value: str) -> None:
-    """Choose in a box, and wait until the list is there anew."""
-    page.evaluate("document.querySelector('.told').textContent = 'waiting'")
-    page.select_option(box, value)
-    page.locator(".told", has_not_text="waiting").wait_for()
-
-
 def only_long_words(page: Any, name: str) -> None:
     """Filter for the traces with very long words, and wait for them."""
     page.fill("#filter", "Donau")
@@ -141,9 +133,9 @@ def test_changed_traces_stand_in_the_order_asked_for(
     sides = made["sides"]
     for order, metric in (("change", "AP@5"), ("-change", "AP@5"), ("-change", "MRR"), ("order", "MRR")):
         if page.locator("#order").input_value() != order:
-            reordered(page, "#order", order)
+            chosen(page, "#order", order)
         if page.locator("#metric").input_value() != metric:
-            reordered(page, "#metric", metric)
+            chosen(page, "#metric", metric)
         expected = sort_rows(sides.changed, order, list(sides.metrics), metric)
         assert cards(page) == [row.id for row in expected[:25]], (order, metric)
 
@@ -306,6 +298,6 @@ def test_every_size_and_theme(
         page.locator("#trace-title" if "run" in name else "article.card").first.scroll_into_view_if_needed()
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         shoot(page, f"worse-{name.replace(' ', '-')}-{width}-{theme}-long-words")
-        page.fill("#filter", "q002") if width >= 900 or "run" not in name else None
-        page.wait_for_timeout(200)
+        if width >= 900 or "run" not in name:
+            filtered(page, "q002")
         assert violations(page, axe, dark) == [], (name, width, dark)

@@ -13,8 +13,8 @@ from judge_eval import EvalRun
 from judge_eval.pages.report import compare_report, matrix_report, run_report
 from judge_eval.runs.folder.news import News, write_news
 from judge_eval.server.settings import ServerSettings
-from tests.pages.web.conftest import shoot
 from tests.server.test_following import started
+from tests.support.browsing import drawn, shoot
 from tests.support.crowded import crowded_runs
 from tests.support.serving import serving
 
@@ -89,7 +89,7 @@ def test_a_crowded_page_fits(crowded: dict[str, Any], open_page: Callable[..., A
         page.set_viewport_size({"width": width, "height": 900})
         for theme in ("light", "dark"):
             page.emulate_media(color_scheme=theme)
-            page.wait_for_timeout(150)  # for what is drawn anew where the window changes
+            drawn(page)
             assert page.evaluate("document.documentElement.scrollWidth") <= width
             broken = page.locator(".chip.tag, .chip.status").evaluate_all(BROKEN)
             assert broken == 0

@@ -10,8 +10,7 @@ import pytest
 
 from judge_eval.pages.report import compare_report, matrix_report, run_report
 from tests.comparison.test_less_is_better import CLEAN, MANY, NAMES, REPEATED, WORSE, run_of
-from tests.pages.web.conftest import shoot
-from tests.pages.web.test_web_report import violations
+from tests.support.browsing import shoot, violations
 
 pytestmark = pytest.mark.browser
 CONFLICT, REDUNDANCY, RECALL = NAMES

@@ -11,9 +11,8 @@ import pytest
 
 from judge_eval.runs.folder.news import News, write_news
 from judge_eval.server.settings import ServerSettings
-from tests.pages.web.conftest import shoot
-from tests.pages.web.test_web_report import filtered, violations
 from tests.server.test_following import started
+from tests.support.browsing import filtered, shoot, violations
 from tests.support.serving import judge, rows
 
 pytestmark = pytest.mark.browser
@@ -96,7 +95,7 @@ def test_a_killed_run_is_told_from_a_live_one(
     page = open_page(url + "/")
     assert "no news for 2 minutes" in page.locator("td.state").inner_text()
     write_news(journal.folder, news(3))
-    page.locator("td.state", has_text="3 of 38, 2 minutes left").wait_for(timeout=15_000)
+    page.locator("td.state", has_text="3 of 38, 2 minutes left").wait_for()
     page.close()
 
 
@@ -119,9 +118,8 @@ def test_blind_the_means_are_nowhere(
     assert page.evaluate("document.activeElement.id") == "blind"
     page.keyboard.press("Escape")
     page.keyboard.press("j")
-    page.wait_for_timeout(300)
+    page.locator("[aria-current=true] .rid", has_text="docs-002").wait_for()
     assert page.locator("[aria-current=true]").count() == 1  # drawn anew, a key still means one step
-    assert page.locator("[aria-current=true] .rid").inner_text() == "docs-002"
     shoot(page, "blind")
     answers: list[str] = []
     again = page.context.new_page()

@@ -12,7 +12,7 @@ from judge_eval.pages.report import matrix_report
 from judge_eval.server.settings import ServerSettings
 from tests.pages.test_matrix_page import held, three
 from tests.pages.web.test_web_hostile import MARK, TEXTS, evil, safe
-from tests.pages.web.test_web_report import violations
+from tests.support.browsing import violations
 from tests.support.serving import scripted, serving
 
 pytestmark = pytest.mark.browser

@@ -8,7 +8,7 @@ import pytest
 
 from judge_eval.alignment.agree import agree
 from judge_eval.pages.report import run_report
-from tests.pages.web.test_web_report import violations
+from tests.support.browsing import violations
 from tests.support.likely import likely_run
 
 pytestmark = pytest.mark.browser

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from judge_eval.server.settings import ServerSettings
-from tests.pages.web.conftest import shoot
-from tests.pages.web.test_web_report import violations
+from tests.support.browsing import shoot, violations
 from tests.support.crowded import WORD
 from tests.support.serving import judge, rows, serving
 

@@ -10,8 +10,7 @@ import pytest
 from judge_eval import EvalRun, Evaluator
 from judge_eval.runs.folder.labels import given_labels
 from judge_eval.server.settings import ServerSettings
-from tests.pages.web.conftest import shoot
-from tests.pages.web.test_web_report import filtered, violations
+from tests.support.browsing import filtered, shoot, violations
 from tests.support.serving import judge, rows, scripted, serving
 
 pytestmark = pytest.mark.browser
@@ -154,7 +153,8 @@ def test_a_page_asks_for_the_token(chromium: Any, tmp_path: Path, serve: Callabl
     for word in ("wrong", "right and long enough"):
         page.fill("#token", word)
         page.get_by_role("button", name="Open").click()
-        page.wait_for_timeout(200)
+        if word == "wrong":
+            page.wait_for_function("document.querySelector('#token').value === ''")  # it asks anew
     page.locator("table.runs", has_text="secret run").wait_for()
     page.close()
 

@@ -10,7 +10,7 @@ import pytest
 from judge_eval.pages.report import compare_report, run_report, store_at
 from judge_eval.runs.folder.describing import cascaded as described
 from judge_eval.schema import NO_REASON
-from tests.pages.web.conftest import shoot
+from tests.support.browsing import shoot
 from tests.support.deciding import RESTS, cascaded, decided
 from tests.support.serving import rows, scripted
 

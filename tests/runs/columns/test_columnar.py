@@ -1,83 +1,27 @@
 import hashlib
 import json
-import tracemalloc
-from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from judge_eval import EvalRun, FakeBackend
 from judge_eval.alignment.agree import agree
-from judge_eval.comparison.changes import KINDS, kinds_of
 from judge_eval.comparison.compare import compare
-from judge_eval.comparison.pairing import pair_traces
-from judge_eval.errors import RefusedError, RunError
-from judge_eval.pages.report import compare_report, run_report
-from judge_eval.runs.columns import loading as columnar
+from judge_eval.errors import RunError
 from judge_eval.runs.columns.loading import columns_of
-from judge_eval.runs.columns.packed import WHYS, Columns, find_ids, pack
+from judge_eval.runs.columns.packed import WHYS, find_ids, pack
 from judge_eval.runs.columns.parquet import write_parts
 from judge_eval.runs.folder.files import TRACES, VERDICTS
 from judge_eval.runs.folder.labels import Label, add_label
-from judge_eval.runs.folder.records import TraceResult
-from judge_eval.schema import Chunk, NoVerdict, Trace, Verdict
-from tests.pages.test_report_file import blocks_of, data_of
+from judge_eval.schema import NoVerdict
 from tests.support.application import app
+from tests.support.columnar import NAMES, made, read_only_parts, same
 from tests.support.likely import likely_run
 from tests.support.runs import evaluator, traces
-from tests.support.verdicts import judged, traces_of
 
 pytestmark = pytest.mark.foreign
-
-NAMES = [f"t{k:02d}" for k in range(40)]
-
-
-def made(out: Path, seed: int = 0) -> EvalRun:
-    """Judge a small dataset with labels, clusters and failed verdicts, and open the run from its folder."""
-    rng = np.random.default_rng(seed)
-    data = [
-        Trace.parse(
-            {
-                **trace.model_dump(),
-                "metadata": {"cluster": f"k{place % 7}"} if place % 3 else {},
-                "tags": ["odd"] if place % 2 else [],
-                "chunks": [
-                    {
-                        "id": c.id,
-                        "text": c.text,
-                        "label": int(rng.integers(2)) if rng.random() < 0.7 else None,
-                    }
-                    for c in trace.chunks
-                ],
-            }
-        )
-        for place, trace in enumerate(traces_of({name: "abcd"[: k % 5] for k, name in enumerate(NAMES)}))
-    ]
-    grades = {(t.id, c.id): int(rng.integers(2)) for t in data for c in t.chunks}
-    run = judged(data, {**grades, ("t03", "b"): RefusedError("no")}, out=out, label=f"seed {seed}")
-    assert run.folder is not None
-    return EvalRun.load(run.folder)
-
-
-def same(one: Columns, other: Columns) -> None:
-    """Check that two columns hold the same."""
-    assert one.metrics == other.metrics
-    for each in fields(Columns)[1:]:
-        np.testing.assert_array_equal(getattr(one, each.name), getattr(other, each.name), err_msg=each.name)
-
-
-def read_only_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make packing the results fail, so that only the parts can have been read."""
-
-    def never(*_: object) -> None:
-        raise AssertionError("the results were read in place of the parts")
-
-    monkeypatch.setattr(columnar, "pack", never)
 
 
 def test_parts_hold_the_columns_of_the_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,102 +201,3 @@ def test_ids_that_share_their_first_bits_are_told_apart() -> None:
     assert find_ids(wanted, among).tolist() == [3, -1, 2, -1, 1]
     assert find_ids(wanted[:0], among).tolist() == []
     assert find_ids(wanted, among[:0]).tolist() == [-1] * 5
-
-
-def test_a_comparison_holds_little_of_each_trace(tmp_path: Path) -> None:
-    """Comparing two runs takes less than 1,000 bytes a trace of eight chunks, though its texts are longer."""
-    data = traces(60, 8)
-    wide = [
-        Trace.parse({**t.model_dump(), "id": f"{t.id}-{k}", "query": t.query + " long" * 500})
-        for k in range(25)
-        for t in data
-    ]
-    backend = FakeBackend.table({}, default=1)
-    folder = evaluator(backend).evaluate(wide, out=tmp_path).folder
-    one, two = EvalRun.load(folder or ""), EvalRun.load(folder or "")
-    compare(one, two)  # imports are not counted
-    one, two = EvalRun.load(folder or ""), EvalRun.load(folder or "")
-    tracemalloc.start()
-    compare(one, two)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak / len(wide) < 1000, peak / len(wide)
-
-
-chunk = st.tuples(st.integers(0, 3), st.sampled_from([0, 1, None]))
-
-
-@given(st.lists(st.tuples(st.lists(chunk, max_size=4), st.lists(chunk, max_size=4)), max_size=8))
-def test_changes_are_what_the_lists_say(rows: list[tuple[list[Any], list[Any]]]) -> None:
-    """Order and membership of chunks are the retrieval, another grade of a chunk of both is the verdict."""
-
-    def told(place: int, chunks: list[Any]) -> TraceResult:
-        passages = [Chunk(id=f"c{rank}", text=f"text {name}") for rank, (name, _) in enumerate(chunks)]
-        trace = Trace(id=f"t{place}", query="q?", chunks=tuple(passages))
-        outcomes = tuple(
-            NoVerdict(chunk_id=c.id, why="refused")
-            if grade is None
-            else Verdict(chunk_id=c.id, grade=grade, relevant=grade == 1)
-            for c, (_, grade) in zip(passages, chunks, strict=True)
-        )
-        return TraceResult(
-            position=place, trace_id=trace.id, digest="d", outcomes=outcomes, trace=trace,
-            scores={"P@2": float(len(chunks))},
-        )  # fmt: skip
-
-    def named(old: list[Any], new: list[Any]) -> str | None:
-        flipped = False
-        for name in {name for name, _ in old}:  # the first of both is the same chunk, the second, ...
-            pairs = zip([g for n, g in old if n == name], [g for n, g in new if n == name], strict=False)
-            flipped |= any(one != other for one, other in pairs)
-        if [name for name, _ in old] != [name for name, _ in new]:
-            return "both" if flipped else "retrieval"
-        return "verdicts" if flipped else "scores" if len(old) != len(new) else None
-
-    first = pack([told(place, old) for place, (old, _) in enumerate(rows)], ["P@2"])
-    second = pack([told(place, new) for place, (_, new) in enumerate(rows)][::-1], ["P@2"])
-    kinds = kinds_of(pair_traces(first, second))
-    assert [KINDS[kind] for kind in kinds] == [named(old, new) for old, new in rows]
-
-
-def test_a_large_run_is_reported_by_its_worst_traces(tmp_path: Path) -> None:
-    """Of a run with more traces than wanted, the worst are in the file; its figures are those of all."""
-    one, two = made(tmp_path / "a", 1), made(tmp_path / "b", 2)
-    add_label(one.folder or Path(), Label(trace_id="t04", chunk_id="a", label=1))
-    whole, brief = data_of(run_report(one)), data_of(run_report(one, most=10))
-    assert whole["shown"] is None
-    assert brief["shown"] == {"n": 10, "of": 40}
-    for part in ("head", "metrics", "histograms", "by_tag", "agreement", "failures", "provenance"):
-        assert brief[part] == whole[part], part
-    scores = sorted((r.scores["AP@3"] is not None, r.scores["AP@3"] or 0.0) for r in one.results)
-    assert len(brief["rows"]) == 10
-    shown = [(row["v"]["AP@3"] is not None, row["v"]["AP@3"] or 0.0) for row in brief["rows"]]
-    assert sorted(shown) == scores[:10]
-    blocks = blocks_of(run_report(one, most=10))
-    assert [card["id"] for card in blocks] == [row["id"] for row in brief["rows"]]
-    # Beside a baseline: those that lost most; the comparison is of all.
-    whole, brief = data_of(run_report(two, one)), data_of(run_report(two, one, most=10))
-    assert brief["metrics"] == whole["metrics"]
-    lost = sorted(row["d"].get("AP@3", 0.0) for row in whole["rows"])
-    assert sorted(row["d"].get("AP@3", 0.0) for row in brief["rows"]) == lost[:10]
-    whole, brief = data_of(compare_report(one, two)), data_of(compare_report(one, two, most=6))
-    assert whole["shown"] is None
-    assert brief["shown"] == {"n": 6, "of": len(whole["changed"])}
-    for part in ("a", "b", "warnings", "notes", "metrics", "changes", "common", "only_a", "only_b"):
-        assert brief[part] == whole[part], part
-    assert len(blocks_of(compare_report(one, two, most=6))) == 6
-    for name, points in brief["points"].items():
-        assert [(p["a"], p["b"], p["n"]) for p in points] == [
-            (p["a"], p["b"], p["n"]) for p in whole["points"][name]
-        ]
-        assert brief["differences"][name]["zero"] == whole["differences"][name]["zero"]
-
-
-def test_report_most_on_the_command_line(tmp_path: Path) -> None:
-    """`report --most` says in the file how many traces it leaves out."""
-    run = made(tmp_path / "runs")
-    out = tmp_path / "report.html"
-    done = CliRunner().invoke(app, ["report", str(run.folder), "--most", "5", "-o", str(out), "--no-cache"])
-    assert done.exit_code == 0, done.output
-    assert data_of(out.read_text())["shown"] == {"n": 5, "of": 40}
-    assert "5 of 40 traces in full" in done.output

@@ -1,9 +1,6 @@
 import json
 import shutil
 import signal
-import socket
-import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -11,15 +8,17 @@ from pathlib import Path
 
 import fsspec
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from judge_eval import EvalRun, Evaluator
 from judge_eval.errors import RunError
 from judge_eval.runs.folder.run import load_manifest
 from judge_eval.runs.keeping import mirroring as mirror
-from tests.support.application import app
+from tests.support.batching import call
+from tests.support.canned import Canned
 from tests.support.chat_server import ChatServer
-from tests.support.command import Shell, Told
+from tests.support.object_storage import Machine, there
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.foreign
 
@@ -35,7 +34,6 @@ LINES = "".join(
     + "\n"
     for n in range(12)
 )
-RUNNER = CliRunner()
 
 
 @pytest.fixture(params=["memory", "file"])
@@ -49,22 +47,9 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
         yield f"file://{tmp_path}/bucket/runs"
 
 
-def call(*arguments: object, code: int = 0) -> Result:
-    """Run the command line and check its exit code."""
-    done = RUNNER.invoke(app, [str(argument) for argument in arguments])
-    assert done.exit_code == code, done.output + repr(done.exception)
-    return done
-
-
 def judge(out: object, data: Path, *more: object, code: int = 0) -> Result:
     """Judge offline into a folder of runs."""
     return call("run", data, "--model", "fake/overlap", "--no-cache", "--out", out, "-q", *more, code=code)
-
-
-def there(url: str) -> list[str]:
-    """List what lies behind a URL."""
-    system, base = fsspec.core.url_to_fs(url)
-    return sorted(name.rpartition("runs/")[2] for name in system.find(base))
 
 
 @pytest.fixture
@@ -189,68 +174,12 @@ def test_no_secret_of_a_url_is_written_down(tmp_path: Path, monkeypatch: pytest.
     assert mirror.place_of_runs("s3://bucket/runs").parent == tmp_path / "state" / "judge_eval" / "runs"
 
 
-@pytest.fixture(scope="module")
-def s3() -> Iterator[str]:
-    """A server that speaks S3, in a process of its own, with an empty bucket; its address."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
-    server = subprocess.Popen(
-        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    url = f"http://127.0.0.1:{port}"
-    try:
-        until = time.monotonic() + 60
-        while True:
-            try:
-                request = urllib.request.Request(f"{url}/bucket", method="PUT")
-                urllib.request.urlopen(request, timeout=5).close()
-                break
-            except OSError:
-                assert server.poll() is None, "the S3 server did not start: pip install --group dev"
-                assert time.monotonic() < until
-                time.sleep(0.1)
-        yield url
-    finally:
-        server.terminate()
-        server.wait(10)
-
-
-class Machine:
-    """A machine that judges into S3: a folder, a cache and a staging place of its own."""
-
-    def __init__(self, folder: Path, s3: str) -> None:
-        folder.mkdir()
-        self.shell = Shell(folder)
-        self.settings = {
-            "AWS_ENDPOINT_URL": s3,
-            "AWS_ACCESS_KEY_ID": "key",
-            "AWS_SECRET_ACCESS_KEY": "topsecret99",
-            "AWS_DEFAULT_REGION": "us-east-1",
-            "OPENAI_API_KEY": "sk-test-1234567890",
-            "JUDGE_EVAL_STAGING": str(folder / "staging"),
-        }
-
-    def __call__(self, *arguments: object, code: int = 0) -> Told:
-        """Run `judge-eval` to its end and check its exit code."""
-        told = self.shell(*map(str, arguments), **self.settings)
-        assert told.code == code, told.out + told.err
-        assert "topsecret99" not in told.out + told.err
-        return told
-
-    def start(self, *arguments: object) -> "subprocess.Popen[bytes]":
-        """Start `judge-eval`."""
-        return self.shell.start(*map(str, arguments), **self.settings)
-
-
 def test_datasets_and_runs_live_in_s3(s3: str, tmp_path: Path) -> None:
     """With a server that speaks S3: a dataset is read from it, runs are written, listed, compared there."""
     one, two = Machine(tmp_path / "one", s3), Machine(tmp_path / "two", s3)
     plain = {"Content-Type": "application/octet-stream"}
     put = urllib.request.Request(f"{s3}/bucket/data.jsonl", LINES.encode(), plain, method="PUT")
-    urllib.request.urlopen(put, timeout=5).close()
+    urllib.request.urlopen(put, timeout=60).close()
     runs = "s3://bucket/runs"
     judge = ("run", "s3://bucket/data.jsonl", "--model", "fake/overlap", "--out", runs, "-q", "--columnar")
     first = one(*judge, "--label", "main")
@@ -266,25 +195,29 @@ def test_datasets_and_runs_live_in_s3(s3: str, tmp_path: Path) -> None:
     assert "Traceback" not in missing.err
 
 
+def lines_in(folder: Path) -> int:
+    """Count the results that a machine has written down."""
+    return sum(len(path.read_bytes().splitlines()) for path in folder.rglob("results.jsonl"))
+
+
 def test_a_killed_run_into_s3_is_resumed_by_the_same_command(s3: str, tmp_path: Path) -> None:
     """Killed with SIGKILL it loses nothing that was paid: --resume goes on; another machine goes on too."""
     data = tmp_path / "data.jsonl"
     data.write_text(LINES)
     one, two = Machine(tmp_path / "one", s3), Machine(tmp_path / "two", s3)
-    with ChatServer(latency=0.05) as server:
+    with ChatServer() as server:
+        server.script(*[Canned()] * 10, *[Canned(fate="hang")] * 500)
         judge = (
             "run", data, "--model", "openai/m", "--base-url", server.url, "--no-cache", "--concurrency", "2",
             "--out", "s3://bucket/killed", "--resume=newest", "-q",
         )  # fmt: skip
         process = one.start(*judge)
-        while not list((tmp_path / "one").rglob("results.jsonl")) or server.counts["paid"] < 10:
-            assert process.poll() is None
-            time.sleep(0.005)
+        until(lambda: server.counts["hang"] >= 2 and lines_in(tmp_path / "one") >= 2, process)
         process.send_signal(signal.SIGKILL)
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
+        server._scripted.clear()
         assert not json.loads(two("runs", "list", "--out", "s3://bucket/killed", "--json").out)
-        kept = sum(len(path.read_bytes().splitlines()) for path in (tmp_path / "one").rglob("results.jsonl"))
-        assert kept >= 2
+        kept = lines_in(tmp_path / "one")
         before = server.counts["paid"]
         one(*judge)
         assert server.counts["paid"] - before <= 24 - 2 * kept
@@ -294,13 +227,14 @@ def test_a_killed_run_into_s3_is_resumed_by_the_same_command(s3: str, tmp_path: 
         more = tmp_path / "more.jsonl"
         more.write_text(LINES.replace('"id": "q', '"id": "r'))
         again = ("run", more, *judge[2:])
+        server.latency = 0.4
         process = one.start(*again)
-        while server.counts["paid"] < before + 24 - 2 * kept + 8:
-            assert process.poll() is None, process.communicate()
-            time.sleep(0.005)
+        enough = before + 24 - 2 * kept + 8
+        until(lambda: server.counts["paid"] >= enough, process)
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
         assert process.returncode == 130
+        server.latency = 0.0
         newest = json.loads(two("runs", "list", "--out", "s3://bucket/killed", "--json").out)[0]
         assert newest["status"] == "interrupted"
         done = newest["tally"]["traces"]

@@ -1,0 +1,70 @@
+"""Cascades of the offline judges on the command line."""
+
+from __future__ import annotations
+
+import json
+
+from tests.support.desk import Desk
+from tests.support.unsure_server import dataset
+
+FAKES = ("--cascade", "fake/overlap", "--cascade-mode", "decision", "--then", "fake/overlap")
+
+
+def test_a_cheap_judge_without_probabilities_is_refused(desk: Desk) -> None:
+    """Nothing says where it is sure, so nothing can be fitted."""
+    data = dataset(desk.folder / "traces.jsonl", 60)
+    told = desk("cascade", "fit", data, "--cascade", "fake/overlap", "--then", "fake/hash")
+    assert told.code == 2
+    assert "told no probability" in told.err
+
+
+def test_without_a_threshold_the_way_to_one_is_named(desk: Desk) -> None:
+    """Nothing is judged by a threshold that nobody named; a named one is said to have no guarantee."""
+    data = dataset(desk.folder / "traces.jsonl", 4)
+    told = desk("run", data, *FAKES)
+    assert told.code == 2
+    assert "cascade fit" in told.err
+    told = desk("run", data, *FAKES, "--cascade-threshold", "0.9")
+    assert told.code == 0
+    assert "the threshold was named, not fitted" in told.out
+    assert desk("run", data, *FAKES, "--cascade-threshold", "0.905").code == 2
+    told = desk("run", data, "--model", "fake/overlap", "--explain-positives")
+    assert told.code == 2
+    assert "--explain-positives is for a cascade" in told.err
+    told = desk("batch", "export", data, "--cascade", "fake/overlap", "--out", "b")
+    assert told.code == 2
+
+
+def test_one_trace_and_probes_take_cascades(desk: Desk) -> None:
+    """`judge` and `probe` judge by two as `run` does."""
+    data = dataset(desk.folder / "traces.jsonl", 6)
+    (desk.folder / "one.json").write_text(data.read_text().splitlines()[0])
+    told = desk("judge", "one.json", *FAKES, "--cascade-threshold", "1.0", "--json")
+    assert told.code == 0, told.err
+    assert {outcome["stage"] for outcome in json.loads(told.out)["outcomes"]} <= {"cheap", "strong"}
+    told = desk("probe", data, *FAKES, "--cascade-threshold", "0.9", "--only", "empty")
+    assert told.code in (0, 1), told.err
+
+
+def test_a_gate_says_what_the_cascade_rests_on(desk: Desk) -> None:
+    """Beside the limits JUnit and the comment say that it was named; a plain judge's say nothing."""
+    data = dataset(desk.folder / "traces.jsonl", 6)
+    limit = ("--fail-under", "AP@5=0.0", "-q", "-o")
+    for name in ("gate.xml", "gate.md"):
+        assert desk("run", data, *FAKES, "--cascade-threshold", "0.9", *limit, name).code == 0
+        assert "the threshold was named, not fitted: nothing bounds" in (desk.folder / name).read_text()
+        assert desk("run", data, "--model", "fake/overlap", *limit, name).code == 0
+        assert "cascade" not in (desk.folder / name).read_text()
+
+
+def test_comparing_with_a_plain_judge_is_warned_of(desk: Desk) -> None:
+    """Runs of a cascade and of a plain judge are told apart in one sentence; its stages are no members."""
+    data = dataset(desk.folder / "traces.jsonl", 6)
+    assert desk("run", data, "--model", "fake/overlap", "--label", "plain").code == 0
+    assert desk("run", data, *FAKES, "--cascade-threshold", "0.9", "--label", "two").code == 0
+    told = desk("compare", "label:plain", "label:two")
+    assert "the judges differ (judged by fake/overlap-1 with support/binary@2 there; " in told.out
+    assert "a cascade (support/decision@1 first, support/binary@2 below 0.90) here)" in told.out
+    told = desk("show", "label:two", "--members")
+    assert "outvoted" not in told.out
+    assert "cascade: " in told.out

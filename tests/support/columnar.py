@@ -1,0 +1,59 @@
+"""A run to be kept in columns, and proof that only its parts were read."""
+
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from judge_eval import EvalRun
+from judge_eval.errors import RefusedError
+from judge_eval.runs.columns import loading as columnar
+from judge_eval.runs.columns.packed import Columns
+from judge_eval.schema import Trace
+from tests.support.verdicts import judged, traces_of
+
+NAMES = [f"t{k:02d}" for k in range(40)]
+
+
+def made(out: Path, seed: int = 0) -> EvalRun:
+    """Judge a small dataset with labels, clusters and failed verdicts, and open the run from its folder."""
+    rng = np.random.default_rng(seed)
+    data = [
+        Trace.parse(
+            {
+                **trace.model_dump(),
+                "metadata": {"cluster": f"k{place % 7}"} if place % 3 else {},
+                "tags": ["odd"] if place % 2 else [],
+                "chunks": [
+                    {
+                        "id": c.id,
+                        "text": c.text,
+                        "label": int(rng.integers(2)) if rng.random() < 0.7 else None,
+                    }
+                    for c in trace.chunks
+                ],
+            }
+        )
+        for place, trace in enumerate(traces_of({name: "abcd"[: k % 5] for k, name in enumerate(NAMES)}))
+    ]
+    grades = {(t.id, c.id): int(rng.integers(2)) for t in data for c in t.chunks}
+    run = judged(data, {**grades, ("t03", "b"): RefusedError("no")}, out=out, label=f"seed {seed}")
+    assert run.folder is not None
+    return EvalRun.load(run.folder)
+
+
+def same(one: Columns, other: Columns) -> None:
+    """Check that two columns hold the same."""
+    assert one.metrics == other.metrics
+    for each in fields(Columns)[1:]:
+        np.testing.assert_array_equal(getattr(one, each.name), getattr(other, each.name), err_msg=each.name)
+
+
+def read_only_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make packing the results fail, so that only the parts can have been read."""
+
+    def never(*_: object) -> None:
+        raise AssertionError("the results were read in place of the parts")
+
+    monkeypatch.setattr(columnar, "pack", never)

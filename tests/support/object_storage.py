@@ -1,0 +1,60 @@
+"""A server that speaks S3 on loopback, and machines that judge into it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+from tests.support.command import Shell, Told
+
+
+def storage(port: int) -> subprocess.Popen[bytes]:
+    """Start a server that speaks S3, with an empty bucket."""
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while True:
+        try:
+            request = urllib.request.Request(f"http://127.0.0.1:{port}/bucket", method="PUT")
+            urllib.request.urlopen(request, timeout=60).close()
+            return server
+        except OSError:
+            assert server.poll() is None, "the S3 server did not start: pip install --group dev"
+            time.sleep(0.1)
+
+
+class Machine:
+    """A machine that judges into S3: a folder, a cache and a staging place of its own."""
+
+    def __init__(self, folder: Path, s3: str) -> None:
+        folder.mkdir()
+        self.shell = Shell(folder)
+        self.settings = {
+            "AWS_ENDPOINT_URL": s3,
+            "AWS_ACCESS_KEY_ID": "key",
+            "AWS_SECRET_ACCESS_KEY": "topsecret99",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "OPENAI_API_KEY": "sk-test-1234567890",
+            "JUDGE_EVAL_STAGING": str(folder / "staging"),
+        }
+
+    def __call__(self, *arguments: object, code: int = 0) -> Told:
+        """Run `judge-eval` to its end and check its exit code."""
+        told = self.shell(*map(str, arguments), **self.settings)
+        assert told.code == code, told.out + told.err
+        assert "topsecret99" not in told.out + told.err
+        return told
+
+    def start(self, *arguments: object) -> subprocess.Popen[bytes]:
+        """Start `judge-eval`."""
+        return self.shell.start(*map(str, arguments), **self.settings)
+
+
+def there(url: str) -> list[str]:
+    """List what lies behind a URL."""
+    import fsspec
+
+    system, base = fsspec.core.url_to_fs(url)
+    return sorted(name.rpartition("runs/")[2] for name in system.find(base))
