@@ -6,9 +6,9 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from judge_eval.data.remote import error_text, file_system
 from judge_eval.errors import JudgeEvalError, RunError
@@ -23,6 +23,16 @@ FILES = (RESULTS, LABELS, TRACES, VERDICTS, MANIFEST)
 """What there may be of a run, in the order in which it is copied."""
 BEAT = "pushing.json"
 """Stands beside a run while a machine judges it: which one, how often it pushes, how often it has."""
+
+
+def writing(system: Any, path: str) -> AbstractContextManager[IO[bytes]]:
+    """Open a file behind a URL for writing; it is there when it is whole, as in an object store.
+
+    A folder that is mounted, where a file system writes in place, is written beside and renamed.
+    """
+    whole: AbstractContextManager[IO[bytes]]
+    whole = replacing(Path(path)) if getattr(system, "local_file", False) else system.open(path, "wb")
+    return whole
 
 
 @contextmanager
@@ -79,13 +89,11 @@ def push(folder: Path, url: str) -> str:
             system.makedirs(target, exist_ok=True)
             if system.exists(f"{target}/{MANIFEST}"):  # while its files change, no seal stands beside them
                 under_way = manifest.model_copy(update={"status": "running", "results": None})
-                system.pipe_file(f"{target}/{MANIFEST}", under_way.model_dump_json(indent=2).encode() + b"\n")
+                with writing(system, f"{target}/{MANIFEST}") as file:
+                    file.write(under_way.model_dump_json(indent=2).encode() + b"\n")
             for name in FILES:
                 if os.path.lexists(folder / name):
-                    with (
-                        open_plain(folder / name) as source,
-                        system.open(f"{target}/{name}", "wb") as file,
-                    ):
+                    with open_plain(folder / name) as source, writing(system, f"{target}/{name}") as file:
                         shutil.copyfileobj(source, file, 1 << 20)
             # What was pushed while it was judged is in the whole now.
             system.invalidate_cache()

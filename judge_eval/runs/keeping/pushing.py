@@ -19,7 +19,7 @@ from judge_eval.errors import JudgeEvalError, RunError
 from judge_eval.ranges import check_ranges
 from judge_eval.runs.folder.files import MANIFEST, RESULTS
 from judge_eval.runs.keeping.mirroring import bring_run, url_of
-from judge_eval.runs.keeping.moving import BEAT, reaching, read_beat
+from judge_eval.runs.keeping.moving import BEAT, reaching, read_beat, writing
 from judge_eval.runs.keeping.notes import note_more, note_same, read_note, sizes_here, stamps_there
 from judge_eval.runs.keeping.pieces import NO_BASE, Pieced, byte_blocks, piece_name
 from judge_eval.urls import public_url
@@ -139,14 +139,16 @@ class _Pusher:
         here[RESULTS] = [end, now.st_mtime_ns]
         system.makedirs(target, exist_ok=True)
         # First the manifest of a run under way: one with a seal, of an earlier end, fits no further line.
-        system.pipe_file(f"{target}/{MANIFEST}", manifest)
+        with writing(system, f"{target}/{MANIFEST}") as file:
+            file.write(manifest)
         if self._base is None:
             self._begin(system, target, end)
         if end > self._size:
             self._add(system, target, end)
         self._beats += 1
         beat = {"by": self._by, "every": self._every, "beat": self._beats}
-        system.pipe_file(f"{target}/{BEAT}", json.dumps(beat).encode())
+        with writing(system, f"{target}/{BEAT}") as file:
+            file.write(json.dumps(beat).encode())
         system.invalidate_cache()
         pieced = Pieced(str(self._base), self._size, self._sum.hexdigest())
         note_same(self._folder, stamps_there(system, target), here=here, pieces=pieced, by=self._by)
@@ -184,7 +186,7 @@ class _Pusher:
 
     def _send(self, system: Any, path: str, start: int, end: int) -> None:
         self._file.seek(start)
-        with system.open(path, "wb") as file:
+        with writing(system, path) as file:
             for block in byte_blocks(self._file, end - start):
                 file.write(block)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from judge_eval.backends.storing import commit
 from judge_eval.backends.storing.cached import CacheCounts, Cached
 from judge_eval.backends.storing.disk import DiskStore
 from judge_eval.errors import CallError, FatalCallError, RefusedError
@@ -127,3 +128,28 @@ def test_rows_share_transactions() -> None:
     assert len(store.rows) == 100
     assert sum(map(len, store.puts)) == 100
     assert len(store.puts) <= 5
+
+
+def test_a_closed_cache_has_nothing_left_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Closing ends the timer too: nothing touches the store once it is closed."""
+    monkeypatch.setattr(commit, "_FLUSHED", 0.05)
+    flushed: list[bool] = []
+    closed = asyncio.Event()
+    real = DiskStore.flush
+
+    def flush(store: DiskStore) -> None:
+        flushed.append(closed.is_set())
+        real(store)
+
+    monkeypatch.setattr(DiskStore, "flush", flush)
+
+    async def run() -> None:
+        cached = Cached(Counting(), DiskStore(tmp_path))
+        await cached.complete(ask())
+        await cached.aclose()
+        closed.set()
+        await asyncio.sleep(0.3)
+
+    asyncio.run(run())
+    assert flushed
+    assert not any(flushed)

@@ -303,3 +303,17 @@ def test_pieces_merged_while_they_are_copied(tmp_path: Path, monkeypatch: pytest
     pieced = copy_results(system, str(place), tmp_path / "results.jsonl")
     assert (tmp_path / "results.jsonl").read_bytes() == first + second
     assert pieced.size == 16
+
+
+def test_a_file_in_a_mounted_folder_is_there_when_it_is_whole(tmp_path: Path) -> None:
+    """Who reads while it is written has what stood there before, as in an object store."""
+    system = fsspec.filesystem("file")
+    path = f"{tmp_path.as_posix()}/manifest.json"
+    with moving.writing(system, path) as file:
+        file.write(b"before")
+    with moving.writing(system, path) as file:
+        file.write(b"after, and much more of it")
+        file.flush()
+        assert system.cat_file(path) == b"before"
+    assert system.cat_file(path) == b"after, and much more of it"
+    assert [each.name for each in tmp_path.iterdir()] == ["manifest.json"]
