@@ -36,7 +36,8 @@ def test_passwords_of_caches_are_not_written_down() -> None:
     assert storable_cache("postgresql://me@host/db") == "postgresql://me@host/db"
     assert storable_cache("postgresql://me:passw0rd@host/db") is None
     assert storable_cache("postgresql://host/db?password=passw0rd") is None
-    assert storable_cache("some/folder") == "some/folder"
+    assert storable_cache("some/folder") == str(Path("some/folder").absolute())
+    assert storable_cache("project") == "project"
     assert storable_cache(None) is None
 
 
