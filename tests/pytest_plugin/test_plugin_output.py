@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.cli.test_door import EVIL, calm
 from tests.support.command import ROOT
 
@@ -22,6 +24,7 @@ def test_it(fake_judge, assert_metrics):
 """
 
 
+@pytest.mark.slow
 def test_failures_and_summary_are_text(tmp_path: Path) -> None:
     """The assertion's message and the table at the end show escapes, each trace on lines of its own."""
     (tmp_path / "test_evil.py").write_text(TEST, encoding="utf-8", errors="surrogatepass")

@@ -103,6 +103,7 @@ def test_a_second_sigterm_ends_the_server_at_once(tmp_path: Path) -> None:
         assert EvalRun.load(folder).status == "running"  # nobody had the time to write more
 
 
+@pytest.mark.slow
 def test_a_run_that_cannot_be_judged_fails_with_its_reason(tmp_path: Path) -> None:
     """A refused key makes the run `failed`, with a message that holds no key; it can be resumed."""
     with ChatServer() as chat:

@@ -104,6 +104,7 @@ def test_clusters_are_hard_as_a_whole() -> None:
     assert by_cluster[sizes > 8].std() > 0.15  # independent errors: below 0.12
 
 
+@pytest.mark.slow
 def test_one_trace_of_a_cluster_keeps_the_target() -> None:
     """In 200 draws the risk is above alpha no more often than chance allows, and the kept share is right."""
     for n in cascade.SIZES:

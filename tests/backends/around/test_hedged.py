@@ -243,6 +243,7 @@ def test_what_both_calls_take_is_counted() -> None:
     assert run(go(Paid(0.5), 2)) == (0, Usage())
 
 
+@pytest.mark.slow
 def test_what_auto_is_called_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`auto` comes from a flag, a configuration file, the environment or Python; nonsense is told plainly."""
     monkeypatch.chdir(tmp_path)

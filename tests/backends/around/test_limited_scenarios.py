@@ -154,6 +154,7 @@ def test_scenario(server: SimulatedServer, ideal: float, over: float, rejections
     assert server.rejections <= rejections
 
 
+@pytest.mark.slow
 def test_a_fall_that_nobody_announces() -> None:
     """Whatever the order of replies, a fall to less than a sixth costs few rejections and little time."""
     for seed in (2, 3):

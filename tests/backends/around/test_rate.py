@@ -69,6 +69,7 @@ def test_random_rejections_do_not_starve() -> None:
     assert state.window > 20
 
 
+@pytest.mark.slow
 def test_it_comes_back() -> None:
     """After a time of rejections the window opens again when they stop."""
     state = rate.first_state(RateLimits(most=256))

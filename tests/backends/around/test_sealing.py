@@ -153,6 +153,7 @@ def test_the_secret_stays_in_its_file(server: ChatServer, tmp_path: Path) -> Non
     assert again.code == 0, again.err
 
 
+@pytest.mark.slow
 def test_a_batch_is_written_with_secret_marks(tmp_path: Path) -> None:
     """The files of a batch carry the marks that a run with the same cache sends."""
     shell, data = Shell(tmp_path), tmp_path / "data.jsonl"

@@ -102,6 +102,7 @@ def test_a_server_elsewhere_needs_a_key(monkeypatch: pytest.MonkeyPatch) -> None
 # What a failure stands for
 
 
+@pytest.mark.slow
 def test_failures_are_told_apart() -> None:
     """What may pass, what is too large, what is declined, and what no call can mend."""
     html = {"content-type": "text/html"}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +30,23 @@ from tests.support.decision_shapes import DIALECT_NAMES, DialectName
 RULE = dict(zip(TEXTS, (0.9, 0.8, 0.7, 0.6), strict=True)).__getitem__
 OF_ONE = (*VALUES, "kind", "odd_kind")
 """Faults of one answer, which leave the others what they are."""
+NO_OBJECTS = (
+    "not json", "", "[]", "null", "7", '"text"', "<html>fine</html>", '{"answers": ', "\ufeff{}",
+)  # fmt: skip
+"""Bodies of a reply that hold no JSON object."""
 OF_LISTS = ("short", "long", "swapped", "renamed", "unnamed", "no_object")
 """Faults after which nobody knows which answer of a list is whose."""
 
 
-@pytest.mark.parametrize("prompt", PROMPTS)
-@pytest.mark.parametrize("fault", OF_ONE)
-@pytest.mark.parametrize("dialect", DIALECT_NAMES)
+def mostly_slow(*columns: Iterable[str]) -> list[Any]:
+    """Return every combination; all of the dialect `openai` are fast, of the others one in six."""
+    return [
+        case if case[0] == "openai" or place % 6 == 0 else pytest.param(*case, marks=pytest.mark.slow)
+        for place, case in enumerate(product(*columns))
+    ]
+
+
+@pytest.mark.parametrize(("dialect", "fault", "prompt"), mostly_slow(DIALECT_NAMES, OF_ONE, PROMPTS))
 def test_an_odd_answer_is_no_verdict_and_the_others_stand(
     dialect: DialectName, fault: str, prompt: str, tmp_path: Path
 ) -> None:
@@ -132,13 +144,7 @@ def test_where_all_is_declined_nothing_is_kept(tmp_path: Path) -> None:
         assert whys(judged(server, cache=tmp_path)) == [None] * 4
 
 
-@pytest.mark.parametrize("dialect", DIALECT_NAMES)
-@pytest.mark.parametrize(
-    "body",
-    [
-        "not json", "", "[]", "null", "7", '"text"', "<html>fine</html>", '{"answers": ', "\ufeff{}",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("dialect", "body"), mostly_slow(DIALECT_NAMES, NO_OBJECTS))
 def test_a_body_that_is_no_object_is_asked_for_again(dialect: DialectName, body: str) -> None:
     """It may pass: a second attempt brings the verdicts."""
     with DecisionServer(dialect, RULE) as server:
