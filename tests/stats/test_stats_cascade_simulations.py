@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from benchmarks import cascade
+from benchmarks import cascade, cascade_populations
 from judge_eval.stats import errors_allowed
 
 
@@ -14,7 +14,7 @@ def slack(simulations: int, errors: float) -> float:
     return float(errors * (0.05 * 0.95 / simulations) ** 0.5)
 
 
-def chance_above(population: cascade.Population, n: int, alpha: float = 0.05) -> float:
+def chance_above(population: cascade_populations.Population, n: int, alpha: float = 0.05) -> float:
     """The exact chance that the fit's risk is above alpha, with the strong judge as target.
 
     The risk falls as the threshold rises; so it is the chance that the strictest threshold which is too
@@ -27,7 +27,7 @@ def chance_above(population: cascade.Population, n: int, alpha: float = 0.05) ->
 
 def test_the_simulated_cheap_judge() -> None:
     """It errs in 12%, less where it is sure: (1 - s)^1.5 with s = 2c - 1 from Beta(5, 1), in two decimals."""
-    population = cascade.cheap_judge()
+    population = cascade_populations.cheap_judge()
     assert population.weights.sum() == pytest.approx(1)
     assert population.risks()[0] == pytest.approx(0.12, abs=0.0005)
     assert (np.diff(population.cheap_wrong) <= 0).all()
@@ -41,7 +41,7 @@ def test_the_simulated_cheap_judge() -> None:
 
 def test_hard_traces_leave_the_risk_of_a_random_chunk_as_it_is() -> None:
     """Errors of one trace go together strongly, while one random chunk of each errs as before."""
-    population = replace(cascade.cheap_judge(), hard=0.2)
+    population = replace(cascade_populations.cheap_judge(), hard=0.2)
     places, cheap, _ = population.draw(np.random.default_rng(0), 100_000, 5)
     assert cheap[:, 0].mean() == pytest.approx(0.12, abs=0.006)
     assert ((places[:, 2] >= 30) * cheap[:, 2]).mean() == pytest.approx(population.risks()[30], abs=0.006)
@@ -52,7 +52,7 @@ def test_hard_traces_leave_the_risk_of_a_random_chunk_as_it_is() -> None:
 def test_the_chance_of_a_risk_above_alpha_is_at_most_a_twentieth(n: int) -> None:
     """Exactly, without simulation: for judges of every rate of errors."""
     for errors in (0.02, 0.06, 0.12, 0.3, 0.5):
-        population = cascade.cheap_judge(errors)
+        population = cascade_populations.cheap_judge(errors)
         if population.risks().max() > 0.05:
             assert chance_above(population, n) <= 0.05
 
@@ -85,7 +85,7 @@ def test_the_risk_of_a_thousand_cascades(simulate: Callable[[int, int], cascade.
     three standard errors.
     """
     row = simulate(1000, n)
-    exact = chance_above(cascade.cheap_judge(), n)
+    exact = chance_above(cascade_populations.cheap_judge(), n)
     assert exact <= 0.05
     assert row.above == pytest.approx(exact, abs=3 * (exact * (1 - exact) / 1000) ** 0.5), str(row)
     assert row.above <= 0.05, str(row)
@@ -96,7 +96,7 @@ def test_the_risk_of_a_thousand_cascades(simulate: Callable[[int, int], cascade.
 
 def test_clusters_are_hard_as_a_whole() -> None:
     """Errors of one cluster go together strongly; a random trace of a random cluster errs in 12%."""
-    owners, (_, cheap, _) = cascade.clusters_of(np.random.default_rng(0), 20_000)
+    owners, (_, cheap, _) = cascade_populations.clusters_of(np.random.default_rng(0), 20_000)
     sizes = np.bincount(owners)
     by_cluster = np.bincount(owners, cheap[:, 0]) / sizes
     assert by_cluster.mean() == pytest.approx(0.12, abs=0.01)
@@ -118,7 +118,7 @@ def test_one_trace_of_a_cluster_keeps_the_target() -> None:
 def test_the_risk_with_clusters_is_that_of_independent_traces(n: int) -> None:
     """In 1,000 draws of one trace a cluster the risk is above alpha as often as is computed exactly."""
     row = cascade.one_a_cluster(1000, n)
-    exact = chance_above(cascade.cheap_judge(), n)
+    exact = chance_above(cascade_populations.cheap_judge(), n)
     assert exact <= 0.05
     assert row.above == pytest.approx(exact, abs=3 * (exact * (1 - exact) / 1000) ** 0.5), str(row)
     assert row.above <= 0.05, str(row)
@@ -150,7 +150,7 @@ def test_the_risk_of_a_thousand_cascades_against_people(
 @pytest.mark.slow
 def test_taking_any_threshold_that_passes_breaks_the_risk() -> None:
     """The same draws by the rule that a fixed sequence replaces: wrong in far more than 5%."""
-    found = list(cascade.draws(cascade.no_better(), 300, 1000, people=True, alpha=0.1, seed=4))
+    found = list(cascade.draws(cascade_populations.no_better(), 300, 1000, people=True, alpha=0.1, seed=4))
     any_passes = sum(
         any(point.errors <= (each.fit.allowed or 0) for point in each.fit.curve) for each in found
     )
