@@ -57,6 +57,12 @@ def judges(cheap: ChatServer, strong: BatchServer) -> tuple[object, ...]:
     )  # fmt: skip
 
 
+def exporting(root: Path, data: Path, *more: object) -> tuple[object, ...]:
+    """Return the arguments that export into a folder of a test, with a cache beside it."""
+    cache = new_cache(root / "cache")
+    return "batch", "export", data, "--out", root / "batch", "--cache", cache, *more
+
+
 def by_batch(folder: Path, runs: Path) -> EvalRun:
     """Lead a batch that was exported to its run, round after round."""
     for _ in range(4):
@@ -103,10 +109,7 @@ def test_without_the_cheap_judge_nothing_is_written(
     tmp_path: Path, data: Path, cheap: ChatServer, strong: BatchServer
 ) -> None:
     """Files without its verdicts would ask the strong judge about everything. What it answered is kept."""
-    export = (
-        "batch", "export", data, *judges(cheap, strong), "--cache", new_cache(tmp_path / "cache"),
-        "--out", tmp_path / "batch", "--attempts", 1,
-    )  # fmt: skip
+    export = exporting(tmp_path, data, *judges(cheap, strong), "--attempts", 1)
     cheap.script(error(500))
     told = call(*export, code=2)
     assert "the cheap judge gave no answer 3 times" in told.output
@@ -126,10 +129,7 @@ def test_what_the_cheap_judge_declines_goes_to_the_strong_one(
     from tests.support.decision_server import DecisionServer
 
     with DecisionServer("openai", rule=lambda text: None if "Nobody knows 4" in text else 0.01) as cheap:
-        export = (
-            "batch", "export", data, *judges(cheap, strong), "--cache", new_cache(tmp_path / "cache"),
-            "--out", tmp_path / "batch",
-        )  # fmt: skip
+        export = exporting(tmp_path, data, *judges(cheap, strong))
         call(*export)
     lines = (tmp_path / "batch/round-1/part-0001.jsonl").read_bytes().splitlines()
     assert len(lines) == 1
@@ -172,10 +172,7 @@ def test_killed_while_the_cheap_judge_answers(
     tmp_path: Path, data: Path, cheap: ChatServer, strong: BatchServer
 ) -> None:
     """Killed again and again, the export pays no answer of the cheap judge twice that it has taken in."""
-    arguments = (
-        "batch", "export", data, *judges(cheap, strong), "--cache", new_cache(tmp_path / "cache"),
-        "--out", tmp_path / "batch", "--concurrency", 1,
-    )  # fmt: skip
+    arguments = exporting(tmp_path, data, *judges(cheap, strong), "--concurrency", 1)
     cheap.latency = 0.1
     for seen in (2, 5, 8):
         process = subprocess.Popen(
