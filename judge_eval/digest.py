@@ -9,33 +9,19 @@ from typing import Any
 
 
 def canonical_json(value: Any) -> str:
-    """Write a JSON value in its one canonical spelling: sorted keys, no spaces, no NaN.
-
-    Raises:
-        ValueError: The value holds NaN or an infinity.
-        TypeError: The value is not JSON.
-    """
+    """Write a JSON value in its one canonical spelling: sorted keys, no spaces, no NaN (`ValueError`)."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def digest_json(value: Any) -> str:
-    """Digest a JSON value.
-
-    Returns:
-        64 hexadecimal digits: the SHA-256 of `canonical_json(value)` in UTF-8.
-    """
+    """Digest a JSON value: the SHA-256 of its `canonical_json` in UTF-8, 64 hexadecimal digits."""
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
 
 
 def digest_parts(parts: Sequence[str]) -> bytes:
-    """Digest a sequence of texts so that no two different sequences collide by joining.
-
-    The lengths of all parts go ahead of the joined texts, so `("ab", "c")` and `("a", "bc")` differ. This
-    costs a fraction of a digest of canonical JSON, and is what cache keys are made of.
-
-    Returns:
-        The 32 bytes of the SHA-256.
-    """
+    """Digest texts to 32 bytes (SHA-256), so that no two different sequences collide by joining."""
+    # The lengths of all parts go ahead of the joined texts, so `("ab", "c")` and `("a", "bc")` differ. This
+    # costs a fraction of a digest of canonical JSON, and is what cache keys are made of.
     lengths = ",".join([str(len(part)) for part in parts])
     return hashlib.sha256(f"{lengths}:{''.join(parts)}".encode()).digest()
 

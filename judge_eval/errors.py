@@ -1,7 +1,7 @@
 """Every error this package raises, in one tree.
 
     JudgeEvalError
-    ├── ConfigError              a flag, setting or name cannot be used
+    ├── ConfigError              an option, setting or name cannot be used
     │   └── UnknownNameError     a name that does not exist (advises the nearest ones)
     ├── DataError                a record or file cannot be read (names file, line, field)
     ├── PromptError              a prompt file is unusable or does not fit the trace
@@ -14,11 +14,13 @@
     │   ├── TransientError       worth another try: rate limit, overload, reset, timeout
     │   ├── RefusedError         the server declined this very request
     │   │   ├── FilteredError         its content filter did
-    │   │   └── RequestTooLargeError  it is larger than the server takes
+    │   │   └── RequestTooLargeError  it is larger than the server accepts
     │   └── BudgetError          the budget does not allow the call
     └── FatalCallError           no call can succeed: key, model or quota (ends the run)
+        └── DeniedError              the server says so; after an answer it may mean one request alone
 
-Every message says what was wrong, where, and what to do. Nothing here carries a key or a token.
+Every message says what was wrong, where, and what to do. Nothing here carries a key or a token. A message
+names options by `spelling.option`: `str(error)` spells them for Python, `error.spelled` for another door.
 """
 
 from __future__ import annotations
@@ -31,14 +33,19 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar
 
+from judge_eval.spelling import Spelling, python_spelling, spell
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
-Why = Literal["unreachable", "refused", "unparsable", "truncated", "budget", "unsupported", "unjudged"]
+Why = Literal[
+    "unreachable", "refused", "unparsable", "truncated", "budget", "unsupported", "unjudged", "empty"
+]  # fmt: skip
 """Why there is no verdict; the closed vocabulary of `NoVerdict.why`.
 
 `unjudged` is said of chunks on which verdicts that were imported are silent, and of those of a reference
-that makes no claim, where judging goes by claims.
+that makes no claim, where judging goes by claims. `empty` is said of chunks without text, which nobody is
+asked about: asking again brings no verdict.
 """
 DISTRIBUTION = "context-judge"
 """What pip calls this package."""
@@ -47,10 +54,24 @@ _PART = 8  # characters of a secret in a row that are masked where they stand al
 
 
 class JudgeEvalError(Exception):
-    """The root of the tree; catching it catches everything this package raises on purpose."""
+    """The root of the tree; catching it catches everything this package raises on purpose.
+
+    Args:
+        message: What is wrong and what to do; options stand in it as `spelling.option` writes them.
+    """
 
     run_folder: str | None = None
     """The run that the error ended, where there is one; it can be resumed."""
+    wording: str
+    """The message with its options as references, to be put into the message of another error."""
+
+    def __init__(self, message: str = "") -> None:
+        self.wording = message
+        super().__init__(spell(message, python_spelling))
+
+    def spelled(self, spelling: Spelling) -> str:
+        """Return the message with its options as a front door spells them."""
+        return spell(self.wording, spelling)
 
     def _render_traceback_(self) -> list[str]:
         """Show a notebook the call and what is wrong; the way through this package helps nobody."""
@@ -58,7 +79,6 @@ class JudgeEvalError(Exception):
 
 
 def _called_from(error: BaseException) -> Iterator[str]:
-    """Tell the line, with its code, from which this package was called."""
     import linecache
     import traceback
 
@@ -81,13 +101,13 @@ def brief(verb: Callable[P, T]) -> Callable[P, T]:
     """Let a verb raise errors about what it was given without the way they came: the message says it all."""
 
     @wraps(verb)
-    def told(*args: P.args, **kwargs: P.kwargs) -> T:
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return verb(*args, **kwargs)
         except (ConfigError, DataError) as error:
             raise error.with_traceback(None) from error.__cause__
 
-    return told
+    return call
 
 
 def _placed(message: str, file: str | None, line: int | None, field: str | None = None) -> str:
@@ -97,16 +117,11 @@ def _placed(message: str, file: str | None, line: int | None, field: str | None 
 
 
 class ConfigError(JudgeEvalError):
-    """A flag, an environment variable, a configuration file or an argument cannot be used."""
+    """An option, an environment variable, a configuration file or an argument cannot be used."""
 
 
 def needs_extra(sentence: str, extra: str) -> ConfigError:
-    """Make the error for a package that is not installed.
-
-    Args:
-        sentence: What needs which package, such as `Parquet needs PyArrow`.
-        extra: The extra of this package that brings it.
-    """
+    """Make the error for a missing package; `sentence` says what needs it, and `extra` brings it."""
     return ConfigError(f"{sentence}: pip install '{DISTRIBUTION}[{extra}]'")
 
 
@@ -117,11 +132,12 @@ class UnknownNameError(ConfigError):
         kind: What was looked up, such as `"prompt"`.
         name: The name as given.
         known: The names that exist; the nearest are offered in the message.
+        advice: What to do, in place of the nearest names.
     """
 
-    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+    def __init__(self, kind: str, name: str, known: Iterable[str], advice: str | None = None) -> None:
         self.kind, self.name, self.known = kind, name, sorted(known)
-        super().__init__(f"no {kind} {name!r}; {advise(name, self.known)}")
+        super().__init__(f"no {kind} {name!r}; {advice or advise(name, self.known)}")
 
 
 class DataError(JudgeEvalError):
@@ -137,12 +153,18 @@ class DataError(JudgeEvalError):
     def __init__(
         self, message: str, *, file: str | None = None, line: int | None = None, field: str | None = None
     ) -> None:
-        self.message, self.file, self.line, self.field = message, file, line, field
+        self.message, self.file, self.line, self.field = spell(message, python_spelling), file, line, field
+        self._message = message
         super().__init__(_placed(message, file, line, field))
 
-    def told(self, called: Callable[[str], str]) -> str:
+    def at(self, *, file: str | None = None, line: int | None = None, field: str | None = None) -> DataError:
+        """Return the same fault at another place."""
+        return DataError(self._message, file=file, line=line, field=field)
+
+    def message_for(self, called: Callable[[str], str], spelling: Spelling = python_spelling) -> str:
         """Return the message with what `called` makes of the file's name in its place."""
-        return _placed(self.message, self.file and called(self.file), self.line, self.field)
+        file = self.file and called(self.file)
+        return spell(_placed(self._message, file, self.line, self.field), spelling)
 
 
 class PromptError(JudgeEvalError):
@@ -167,12 +189,13 @@ class RunError(JudgeEvalError):
     """
 
     def __init__(self, message: str, *, file: str | PathLike[str] | None = None, line: int | None = None):
-        self.message, self.file, self.line = message, None if file is None else str(file), line
+        self.message, self.line = spell(message, python_spelling), line
+        self.file, self._message = None if file is None else str(file), message
         super().__init__(_placed(message, self.file, line))
 
-    def told(self, called: Callable[[str], str]) -> str:
+    def message_for(self, called: Callable[[str], str], spelling: Spelling = python_spelling) -> str:
         """Return the message with what `called` makes of the file's name in its place."""
-        return _placed(self.message, self.file and called(self.file), self.line)
+        return spell(_placed(self._message, self.file and called(self.file), self.line), spelling)
 
 
 class StoreError(JudgeEvalError):
@@ -210,7 +233,7 @@ class CallError(JudgeEvalError):
     why: Why = "unreachable"
 
     def __init__(self, detail: str, *, why: Why | None = None) -> None:
-        self.detail = detail
+        self.detail = spell(detail, python_spelling)
         if why is not None:
             self.why = why
         super().__init__(detail)
@@ -239,9 +262,19 @@ class TransientError(CallError):
 
 
 class RefusedError(CallError):
-    """The server declined this very request: a content filter, a request too long, a bad argument."""
+    """The server declined this very request: a content filter, a request too long, a bad argument.
+
+    Args:
+        detail: What happened.
+        why: The matching `NoVerdict.why`.
+        cause: What equal refusals have in common; "" if it is the request's content.
+    """
 
     why: Why = "refused"
+
+    def __init__(self, detail: str, *, why: Why | None = None, cause: str = "") -> None:
+        self.cause = cause
+        super().__init__(detail, why=why)
 
 
 class FilteredError(RefusedError):
@@ -249,7 +282,7 @@ class FilteredError(RefusedError):
 
 
 class RequestTooLargeError(RefusedError):
-    """The request is larger than the server takes at once; a part of it may pass."""
+    """The request is larger than the server accepts at once; a part of it may pass."""
 
 
 class BudgetError(CallError):
@@ -260,6 +293,19 @@ class BudgetError(CallError):
 
 class FatalCallError(JudgeEvalError):
     """No call can succeed: a wrong key, an unknown model, an exhausted quota. The run stops at once."""
+
+
+class DeniedError(FatalCallError):
+    """The server says that no call can succeed; if it has answered others, it may mean this one alone.
+
+    Args:
+        message: What the server says.
+        cause: What equal answers have in common.
+    """
+
+    def __init__(self, message: str = "", cause: str = "") -> None:
+        self.cause = cause
+        super().__init__(message)
 
 
 def _remake(kind: type[MissError], message: str, fields: dict[str, Any]) -> MissError:
@@ -284,41 +330,27 @@ def mask(text: str, secrets: Iterable[str | None]) -> str:
 
 def _mask_parts(text: str, secret: str) -> str:
     """Put `***` in place of what is longest of each stretch that also stands in the secret."""
-    held = bytearray(len(text))
+    masked = bytearray(len(text))
     for start in range(len(secret) - _PART + 1):
         part = secret[start : start + _PART]
         at = text.find(part)
         while at >= 0:
-            held[at : at + _PART] = b"\1" * _PART
+            masked[at : at + _PART] = b"\1" * _PART
             at = text.find(part, at + 1)
-    if not any(held):
+    if not any(masked):
         return text
-    pieces = re.finditer(rb"\x00+|\x01+", bytes(held))
-    return "".join("***" if held[piece.start()] else text[piece.start() : piece.end()] for piece in pieces)
+    pieces = re.finditer(rb"\x00+|\x01+", bytes(masked))
+    return "".join("***" if masked[piece.start()] else text[piece.start() : piece.end()] for piece in pieces)
 
 
 def nearest(name: str, known: Sequence[str], count: int = 3) -> str:
-    """Name the known names that are nearest to one, however far they are, the nearest first.
-
-    Args:
-        name: The name as given.
-        known: The names that exist; of thousands, or very long ones, not all are looked at.
-        count: How many to name at most.
-    """
+    """List the `count` known names nearest to one, however far; very long names are left out."""
     short = [each for each in known if len(each) <= 200][:2000]
     return ", ".join(repr(hit) for hit in difflib.get_close_matches(name[:200], short, n=count, cutoff=0.0))
 
 
 def advise(name: str, known: Sequence[str]) -> str:
-    """Say which of the known names was probably meant.
-
-    Args:
-        name: The name as given.
-        known: The names that exist.
-
-    Returns:
-        A clause such as `did you mean 'support/binary'?`, or the whole list where nothing is near.
-    """
+    """Return a clause such as `did you mean 'support/binary'?`, or the whole list if no name is near."""
     near = difflib.get_close_matches(name, known, n=2, cutoff=0.6)
     if not near:
         folded = {candidate.casefold(): candidate for candidate in known}

@@ -10,8 +10,10 @@ from judge_eval.data.remote import is_url
 from judge_eval.runs.folder.run import Run
 
 if TYPE_CHECKING:
-    from judge_eval.comparison.record import Comparison
+    from judge_eval.compare.record import Comparison
     from judge_eval.data.memory import InputRows
+    from judge_eval.metrics import Metric
+    from judge_eval.pools.pool import Pool
     from judge_eval.runs.folder.records import Manifest, TraceResult
 
 
@@ -31,48 +33,66 @@ class EvalRun(Run):
 
     @classmethod
     def of(cls, run: Run, rows: InputRows | None = None) -> Self:
-        """Return a run from within as the one that users hold, with the rows that it was made of."""
+        """Return a run as users hold it, with the rows that it was made of."""
         made = cls(run.manifest, run.results, run.folder)
         made._input = rows
         return made
 
     def but(self, manifest: Manifest | None = None, results: Sequence[TraceResult] | None = None) -> Self:
-        """Return the run with another manifest, or with other results in the place of its own."""
+        """Return the run with another manifest or other results."""
         made = super().but(manifest, results)
         made._input = self._input
         return made
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """Open the run in a folder, or behind a URL; its results are read as they are asked for.
+        """Open the run in a folder or behind a URL; its results are read on demand.
 
         Raises:
             RunError: There is no run in the folder, or one of a later version.
         """
         path = Path(folder)
         if is_url(folder):
-            from judge_eval.runs.keeping.mirroring import run_at
+            from judge_eval.runs.keeping.mirror import run_at
 
             path = run_at(str(folder))
         return cls.at(path)
 
     def compare(self, *others: Run, metrics: Sequence[str] | None = None, seed: int = 0) -> Comparison:
-        """Compare this run, as the baseline, with others on the traces they have in common.
+        """Compare this run, as the baseline, with others on their common traces.
 
         Args:
             others: The candidates, one or more.
-            metrics: Names of metrics; those of this run where None.
+            metrics: Names of metrics; those of this run if None.
             seed: Of the randomisation tests.
 
         Returns:
             Paired differences with intervals and tests, and the traces that changed; a notebook shows it.
 
         Raises:
-            RunError: There is no trace in common.
+            RunError: The runs have no trace in common.
         """
-        from judge_eval.comparison.compare import compare
+        from judge_eval.compare.compare import compare
 
         return compare(self, *others, metrics=metrics, seed=seed)
+
+    def scored_against(self, pool: Pool, metrics: Sequence[str | Metric] | None = None) -> Self:
+        """Score this run against a pool of several runs, without a call.
+
+        The traces that the pool has are scored by the pool's verdicts; a chunk that is not in the pool keeps
+        its own, and enters this run's ideal lists and recalls. Each recall is one of the pool.
+
+        Args:
+            pool: What `Pool.of` made of several runs.
+            metrics: Names or values of metrics; None takes `Recall`, `AP(norm=total)` and `NDCG(ideal=judged)`
+                at 10 (less if all lists are shorter), `Rprec` and `bpref`.
+
+        Raises:
+            RunError: The run has no question of the pool, or was judged on another scale.
+        """
+        from judge_eval.pools.scoring import scored_against
+
+        return scored_against(self, pool, metrics)
 
     def to_pandas(self) -> Any:
         """Return one pandas DataFrame: what was evaluated, with what came of it beside it.
@@ -80,7 +100,7 @@ class EvalRun(Run):
         Where rows in memory were evaluated, it has their columns and their index; else, and where several
         rows made one trace, a row a trace, with `id`, `query`, `reference`, `answer`, `chunks` (their texts),
         `relevant_total` and `tags`. Then come a column a metric (missing where failed verdicts leave no
-        value), `verdicts`, a list of the chunks' grades with None where there is no verdict, and `reasons`, a
+        value), `verdicts`, a list of the chunks' grades with None if there is no verdict, and `reasons`, a
         list of the judge's reasons, or of why there is no verdict. Rows that were not judged (beyond `limit`,
         skipped as invalid) hold nothing there, and a row that holds several traces stands there once for
         each. Columns of the input that bear these names give way.
@@ -129,7 +149,7 @@ class EvalRun(Run):
     def claims_frame(self, library: Literal["pandas", "polars"] = "pandas") -> Any:
         """Return a frame with a row a claim and trace: whether it is covered, and what each rank says of it.
 
-        `covered` is missing where a verdict is that could have shown the claim covered; `cover` says which it
+        `covered` is missing if a missing verdict could have shown the claim covered; `cover` says which it
         is of `covered`, `partly`, `missing` and `unknown`. `full_ranks`, `partial_ranks`,
         `conflicting_ranks` and `failed_ranks` are lists of ranks from 1. A run that was not judged by claims
         has no rows.
@@ -146,7 +166,7 @@ class EvalRun(Run):
         return claims_frame(self, self._input, library)
 
     def to_mlflow(self, *, tracking_uri: str | None = None, experiment: str | None = None) -> str:
-        """Log this run to MLflow, into the active MLflow run where there is one, and return its id.
+        """Log this run to MLflow, into the active MLflow run if there is one, and return its id.
 
         Args:
             tracking_uri: Where MLflow keeps its runs; what MLflow is set to where None.
@@ -160,6 +180,7 @@ class EvalRun(Run):
         return log_run(self, tracking_uri=tracking_uri, experiment=experiment)
 
     def _repr_html_(self) -> str:
-        from judge_eval.pages.fragment import run_html
+        from judge_eval.views.html import html_of
+        from judge_eval.views.run import notebook_view
 
-        return run_html(self)
+        return html_of(notebook_view(self))

@@ -7,47 +7,69 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from inspect import Signature, signature
 from pathlib import Path
-from typing import Any, Unpack, cast
+from typing import Any, TypedDict, Unpack, cast
 
-from judge_eval.backends.base import Backend
-from judge_eval.backends.stack import Options, Stack, Stacks, build_stack, build_stacks, open_store
-from judge_eval.backends.storing.places import cache_place
+from judge_eval.background_loop import background_loop
 from judge_eval.data.options import ReadOptions
 from judge_eval.data.remarks import OnRemark
 from judge_eval.data.remote import is_url
 from judge_eval.engine import Item, Plan, plan
 from judge_eval.errors import ConfigError, DataError, JudgeEvalError, brief
 from judge_eval.eval_run import EvalRun
-from judge_eval.given import check_text
-from judge_eval.judges import Judge, Vote
-from judge_eval.judges.choose import Mode, as_begun, check_models, mode_for, repeated, route_to_tell
+from judge_eval.judges import Cascade, Judge, Vote
+from judge_eval.judges.judge import as_begun, check_trace, judges_by_claims, with_blank
+from judge_eval.judges.kinds import Mode, check_models, mode_for, routes_to_tell
+from judge_eval.judges.panel import repeated
+from judge_eval.llm.backend import Backend
+from judge_eval.llm.cache.folder import cache_place
+from judge_eval.llm.options import Options
+from judge_eval.llm.stack import Stack, Stacks, build_stack, build_stacks, is_unnamed, open_store, recorded_model
 from judge_eval.metrics import Metric
-from judge_eval.portal import portal
-from judge_eval.registry import find
-from judge_eval.runs.folder.records import Dataset, Intervals, Manifest, TraceResult
-from judge_eval.runs.folder.run import load_manifest
-from judge_eval.runs.judging.calling import Calling, Driver
+from judge_eval.registry import kind_named
+from judge_eval.runs.folder.records import Dataset, Intervals, Manifest, Tally, TraceResult
 from judge_eval.runs.judging.counting import Progress
-from judge_eval.runs.judging.objects import streamed
-from judge_eval.runs.judging.opening import begin, check_goes_on, folder_to_resume, open_journal
-from judge_eval.runs.judging.selection import EVERY_TRACE, Selecting, Selection, selecting
-from judge_eval.runs.judging.sitting import Sitting
-from judge_eval.runs.judging.sources import Replayable, Traces, replayable
-from judge_eval.runs.keeping.mirroring import place_of_runs, written
-from judge_eval.runs.keeping.pushing import PUSH_EVERY, pushing, until_left
+from judge_eval.runs.judging.selection import EVERY_TRACE, Selecting, Selection
+from judge_eval.runs.judging.session import Driver, RunContext, RunSession
+from judge_eval.runs.judging.sources import Replayable, Traces, replayable, streamed
+from judge_eval.runs.judging.start import begin, check_goes_on, open_journal, run_to_resume
+from judge_eval.runs.keeping.mirror import check_place, place_of_runs, pushing, written
+from judge_eval.runs.keeping.options import Keeping, KeepingKeywords
 from judge_eval.runs.scoring.scorer import Scorer
-from judge_eval.schema import EvidencePolicy, Trace
+from judge_eval.safe_text import counted
+from judge_eval.schema import BlankPolicy, EvidencePolicy, Trace
+from judge_eval.settings import divided, formerly, with_keywords
+from judge_eval.spelling import option
 
 DEFAULT_METRICS = ("AP@5", "MRR", "NDCG@5")
 
 
-def default_cache() -> str | Path:
-    """Return where completions are kept unless told otherwise.
+class RunKeywords(KeepingKeywords, Selecting, total=False):
+    """What `Evaluator.evaluate` takes by keyword besides `watch` and `driver`."""
 
-    `JUDGE_EVAL_CACHE` where it is set (a folder, `project`, or the URL of a database), else `judge_eval` in
-    the user's cache folder.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policies:
+    """What becomes of verdicts without sound evidence and of chunks without text; None is the default."""
+
+    evidence: EvidencePolicy | None = None
+    blank: BlankPolicy | None = None
+
+
+class PolicyKeywords(TypedDict, total=False):
+    """The same as keywords of `Evaluator`."""
+
+    evidence: EvidencePolicy | None
+    blank: BlankPolicy | None
+
+
+def default_cache() -> str | Path:
+    """Return the place of completions by default.
+
+    `JUDGE_EVAL_CACHE` if it is set (a folder, `project`, or the URL of a database), else `judge_eval` in the
+    user's cache folder.
     """
     place = os.environ.get("JUDGE_EVAL_CACHE")
     if place:
@@ -75,6 +97,8 @@ class Evaluator:
         relevant: The least grade that counts as relevant, in place of the prompt's threshold.
         evidence: What becomes of a relevant verdict whose quote is missing, too short or not in the chunk:
             `flag` counts it, `required` makes it a `NoVerdict`; as the prompt says where None, else `flag`.
+        blank: What a chunk without text is, about which nobody is asked: `no_verdict` (where None) makes it a
+            `NoVerdict` with the reason `empty`, `irrelevant` gives it the lowest grade.
         repeat: How often each chunk is judged, in samples of their own, combined by `vote`.
         vote: How the grades of samples are combined: by `majority`, `median` or `mean`.
         cache: The folder of the cache, `project` for one in the project (`.judge_eval/cache` at its top), or
@@ -84,9 +108,10 @@ class Evaluator:
             traces carry `metadata.cluster`.
 
     Raises:
-        ConfigError: A setting cannot be used; `UnknownNameError` where a name does not exist.
+        ConfigError: A setting cannot be used; `UnknownNameError` if a name does not exist.
     """
 
+    @with_keywords(Policies)
     def __init__(
         self,
         model: str | Backend | Mapping[str, str | Backend],
@@ -96,29 +121,61 @@ class Evaluator:
         mode: Mode | None = None,
         judge: Judge | str | None = None,
         relevant: int | None = None,
-        evidence: EvidencePolicy | None = None,
         repeat: int = 1,
         vote: Vote = "majority",
         cache: str | Path | bool = True,
         options: Options | None = None,
         intervals: Intervals | None = None,
+        **policies: Unpack[PolicyKeywords],
     ) -> None:
+        policy = Policies(**policies)
         if isinstance(judge, str):
-            if evidence is not None:
-                raise ConfigError(f"the judge {judge!r} has a policy of its own; leave `evidence` out")
-            judge = cast(Judge, find("judges", judge, "judge")(prompt, relevant=relevant))
-        mode = mode_for(model, mode)
-        self.judge: Judge = judge or repeated(prompt, mode, relevant, repeat, vote, evidence)
-        check_models(self.judge, model)
+            mode, judge = kind_named(judge).name, None
         self.options = options or Options()
-        if (route := route_to_tell(self.judge, model)) is not None:
-            self.options = self.options.telling(route)
+        recorded = self.options.replay if judge is None and is_unnamed(model) else None
+        mode = mode_for(model if recorded is None else recorded_model(recorded), mode)
+        self.judge: Judge = with_blank(
+            judge or repeated(prompt, mode, relevant, repeat, vote, policy.evidence), policy.blank
+        )
+        check_models(self.judge, model)
+        for route in routes_to_tell(self.judge, model):
+            self.options = self.options.with_logprobs(route)
         self.intervals = intervals or Intervals()
-        by_claims = bool(getattr(self.judge, "by_claims", False))
-        self.scorer = Scorer(metrics, self.judge.scale, by_claims=by_claims)
+        self.scorer = Scorer(metrics, self.judge.scale, by_claims=judges_by_claims(self.judge))
+        self.paid = Tally()
+        """What was paid for its runs before they begin or go on: the replies of a batch."""
+        self.run_id: str | None = None
+        """The id of the next run; None makes a new one for each."""
         self._model = model
         self._store_path = default_cache() if cache is True else None if cache is False else cache
         self._stack: Stack | Stacks | None = None
+
+    @classmethod
+    def from_file(
+        cls,
+        path: str | Path,
+        *,
+        metrics: Sequence[str | Metric] = DEFAULT_METRICS,
+        cache: str | Path | bool = True,
+        options: Options | None = None,
+        intervals: Intervals | None = None,
+    ) -> Evaluator:
+        """Make the evaluator whose judge a judge file describes: one model, a panel or a cascade.
+
+        Args:
+            path: The file, as TOML, or what `cascade fit` wrote.
+            metrics: As of `Evaluator`, like the following.
+            cache: The folder of the cache.
+            options: How the judge is called if the file does not say.
+            intervals: How the intervals of means are made.
+
+        Raises:
+            ConfigError: The file cannot be read, has an unknown key, or a setting cannot be used.
+        """
+        from judge_eval.judge_file import read_judge
+
+        judging = read_judge(Path(path)).keywords(options)
+        return cls(**judging, metrics=metrics, cache=cache, intervals=intervals)
 
     @property
     def stack(self) -> Stack | Stacks:
@@ -131,22 +188,15 @@ class Evaluator:
                 self._stack = build_stack(self._model, store, self.options)
         return self._stack
 
-    @selecting
+    @formerly(or_new="new_if_done")
+    @with_keywords(Keeping, Selection)
     async def aevaluate(
         self,
         data: Traces,
         *,
-        out: str | Path | None = None,
-        label: str | None = None,
-        href: str | None = None,
-        tags: Sequence[str] = (),
-        baseline: str | None = None,
-        resume: str | Path | bool = False,
-        or_new: bool = False,
         watch: Callable[[Progress], None] | None = None,
         driver: Driver | None = None,
-        push_every: float = PUSH_EVERY,
-        **selecting: Unpack[Selecting],
+        **options: Unpack[RunKeywords],
     ) -> EvalRun:
         """Judge traces and return the run.
 
@@ -164,17 +214,18 @@ class Evaluator:
             baseline: The id of the run that this one is judged to be compared with; reports and pages show
                 differences from it.
             resume: A run's folder to continue; True continues the newest unfinished run of the same data
-                in `out`, returns the newest as it is where it is done, or starts one where there is none.
-            or_new: With `resume=True`: starts a run where the newest of the same data is done.
+                in `out`, returns the newest as it is if it is done, or starts one if there is none.
+            new_if_done: With `resume=True`: starts a run if the newest of the same data is done.
             watch: Called with the progress after each block of finished traces.
             driver: Who drives the inquiries, such as `RayDriver`; None has it done in this process.
-            push_every: Where `out` is a URL, seconds between pushes of what is judged; 0 pushes at the end.
+            push_every: If `out` is a URL, seconds between pushes of what is judged; 0 pushes at the end.
+            push_grace: Seconds that the last push may take if the evaluation is ended by a signal.
             limit: The most traces to judge.
             seed: With `limit`, judges a random sample instead of the first traces.
             shard: `(i, n)` judges part i of n, i from 1; `merge` puts the runs of all parts together.
             on_invalid: Whether an invalid record ends the evaluation before it starts, or is skipped.
             name: What to call the data in messages and in the run; a file's path by default.
-            reader: How files and rows are to be read, where they do not say so themselves: format, field
+            reader: How to read files and rows that do not say so themselves: format, field
                 names, corpus.
             claims: A file with the claims of the references, which all traces must be in.
 
@@ -184,63 +235,68 @@ class Evaluator:
             RunError: The run's folder cannot be written or resumed.
             StoreError: The cache cannot be used.
         """
-        selection = Selection(**selecting)
-        told = (("label", label), ("href", href), ("baseline", baseline))
-        for what, text in (*told, *(("tag", tag) for tag in tags)):
-            check_text(what, text)
+        kept, selection = divided(options, Keeping, Selection)
+        resume = kept.resume
         source = self.source(data, selection)
         if source is None:
             selection.check_stream(resume is True)
         dataset = await _surveyed(source)
         if source and not dataset.traces:
-            left = f"; {dataset.skipped} invalid ones were skipped" if dataset.skipped else ""
+            left = (
+                f"; {counted(dataset.skipped, 'invalid record was', 'invalid records were')} skipped"
+                if dataset.skipped
+                else ""
+            )
             raise DataError(f"there is no trace to judge{left}", file=dataset.name)
-        root = None if out is None else place_of_runs(out)
-        folder = folder_to_resume(dataset, root, resume, or_new)
-        calling = self.calling(driver)
-        if folder is not None:  # a run keeps the prompts it began with, unless a version was asked for
-            await until_left(folder)
-            calling = replace(calling, judge=as_begun(self.judge, load_manifest(folder).judge))
-        named = {"label": label, "href": href, "tags": tuple(tags), "baseline": baseline}
-        manifest = begin(dataset, calling, self.intervals).model_copy(update=named)
-        keeping = written(root) if root is not None and is_url(out) else nullcontext()
-        if folder is not None:
-            check_goes_on(folder, manifest, newest=resume is True)
-            if resume is True and load_manifest(folder).status == "done":
-                with keeping:  # where the push is what is missing, it is made now
-                    return EvalRun.of(EvalRun.load(folder), source.input if source else None)
-        journal = open_journal(manifest, root, folder, self.scorer)
+        root = None if kept.out is None else place_of_runs(kept.out)
+        if root is not None:
+            await asyncio.to_thread(check_place, root)
+        begun = await run_to_resume(dataset, root, resume, kept.new_if_done)
+        context = self.calling(driver)
+        if begun is not None:  # a run keeps the prompts it began with, unless a version was asked for
+            context = replace(context, judge=as_begun(self.judge, begun.manifest.judge))
+        named = {name: getattr(kept, name) for name in ("label", "href", "tags", "baseline")}
+        manifest = begin(dataset, context, self.intervals).model_copy(update=named)
+        mirrored = root is not None and is_url(kept.out)
+        keeping = written(root, grace=kept.push_grace) if root and mirrored else nullcontext()
+        if begun is not None:
+            check_goes_on(begun, manifest, newest=resume is True)
+            if resume is True and begun.manifest.is_whole:
+                with keeping:  # if only the push is missing, it is made now
+                    done = EvalRun.at(begun.folder, begun.manifest)
+                    return EvalRun.of(done, source.input if source else None)
+        journal, rows = open_journal(manifest, root, begun, context)
         first = journal.manifest if journal else manifest
-        sitting = Sitting(first, calling, journal, watch)
+        session = RunSession(first, context, journal, watch, rows=rows)
         with keeping:
-            async with pushing(sitting.folder, push_every):
-                traces = self._traces(source, data, selection.reader, sitting.remarks.add)
-                async for _ in sitting.results(traces):
+            async with pushing(session.folder, kept.push_every):
+                traces = self._traces(source, data, selection.reader, session.remarks.add)
+                async for _ in session.results(traces):
                     pass
-            if source and driver is None and (another := sitting.another()):
-                sitting = another
-                async with pushing(sitting.folder, push_every):
-                    async for _ in sitting.results(source.numbered()):
+            if source and driver is None and (another := session.another()):
+                session = another
+                async with pushing(session.folder, kept.push_every):
+                    async for _ in session.results(source.numbered()):
                         pass
-        return EvalRun.of(sitting.run(), source.input if source else None)
+        return EvalRun.of(session.run(), source.input if source else None)
 
-    evaluate = portal.blocking(aevaluate)
+    evaluate = background_loop.blocking(aevaluate)
     """`aevaluate` for sync code: it waits for the run and returns it, with the same arguments."""
 
     async def astream(self, data: Traces) -> AsyncIterator[TraceResult]:
-        """Judge traces and yield each result as it is there, in no fixed order."""
+        """Judge traces and yield each result when it is ready, in any order."""
         source = self.source(data)
-        sitting = Sitting(self.begin(await _surveyed(source)), self.calling(), keep=False)
-        async for block in sitting.results(self._traces(source, data)):
+        session = RunSession(self.begin(await _surveyed(source)), self.calling(), keep=False)
+        async for block in session.results(self._traces(source, data)):
             for result in block:
                 yield result
 
-    stream = portal.iterating(astream)
-    """`astream` for sync code: an iterator over each result as it is there, in no fixed order."""
+    stream = background_loop.iterating(astream)
+    """`astream` for sync code: an iterator over the results as they are ready, in no fixed order."""
 
-    @selecting
+    @with_keywords(Selection)
     def plan(self, data: Traces, **selecting: Unpack[Selecting]) -> tuple[Dataset, Plan]:
-        """Tell what evaluating the data would take, without a call; the keywords are those of `evaluate`.
+        """Count what evaluating the data would take, without a call; the keywords are those of `evaluate`.
 
         Raises:
             ConfigError: The data are a stream.
@@ -249,42 +305,48 @@ class Evaluator:
         if source is None:
             raise ConfigError("a stream can be read only once; give a list or a file to plan for")
         dataset = source.survey()
-        items = (Item(position, trace, {}) for position, trace in source.numbered())
+        items = (Item(position, trace) for position, trace in source.numbered())
         return dataset, plan(self.judge, self.stack.backend, items)
 
     def source(self, data: Traces, selection: Selection = EVERY_TRACE) -> Replayable | None:
-        """Open data so that they can be read twice, traces checked; None for a stream; see `evaluate`."""
-        return replayable(data, self.check, selection)
+        """Open data, as `evaluate` takes them, to be read twice with traces checked; None for a stream."""
+        if isinstance(self.judge, Cascade):
+            self.judge.check_depth(selection.reader.depth if selection.reader else None)
+        return replayable(data, self.check, selection, self._spends)
+
+    def _spends(self) -> bool:
+        free = self.options.offline or self.options.replay is not None
+        return not free and not self.stack.calls_nobody
 
     def begin(self, dataset: Dataset) -> Manifest:
-        """Write the manifest of a run of a dataset that begins now."""
+        """Return the manifest of a new run of a dataset."""
         return begin(dataset, self.calling(), self.intervals)
 
     def with_judge(self, judge: Judge) -> Evaluator:
-        """Return an evaluator with another judge of the same scale, and the connections that are open."""
+        """Return an evaluator with another judge of the same scale, and the same open connections."""
         other = copy(self)
         other.judge, other._stack = judge, self._stack
         return other
 
-    def calling(self, driver: Driver | None = None) -> Calling:
-        """Tell who judges and how calls are made, in this process or by a driver."""
+    def calling(self, driver: Driver | None = None) -> RunContext:
+        """Return who judges and how calls are made, in this process or by a driver."""
         stack = (driver and driver.stack) or self.stack
-        options = self.options
-        return Calling(self.judge, stack, self.scorer, options.concurrency, options.lead, driver)
+        calls = self.options.concurrency, self.options.warm_prefix
+        return RunContext(self.judge, stack, self.scorer, *calls, driver, self.paid, self.run_id)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_stack": None}  # a worker opens connections of its own
 
     async def aclose(self) -> None:
-        """Give back connections and files."""
+        """Close connections and files."""
         if self._stack is not None:
             stack, self._stack = self._stack, None
             await stack.backend.aclose()
 
     def close(self) -> None:
-        """`aclose` for sync code; where nothing was opened it starts no loop either."""
+        """`aclose` for sync code; if nothing was opened, it starts no event loop."""
         if self._stack is not None:
-            portal.run(self.aclose())
+            background_loop.run(self.aclose())
 
     def __enter__(self) -> Evaluator:
         return self
@@ -301,26 +363,24 @@ class Evaluator:
             await self.aclose()
 
     def check(self, trace: Trace) -> None:
-        """See that a trace brings what prompt and metrics need.
+        """Check that a trace has what the prompt and the metrics need.
 
         Raises:
             DataError: It does not.
         """
         for need in self.judge.needs:
             if not (getattr(trace, need) or "").strip():
-                raise DataError(f"the prompt needs the {need}, and this trace has none", field=need)
-        if (own := getattr(self.judge, "check_trace", None)) is not None:
-            own(trace)
+                fault = f"the prompt needs the {need}, and this trace has none"
+                raise DataError(f"{fault}; {option('on_invalid', 'skip')} leaves it out", field=need)
+        check_trace(self.judge, trace)
         self.scorer.check(trace)
 
     def _traces(
-        self,
-        source: Replayable | None,
-        data: Traces,
-        reader: ReadOptions | None = None,
-        on_remark: OnRemark = None,
+        self, source: Replayable | None, data: Traces, reader: ReadOptions | None = None, on_remark: OnRemark = None
     ) -> Iterator[tuple[int, Trace]] | AsyncIterator[Trace]:
-        return source.numbered() if source else streamed(cast(Any, data), self.check, reader, on_remark)
+        if source:
+            return source.numbered()
+        return streamed(cast(Any, data), self.check, reader, on_remark, self._spends)
 
 
 async def _surveyed(source: Replayable | None) -> Dataset:
@@ -329,7 +389,6 @@ async def _surveyed(source: Replayable | None) -> Dataset:
 
 @contextmanager
 def _about_the_run_of(error: BaseException | None) -> Iterator[None]:
-    """Let an error in closing, which hides the one that came before, say which run that one ended."""
     try:
         yield
     except JudgeEvalError as closing:
@@ -337,14 +396,47 @@ def _about_the_run_of(error: BaseException | None) -> Iterator[None]:
         raise
 
 
+class EvaluateKeywords(PolicyKeywords, RunKeywords, total=False):
+    """What `evaluate` takes by keyword: what `Evaluator` and its `evaluate` take."""
+
+    prompt: str | Path
+    metrics: Sequence[str | Metric]
+    mode: Mode | None
+    judge: Judge | str | None
+    relevant: int | None
+    repeat: int
+    vote: Vote
+    cache: str | Path | bool
+    options: Options | None
+    intervals: Intervals | None
+    watch: Callable[[Progress], None] | None
+    driver: Driver | None
+
+
 @brief
-def evaluate(data: Traces, model: str | Backend, **settings: Any) -> EvalRun:
+def evaluate(data: Traces, model: str | Backend, **settings: Unpack[EvaluateKeywords]) -> EvalRun:
     """Judge traces with a model and return the run: `Evaluator(model, ...).evaluate(data)` in one call.
 
     Args:
         data: See `Evaluator.evaluate`.
         model: See `Evaluator`.
-        settings: Keyword arguments of `Evaluator`.
+        settings: Keyword arguments of `Evaluator` and of `Evaluator.evaluate`.
     """
-    with Evaluator(model, **settings) as evaluator:
-        return evaluator.evaluate(data)
+    given: dict[str, Any] = dict(settings)
+    of_run = {name: given.pop(name) for name in [*given] if name in signature(Evaluator.evaluate).parameters}
+    with Evaluator(model, **given) as evaluator:
+        return evaluator.evaluate(data, **of_run)
+
+
+evaluate.__signature__ = Signature(  # type: ignore[attr-defined]
+    [
+        *[each for each in signature(evaluate).parameters.values() if each.kind is not each.VAR_KEYWORD],
+        *[
+            each
+            for verb in (Evaluator, Evaluator.evaluate)
+            for each in signature(verb).parameters.values()
+            if each.kind is each.KEYWORD_ONLY
+        ],
+    ],
+    return_annotation="EvalRun",
+)

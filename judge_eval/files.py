@@ -31,19 +31,10 @@ def is_plain(path: Path) -> bool:
 
 
 def open_plain(path: Path, mode: Literal["rb", "ab", "ab+"] = "rb") -> IO[bytes]:
-    """Open a file that is a file itself: neither a link is followed nor a pipe waited for.
-
-    A folder that came from a stranger may hold links to files that are nobody else's business. The folders on
-    the way there may be reached through links: those are of whoever named the path.
-
-    Args:
-        path: The file.
-        mode: As of `open`; `ab` and `ab+` make the file where it is not there, and write without a buffer.
-
-    Raises:
-        FileNotFoundError: There is none, to read.
-        OSError: It is no plain file, or cannot be opened.
-    """
+    """Open a file that is a file itself: neither a link is followed nor a pipe waited for."""
+    # A folder that came from a stranger may hold links to files that are nobody else's business. The folders
+    # on the way there may be reached through links: the user named that path. `ab` and `ab+` make
+    # the file if it is not there, and write without a buffer.
     flags = {"rb": os.O_RDONLY, "ab": os.O_WRONLY, "ab+": os.O_RDWR}[mode]
     if mode != "rb":
         flags |= os.O_APPEND | os.O_CREAT
@@ -53,7 +44,7 @@ def open_plain(path: Path, mode: Literal["rb", "ab", "ab+"] = "rb") -> IO[bytes]
     number = os.open(path, flags | _SAFELY, 0o666)
     try:
         if not stat.S_ISREG(os.fstat(number).st_mode):
-            raise OSError(errno.EINVAL, "it is no plain file", str(path))
+            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
         return os.fdopen(number, mode, -1 if mode == "rb" else 0)
     except BaseException:
         os.close(number)
@@ -61,15 +52,7 @@ def open_plain(path: Path, mode: Literal["rb", "ab", "ab+"] = "rb") -> IO[bytes]
 
 
 def read_plain(path: Path, most: int) -> bytes:
-    """Read all of a file that is a file itself; see `open_plain`.
-
-    Args:
-        path: The file.
-        most: The most bytes it may hold.
-
-    Raises:
-        OSError: It is no plain file, is larger, or cannot be read.
-    """
+    """Read all of a file that is a file itself, of at most so many bytes; see `open_plain`."""
     with open_plain(path) as file:
         if os.fstat(file.fileno()).st_size > most:
             raise OSError(errno.EFBIG, f"it is larger than {most:,} bytes", str(path))
@@ -78,19 +61,11 @@ def read_plain(path: Path, most: int) -> bytes:
 
 @contextmanager
 def replacing(path: Path, *, mode: int | None = None, durable: bool = True) -> Iterator[IO[bytes]]:
-    """Write a file beside `path` that takes its place in one step when the block ends well.
-
-    No reader and no kill ever sees half of it: the bytes are on the disk before the name changes. Where the
-    block raises, `path` stays as it was and the file beside it is removed.
-
-    Args:
-        path: The file to write.
-        mode: Its permissions, such as 0o600, before a byte is written; those of any new file where None.
-        durable: Whether to wait for the disk; what a power cut may take is written without.
-
-    Raises:
-        OSError: The folder cannot be written, or the disk is full.
-    """
+    """Write a file beside `path` that takes its place in one step when the block ends well."""
+    # No reader and no kill ever sees half of it: the bytes are on the disk before the name changes. Where the
+    # block raises, `path` stays as it was and the file beside it is removed. `mode` are the permissions, such
+    # as 0o600, before a byte is written. Not `durable` is what a power cut may take: it does not wait for the
+    # disk.
     # A name that nobody can have put a link under, and that no other writer of the same file shares.
     beside = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     number = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFELY, 0o666 if mode is None else mode)
@@ -110,24 +85,14 @@ def replacing(path: Path, *, mode: int | None = None, durable: bool = True) -> I
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Replace a file in one step; see `replacing`.
-
-    Raises:
-        OSError: The folder cannot be written, or the disk is full.
-    """
+    """Replace a file in one step; see `replacing`."""
     with replacing(path) as file:
         file.write(data)
 
 
 @contextmanager
 def held_folder(folder: Path) -> Iterator[None]:
-    """Keep other processes that ask for the same folder waiting while the block runs; it leaves no file.
-
-    On a system where a folder cannot be locked nobody is kept out.
-
-    Raises:
-        OSError: The folder cannot be opened.
-    """
+    """Keep other processes that ask for the same folder waiting, if the system can; it leaves no file."""
     try:
         import fcntl
     except ImportError:
@@ -135,7 +100,7 @@ def held_folder(folder: Path) -> Iterator[None]:
         return
     number = os.open(folder, os.O_RDONLY)
     try:
-        with suppress(OSError):  # a network's file system may know no such locks
+        with suppress(OSError):  # a network file system may not support such locks
             fcntl.flock(number, fcntl.LOCK_EX)
         yield
     finally:
@@ -143,16 +108,9 @@ def held_folder(folder: Path) -> Iterator[None]:
 
 
 def hold(file: IO[bytes], *, wait: bool = True) -> bool:
-    """Take a lock on an open file until it is closed; the system frees it however the process ends.
-
-    Args:
-        file: An open file, by which processes find each other.
-        wait: Whether to wait while another process holds it.
-
-    Returns:
-        Whether it is held now: False where another process holds it. On a system without such locks nobody
-        is kept out, and True is returned.
-    """
+    """Take a lock on an open file until it is closed, and return whether it is held now."""
+    # The system frees it however the process ends. `wait` waits while another process holds it. On a system
+    # without such locks nobody is kept out, and True is returned.
     try:
         import fcntl
     except ImportError:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from typing import Any
 
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
+_KEY = re.compile(rb'"\s*:')
+_BLANKS = (b" :", b"\t:", b"\n:", b"\r:")
+_HIDDEN = re.compile(rb"\\u00(?:2[02]|3[aA])")  # a blank, a quote or a colon, escaped
 _DEEPEST = 200  # levels, as many as the fast reader takes
 
 
 def read_json(data: bytes) -> Any:
-    """Read JSON that somebody else wrote.
-
-    Raises:
-        ValueError: It is none, or nests too deeply.
-    """
+    """Read JSON that somebody else wrote. Raises `ValueError` if it is not JSON, or nests too deeply."""
     try:
         return from_json(data)
     except ValueError:  # a lone surrogate, for instance, which the fast reader refuses
@@ -30,6 +30,45 @@ def read_json(data: bytes) -> Any:
             if not level:
                 return value
         raise ValueError("nested too deeply") from None
+
+
+class RepeatedKeyError(ValueError):
+    """A key stands twice in one object, so that readers would take different values."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"the key {key[:100]!r} stands twice in one object")
+
+
+def check_single_keys(data: bytes, value: Any) -> Any:
+    """Return JSON's value if no object of it has a key twice. Raises `RepeatedKeyError`."""
+    if not _shows_keys_as_often(data, value):
+        json.loads(data, object_pairs_hook=single_keys)
+    return value
+
+
+def _shows_keys_as_often(data: bytes, value: Any) -> bool:
+    """Tell, quickly, whether JSON shows as many keys as its value does when it is written again.
+
+    Texts may show the pattern of a key too, and do so again, unless an escape hides it from the first count.
+    """
+    if b"\\u00" in data and _HIDDEN.search(data):
+        return False
+    try:
+        again = to_json(value)
+    except ValueError:  # a lone surrogate, for instance, which the fast writer refuses
+        return False
+    if any(blank in data for blank in _BLANKS):
+        return len(_KEY.findall(data)) == len(_KEY.findall(again))
+    return data.count(b'":') == again.count(b'":')
+
+
+def single_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make an object of its members; `object_pairs_hook` of `json`. Raises `RepeatedKeyError`."""
+    read = dict(pairs)
+    if len(read) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise RepeatedKeyError(next(name for name in names if names.count(name) > 1))
+    return read
 
 
 def _inside(value: Any) -> Iterable[Any]:

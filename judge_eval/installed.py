@@ -17,14 +17,7 @@ def own_version() -> str:
 
 
 def check_alone(folder: Path | None = None) -> None:
-    """Make sure that the other project of the same import name is not installed over this one.
-
-    Args:
-        folder: The folder of installed packages; the one this package is in, unless it is named.
-
-    Raises:
-        ConfigError: It is; the message says the way out.
-    """
+    """Make sure that the other project of the same import name is not installed over this one."""
     folder = folder or Path(__file__).parent.parent
     name = NAMESAKE.replace("-", "_")
     if any(folder.glob(f"{name}-*.dist-info")):

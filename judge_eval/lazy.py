@@ -1,27 +1,28 @@
-"""Names of a package that are loaded when they are first used, so that importing it costs next to nothing."""
+"""Public names that are loaded when they are first used, so that importing a package is fast."""
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+_IMPORT = re.compile(r"^from (\S+) import (\w+) as \w+$", re.MULTILINE)
 
-def attach(package: str, modules: Mapping[str, Iterable[str]]) -> Callable[[str], Any]:
-    """Make the `__getattr__` of a package.
 
-    Args:
-        package: Its name.
-        modules: By module, named from the package on, the names that come from it.
-    """
-    homes = {name: module for module, names in modules.items() for name in names}
+def attach(package: str) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
+    """Make `__all__`, `__getattr__` and `__dir__` from `__init__.pyi`, the only list of a package's names."""
+    module = sys.modules[package]
+    spec: Any = module.__spec__
+    stub = spec.loader.get_data(f"{spec.origin}i").decode()  # the loader reads a zipped package too
+    modules = {name: home for home, name in _IMPORT.findall(stub)}
 
     def load(name: str) -> Any:
-        if name not in homes:
+        if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(f"{package}.{homes[name]}"), name)
-        setattr(sys.modules[package], name, value)
+        value = getattr(import_module(modules[name]), name)
+        setattr(module, name, value)
         return value
 
-    return load
+    return sorted(modules), load, lambda: sorted(modules)

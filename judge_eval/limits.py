@@ -33,7 +33,7 @@ CLAIMS: Final = 1_000
 NUMBER: Final = 2**31 - 1
 """The largest `label`; the least is 0."""
 
-GRADE: Final = 9
+GRADE: Final = 10
 """The highest grade of a scale."""
 
 LINE: Final = 32 * 2**20
@@ -54,7 +54,7 @@ RUN_TAGS: Final = 50
 """Tags of such a run."""
 
 UNPACKED: Final = 2**30
-"""Bytes of a packed file unpacked, whatever it is packed to."""
+"""The most bytes of a packed file after unpacking."""
 
 RATIO: Final = 100
 """How many times its own size a packed file may be beyond that; a bomb is packed to next to nothing."""

@@ -7,6 +7,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from judge_eval.errors import ConfigError
+from judge_eval.views.progress import progress_line
 
 if TYPE_CHECKING:
     from judge_eval.runs.judging.counting import Progress
@@ -41,7 +42,7 @@ class NotebookProgress:
         if self._handle is None or (now - self._last < self._every and not ended):
             return
         self._last = now
-        self._handle.update(_Shown(_line(progress), progress.traces, progress.total))
+        self._handle.update(_Shown(progress_line(progress), progress.traces, progress.total))
 
 
 class _Shown:
@@ -56,10 +57,3 @@ class _Shown:
     def _repr_html_(self) -> str:
         bar = f"<progress value='{self._done}' max='{self._total}'></progress> " if self._total else ""
         return f"<div>{bar}{escape(self._line)}</div>"
-
-
-def _line(progress: Progress) -> str:
-    of = f" of {progress.total}" if progress.total is not None else ""
-    counts = ((progress.hits, "cached"), (progress.retries, "retries"), (progress.failed, "failed"))
-    more = "".join(f", {count} {word}" for count, word in counts if count)
-    return f"{progress.traces}{of} traces, {progress.verdicts} verdicts{more}"

@@ -1,44 +1,70 @@
-"""Where a quote stands in the text it was taken from."""
+"""Finding a quote in a text."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 from collections.abc import Sequence
+from functools import cache, lru_cache
+from typing import Literal
 
 LONGEST = 200_000
-"""Characters of a text that is folded to find a quote that does not stand there letter by letter."""
+"""A longer text is not folded to mark a quote."""
 
 LEAST_WORDS = 2
-"""A quote, and each part of one with an ellipsis, of fewer words says nothing of where it was taken from.
-
-Two, not three, since names and dates that answer a question are often quoted alone (`San Marzano`).
-"""
+"""The words that evidence, and each part of it around an ellipsis, needs; names are often quoted alone."""
 
 # In scripts that put no space between words every letter counts.
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _WORD = re.compile(rf"[{_UNSPACED}\U00020000-\U0003ffff]|[^\W{_UNSPACED}\U00020000-\U0003ffff]+")
-_ENOUGH = re.compile(r"\w+\W+\w")
+_ENOUGH = re.compile(r"\w\W+\w")
 _ELLIPSIS = re.compile(r"\.\.\.|\[\.\.\.\]")
 _FOLDS = str.maketrans(
     dict.fromkeys("‘’‚‛′`´‹›", "'")
     | dict.fromkeys("“”„‟″«»「」『』", '"')
-    | dict.fromkeys("\u00ad\u200b\u200c\u200d\u2060\ufeff")
+    | dict.fromkeys("\u00ad\u034f\u200b\u200c\u200d\u2060\ufeff")
 )
+_MOST_MARKS = 30
+BREAK = "\u034f"
+"""Breaks a run of combining marks; it is invisible, and `fold` removes it."""
+
+
+@cache
+def _long_runs() -> re.Pattern[str]:
+    """Find more combining marks in a row than any language writes; five signs only decompose into marks."""
+    marks = "".join(sign for sign in map(chr, range(0x300, 0x1E950)) if unicodedata.combining(sign))
+    return re.compile(f"[{marks}\u0f73\u0f75\u0f81\uff9e\uff9f]{{{_MOST_MARKS + 1},}}")
+
+
+def normalized(text: str, form: Literal["NFKC", "NFKD"] = "NFKC") -> str:
+    """Return a text in a Unicode form, in linear time: U+034F breaks a run of marks each 30 (UAX 15)."""
+    return unicodedata.normalize(form, _long_runs().sub(_broken, text))
+
+
+def _broken(run: re.Match[str]) -> str:
+    marks = run[0]
+    return BREAK.join(marks[at : at + _MOST_MARKS] for at in range(0, len(marks), _MOST_MARKS))
 
 
 def fold(text: str) -> str:
-    """Fold what a copyist may change: Unicode form (NFKC), quotation marks, invisible marks, white space."""
+    """Fold what copying may change: Unicode form (NFKC), quotation marks, white space, invisible marks."""
+    return _fold_once(text) if len(text) > _LONG else _folded(text)
+
+
+def _folded(text: str) -> str:
     if not text.isascii():
-        text = unicodedata.normalize("NFKC", text.translate(_FOLDS)).translate(_FOLDS)
+        text = normalized(text.translate(_FOLDS)).translate(_FOLDS)
     return " ".join(text.replace("`", "'").replace("''", '"').split())
 
 
-def stands_in(text: str, quote: str) -> bool:
-    """Tell whether a quote stands in a text, after folding both; of one with an ellipsis all parts, in order.
+_LONG = 1_000
+"""Of a longer text, in which many quotes may be sought, the fold is remembered."""
+_fold_once = lru_cache(maxsize=2)(_folded)
 
-    A quote of nothing but white space, quotation marks and invisible signs stands nowhere.
-    """
+
+def stands_in(text: str, quote: str) -> bool:
+    """Return whether a text contains a quote after folding; of one with an ellipsis all parts, in order."""
+    # A quote of only white space, quotation marks and invisible characters is in no text.
     parts = _parts(quote)
     folded, at = fold(text), 0
     for part in parts:
@@ -50,36 +76,25 @@ def stands_in(text: str, quote: str) -> bool:
 
 
 def is_evidence(text: str, quote: str) -> bool:
-    """Tell whether a quote stands in a text and is long enough to say something.
-
-    It has at least two words, and so has each part around an ellipsis; fewer only where the text has no more.
-    """
+    """Return whether a text contains a quote (and each part of one) of two words, or of all its words."""
     if quote in text and "..." not in quote and _ENOUGH.search(quote):
         return True
-    return stands_in(text, quote) and _is_long(text, quote)
-
-
-def _is_long(text: str, quote: str) -> bool:
+    if not stands_in(text, quote):
+        return False
     counts = [len(_WORD.findall(part)) for part in _parts(quote)]
     return min(counts) >= min(LEAST_WORDS, len(_WORD.findall(fold(text))))
 
 
 def _parts(quote: str) -> list[str]:
-    """Fold a quote and cut it at its ellipses; the quotation marks around it are not of it."""
+    """Fold a quote, without the quotation marks around it, and cut it at its ellipses."""
     pieces = _ELLIPSIS.split(fold(quote).strip(" \"'"))
     return [part for part in (piece.strip() for piece in pieces) if part]
 
 
 def marked(text: str, quote: str) -> list[str]:
-    """Cut a text where a quote stands in it.
-
-    The quote is looked for letter by letter first, then with the differences that `stands_in`
-    forgives (white space, quotation marks, invisible signs); a quote with an ellipsis is marked part by part.
-
-    Returns:
-        Pieces that join to the text: plain, marked, plain, marked, ..., plain. One piece where the quote
-        was not found, or holds nothing that can be found.
-    """
+    """Cut a text around a quote, which is looked for exactly first, then with the differences of `fold`."""
+    # Returns pieces that join to the text: plain, marked, plain, ..., plain; a quote with an ellipsis is
+    # marked part by part. One piece if the quote was not found.
     if not _parts(quote):
         return [text]
     at = text.find(quote)
@@ -109,8 +124,8 @@ def _folded_spans(text: str, quote: str) -> list[tuple[int, int]]:
     return []
 
 
+@lru_cache(maxsize=1)
 def _fold_with_origins(text: str) -> tuple[str, list[int]]:
-    """Fold a text sign by sign, and tell for each folded sign where it came from."""
     out: list[str] = []
     origin: list[int] = []
     for place, sign in enumerate(text):
@@ -135,32 +150,29 @@ waren was we werden were what when where which while who whom whose why will wir
 wurde wurden y yes you your zu für à è était が で と に の は へ も や を 了 和 在 是 的
 """
 _SILENT = frozenset(_LIST.split())
-"""Words that say nothing alone, in some languages; a rest of a text that holds no others is no rest."""
+"""Words that say nothing alone, in some languages."""
 
 
 def uncovered(text: str, quotes: Sequence[str]) -> list[str]:
-    """Return what of a text stands in no quote and says something: verbatim stretches, in their order.
-
-    Stretches of white space, punctuation and words that say nothing alone are passed over.
-    """
-    held = bytearray(len(text))
+    """Return the stretches of a text, in order, that are in no quote and hold a word that says something."""
+    covered = bytearray(len(text))
     for quote in quotes:
         at = 0
         for place, piece in enumerate(marked(text, quote)):
             if place % 2:
-                held[at : at + len(piece)] = bytes([1]) * len(piece)
+                covered[at : at + len(piece)] = bytes([1]) * len(piece)
             at += len(piece)
     stretches: list[tuple[int, int, bool]] = []
     goes_on = False
     for word in _WORD.finditer(text):
         start, end = word.span()
-        if any(held[start:end]):
+        if any(covered[start:end]):
             goes_on = False
             continue
         tells = word[0].lower() not in _SILENT
         if goes_on:
-            before, _, told = stretches.pop()
-            start, tells = before, told or tells
+            before, _, earlier = stretches.pop()
+            start, tells = before, earlier or tells
         stretches.append((start, end, tells))
         goes_on = True
     return [text[start:end] for start, end, tells in stretches if tells]

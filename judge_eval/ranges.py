@@ -1,4 +1,4 @@
-"""The ranges of every number a user gives: one table, for flags, files of settings and Python alike."""
+"""The range of every number in flags, settings and Python arguments."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from judge_eval.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """From which number to which, both included."""
+    """The least and the greatest number allowed."""
 
     low: float
     high: float
@@ -21,15 +21,7 @@ class Range:
     """Whether it is a whole number."""
 
     def check(self, value: object, where: str) -> None:
-        """See that a value is a number in the range.
-
-        Args:
-            value: What was given; None is no number and passes.
-            where: What it was given by, for the message.
-
-        Raises:
-            ConfigError: It is none; the message names the range.
-        """
+        """Raise a `ConfigError` if a value, `where` in its text, is not in the range; None passes."""
         if value is None:
             return
         kinds = (int,) if self.whole else (int, float)
@@ -39,11 +31,11 @@ class Range:
 
     def __str__(self) -> str:
         kind = "a whole number" if self.whole else "a number"
-        return f"{kind} from {self.low:,g} to {_spelled(self.high)}"
+        return f"{kind} from {_spelled(self.low)} to {_spelled(self.high)}"
 
 
 def _spelled(number: float) -> str:
-    return f"{number:,}" if isinstance(number, int) else f"{number:,g}"
+    return f"{number:,}" if isinstance(number, int) else f"{number:,.6f}".rstrip("0").rstrip(".")
 
 
 def _brief(value: object) -> str:
@@ -55,35 +47,23 @@ def _brief(value: object) -> str:
 
 
 _MANY = 10**12
-"""More of anything than one machine holds."""
 
 RANGES: Final[Mapping[str, Range]] = MappingProxyType(
     {
         # judging
         "repeat": Range(1, 100),
         "relevant": Range(1, 127),
-        "concurrency": Range(1, 10_000),
-        "timeout": Range(0.001, 86_400, whole=False),
-        "rpm": Range(0.001, 10**9, whole=False),
-        "tpm": Range(0.001, _MANY, whole=False),
-        "attempts": Range(1, 100),
-        "max_calls": Range(0, _MANY),
-        "max_tokens": Range(0, 10**15),
-        "max_cost": Range(0, 10**9, whole=False),
-        "max_reply": Range(0.001, 10_000, whole=False),
-        "hedge": Range(0.001, 86_400, whole=False),
         "workers": Range(1, 100_000),
         "max_failures": Range(0, _MANY),
         # data
-        "depth": Range(1, 1_000_000),
         "limit": Range(1, _MANY),
         "seed": Range(0, 2**63 - 1),
-        "shard": Range(1, 1_000_000),
         # people
         "label_relevant": Range(1, 127),
         "held_out": Range(0.01, 0.99, whole=False),
         "n": Range(1, _MANY),
         "most": Range(1, _MANY),
+        "max_traces": Range(1, _MANY),
         # a cascade
         "cascade_threshold": Range(0.5, 1, whole=False),
         "alpha": Range(0.0001, 0.5, whole=False),
@@ -96,19 +76,13 @@ RANGES: Final[Mapping[str, Range]] = MappingProxyType(
         "patience": Range(0, 86_400, whole=False),
         # runs in object storage
         "push_every": Range(0, 86_400, whole=False),
-        # the server
-        "port": Range(0, 65_535),
-        "max_body": Range(1, 100_000),
-        "max_traces": Range(1, 10**9),
-        "max_chunks": Range(1, 1_000_000),
-        "max_queued": Range(1, 1_000_000),
-        "max_runs": Range(1, 1_000),
+        "push_grace": Range(0, 86_400, whole=False),
         # a fake judge
         "latency": Range(0, 3_600, whole=False),
         "keep": Range(0, _MANY),
     }
 )
-"""By name, of a flag and of the argument in Python."""
+"""By the name of the flag and of the Python argument."""
 
 PARAMS: Final[Mapping[str, Range]] = MappingProxyType(
     {
@@ -122,29 +96,17 @@ PARAMS: Final[Mapping[str, Range]] = MappingProxyType(
         "top_logprobs": Range(0, 1_000),
     }
 )
-"""Of what is sent with every request, where all servers mean the same by it."""
+"""By name, for parameters of a request that mean the same to all servers."""
 
 
 def check_ranges(values: Mapping[str, object], table: Mapping[str, Range] = RANGES) -> None:
-    """See that numbers are in their ranges.
-
-    Args:
-        values: By name; None is no number and passes.
-        table: The ranges.
-
-    Raises:
-        ConfigError: One is not; the message names the range.
-    """
+    """Check numbers by name; None passes."""
     for name, value in values.items():
         table[name].check(value, name)
 
 
 def check_params(params: Mapping[str, Any]) -> None:
-    """See that what is sent with every request can be written down as JSON, and is in its range.
-
-    Raises:
-        ConfigError: A number is none, or out of the range.
-    """
+    """Check that the parameters of requests are finite and in their ranges."""
     for name, value in params.items():
         if name in PARAMS:
             PARAMS[name].check(value, f"the parameter {name}")

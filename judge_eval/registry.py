@@ -1,12 +1,174 @@
-"""Finding what is named `kind/name`: entry points of installed packages, with advice on a typo."""
+"""Kinds of judges, providers of models, and other things that packages register under a name."""
 
 from __future__ import annotations
 
-from functools import cache
+import inspect
+import re
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from importlib.resources import files
+from typing import Any, Final, Literal
 
-from judge_eval.errors import ConfigError, UnknownNameError
+from judge_eval.errors import ConfigError, UnknownNameError, advise
+from judge_eval.providers import ProviderEntry, known_providers
+from judge_eval.spelling import option
+
+_NEVER_DROPPED = ("base_url", "params", "lacking", "key_variable", "key_command")
+"""Options that could change a verdict: a factory that does not take one that is set is not called."""
+_WIRE = re.compile(r'^WIRE = "([a-z-]+)"', re.MULTILINE)
+_KIND = re.compile(r"^(?:([A-Z]+)_)?KIND = (Kind\(None)?", re.MULTILINE)
+
+
+@cache
+def _own_kinds() -> dict[str, tuple[str, bool]]:
+    """Find the package's own kinds of judges by name, without importing their modules."""
+    # `KIND = ...` in `judges/claims.py` is the kind `claims`, and `LIST_KIND = ...` is `claims-list`. Beside
+    # the place stands whether it is made from a prompt.
+    kinds = {}
+    for file in (files("judge_eval") / "judges").iterdir():
+        module, _, ending = file.name.partition(".")
+        for match in _KIND.finditer(file.read_text(encoding="utf-8")) if ending == "py" else ():
+            suffix, combines = match.groups()
+            name = f"{module}-{suffix.lower()}" if suffix else module
+            variable = f"{suffix}_KIND" if suffix else "KIND"
+            kinds[name] = f"judge_eval.judges.{module}:{variable}", combines is None
+    return dict(sorted(kinds.items()))
+
+
+MODES: Final = tuple(name for name, (_, of_prompt) in _own_kinds().items() if of_prompt)
+"""The package's own kinds of judges that are made from a prompt."""
+
+
+@dataclass(frozen=True)
+class Provider:
+    """A provider of models: what makes its backends, and what these support.
+
+    An entry point of the group `judge_eval.backends` names one, or only its factory.
+
+    Args:
+        create: Called with a model's name and, of `base_url`, `timeout`, `concurrency`, `params`, `max_reply`
+            and `lacking`, with what its signature accepts; returns a `Backend`.
+        writes_text: Whether its models write texts; else they are asked in decision mode.
+        answers_questions: Whether its models answer the questions of decision mode.
+        takes_batches: Whether its servers have OpenAI's Files and Batches API. Its backends then have the
+            methods that `judge_eval.batch.replies.BatchBackend` names.
+        takes_logprobs: Whether its models tell token probabilities if `params` ask for `logprobs` and
+            `top_logprobs`.
+        hosts: The provider's own hosts, which may be called whoever names them.
+    """
+
+    create: Callable[..., Any]
+    writes_text: bool = True
+    answers_questions: bool = True
+    takes_batches: bool = False
+    takes_logprobs: bool = True
+    hosts: tuple[str, ...] = ()
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        """Call the factory as it is."""
+        return self.create(*arguments, **options)
+
+    def make(self, model: str, options: Mapping[str, Any], unset: Collection[str] = ()) -> Any:
+        """Make a backend.
+
+        Args:
+            model: `provider/model`.
+            options: How to call, by name.
+            unset: Which of them are at their default; a factory that takes everything (`**options`) is not
+                given these, so that a new option reaches nobody who does not know it.
+
+        Raises:
+            ConfigError: An option that could change a verdict is set, and the factory does not take it.
+        """
+        accepted, everything = _accepted(self.create)
+        taken = {
+            name: value for name, value in options.items() if name in accepted or (everything and name not in unset)
+        }
+        for name in _NEVER_DROPPED:
+            if options.get(name) and name not in taken:
+                raise ConfigError(f"{model} takes no {name}: its provider does not accept it; leave it out")
+        return self.create(split_model(model)[1], **taken)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of judge: what makes its judges, what makes one again from its record, and whom they ask.
+
+    An entry point of the group `judge_eval.judges` names one, or only what makes its judges. In what
+    `describe` of its judges returns, `mode` is the name of the kind.
+
+    Args:
+        create: Called with a prompt and, of `relevant`, `sample`, `evidence` and `layout`, with what its
+            signature accepts; returns a `Judge`. None if its judges are made from other judges.
+        from_record: Called with what `describe` returned; returns the same judge, with the versions of
+            prompts that the record names. By default the method `from_record` of `create`; None if its
+            judges cannot be made again.
+        asks: What its models answer: requests for a text, or the questions of a decision model; None if that
+            is not to be checked.
+        by_claims: Whether its verdicts say which claims each chunk supports.
+        for_decisions: The kind in its place if the model is a decision model.
+        name: The registered name; set by `kind_named`.
+    """
+
+    create: Callable[..., Any] | None
+    from_record: Callable[[Mapping[str, Any]], Any] | None = None
+    asks: Literal["text", "questions"] | None = None
+    by_claims: bool = False
+    for_decisions: str | None = None
+    name: str = ""
+
+    def make(self, prompt: object, options: Mapping[str, Any]) -> Any:
+        """Make a judge from a prompt.
+
+        Args:
+            prompt: A prompt's id, or the path of a file.
+            options: `relevant`, `sample`, `evidence`, `layout`; an option at its default is None or 0.
+
+        Raises:
+            ConfigError: An option is set that the kind does not take, or it is not made from a prompt.
+        """
+        if self.create is None:
+            raise ConfigError(f"a {self.name} is made from judges, not from a prompt")
+        accepted, everything = _accepted(self.create)
+        for name in ("relevant", "sample", "evidence"):
+            if options.get(name) and name not in accepted and not everything:
+                raise ConfigError(f"the judge {self.name!r} already has a policy; leave `{name}` out")
+        taken = {name: value for name, value in options.items() if name in accepted}
+        if everything:
+            taken = {name: value for name, value in options.items() if name in accepted or value}
+        return self.create(prompt, **taken)
+
+
+def kind_named(name: str) -> Kind:
+    """Return the kind of judge of a name: the package's own, or that of an installed package."""
+    own = _own_kinds().get(name)
+    loaded = EntryPoint(name, own[0], "").load() if own else find("judges", name, "judge")
+    kind = loaded if isinstance(loaded, Kind) else Kind(loaded)
+    return replace(kind, name=name, from_record=kind.from_record or getattr(kind.create, "from_record", None))
+
+
+def _accepted(function: Callable[..., Any]) -> tuple[frozenset[str], bool]:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # one written in C may have none
+        return frozenset(), True
+    named = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return (
+        frozenset(parameter.name for parameter in parameters if parameter.kind in named),
+        any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters),
+    )
+
+
+_OWN_PROVIDERS: Final = {
+    "openai": "judge_eval.llm.http.openai:create",
+    "decisions": "judge_eval.llm.http.decisions:create",
+    "fake": "judge_eval.llm.fake.fake_backend:create",
+    "local": "judge_eval.llm.local_model:create",
+}
+"""The providers that no table states. To find others takes a look at all packages that are installed."""
 
 
 @cache
@@ -20,19 +182,9 @@ def names(group: str) -> list[str]:
 
 
 def find(group: str, name: str, kind: str) -> Any:
-    """Load what an installed package registered under a name.
-
-    Only names that an installed package declares are ever imported; a name in a data file cannot add one.
-
-    Args:
-        group: The group, such as `"backends"`.
-        name: The registered name, such as `"openai"`.
-        kind: What it is called in a message, such as `"provider"`.
-
-    Raises:
-        UnknownNameError: Nothing of that name is registered.
-        ConfigError: It is registered but its package cannot be imported.
-    """
+    """Load what an installed package registered under a name, such as `openai` in the group `backends`."""
+    # Only names that an installed package declares are ever imported; a name in a data file cannot add one.
+    # `kind` is what a message calls it, such as `provider`.
     point = _installed(group).get(name)
     if point is None:
         raise UnknownNameError(kind, name, _installed(group))
@@ -42,16 +194,67 @@ def find(group: str, name: str, kind: str) -> Any:
         raise ConfigError(f"{kind} {name!r} cannot be used: {error}; install what it needs") from None
 
 
-def split_model(model: str) -> tuple[str, str]:
-    """Split `provider/model` at its first slash.
+def provider_of(model: str) -> Provider:
+    """Return who provides a model, `provider/model`."""
+    name = split_model(model)[0]
+    own = _OWN_PROVIDERS.get(name)
+    if own or name in _installed("backends"):
+        loaded = EntryPoint(name, own, "").load() if own else find("backends", name, "provider")
+        return loaded if isinstance(loaded, Provider) else Provider(loaded)
+    entry = known_providers().get(name)
+    if entry is None:
+        known = provider_names()
+        other = f"{option('model', 'openai/NAME')} with {option('base_url', 'https://HOST/v1')}"
+        advice = f"{advise(name, known)} (any other OpenAI-compatible server: {other})"
+        raise UnknownNameError("provider", name, known, advice)
+    return _served(entry)
 
-    Raises:
-        ConfigError: There is no slash, or nothing on one side of it.
-    """
+
+def provider_names() -> list[str]:
+    """List the providers: those of installed packages, of the table and of configurations."""
+    return sorted({*_OWN_PROVIDERS, *_installed("backends"), *known_providers()})
+
+
+@cache
+def _wires() -> Mapping[str, str]:
+    """Find what servers may speak, and the module of each, without importing it."""
+    found = {}
+    for file in (files("judge_eval") / "llm" / "http").iterdir():
+        if file.name.endswith(".py") and (match := _WIRE.search(file.read_text(encoding="utf-8"))):
+            found[match[1]] = f"judge_eval.llm.http.{file.name[:-3]}"
+    return found
+
+
+def _served(entry: ProviderEntry) -> Provider:
+    module = _wires().get(entry.wire)
+    if module is None:
+        raise UnknownNameError(f"wire of {entry.name!r}", entry.wire, _wires())
+    wire: Provider = EntryPoint(entry.name, f"{module}:create", "").load()
+    return replace(
+        wire,
+        create=partial(wire.create, provider=entry.name),
+        answers_questions=wire.answers_questions or bool(entry.decisions),
+        takes_batches=wire.takes_batches and entry.batches,
+        takes_logprobs=wire.takes_logprobs and "logprobs" not in entry.unsupported,
+        hosts=entry.hosts,
+    )
+
+
+def stated_of(model: object) -> Provider:
+    """Return what is stated of a model; of an object, or one that nobody provides, what a factory states."""
+    with suppress(ConfigError):
+        return provider_of(model) if isinstance(model, str) else Provider(_nobody)
+    return Provider(_nobody)
+
+
+def _nobody(model: str) -> Any:
+    raise ConfigError(f"nobody provides {model!r}")
+
+
+def split_model(model: str) -> tuple[str, str]:
+    """Split `provider/model` at its first slash."""
     provider, slash, name = model.partition("/")
     if not slash or not provider or not name:
-        raise ConfigError(
-            f"model {model!r} does not say who serves it; "
-            f"write `provider/model`, such as `openai/{model.strip('/') or 'NAME'}`"
-        )
+        suggested = f"{provider}/NAME" if slash and provider else f"openai/{name or provider or 'NAME'}"
+        raise ConfigError(f"model {model!r} does not say who serves it; write `provider/model`, such as `{suggested}`")
     return provider, name

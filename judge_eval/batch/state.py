@@ -1,22 +1,32 @@
-"""The folder of a batch: what was exported, submitted, fetched; every change is one atomic step."""
+"""The folder of a batch: its state, its files of requests; every change is one atomic step."""
 
 from __future__ import annotations
 
 import hashlib
+import os
+import re
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from io import BufferedReader
+from itertools import chain
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Annotated, Any, Literal, cast
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, ValidationError, model_validator
 
 from judge_eval.data.options import ReadOptions
-from judge_eval.errors import RunError
-from judge_eval.files import write_atomically
-from judge_eval.record import PlainObject, Record
+from judge_eval.errors import ConfigError, RunError
+from judge_eval.files import is_plain, open_plain, read_plain, write_atomically
+from judge_eval.judge_file import JudgeSpec, cascade_spec
+from judge_eval.llm.options import Options
+from judge_eval.record import PlainObject, Record, data_error
+from judge_eval.registry import stated_of
 from judge_eval.runs.folder.files import lock_folder
-from judge_eval.runs.folder.records import Dataset
+from judge_eval.runs.folder.records import Dataset, Tally
 from judge_eval.runs.judging.selection import Selection
-from judge_eval.schema import EvidencePolicy
+from judge_eval.schema import BlankPolicy, EvidencePolicy
+from judge_eval.settings import hints_of, of_keywords
+from judge_eval.trust import check_address, check_owned, unnamed_hosts
 
 REPLIES = (".output", ".errors")
 """What is put to the name of a file of requests for the files of its replies."""
@@ -26,75 +36,90 @@ MAX_REQUESTS = 50_000
 MAX_BYTES = 190_000_000
 """What a server takes in one file: OpenAI's limits are 50,000 requests and 200 MB."""
 
+_MOST_STATE = 2**26
+_LINK = "it is a link, and links in the folder of a batch are not followed"
+
 Phase = Literal["exported", "submitting", "submitted", "ended", "fetched"]
 """`submitting`: the server may have it; `ended`: it brings nothing more; `fetched`: its replies are here."""
 
+PART_NAME = r"^part-\d{4,9}\.jsonl$"
+"""The names of files of requests."""
+GIVEN = "given-"
+"""What the names of files begin with whose replies were brought by hand."""
+GIVEN_NAME = rf"^{GIVEN}[0-9a-f]{{16}}\.jsonl$"
+"""Their whole names."""
+
 
 class BatchSettings(Record):
-    """What judging by batch was asked for; nothing secret."""
+    """The settings of a batch; nothing secret."""
 
     data: str
     """The path or URL of the traces."""
-    format: str | None = None
-    map: dict[str, str] = Field(default_factory=dict)
-    corpus: str | None = None
-    list_sep: str | None = None
-    depth: int | None = None
-    records: str | None = None
-    group_by: str | None = None
+    reading: PlainObject = Field(default_factory=dict)
+    """What is set of `ReadOptions`."""
+    selecting: PlainObject = Field(default_factory=dict)
+    """What is set of `Selection`."""
+    calling: PlainObject = Field(default_factory=dict)
+    """What is set of `Options` and changes a verdict."""
     model: str
     prompt: str = "support/binary"
     """A prompt's id, or `file:PATH`."""
-    mode: Literal["pointwise", "listwise", "claims", "claims-list"] = "pointwise"
+    mode: str = "pointwise"
+    """The name of a kind of judge that is made from a prompt."""
     relevant: int | None = None
     evidence: EvidencePolicy | None = None
+    blank: BlankPolicy | None = None
     cascade: PlainObject = Field(default_factory=dict)
-    """The flags that describe a cascade; empty where one model judges alone, whose place is `model`."""
+    """The cascade as a judge file states it; empty if `model` judges alone. In batches made before 0.2 these
+    are the options of the command line."""
     metrics: tuple[str, ...] = ()
-    """What the run is to compute unless `import` is told otherwise; empty for the usual ones."""
-    params: PlainObject = Field(default_factory=dict)
-    base_url: str | None = None
+    """The metrics of the run unless `import` names others; empty for the default ones."""
     cache: str | None = None
     lacking: tuple[str, ...] = ()
-    """What the server is known not to take, and is left out of every request."""
-    limit: int | None = None
-    seed: int | None = None
-    shard: tuple[int, int] | None = None
-    on_invalid: Literal["error", "skip"] = "error"
-    claims: str | None = None
-    """The file with the claims of the references; None where they are split, or nobody judges by claims."""
+    """In batches made before 0.2 what is `unsupported` among the calling options now."""
     max_requests: int = MAX_REQUESTS
     """The most requests in a file, in later rounds too."""
     max_bytes: int = MAX_BYTES
-    """The most bytes in a file."""
+    """The greatest size of a file in bytes."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _grouped(cls, state: Any) -> Any:
+        if not isinstance(state, dict):
+            return state
+        values = dict(state)
+        for group, record in (("reading", ReadOptions), ("selecting", Selection), ("calling", Options)):
+            names = [name for name in hints_of(record) if name in values and name != "relevant"]
+            own = {name: values.pop(name) for name in names}
+            values.setdefault(group, {name: value for name, value in own.items() if value is not None})
+        return values
 
     @property
-    def reader(self) -> ReadOptions:
-        """How the data are read; see `ReadOptions`."""
-        corpus = None if self.corpus is None else Path(self.corpus)
-        return ReadOptions(
-            format=self.format,
-            map=self.map,
-            corpus=corpus,
-            list_sep=self.list_sep,
-            depth=self.depth,
-            relevant=self.relevant,
-            records=self.records,
-            group_by=self.group_by,
-        )
+    def cascade_spec(self) -> JudgeSpec | None:
+        """The cascade; None if one model judges alone."""
+        if not self.cascade:
+            return None
+        if "cascade" in self.cascade or "cascade_file" in self.cascade:
+            own = {"model": self.model or None, "evidence": self.evidence, "relevant": self.relevant}
+            return cascade_spec({**own, **self.cascade}).named_by(STATE)
+        return JudgeSpec.model_validate(self.cascade).named_by(STATE)
+
+    @property
+    def options(self) -> Options:
+        """How the judge is called, as far as it changes a verdict."""
+        return of_keywords(Options, {**self.calling, "key_command": None})  # a file runs no command
 
     @property
     def selection(self) -> Selection:
-        """Which of the data's traces are judged."""
-        return Selection(
-            self.limit, self.seed, self.shard, self.on_invalid, reader=self.reader, claims=self.claims
-        )
+        """Which of the data's traces are judged, and how they are read."""
+        reader = of_keywords(ReadOptions, {**self.reading, "relevant": self.relevant})
+        return of_keywords(Selection, {**self.selecting, "reader": reader, "name": None})
 
 
 class Part(Record):
-    """One file of requests and what became of it."""
+    """One file of requests and its progress."""
 
-    name: str
+    name: str = Field(pattern=PART_NAME)
     digest: str
     """64 hexadecimal digits: the SHA-256 of the file; sent along as metadata, to find the batch again."""
     requests: int
@@ -109,20 +134,20 @@ class Part(Record):
     completed: int = 0
     failed: int = 0
     message: str = ""
-    """What the server said of a batch that it would not take."""
+    """The server's reason if it refused the batch."""
 
 
 class Round(Record):
     """The requests that were open at one time."""
 
-    number: int
+    number: int = Field(ge=1)
     parts: tuple[Part, ...]
-    given: tuple[str, ...] = ()
+    given: tuple[Annotated[str, Field(pattern=GIVEN_NAME)], ...] = ()
     """Files of replies that were brought by hand."""
 
 
 class BatchState(Record):
-    """Everything about a batch but its requests and replies: `batch.json`."""
+    """Everything about a batch except its requests and replies: `batch.json`."""
 
     v: int = 1
     settings: BatchSettings
@@ -130,22 +155,21 @@ class BatchState(Record):
     judge: dict[str, JsonValue]
     backend: dict[str, JsonValue]
     rounds: tuple[Round, ...] = ()
+    cheap: Tally | None = None
+    """What the calls of a cascade's cheap judge took in all steps so far; None if that is not known."""
+    run: str | None = None
+    """The id of its one run, once an import has begun it."""
+    counted: Tally | None = None
+    """What the batch had paid when the run was last begun or continued, which is in the run's totals."""
 
 
 class Folder:
-    """A batch's folder, held by one process at a time while it is open; use it as a context manager.
-
-    Args:
-        path: Where it is; made where `make` is set.
-        make: Whether it may be new.
-
-    Raises:
-        RunError: There is no batch in it, another process holds it, or it cannot be used.
-    """
+    """The folder of a batch, locked by one process while it is open; use it as a context manager."""
 
     def __init__(self, path: Path, *, make: bool = False) -> None:
         self.path = path
         self._lock: IO[bytes] | None = None
+        check_owned(path / STATE)
         try:
             if make:
                 path.mkdir(parents=True, exist_ok=True)
@@ -157,7 +181,11 @@ class Folder:
                 raise RunError(f"{path}: another process is working on this batch; wait for it") from None
         except OSError as error:
             raise self._unusable(error) from None
-        self.state = self._read() if (path / STATE).is_file() else None
+        try:
+            self.state = self._read() if (path / STATE).is_file() else None
+        except RunError:
+            self._lock.close()
+            raise
 
     def __enter__(self) -> Folder:
         return self
@@ -168,34 +196,63 @@ class Folder:
 
     @property
     def known(self) -> BatchState:
-        """The state, where there is one.
-
-        Raises:
-            RunError: Nothing was exported yet.
-        """
+        """The state of the batch. Raises `RunError` if nothing was exported yet."""
         if self.state is None:
             raise _no_batch(self.path)
         return self.state
 
     @property
     def rounds(self) -> tuple[Round, ...]:
-        """The rounds of the state; where it is lost, those whose replies are there, as their files tell."""
+        """The rounds of the state; if it is lost, those whose replies are in the folder."""
         return found_rounds(self.path) if self.state is None else self.state.rounds
 
     @property
     def current(self) -> Round:
-        """The last round.
-
-        Raises:
-            RunError: There is none: nothing was open.
-        """
+        """The last round. Raises `RunError` if there is none: no request was open."""
         if not self.known.rounds:
-            raise RunError(f"{self.path}: nothing was exported: the cache held every answer")
+            raise RunError(f"{self.path}: nothing was exported: the cache holds every answer")
         return self.known.rounds[-1]
 
+    def check_host(self, address: object) -> None:
+        """Check an address that `batch.json` names; see `trust.check_address`."""
+        check_address(address, self.path / STATE, stated_of(self.known.settings.model).hosts)
+
+    def unnamed_hosts(self) -> list[str]:
+        """Return the hosts that the next step must be told to trust: only this command named them."""
+        settings = self.known.settings
+        places = [settings.options.base_url, settings.cache, settings.data]
+        owned = stated_of(settings.model).hosts
+        return list(dict.fromkeys(host for place in places for host in unnamed_hosts(place, owned)))
+
     def place(self, number: int) -> Path:
-        """Return the folder of a round."""
-        return self.path / f"round-{number}"
+        """Return the folder of a round; raises `RunError` if it is a link."""
+        place = self.path / f"round-{number}"
+        if place.is_symlink():
+            raise RunError(_LINK, file=place)
+        return place
+
+    def asked(self) -> Iterator[bytes] | None:
+        """Yield the key of every request in the files of all rounds; None if a file is missing."""
+        files = [self.place(each.number) / part.name for each in self.rounds for part in each.parts]
+        return chain.from_iterable(map(_keys, files)) if all(map(is_plain, files)) else None
+
+    def open_part(self, part: Part) -> IO[bytes]:
+        """Open a file of requests of the current round, which must be as it was exported."""
+        path = self.place(self.current.number) / part.name
+        try:
+            file = open_plain(path)
+        except OSError as error:
+            raise RunError(f"cannot be read: {error.strerror}", file=path) from None
+        size = os.fstat(file.fileno()).st_size
+        if size == part.bytes and hashlib.file_digest(cast(BufferedReader, file), "sha256").hexdigest() == part.digest:
+            file.seek(0)
+            return file
+        file.close()
+        raise RunError(
+            f"it has {size:,} bytes and is not the file of {part.requests:,} requests that was exported; run "
+            "`batch export` again, which writes it",
+            file=path,
+        )
 
     def save(self, state: BatchState) -> None:
         """Replace the state in one step."""
@@ -218,22 +275,24 @@ class Folder:
     def replies(self) -> list[Path]:
         """List the files of replies of all rounds, in a fixed order."""
         files: list[Path] = []
-        for one in self.rounds:
-            place = self.place(one.number)
-            for part in one.parts:
+        for each in self.rounds:
+            place = self.place(each.number)
+            for part in each.parts:
                 if part.phase == "fetched":
                     files += [place / f"{part.name}{ending}" for ending in REPLIES]
-            files += [place / name for name in one.given]
+            files += [place / name for name in each.given]
+        if link := next((path for path in files if path.is_symlink()), None):
+            raise RunError(_LINK, file=link)
         return [path for path in files if path.is_file()]
 
     def _read(self) -> BatchState:
         path = self.path / STATE
         try:
-            return BatchState.model_validate_json(path.read_bytes())
+            return BatchState.from_json(read_plain(path, _MOST_STATE))
         except OSError as error:
             raise self._unusable(error) from None
         except ValueError as error:
-            reason = str(error).splitlines()[0]
+            reason = str(data_error(error)) if isinstance(error, ValidationError) else str(error)
             raise RunError(f"{path}: not the state of a batch, or of another version: {reason}") from None
 
     def _unusable(self, error: OSError) -> RunError:
@@ -244,26 +303,30 @@ class Folder:
 
 
 def found_rounds(path: Path) -> tuple[Round, ...]:
-    """Tell by the files of a folder, whose `batch.json` is lost, which rounds have brought replies.
-
-    A file of such a round without replies may be at the server: `submitting` has it looked for there.
-    """
-    found = []
+    """Find the rounds that have replies by the files of a folder whose `batch.json` is lost."""
+    # A file of such a round without replies may be at the server: as `submitting` it is looked for there.
+    rounds = []
     for place in path.glob("round-*"):
-        given = sorted(file.name for file in place.glob("given-*.jsonl"))
+        if place.is_symlink():
+            continue
+        brought = [file.name for file in _plain(place, GIVEN_NAME)]
         parts = [
             (file, any(file.with_name(file.name + ending).exists() for ending in REPLIES))
-            for file in sorted(place.glob("part-*.jsonl"))
+            for file in _plain(place, PART_NAME)
         ]
         number = place.name.removeprefix("round-")
-        if number.isdigit() and (given or any(fetched for _, fetched in parts)):
-            told = tuple(_part(file, "fetched" if fetched else "submitting") for file, fetched in parts)
-            found.append(Round(number=int(number), parts=told, given=tuple(given)))
-    return tuple(sorted(found, key=lambda one: one.number))
+        if number.isdigit() and (brought or any(fetched for _, fetched in parts)):
+            described = tuple(_part(file, "fetched" if fetched else "submitting") for file, fetched in parts)
+            rounds.append(Round(number=int(number), parts=described, given=tuple(brought)))
+    return tuple(sorted(rounds, key=lambda each: each.number))
+
+
+def _plain(place: Path, pattern: str) -> list[Path]:
+    """List the files of a folder that have such a name and are not links."""
+    return sorted(file for file in place.iterdir() if re.match(pattern, file.name) and is_plain(file))
 
 
 def _part(file: Path, phase: Phase) -> Part:
-    """Describe a file of requests."""
     data = file.read_bytes()
     digest = hashlib.sha256(data).hexdigest()
     return Part(name=file.name, digest=digest, requests=data.count(b"\n"), bytes=len(data), phase=phase)
@@ -271,7 +334,75 @@ def _part(file: Path, phase: Phase) -> Part:
 
 def _no_batch(path: Path) -> RunError:
     kept = found_rounds(path) if path.is_dir() else ()
-    more = (
-        "; the replies in it are kept, and the `batch export` that made it goes on with them" if kept else ""
-    )
+    more = "; the replies in it are kept, and the `batch export` that made it goes on with them" if kept else ""
     return RunError(f"no batch in {path}: it has no {STATE}; `batch export` makes one{more}")
+
+
+def write_requests(place: Path, lines: Iterable[tuple[str, bytes]], max_requests: int, max_bytes: int) -> list[Part]:
+    """Write requests (a trace's id, a line by `line_of`) into files; those of an earlier export go."""
+    rest = iter(lines)
+    first = next(rest, None)
+    clear(place)
+    if first is None:
+        return []
+    place.mkdir(parents=True, exist_ok=True)
+    parts: list[Part] = []
+    try:
+        writer = _Writer(place, 1)
+        for trace_id, line in chain([first], rest):
+            if len(line) > max_bytes:
+                raise ConfigError(f"trace {trace_id!r}: one request takes {len(line):,} bytes, more than a file may")
+            if writer.requests == max_requests or writer.bytes + len(line) > max_bytes:
+                parts.append(writer.close())
+                writer = _Writer(place, len(parts) + 1)
+            writer.add(line)
+        return [*parts, writer.close()]
+    except OSError as error:
+        with suppress(OSError):
+            clear(place)
+        raise RunError(f"{place}: cannot be written: {error.strerror or error}") from None
+
+
+_HEAD = b'{"custom_id":"'
+
+
+def _keys(file: Path) -> Iterator[bytes]:
+    with open_plain(file) as lines:
+        for line in lines:
+            with suppress(ValueError):
+                yield bytes.fromhex(line.removeprefix(_HEAD)[:64].decode())
+
+
+def clear(place: Path) -> None:
+    """Remove the requests of an export that was killed or is replaced; replies stay."""
+    for file in place.glob("part-*.jsonl"):
+        file.unlink()
+    with suppress(OSError):  # not there, or not empty
+        place.rmdir()
+
+
+def line_of(key: bytes, body: bytes) -> bytes:
+    """Return the line of a request: its key, which its reply repeats, and its JSON."""
+    head = f'{key.hex()}","method":"POST","url":"/v1/chat/completions","body":'
+    return b"".join((_HEAD, head.encode(), body, b"}\n"))
+
+
+class _Writer:
+    """One file of requests being written."""
+
+    def __init__(self, place: Path, number: int) -> None:
+        self.name, self.requests, self.bytes = f"part-{number:04d}.jsonl", 0, 0
+        self._hash = hashlib.sha256()
+        self._file = (place / self.name).open("xb")
+
+    def add(self, line: bytes) -> None:
+        self._file.write(line)
+        self._hash.update(line)
+        self.requests += 1
+        self.bytes += len(line)
+
+    def close(self) -> Part:
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        return Part(name=self.name, digest=self._hash.hexdigest(), requests=self.requests, bytes=self.bytes)

@@ -17,17 +17,17 @@ from judge_eval.cli.printing.door import give_json, tell
 from judge_eval.cli.printing.errors import verb
 
 if TYPE_CHECKING:
-    from judge_eval.backends.storing.disk import DiskStore
-    from judge_eval.backends.storing.postgres import PostgresStore
+    from judge_eval.llm.cache.disk import DiskStore
+    from judge_eval.llm.cache.postgres import PostgresStore
 
 Cache: TypeAlias = Annotated[CachingFlags, only("cache")]
-app = typer.Typer(help="The replies that were paid for.", no_args_is_help=True)
+app = typer.Typer(help="The replies that were paid for, stored for reuse.", no_args_is_help=True)
 
 
 def _database(caching: CachingFlags) -> PostgresStore | None:
     """Open the cache in a database; None where it is a folder."""
-    from judge_eval.backends.stack import open_store
-    from judge_eval.backends.storing.postgres import PostgresStore
+    from judge_eval.llm.cache.postgres import PostgresStore
+    from judge_eval.llm.stack import open_store
 
     store = open_store(caching.location)
     return store if isinstance(store, PostgresStore) else None
@@ -35,11 +35,11 @@ def _database(caching: CachingFlags) -> PostgresStore | None:
 
 def _open(caching: CachingFlags) -> DiskStore | PostgresStore | None:
     """Open the cache; None (and said so) where its folder was not made yet."""
-    from judge_eval.backends.storing.disk import DiskStore
+    from judge_eval.llm.cache.disk import DiskStore
 
     database = _database(caching)
     if database is None and not Path(caching.location).expanduser().exists():
-        tell(f"{caching.location}: empty (not made yet)")
+        tell(f"{caching.location}: empty (not created yet)")
         return None
     return database or DiskStore(caching.location)
 
@@ -59,14 +59,14 @@ def path(caching: Cache) -> None:
 @app.command("init")
 @verb
 def init_table(caching: Cache) -> None:
-    """Make the table of a cache in a database; a folder is made by its first use.
+    """Create the table of a cache in a database; a folder is created on first use.
 
     Example:
     judge-eval cache init --cache postgresql://user:password@host:5432/name
     """
     store = _database(caching)
     if store is None:
-        tell(f"{caching.location}: nothing to do, a folder is made by its first use")
+        tell(f"{caching.location}: nothing to do, a folder is created on first use")
         return
     with closing(store):
         store.create()
@@ -82,7 +82,7 @@ def info(caching: Cache, json_: Json = False) -> None:
     judge-eval cache info
     judge-eval cache info --json
     """
-    from judge_eval.backends.stack import open_store
+    from judge_eval.llm.stack import open_store
 
     if not json_ and _open(caching) is None:
         return
@@ -97,11 +97,8 @@ def info(caching: Cache, json_: Json = False) -> None:
 
 @app.command("clear")
 @verb
-def clear(
-    caching: Cache,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-) -> None:
-    """Remove every reply from the cache; they would have to be paid for again.
+def clear(caching: Cache, yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False) -> None:
+    """Remove every reply from the cache; asking again costs money.
 
     Example:
     judge-eval cache clear --yes
@@ -111,7 +108,7 @@ def clear(
         return
     place = getattr(store, "location", None) or getattr(store, "folder", "")
     if not yes:
-        typer.confirm(f"remove every reply from {place}? They would have to be paid for again", abort=True)
+        typer.confirm(f"remove every reply from {place}? Asking again costs money", abort=True)
     with closing(store):
         store.clear()
     tell(f"{place}: cleared")
@@ -120,21 +117,19 @@ def clear(
 @app.command("seal")
 @verb
 def seal(caching: Cache) -> None:
-    """Seal the replies that are there with the key in JUDGE_EVAL_CACHE_KEY.
+    """Seal the stored replies with the key in JUDGE_EVAL_CACHE_KEY.
 
-    Without it they would be asked for again. Only do so where you trust whoever could write the cache so far.
+    Unsealed replies would be asked for again. Do this only if you trust everyone who could write the cache.
 
     Example:
     judge-eval cache seal --cache postgresql://user:password@host:5432/name
     """
-    from judge_eval.backends.storing.seals import reseal
+    from judge_eval.llm.cache.store import reseal
 
     store = _open(caching)
     if store is None:
         return
     with closing(store):
         sealed, refused = reseal(store)
-    left = f", {refused:,} left that are not what was written" if refused else ""
-    tell(
-        f"{getattr(store, 'location', None) or getattr(store, 'folder', '')}: {sealed:,} replies sealed{left}"
-    )
+    left = f", {refused:,} were changed after they were written and are left as they are" if refused else ""
+    tell(f"{getattr(store, 'location', None) or getattr(store, 'folder', '')}: {sealed:,} replies sealed{left}")

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from judge_eval.cli.flags.calling import CallingFlags
-from judge_eval.cli.flags.common import Quiet, output_flag
+from judge_eval.cli.flags.common import Quiet, output_flag, readable
 from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.judging import JudgingFlags
 from judge_eval.cli.flags.numbers import NumbersFlags
-from judge_eval.cli.flags.reading import ChoosingFlags, ReadingFlags, readable
 from judge_eval.cli.printing.door import complain, give_json, remark, tell
 from judge_eval.cli.printing.errors import INCOMPLETE, close, verb
-from judge_eval.given import prompt_name
+from judge_eval.data.options import ReadOptions
+from judge_eval.runs.judging.selection import Selection
+from judge_eval.user_text import prompt_name
 
 
 @verb
@@ -24,19 +26,18 @@ def claims(
     data: Annotated[
         str, typer.Argument(help="Traces: a file, folder or URL of any known format; - reads standard input.")
     ],
-    reading: ReadingFlags,
+    reading: ReadOptions,
     judging: Annotated[JudgingFlags, only("model")],
-    choosing: Annotated[ChoosingFlags, only("limit", "seed", "on_invalid")],
+    selection: Annotated[Selection, only("limit", "seed", "on_invalid")],
     calling: Annotated[CallingFlags, without("base_url")],
     output: Annotated[
-        Path | None,
-        output_flag("Write them here (.jsonl): what is missing is added; standard output if not given."),
+        Path | None, output_flag("The file to write (.jsonl): missing entries are added; standard output if not given.")
     ] = None,
     prompt: Annotated[
-        str, typer.Option(help="The prompt that splits: its id, or file:PATH for one of your own.")
+        str, typer.Option(help="The prompt that splits references: its id, or file:PATH for one of your own.")
     ] = "claims/split",
     force: Annotated[
-        bool, typer.Option("--force", help="Split all again, and write the file anew: edits are lost.")
+        bool, typer.Option("--force", help="Split all references again and overwrite the file: edits are lost.")
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show calls, cache hits and tokens; make no call.")
@@ -45,54 +46,57 @@ def claims(
 ) -> None:
     """Split every reference into its claims, one line each, for `run --mode claims --claims FILE`.
 
-    Claims follow from question and reference alone: split them once, read them, mend them, commit the file.
-    What stands in it is left as it is.
+    Claims depend only on question and reference: split them once, review and correct them, commit the file.
+    Existing entries are not changed.
 
     Examples:
     judge-eval claims traces.jsonl -o claims.jsonl --model openai/NAME
     judge-eval claims traces.jsonl -o claims.jsonl --model fake/overlap --dry-run
     """
     from judge_eval.data.claimfiles import read_claims
+    from judge_eval.errors import DataError
     from judge_eval.files import write_atomically
     from judge_eval.judges import Splitting
     from judge_eval.runs.judging.references import References
-    from judge_eval.runs.judging.selection import Selection
 
-    before, held = "", None
+    before, existing = "", None
     if output is not None and output.exists() and not force:
-        held = read_claims(output)
-        before = output.read_text(encoding="utf-8-sig")
+        existing = read_claims(output)
+        try:
+            before = output.read_text(encoding="utf-8-sig")
+        except UnicodeDecodeError:
+            raise DataError("packed, or not UTF-8: unpack it to add claims", file=str(output)) from None
         before += "" if not before or before.endswith("\n") else "\n"
     with (
         readable(data) as (path, name),
         judging.evaluator(calling, NumbersFlags()).with_judge(Splitting(prompt_name(prompt))) as evaluator,
     ):
-        selection = Selection(**choosing.selecting(name, reading.options()))
+        selection = replace(selection, name=name, reader=reading)
         source = evaluator.source(path, selection)
         assert source is not None  # a path can be read twice
         for each in () if quiet else source.survey().remarks:
             remark(each)
-        found = References(source, held)
-        left = found.open()
+        references = References(source, existing)
+        open_references = references.open()
         if dry_run:
-            plan = evaluator.plan(left)[1] if left else None
+            plan = evaluator.plan(open_references)[1] if open_references else None
             calls, hits = (plan.calls, plan.hits) if plan else (0, 0)
-            counts = f"{found.held} with claims, {len(left)} to split"
-            tell(f"{name}: {found.held + len(found)} references, {counts}")
+            counts = f"{references.existing} with claims, {len(open_references)} to split"
+            tell(f"{name}: {references.existing + len(references)} references, {counts}")
             tell(f"{calls} calls, {hits} answered without one")
             if plan is not None:
                 tell(f"about {plan.input_tokens:,} input tokens")
-                tell(f"at most {plan.output_tokens:,} output tokens, where no answer has to be repaired")
-            remark("nobody was asked")
+                tell(f"at most {plan.output_tokens:,} output tokens, if no answer has to be repaired")
+            remark("no request was sent")
             return
         failed = 0
         try:
-            for result in evaluator.stream(left) if left else ():
-                if (why := found.take(result)) is not None:
+            for result in evaluator.stream(open_references) if open_references else ():
+                if (why := references.take(result)) is not None:
                     failed += 1
                     complain(f"{json.dumps(result.trace.query, ensure_ascii=False)}: {why.detail}")
         finally:  # what is paid is kept, whatever ends it
-            lines = found.lines()
+            lines = references.lines()
             if output is not None and (lines or force):
                 write_atomically(output, (before + "".join(f"{line}\n" for line in lines)).encode())
         close(evaluator)
@@ -100,10 +104,10 @@ def claims(
         for line in lines:
             give_json(line)
     elif not quiet:
-        there = f", {found.held} were there" if found.held else ""
+        there = f", {references.existing} already existed" if references.existing else ""
         remark(f"{len(lines)} references split in {output}{there}")
     rest = sum('"uncovered": [' in line for line in lines)
     if rest and not quiet:
-        remark(f"{rest} have words that no claim comes from: see `uncovered` in their lines")
+        remark(f"{rest} have words that no claim covers: see `uncovered` in their lines")
     if failed:
         raise typer.Exit(INCOMPLETE)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,12 +20,15 @@ from judge_eval.cli.flags.groups import only
 from judge_eval.cli.flags.judging import JudgingFlags, OneJudge
 from judge_eval.cli.flags.keeping import Runs
 from judge_eval.cli.flags.numbers import NumbersFlags
-from judge_eval.cli.printing.door import BAD, GOOD, give_json, tell
-from judge_eval.cli.printing.errors import USAGE, verb
+from judge_eval.cli.printing.door import give_json, tell
+from judge_eval.cli.printing.errors import USAGE, flag_spelling, verb
 from judge_eval.errors import DISTRIBUTION
-from judge_eval.given import prompt_name
-from judge_eval.shown import one_line
-from judge_eval.urls import public_url
+from judge_eval.safe_text import one_line, public_url
+from judge_eval.user_text import is_address, prompt_name
+from judge_eval.views.tones import BAD, GOOD
+
+if TYPE_CHECKING:
+    from judge_eval.judge_file import JudgeSpec
 
 PACKAGES = (DISTRIBUTION, "openai", "pydantic", "tenacity", "numpy", "diskcache", "typer", "genai-prices")
 
@@ -35,57 +39,61 @@ def doctor(
     judging: OneJudge,
     numbers: Annotated[NumbersFlags, only("metrics")],
     keeping: Runs,
-    calling: Annotated[CallingFlags, only("cache", "base_url", "timeout", "param")],
+    calling: Annotated[CallingFlags, only("cache", "base_url", "timeout", "params", "unsupported", "key_command")],
     live: Annotated[bool, typer.Option("--live", help="Also make one call to the judge.")] = False,
     json_: Json = False,
 ) -> None:
-    """Show the settings in force with their sources, and what cannot be used and why.
+    """Show the settings in force with their sources, and what does not work and why.
 
-    Makes no call unless --live is given. Exits with 2 where something cannot be used.
+    Makes no call unless --live is given. The exit code is 2 if something does not work.
 
     Examples:
     judge-eval doctor
-    judge-eval doctor --model openai/NAME --live
+    judge-eval doctor --model groq/NAME --live
     judge-eval doctor --json
     """
     rows = _settings(context, calling)
     versions = {package: _version(package) for package in PACKAGES}
-    problems = _problems(judging, numbers, keeping.out, calling)
+    spec, problems, calls = _problems(judging, numbers, keeping.out, calling)
+    judge = {} if spec is None or problems else spec.model_copy(update={"fitted": None}).table()
     answered: list[str] = []
-    if not problems and live:
-        problems, answered = _call(judging, calling)
+    if spec is not None and not problems and live:
+        problems, answered = _call(spec, calling)
     if json_:
-        told = {
+        report = {
             "settings": [dict(zip(("name", "value", "source"), row, strict=True)) for row in rows],
+            "judge": judge,
+            "calls": calls,
             "packages": versions,
             "problems": problems,
             "live": answered,
             "usable": not problems,
         }
-        give_json(json.dumps(told, indent=2))
+        give_json(json.dumps(report, indent=2))
     else:
-        _show(rows, versions, problems, answered, live)
+        _show(rows, judge, calls, versions, problems, answered, live)
     if problems:
         raise typer.Exit(USAGE)
 
 
 def _settings(context: typer.Context, calling: CallingFlags) -> list[list[str | None]]:
     """Return name, value (None where there is none) and source of each setting."""
-    from judge_eval.backends.storing.seals import KEY_VARIABLE
     from judge_eval.evaluator import DEFAULT_METRICS
+    from judge_eval.llm.cache.store import KEY_VARIABLE
 
     path, _ = find_config()
     unset = {"metrics": DEFAULT_METRICS}
     sources = {"COMMANDLINE": "flag", "ENVIRONMENT": "environment", "DEFAULT_MAP": str(path)}
     rows: list[list[str | None]] = []
-    for name in (p.name for p in context.command.params if p.name in settings()):
+    keys = {name: key for key, names in settings().items() for name in names}
+    for name in (p.name for p in context.command.params if p.name in keys):
         value = calling.location if name == "cache" else context.params[name] or unset.get(name)
         values = value if isinstance(value, list | tuple) else [] if value is None else [value]
-        shown = ", ".join(public_url(str(one)) for one in values)
+        shown = ", ".join(public_url(str(item)) for item in values)
         source = context.get_parameter_source(name)
-        rows.append([name, shown or None, sources.get(source.name if source else "", "default")])
-    keys = ("OPENAI_API_KEY", KEY_VARIABLE)
-    return rows + [[key, "set" if os.environ.get(key) else "not set", "environment"] for key in keys]
+        rows.append([keys[name], shown or None, sources.get(source.name if source else "", "default")])
+    secrets = ("OPENAI_API_KEY", KEY_VARIABLE)
+    return rows + [[key, "set" if os.environ.get(key) else "not set", "environment"] for key in secrets]
 
 
 def _version(package: str) -> str | None:
@@ -97,45 +105,85 @@ def _version(package: str) -> str | None:
 
 def _show(
     rows: list[list[str | None]],
+    judge: dict[str, Any],
+    calls: Mapping[str, Mapping[str, str]],
     versions: dict[str, str | None],
     problems: list[str],
     answered: list[str],
     live: bool,
 ) -> None:
-    from judge_eval.cli.printing.output import say, say_table
+    from judge_eval.cli.printing.output import say, show
+    from judge_eval.judge_file import to_toml
+    from judge_eval.views.blocks import table_view
 
-    say_table(["setting", "value", "source"], [[cell or "(none)" for cell in row] for row in rows])
+    show(table_view(["setting", "value", "source"], [[cell or "(none)" for cell in row] for row in rows]))
     tell()
+    if judge:
+        tell("the judge in force, as a judge file (--judge FILE) states it:")
+        for line in to_toml(judge).splitlines():
+            tell(f"  {one_line(line)}".rstrip())
+        tell()
+    for model, facts in calls.items():
+        tell(f"calls of {one_line(model)}:")
+        for name, value in facts.items():
+            tell(f"  {name}: {one_line(value)}")
+        tell()
     for package, number in versions.items():
         tell(f"{package} {number}" if number else f"{package} is not installed")
     tell()
     for line in answered:
         tell(f"live: {line}")
     for problem in problems:
-        say(one_line(f"cannot be used: {problem}"), BAD)
+        say(one_line(f"problem: {problem}"), BAD)
     if not problems:
-        left = "" if live else " (nobody was called; --live makes one call)"
-        say(f"everything can be used{left}", GOOD)
+        left = "" if live else " (no call was made; --live makes one)"
+        say(f"no problems{left}", GOOD)
 
 
-def _problems(judging: JudgingFlags, numbers: NumbersFlags, out: Path, calling: CallingFlags) -> list[str]:
-    """Try each setting by itself and gather what is wrong."""
-    from judge_eval.backends.stack import create_backend, open_store
+PATIENCE = 2.0
+"""Seconds in which a database must answer."""
+
+
+def _problems(
+    judging: JudgingFlags, numbers: NumbersFlags, out: Path, calling: CallingFlags
+) -> tuple[JudgeSpec | None, list[str], dict[str, dict[str, str]]]:
+    """Try each setting by itself; return the judge, what is wrong, and by model what is sent where."""
     from judge_eval.errors import ConfigError, JudgeEvalError
     from judge_eval.evaluator import DEFAULT_METRICS
-    from judge_eval.judges.choose import check_models, make_judge, mode_for
+    from judge_eval.judges.kinds import DEFAULT_PROMPT, check_models, make_judge, mode_for
+    from judge_eval.llm.stack import create_backend, open_store
+    from judge_eval.registry import provider_of
     from judge_eval.runs.scoring.scorer import Scorer
     from judge_eval.schema import BINARY
 
+    spec: JudgeSpec | None = None
+    calls: dict[str, dict[str, str]] = {}
+    folder = None if is_address(calling.location) else Path(calling.location)
+
     def try_judge() -> None:
-        judge = make_judge(prompt_name(judging.asked), judging.mode or mode_for(judging.model))
-        check_models(judge, judging.model)
+        nonlocal spec
+        spec = judging.spec()
+        if spec.models or spec.judge:
+            spec.keywords(calling.options())
+            return
+        judge = make_judge(prompt_name(spec.prompt or DEFAULT_PROMPT), spec.mode or mode_for(spec.model))
+        check_models(judge, spec.model)
+
+    def try_models() -> None:
+        keywords = (spec or judging.spec()).keywords(calling.options())
+        models, options = keywords["model"], keywords["options"]
+        for route, model in models.items() if isinstance(models, dict) else [("", models)]:
+            backend = create_backend(model, options.members.get(route, options), folder=folder)
+            facts = getattr(backend, "facts", None)
+            if facts is not None:
+                takes = provider_of(model).takes_batches
+                calls[model] = {**dict(facts()), "batches": "yes" if takes else "no"}
 
     def try_store() -> None:
-        with closing(open_store(calling.location)) as store:
+        with closing(open_store(calling.location, timeout=PATIENCE)) as store:
             if store.info().read_only:
                 place = public_url(str(calling.location))
-                raise ConfigError(f"cache {place} is read-only: only what it holds can be judged")
+                raise ConfigError(f"cache {place} is read-only: only answers that it already holds can be used")
 
     def try_out() -> None:
         above = next(folder for folder in (out.absolute(), *out.absolute().parents) if folder.exists())
@@ -143,9 +191,9 @@ def _problems(judging: JudgingFlags, numbers: NumbersFlags, out: Path, calling: 
             raise ConfigError(f"out {out}: {above} cannot be written")
 
     checks = (
-        lambda: create_backend(judging.needed_model, calling.options()),
         try_judge,
-        lambda: Scorer(numbers.names or DEFAULT_METRICS, BINARY, by_claims=judging.by_claims),
+        try_models,
+        lambda: Scorer(numbers.names or DEFAULT_METRICS, BINARY, by_claims=spec is None or spec.by_claims),
         try_store,
         try_out,
     )
@@ -154,32 +202,31 @@ def _problems(judging: JudgingFlags, numbers: NumbersFlags, out: Path, calling: 
         try:
             check()
         except JudgeEvalError as error:
-            problems.append(str(error))
-    return problems
+            problems.append(error.spelled(flag_spelling))
+    return spec, list(dict.fromkeys(problems)), calls
 
 
-def _call(judging: JudgingFlags, calling: CallingFlags) -> tuple[list[str], list[str]]:
-    """Ask the judge once, past the cache; return what is wrong, and what it answered."""
+def _call(spec: JudgeSpec, calling: CallingFlags) -> tuple[list[str], list[str]]:
     from judge_eval.errors import JudgeEvalError
     from judge_eval.evaluator import Evaluator
     from judge_eval.schema import Trace
 
     text = "The office opens at nine."
-    trace = Trace.parse({"query": "When does the office open?", "reference": "At nine.", "chunks": [text]})
+    trace = Trace.parse(
+        {"query": "When does the office open?", "reference": "At nine.", "answer": "At nine.", "chunks": [text]}
+    )
     options = replace(calling.options(), attempts=2)
     try:
-        with Evaluator(judging.needed_model, cache=False, options=options) as evaluator:
+        with Evaluator(**spec.keywords(options), cache=False) as evaluator:
             (result,) = evaluator.evaluate(trace).results
     except JudgeEvalError as error:
-        return [str(error)], []
+        return [error.spelled(flag_spelling)], []
     (outcome,) = result.outcomes
     if outcome.kind == "no_verdict":
         return [f"the judge gave no verdict: {outcome.why}: {outcome.detail}"], []
-    said = [
-        f"the judge answered, {'relevant' if outcome.relevant else 'not relevant'}: {outcome.explanation}"
-    ]
+    answers = [f"the judge answered, {'relevant' if outcome.relevant else 'not relevant'}: {outcome.explanation}"]
     for call in result.calls:
-        said.append(f"model {call.model}, {call.input_tokens} + {call.output_tokens} tokens")
+        answers.append(f"model {call.model}, {call.input_tokens} + {call.output_tokens} tokens")
         if call.dropped:
-            said.append(f"the server would not take: {', '.join(call.dropped)}")
-    return [], said
+            answers.append(f"the server does not support: {', '.join(call.dropped)}")
+    return [], answers

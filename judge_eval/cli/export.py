@@ -17,21 +17,21 @@ from judge_eval.cli.printing.errors import verb
 def export(
     chosen: OneRun,
     output: Annotated[
-        Path | None, output_flag("The file to write, of inspect a folder; none for mlflow.")
+        Path | None, output_flag("The file to write; a folder for inspect; leave it out for mlflow.")
     ] = None,
     format: Annotated[
         str | None,
         typer.Option(
             "--format",
             help="trec-run, trec-qrels, jsonl, csv, parquet, json, markdown, phoenix, inspect or mlflow; "
-            "by default what the suffix names.",
+            "by default the format of the suffix.",
         ),
     ] = None,
     table: Annotated[
         str | None,
         typer.Option(
             metavar="verdicts|traces|claims",
-            help="Write this table, with csv, parquet, json or jsonl; claims: a row a claim and trace.",
+            help="Write this table, with csv, parquet, json or jsonl; claims: one row per claim and trace.",
         ),
     ] = None,
     tracking_uri: Annotated[
@@ -52,13 +52,13 @@ def export(
     judge-eval export latest --format mlflow --tracking-uri http://localhost:5000 --experiment retrieval
     """
     from judge_eval.errors import ConfigError
-    from judge_eval.export.formats import MLFLOW, inspect_file, write_as
+    from judge_eval.export.formats import MLFLOW, write_as
 
     if format == MLFLOW:
         if output is not None:
-            raise ConfigError("an MLflow run is no file; leave --output out and give --tracking-uri")
+            raise ConfigError("export to MLflow does not write a file; leave out --output and give --tracking-uri")
         if table is not None:
-            raise ConfigError("an MLflow run holds every table; leave --table out")
+            raise ConfigError("export to MLflow includes every table; leave out --table")
         from judge_eval.export.mlflow import log_run
 
         run = chosen.loaded(remark)
@@ -67,14 +67,16 @@ def export(
             tell(f"{run.name} as MLflow run {run_id}")
         return
     if tracking_uri is not None or experiment is not None:
-        raise ConfigError("--tracking-uri and --experiment go with --format mlflow")
+        raise ConfigError("--tracking-uri and --experiment need --format mlflow")
     if output is None:
-        raise ConfigError("say where to write: --output FILE")
+        raise ConfigError("no output file is named; add --output FILE")
     run = chosen.loaded(remark)
     written = write_as(run, output, format, safe_cells=safe_cells, table=table)
     if quiet:
         return
     if written == "inspect":
+        from judge_eval.export.inspect_log import inspect_file
+
         file = inspect_file(run, output)
         tell(f"{run.name} as {written} in {file}")
         tell(f"`inspect view --log-dir {file.parent}` shows it")

@@ -10,10 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from judge_eval.cli.flags.calling import CallingFlags
-from judge_eval.cli.flags.cascades import CASCADE_FIELDS
 from judge_eval.cli.flags.common import Json
 from judge_eval.cli.flags.groups import only
-from judge_eval.cli.flags.judging import JudgingFlags
+from judge_eval.cli.flags.judging import SEVERAL, JudgingFlags
 from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.door import give_json
 from judge_eval.cli.printing.errors import INCOMPLETE, verb
@@ -21,12 +20,13 @@ from judge_eval.cli.printing.errors import INCOMPLETE, verb
 
 @verb
 def judge(
-    judging: Annotated[JudgingFlags, only("model", "prompt", "mode", "judge", *CASCADE_FIELDS)],
+    judging: Annotated[JudgingFlags, only("model", "prompt", "mode", "judge", *SEVERAL)],
     numbers: Annotated[NumbersFlags, only("metrics", "relevant")],
-    calling: Annotated[CallingFlags, only("cache", "no_cache", "offline", "base_url", "param", "timeout")],
+    calling: Annotated[
+        CallingFlags, only("cache", "no_cache", "offline", "base_url", "params", "unsupported", "timeout")
+    ],
     file: Annotated[
-        str | None,
-        typer.Argument(help="A JSON file with one trace; - reads it from standard input.", metavar="FILE"),
+        str | None, typer.Argument(help="A JSON file with one trace; - reads it from standard input.", metavar="FILE")
     ] = None,
     query: Annotated[str | None, typer.Option("--query", help="The question.")] = None,
     reference: Annotated[str | None, typer.Option(help="The reference answer.")] = None,
@@ -46,6 +46,7 @@ def judge(
     -c "The oven is hot." -c "The sauce is made of San Marzano tomatoes."
     """
     from judge_eval.cli.printing.output import trace_card
+    from judge_eval.data.options import ReadOptions
     from judge_eval.errors import ConfigError
     from judge_eval.schema import Trace
 
@@ -55,24 +56,27 @@ def judge(
         if any(part is not None for part in parts) or None not in (file, trace):
             raise ConfigError("give the trace once: a FILE, or --query with --reference and --chunk")
         name = "standard input" if source == "-" else source
-        given = Trace.parse(_read(source, name), file=name)
+        parsed = Trace.parse(_read(source, name), file=name)
     elif query is None:
         raise typer.BadParameter("give a FILE with a trace (- reads standard input), or --query with --chunk")
+    elif not chunk:
+        raise typer.BadParameter("--query needs --chunk: a retrieved text, once for each")
     else:
-        given = Trace.parse({"query": query, "reference": reference, "answer": answer, "chunks": chunk or []})
+        parsed = Trace.parse({"query": query, "reference": reference, "answer": answer, "chunks": chunk})
     with judging.evaluator(calling, numbers) as evaluator:
-        done = evaluator.evaluate(given)
+        done = evaluator.evaluate(parsed, reader=ReadOptions(yes_ids=True))
     (result,) = done.results
     if json_:
         give_json(result.model_dump_json(indent=2))
     else:
         trace_card(result)
-    if result.failed:
+    if result.judgment.open:
         raise typer.Exit(INCOMPLETE)
 
 
 def _read(source: str, name: str) -> Any:
     from judge_eval.errors import DataError
+    from judge_eval.foreign import RepeatedKeyError, single_keys
     from judge_eval.record import TOO_DEEP
 
     try:
@@ -84,9 +88,11 @@ def _read(source: str, name: str) -> Any:
     if not text.strip():
         raise DataError("it is empty; one trace is a JSON object with `query` and `chunks`", file=name)
     try:
-        read = json.loads(text)
+        read = json.loads(text, object_pairs_hook=single_keys)
     except RecursionError:
         raise DataError(TOO_DEEP, file=name) from None
+    except RepeatedKeyError as error:
+        raise DataError(str(error), file=name) from None
     except ValueError as error:
         if str(error).startswith("Extra data"):
             raise _several(name) from None

@@ -8,7 +8,7 @@ import typer
 
 from judge_eval.cli.printing.door import tell, tell_lines
 from judge_eval.cli.printing.errors import USAGE, verb
-from judge_eval.given import prompt_name
+from judge_eval.user_text import prompt_name
 
 app = typer.Typer(help="The texts the judge is given.", no_args_is_help=True)
 
@@ -16,26 +16,27 @@ app = typer.Typer(help="The texts the judge is given.", no_args_is_help=True)
 @app.command("list")
 @verb
 def list_prompts() -> None:
-    """List the prompts that come with the package, newest version first; an id alone means that one.
+    """List the prompts of the package, newest version first; an id without a version means the newest.
 
-    The digest is the one that stands in the manifest of a run (`judge.prompt.digest`), here its first digits.
+    The digest is the start of `judge.prompt.digest` in a run's manifest.
 
     Example:
     judge-eval prompts list
     """
-    from judge_eval.cli.printing.output import say_table
+    from judge_eval.cli.printing.output import show
     from judge_eval.digest import short
     from judge_eval.prompts import CellPrompt, ClaimsPrompt, load_form, prompt_ids, prompt_versions
+    from judge_eval.views.blocks import table_view
 
     rows = []
     for form in (load_form(f"{name}@{v}") for name in prompt_ids() for v in prompt_versions(name)):
         p = form.prompt
         needs = ", ".join(p.needs) or "nothing"
-        scale: str = p.scale
+        scale = p.grades.name
         if isinstance(p, ClaimsPrompt | CellPrompt):  # whose verdicts follow by a rule
             scale, needs = "-" if p.mode == "split" else "either", ", ".join(p.needs) or "claims"
-        rows.append([p.ref, p.mode, scale, needs, short(form.digest.hex())])
-    say_table(["prompt", "mode", "scale", "needs besides the query", "digest"], rows)
+        rows.append((p.ref, p.mode, scale, needs, short(form.digest.hex())))
+    show(table_view(["prompt", "mode", "scale", "needs besides the query", "digest"], rows))
 
 
 @app.command("show")
@@ -50,16 +51,18 @@ def show_prompt(
     judge-eval prompts show file:my.toml
     """
     from judge_eval.prompts import CellPrompt, DecisionPrompt, load_form
+    from judge_eval.wire import DecisionQuestion
 
     form = load_form(prompt_name(name))
     prompt = form.prompt
-    tell(f"{prompt.ref}, {prompt.mode}, {prompt.scale}, digest {form.digest.hex()}")
+    tell(f"{prompt.ref}, {prompt.mode}, {prompt.grades.name}, digest {form.digest.hex()}")
     if isinstance(prompt, DecisionPrompt):
         tell_lines("\n--- rules ---")
         tell_lines(prompt.rules.strip())
         tell_lines("\n--- the question about each chunk ---")
         tell_lines(prompt.question.strip())
-        tell_lines("\n".join(f"{n}: {one.label}: {one.description}" for n, one in enumerate(prompt.levels)))
+        question = DecisionQuestion("", "", {}, prompt.described, prompt.grades.minimum)
+        tell_lines("\n".join(question.level_lines))
         return
     if isinstance(prompt, CellPrompt):
         tell_lines("\n--- rules ---")
@@ -82,7 +85,7 @@ def show_prompt(
 @verb
 def check(
     name: Annotated[
-        str | None, typer.Argument(help="A file of your own, as file:PATH; else all shipped.")
+        str | None, typer.Argument(help="A file of your own, as file:PATH. Default: all shipped prompts.")
     ] = None,
 ) -> None:
     """Check a prompt file of your own, or that no shipped prompt was changed after its release.
@@ -102,4 +105,4 @@ def check(
         tell(fault)
     if faults:
         raise typer.Exit(USAGE)
-    tell(f"{len(lock())} released texts agree with the LOCK")
+    tell(f"{len(lock())} released prompts match the LOCK")

@@ -12,6 +12,7 @@ from judge_eval.cli.flags.common import output_flag
 from judge_eval.cli.flags.keeping import OneRun
 from judge_eval.cli.printing.door import remark, tell
 from judge_eval.cli.printing.errors import verb
+from judge_eval.settings import Setting
 
 if TYPE_CHECKING:
     from judge_eval.eval_run import EvalRun
@@ -24,25 +25,30 @@ def report(
     other: Annotated[
         list[str] | None,
         typer.Argument(
-            help="More runs: a second one (B) is compared with the first (A); three to eight stand side by "
-            "side, a row a trace and a column a run.",
+            help="More runs: a second run (B) is compared with the first (A); three to eight are shown side "
+            "by side, one row per trace and one column per run."
         ),
     ] = None,
     output: Annotated[Path, output_flag("The file to write.")] = Path("report.html"),
     baseline: Annotated[
         str | None,
         typer.Option(
-            help="Show the differences of RUN from this run; where not given, from the one RUN was judged "
-            "with as --baseline, if it is there. none shows no differences."
+            help="Compare RUN with this run. Default: the baseline that RUN was judged "
+            "with (--baseline), if it exists. none: no comparison."
         ),
     ] = None,
-    most: Annotated[
-        int, typer.Option(help="The most traces to hold in full, those first that need a look.")
+    max_traces: Annotated[
+        int,
+        typer.Option(help="How many traces to include in full, those that need attention first."),
+        Setting(aliases=("--most",)),
     ] = 10_000,
+    page: Annotated[
+        str | None, typer.Option(help="The page to write: run, compare, matrix, or a page of an installed package.")
+    ] = None,
 ) -> None:
-    """Write a report for people: one HTML file that works offline and calls nobody.
+    """Write a report for people: one HTML file that works offline and makes no requests.
 
-    All figures are of all traces; of a run with more than --most, the file says how many are left out.
+    All figures cover all traces. The file says how many traces are left out because of --max-traces.
 
     Examples:
     judge-eval report latest -o report.html
@@ -51,41 +57,36 @@ def report(
     judge-eval report label:main label:a label:b -o matrix.html
     """
     from judge_eval.errors import ConfigError
-    from judge_eval.pages.report import compare_report, matrix_report, run_report, save_page, store_at
+    from judge_eval.pages.page import PageSettings
+    from judge_eval.pages.report import page_report, save_page, store_at
 
     if other and baseline is not None:
-        raise ConfigError("`report A B` compares B with A; leave --baseline out, or name one run only")
+        raise ConfigError("`report A B` compares B with A; leave out --baseline, or name only one run")
     first = chosen.loaded(remark)
-    if other:
-        others = [chosen.load(name, remark) for name in other]
-        text = (
-            compare_report(first, others[0], most=most)
-            if len(others) == 1
-            else matrix_report([first, *others], most=most)
-        )
-    else:
-        before = _baseline(chosen, first, baseline)
-        store = None if caching.no_cache else store_at(caching.location)
-        try:
-            text = run_report(first, before, store=store, most=most)
-        finally:
-            close = getattr(store, "close", None)
-            if close is not None:
-                close()
+    runs = [first, *(chosen.load(name, remark) for name in other or ())]
+    if not other and (before := _baseline(chosen, first, baseline)) is not None:
+        runs.append(before)
+    name = page or ("run" if not other else "compare" if len(other) == 1 else "matrix")
+    store = None if caching.no_cache else store_at(caching.location)
+    try:
+        text = page_report(name, runs, PageSettings(store, max_traces))
+    finally:
+        close = getattr(store, "close", None)
+        if close is not None:
+            close()
     save_page(text, output)
-    of = "" if len(first.results) <= most else f", {most:,} of {len(first.results):,} traces in full"
+    of = "" if len(first.results) <= max_traces else f", {max_traces:,} of {len(first.results):,} traces in full"
     tell(f"{output}: {len(text.encode()) / 1e6:.1f} MB{of}")
 
 
-def _baseline(chosen: OneRun, run: EvalRun, given: str | None) -> EvalRun | None:
-    """Load the baseline that was named, else the one that the run remembers, where it is there."""
+def _baseline(chosen: OneRun, run: EvalRun, baseline: str | None) -> EvalRun | None:
     from judge_eval.errors import RunError
 
-    remembered = run.manifest.baseline
-    if given == "none" or (given is None and remembered is None):
+    remembered = run.manifest.baseline_id
+    if baseline == "none" or (baseline is None and remembered is None):
         return None
-    if given is not None:
-        return chosen.load(given)
+    if baseline is not None:
+        return chosen.load(baseline)
     try:
         return chosen.load(str(remembered))
     except RunError:

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from judge_eval.cli.flags.calling import CallingFlags
-from judge_eval.cli.flags.common import Json, Quiet, output_flag
-from judge_eval.cli.flags.gating import GatingFlags
+from judge_eval.cli.flags.calling import CallingFlags, RunningFlags
+from judge_eval.cli.flags.common import Json, Quiet, check_claims, output_flag, readable
 from judge_eval.cli.flags.groups import without
 from judge_eval.cli.flags.judging import JudgingFlags
 from judge_eval.cli.flags.keeping import KeepingFlags
 from judge_eval.cli.flags.numbers import NumbersFlags
-from judge_eval.cli.flags.reading import ChoosingFlags, ReadingFlags, readable
-from judge_eval.cli.flags.running import RunningFlags
 from judge_eval.cli.printing.door import remark
-from judge_eval.cli.printing.errors import GATE, INCOMPLETE, advise_resume, close, verb
+from judge_eval.cli.printing.errors import GATE, INCOMPLETE, advise_resume, close, spelled_remark, verb
+from judge_eval.compare.options import Gates
+from judge_eval.data.options import ReadOptions
+from judge_eval.runs.judging.selection import Selection
 
 
 @verb
@@ -26,16 +27,16 @@ def run(
     data: Annotated[
         str, typer.Argument(help="Traces: a file, folder or URL of any known format; - reads standard input.")
     ],
-    reading: ReadingFlags,
+    reading: ReadOptions,
     judging: JudgingFlags,
     numbers: NumbersFlags,
     keeping: KeepingFlags,
-    choosing: ChoosingFlags,
+    selection: Selection,
     running: RunningFlags,
     calling: Annotated[CallingFlags, without("base_url")],
-    gating: GatingFlags,
+    gates: Gates,
     output: Annotated[
-        Path | None, output_flag("Write the run here too: .json, .csv, .md or .xml (JUnit).")
+        list[Path] | None, output_flag("Write the run here too: .json, .csv, .md or .xml (JUnit). Repeatable.")
     ] = None,
     json_: Json = False,
     quiet: Quiet = False,
@@ -46,70 +47,50 @@ def run(
     judge-eval run traces.jsonl --model openai/NAME --metrics AP@5,NDCG@5 --label main
     judge-eval run traces.jsonl --model fake/overlap --dry-run
     """
-    from judge_eval.cli.printing.caching import say_cache
     from judge_eval.cli.printing.gates import SUFFIXES, RunGate
-    from judge_eval.cli.printing.members import show_members
-    from judge_eval.cli.printing.output import summary
-    from judge_eval.cli.printing.plans import show_plan
-    from judge_eval.cli.printing.progress import watching
+    from judge_eval.cli.printing.output import show, show_more, summary
+    from judge_eval.cli.printing.progress import show_plan, watching
     from judge_eval.export import text as export
     from judge_eval.runs.columns import parquet as parts
-    from judge_eval.runs.keeping.finding import holds_no_run
-    from judge_eval.runs.keeping.mirroring import written
+    from judge_eval.runs.keeping.lookup import holds_no_run
+    from judge_eval.runs.keeping.mirror import written
+    from judge_eval.views.run import cache_view, member_sections
 
-    if output is not None:
-        export.check_suffix(output, SUFFIXES)
+    export.check_suffixes(output or (), SUFFIXES)
     if keeping.columnar:
         parts.load_arrow()
-    choosing.check_claims(judging.by_claims)
-    limits = gating.limits()
-    baseline = None if gating.baseline is None else keeping.load(gating.baseline, remark)
-    gate = RunGate(limits, gating.strict, gating.on_undecided, baseline)
-    label, href = keeping.named()
-    keeping.page()  # an address that is none is told before the first call
-    reader = reading.options(numbers.relevant)
-    with (
-        readable(data) as (path, name),
-        judging.evaluator(calling, numbers, gate.metrics(numbers.names)) as evaluator,
-    ):
-        selected = choosing.selecting(name, reader)
-        first = not quiet and holds_no_run(keeping.out)
+    check_claims(selection, judging.by_claims)
+    baseline = None if gates.baseline is None else keeping.load(gates.baseline, remark)
+    gate = RunGate(gates, baseline)
+    keeping.page()  # an invalid address is an error before the first call
+    reader = replace(reading, relevant=numbers.relevant)
+    with readable(data) as (path, name), judging.evaluator(calling, numbers, gate.metrics(numbers.names)) as evaluator:
+        selected = replace(selection, name=name, reader=reader).keywords()
+        first = not quiet and not calling.no_cache and calling.replay is None and holds_no_run(keeping.out)
+
+        def tell_cache(hits: int) -> None:
+            if first:
+                show(cache_view(calling.location, shared=calling.cache is None, hits=hits))
+
         if running.dry_run:
             show_plan(evaluator, path, selected)
-            if first:
-                say_cache(calling)
+            tell_cache(0)
             return
-        resume: Path | bool = running.resume == "newest"
-        if running.resume is not None and running.resume != "newest":
-            resume = keeping.find(running.resume, any_=True)
+        kept = keeping.resolved(baseline).keywords()
         before = datetime.now(UTC)
-        with written(keeping.out, remark), watching(quiet) as watch:
-            done = evaluator.evaluate(
-                path,
-                out=keeping.out,
-                label=label,
-                href=href,
-                tags=keeping.tag or (),
-                baseline=None if baseline is None else baseline.id,
-                resume=resume,
-                or_new=running.or_new,
-                watch=watch,
-                driver=running.driver(evaluator),
-                push_every=running.push_every,
-                **selected,
-            )
+        with written(keeping.out, spelled_remark, keeping.push_grace), watching(quiet) as watch:
+            done = evaluator.evaluate(path, watch=watch, driver=running.driver(evaluator), **kept, **selected)
             if keeping.columnar:
                 parts.write_parts(done)
         close(evaluator)
     if done.manifest.finished and done.manifest.finished < before:
-        remark(f"the newest run of these data is done: {done.folder} (--or-new begins another)")
+        remark(f"the newest run of these data is done: {done.folder} (--new-if-done starts a new run)")
     summary(done, json_, keeping.page(done))
     if not json_:
-        show_members(done)
-        if first:
-            say_cache(calling, done.manifest.tally.hits)
-    passed = gate.check(done, output, quiet=json_)
-    if done.manifest.tally.failed_verdicts > running.max_failures:
+        show_more(member_sections(done))
+        tell_cache(done.manifest.tally.hits)
+    passed = gate.check(done, output or (), quiet=json_)
+    if done.manifest.tally.open_verdicts > running.max_failures:
         if not quiet and done.folder is not None:
             advise_resume(str(done.folder))
         raise typer.Exit(INCOMPLETE)

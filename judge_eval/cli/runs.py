@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from judge_eval.cli.flags.common import Json
+from judge_eval.cli.flags.calling import RunningFlags
+from judge_eval.cli.flags.common import Json, readable
 from judge_eval.cli.flags.groups import only, without
-from judge_eval.cli.flags.keeping import KeepingFlags, Runs
+from judge_eval.cli.flags.keeping import AT_ONCE, KeepingFlags, Runs
 from judge_eval.cli.flags.numbers import NumbersFlags
-from judge_eval.cli.flags.reading import ChoosingFlags, ReadingFlags, readable
-from judge_eval.cli.flags.running import RunningFlags
-from judge_eval.cli.printing.door import BAD, give_json, remark, tell
-from judge_eval.cli.printing.errors import INCOMPLETE, USAGE, verb
+from judge_eval.cli.printing.door import give_json, remark, tell
+from judge_eval.cli.printing.errors import INCOMPLETE, USAGE, flag_spelling, spelled_remark, verb
+from judge_eval.data.options import ReadOptions
+from judge_eval.runs.judging.selection import Selection
 
 app = typer.Typer(help="The folder of runs.", no_args_is_help=True)
 
@@ -28,60 +30,43 @@ def list_runs(
     tag: Annotated[list[str] | None, typer.Option(help="Only runs with this tag; repeatable.")] = None,
     json_: Json = False,
 ) -> None:
-    """List runs, newest first; at the end, with what is wrong, those that cannot be read.
+    """List runs, newest first; unreadable runs come last, with the reason.
 
     Examples:
     judge-eval runs list
     judge-eval runs list --tag nightly --json
     """
-    from rich.text import Text
-
-    from judge_eval.cli.printing.output import say_table, status_style
-    from judge_eval.runs.folder.wording import interval, number
-    from judge_eval.runs.keeping.finding import list_runs, listing, names_in
-    from judge_eval.runs.keeping.mirroring import shown
+    from judge_eval.cli.printing.output import show
+    from judge_eval.runs.keeping.lookup import list_runs, listing, names_in
+    from judge_eval.runs.keeping.mirror import shown
+    from judge_eval.views.run import runs_view
 
     manifests = list_runs(keeping.out, label=label, tags=tag or ())
     unreadable = [] if label or tag else listing(keeping.out).unreadable
     if json_:
         for _, error in unreadable:
-            remark(f"unreadable: {error.told(names_in(keeping.out))}")
+            remark(f"unreadable: {error.message_for(names_in(keeping.out), flag_spelling)}")
         give_json(json.dumps([json.loads(manifest.model_dump_json()) for _, manifest in manifests], indent=2))
         return
     if not manifests and not unreadable:
-        tell(f"no runs in {shown(keeping.out)}" + (" that fit" if label or tag else ""))
+        tell(f"no runs in {shown(keeping.out)}" + (" with this label or tag" if label or tag else ""))
         return
-    rows: list[list[str | Text]] = []
-    for _, m in manifests:
-        name, first = next(iter(m.aggregates.items()), ("", None))
-        score = f"{name} {number(first.mean)} {interval(first.interval)}" if first else ""
-        failed = str(m.tally.failed_verdicts or "")
-        started = m.created.strftime("%Y-%m-%d %H:%M")
-        status = Text(m.status, style=status_style(m.status))
-        failures = Text(failed, style=BAD)
-        figures: list[str | Text] = [m.id[:8], started, status, str(m.tally.traces), failures, score]
-        rows.append([*figures, m.label or "", ", ".join(m.tags)])
-    for folder, error in unreadable:
-        what = error.told(names_in(keeping.out))
-        rows.append([folder.name[:40], "", Text("unreadable", style=BAD), "", "", "", what, ""])
-    columns = ["id", "started (UTC)", "status", "traces", "failed", "first metric", "label", "tags"]
-    say_table(columns, rows, right=(3, 4))
+    reasons = [(folder.name, error.message_for(names_in(keeping.out), flag_spelling)) for folder, error in unreadable]
+    show(runs_view([manifest for _, manifest in manifests], reasons))
 
 
 @app.command("merge")
 @verb
 def merge_(
-    run: Annotated[
-        list[str], typer.Argument(help="Each shard's run: its folder, its id or the start of it.")
-    ],
-    keeping: KeepingFlags,
+    run: Annotated[list[str], typer.Argument(help="Each shard's run: its folder, its id or the start of it.")],
+    keeping: Annotated[KeepingFlags, AT_ONCE],
     partial: Annotated[
         bool,
-        typer.Option("--partial", help="Merge what is there; the other shards are merged with it later."),
+        typer.Option("--partial", help="Merge the shards that exist; the others can be merged with the result later."),
     ] = False,
     json_: Json = False,
 ) -> None:
-    """Put the runs of all shards together into the run that one machine would have given.
+    """Merge the runs of all shards into the run that one machine would have made.
 
     Example:
     judge-eval runs merge runs/20260101-* --out runs --label "PR #111"
@@ -89,16 +74,14 @@ def merge_(
     from judge_eval.cli.printing.output import summary
     from judge_eval.runs.columns import parquet as parts
     from judge_eval.runs.judging.merge import merge
-    from judge_eval.runs.keeping.mirroring import written
+    from judge_eval.runs.keeping.mirror import written
 
     if keeping.columnar:
         parts.load_arrow()
     keeping.page()
-    with written(keeping.out, remark):
+    with written(keeping.out, spelled_remark):
         folders = [keeping.find(name, remark) for name in run]
-        merged = merge(
-            folders, keeping.out, label=keeping.label, href=keeping.href, tags=keeping.tag, partial=partial
-        )
+        merged = merge(folders, keeping.out, label=keeping.label, href=keeping.href, tags=keeping.tags, partial=partial)
         if keeping.columnar:
             parts.write_parts(merged)
     summary(merged, json_, keeping.page(merged))
@@ -111,7 +94,7 @@ def verify_(
     keeping: Runs,
     json_: Json = False,
 ) -> None:
-    """Say whether a run is what was written, and what was changed where it is not.
+    """Check whether a run was changed after it was written, and show what was changed.
 
     Exit codes: 0 nothing was changed (or the run, of an older version, holds no digest and nothing in it
     contradicts itself: it is said to be unverified); 2 something was changed, or there is no run.
@@ -119,15 +102,16 @@ def verify_(
     Example:
     judge-eval runs verify latest
     """
-    from judge_eval.cli.printing.verification import say_verification
-    from judge_eval.runs.judging.verifying import verify
+    from judge_eval.cli.printing.output import show
+    from judge_eval.runs.judging.verify import verify
+    from judge_eval.views.verification import verification_view
 
-    found = verify(keeping.find(run, any_=True))
+    verification = verify(keeping.find(run, any_=True))
     if json_:
-        give_json(found.model_dump_json(indent=2))
+        give_json(verification.model_dump_json(indent=2))
     else:
-        say_verification(found)
-    if found.condition == "changed":
+        show(verification_view(verification))
+    if verification.condition == "changed":
         raise typer.Exit(USAGE)
 
 
@@ -136,33 +120,28 @@ def verify_(
 def import_(
     verdicts: Annotated[
         Path,
-        typer.Argument(
-            help="Verdicts given elsewhere: JSON Lines, CSV, TREC qrels, a run's folder or its results."
-        ),
+        typer.Argument(help="Verdicts from elsewhere: JSON Lines, CSV, TREC qrels, a run's folder or its results."),
     ],
-    data: Annotated[
-        str,
-        typer.Option(help="The traces they are about: a file, folder or URL of any known format."),
-    ],
-    reading: ReadingFlags,
-    choosing: Annotated[ChoosingFlags, without("claims")],
+    data: Annotated[str, typer.Option(help="The traces that were judged: a file, folder or URL of any known format.")],
+    reading: ReadOptions,
+    selection: Annotated[Selection, without("claims")],
     numbers: NumbersFlags,
-    keeping: KeepingFlags,
+    keeping: Annotated[KeepingFlags, AT_ONCE],
     running: Annotated[RunningFlags, only("max_failures")],
     scale: Annotated[
         str | None,
         typer.Option(
-            metavar="binary|graded|0-N",
-            help="The scale of the grades: binary (0-1) unless told, graded (0-3, relevant from 2), or 0-N "
-            "with --relevant.",
+            metavar="binary|graded|0-4|1-5|...",
+            help="The scale of the grades: binary (0-1, the default), graded (0-3, relevant from 2), or its "
+            "lowest and highest grade with --relevant.",
         ),
     ] = None,
     resume: Annotated[str | None, typer.Option("--resume", hidden=True)] = None,
     json_: Json = False,
 ) -> None:
-    """Make a run of verdicts that another judge, another tool or people gave; nobody is asked.
+    """Make a run from verdicts of another judge, another tool or people, without asking a judge.
 
-    The run says where its verdicts come from. A chunk without one is counted as failed (`unjudged`).
+    The run records where its verdicts come from. A chunk without a verdict counts as failed (`unjudged`).
 
     Examples:
     judge-eval runs import qrels.txt --data traces.jsonl --label people
@@ -173,15 +152,15 @@ def import_(
     from judge_eval.evaluator import DEFAULT_METRICS
     from judge_eval.importing import import_verdicts
     from judge_eval.runs.columns import parquet as parts
-    from judge_eval.runs.keeping.mirroring import written
+    from judge_eval.runs.keeping.mirror import written
 
     if resume is not None:
-        raise ConfigError("an import asks nobody, so that there is nothing to resume; import the file again")
+        raise ConfigError("an import makes no calls, so there is nothing to resume; import the file again")
     if keeping.columnar:
         parts.load_arrow()
-    label, href = keeping.named()
+    kept = keeping.resolved()
     keeping.page()
-    with readable(data) as (path, name), written(keeping.out, remark):
+    with readable(data) as (path, name), written(keeping.out, spelled_remark):
         done = import_verdicts(
             verdicts,
             path,
@@ -190,23 +169,22 @@ def import_(
             metrics=numbers.names or DEFAULT_METRICS,
             intervals=numbers.intervals,
             out=keeping.out,
-            label=label,
-            href=href,
-            tags=keeping.tag or (),
-            **choosing.selecting(name, reading.options(numbers.relevant)),
+            label=kept.label,
+            href=kept.href,
+            tags=kept.tags,
+            **replace(selection, name=name, reader=replace(reading, relevant=numbers.relevant)).keywords(),
         )
         if keeping.columnar:
             parts.write_parts(done)
     summary(done, json_, keeping.page(done))
-    if done.manifest.tally.failed_verdicts > running.max_failures:
+    if done.manifest.tally.open_verdicts > running.max_failures:
         raise typer.Exit(INCOMPLETE)
 
 
 @app.command("columnar")
 @verb
 def columnar_(
-    run: Annotated[str, typer.Argument(help="A run's folder, its id or the start of it, or latest.")],
-    keeping: Runs,
+    run: Annotated[str, typer.Argument(help="A run's folder, its id or the start of it, or latest.")], keeping: Runs
 ) -> None:
     """Write Parquet parts beside a run's results, as `run --columnar` does.
 
@@ -214,9 +192,9 @@ def columnar_(
     judge-eval runs columnar latest
     """
     from judge_eval.runs.columns.parquet import write_parts
-    from judge_eval.runs.keeping.mirroring import written
+    from judge_eval.runs.keeping.mirror import written
 
-    with written(keeping.out, remark):
+    with written(keeping.out, spelled_remark):
         for path in write_parts(keeping.load(run, remark)):
             tell(path)
 
@@ -225,7 +203,7 @@ def columnar_(
 @verb
 def push_(
     run: Annotated[str, typer.Argument(help="A run's folder, its id or the start of it, or latest.")],
-    url: Annotated[str, typer.Argument(help="The folder of runs there, such as s3://bucket/runs.")],
+    url: Annotated[str, typer.Argument(help="The remote folder of runs, such as s3://bucket/runs.")],
     keeping: Runs,
 ) -> None:
     """Copy a run to object storage (any URL that fsspec knows).
@@ -233,7 +211,7 @@ def push_(
     Example:
     judge-eval runs push latest s3://bucket/runs
     """
-    from judge_eval.runs.keeping.moving import push
+    from judge_eval.runs.keeping.transfer import push
 
     tell(push(keeping.find(run, remark), url))
 
@@ -241,15 +219,14 @@ def push_(
 @app.command("pull")
 @verb
 def pull_(
-    url: Annotated[str, typer.Argument(help="The run there, such as s3://bucket/runs/NAME.")],
-    keeping: Runs,
+    url: Annotated[str, typer.Argument(help="The remote run, such as s3://bucket/runs/NAME.")], keeping: Runs
 ) -> None:
     """Copy a run from object storage into the folder of runs.
 
     Example:
     judge-eval runs pull s3://bucket/runs/NAME
     """
-    from judge_eval.runs.keeping.moving import pull
+    from judge_eval.runs.keeping.transfer import pull
 
     tell(pull(url, keeping.out))
 
@@ -257,9 +234,7 @@ def pull_(
 @app.command("schema")
 @verb
 def schema(
-    name: Annotated[
-        str | None, typer.Argument(help="manifest, result or trace; all of them where none is named.")
-    ] = None,
+    name: Annotated[str | None, typer.Argument(help="manifest, result or trace; all of them by default.")] = None,
 ) -> None:
     """Print the JSON schemas of a run's files and of a dataset's lines.
 

@@ -18,19 +18,21 @@ from judge_eval.cli.printing.errors import verb
 def score(
     numbers: NumbersFlags,
     chosen: OneRun,
-    output: Annotated[Path | None, output_flag("Write the scored run here: .json, .csv or .md.")] = None,
+    output: Annotated[
+        list[Path] | None, output_flag("Write the scored run here: .json, .csv or .md. Repeatable.")
+    ] = None,
     calibration: Annotated[
         Path | None,
         typer.Option(
             "--calibration",
-            help="What `calibrate -o` learnt of this judge: its threshold, or its calibrated probabilities.",
+            help="A file written by `calibrate -o` for this judge: a threshold or calibrated probabilities.",
         ),
     ] = None,
     json_: Json = False,
 ) -> None:
-    """Compute metrics over a run's verdicts, without a call; the run itself stays as it is.
+    """Compute metrics over a run's verdicts, without a call; the run itself does not change.
 
-    A calibration is refused for another model, prompt or scale than it was made for.
+    A calibration is valid only for the model, prompt and scale it was made for.
 
     Examples:
     judge-eval score latest --metrics P@1,NDCG@10
@@ -42,12 +44,11 @@ def score(
     from judge_eval.runs.scoring.calibrating import read_calibration
     from judge_eval.runs.scoring.rescore import rescore
 
-    if output is not None:
-        export.check_suffix(output)
+    export.check_suffixes(output or ())
     learnt = None if calibration is None else read_calibration(calibration)
     run = chosen.loaded(remark)
     wanted = numbers.names or run.manifest.metrics
     scored = rescore(run, wanted, numbers.relevant, intervals=numbers.intervals, calibration=learnt)
     summary(scored, json_)
-    if output is not None:
-        export.write(scored, output)
+    for path in output or ():
+        export.write(scored, path)

@@ -5,70 +5,69 @@ from __future__ import annotations
 import os
 from typing import Annotated
 
+from judge_eval.cli import start_is_over
 from judge_eval.cli.flags.calling import CallingFlags
 from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.judging import ServingJudge
 from judge_eval.cli.flags.keeping import Runs
 from judge_eval.cli.flags.numbers import NumbersFlags
-from judge_eval.cli.flags.serving import ServingFlags, TakingFlags
 from judge_eval.cli.printing.door import tell
 from judge_eval.cli.printing.errors import verb
+from judge_eval.compare.options import Gates
+from judge_eval.server.settings import TOKEN, ServerLimits, ServerSettings, Serving
 
 
 @verb
 def serve(
     runs: Runs,
-    serving: ServingFlags,
-    taking: TakingFlags,
+    serving: Serving,
+    limits: ServerLimits,
+    gates: Annotated[Gates, only("fail_under")],
     judging: ServingJudge,
     numbers: Annotated[NumbersFlags, only("metrics", "relevant")],
-    calling: Annotated[
-        CallingFlags, without("offline", "base_urls", "record", "replay", "lead", "hedge", "otel")
-    ],
+    calling: Annotated[CallingFlags, without("offline", "fleet", "record", "replay", "warm_prefix", "hedge", "otel")],
 ) -> None:
     """Serve pages and a REST API over the folder of runs; with --model it judges submitted traces too.
 
-    Runs that `judge-eval run` writes into the folder are shown while they are judged, with their traces as
-    they come.
+    Runs that `judge-eval run` writes into the folder are shown while they are judged, with their finished
+    traces.
 
     Examples:
     judge-eval serve
     judge-eval serve --out ci-runs --port 9000
-    judge-eval serve --model openai/NAME --threshold "AP@5>=0.8"
+    judge-eval serve --model openai/NAME --fail-under AP@5=0.8
     """
     from contextlib import nullcontext
 
     from judge_eval.errors import ConfigError
-    from judge_eval.runs.keeping.mirroring import is_mirror, shown
+    from judge_eval.runs.keeping.mirror import is_mirror, shown
     from judge_eval.server.process import serve as run_server
-    from judge_eval.server.settings import TOKEN, ServerLimits, ServerSettings, read_thresholds
 
     out = runs.out
     if is_mirror(out):
-        raise ConfigError(f"{shown(out)}: a server reads a folder; bring the runs with `runs pull` first")
+        raise ConfigError(f"{shown(out)}: a server needs a local folder; use `runs pull` first")
+    under: dict[str, float] = {}
+    if gates.has_limits:
+        from judge_eval.compare.gate import gate_limits
+
+        under = {limit.metric: limit.value for limit in gate_limits(gates)}
     settings = ServerSettings(
         root=out,
         host=serving.host,
         port=serving.port,
         token=os.environ.get(TOKEN) or None,
-        allowed_hosts=tuple(serving.allow_host or ()),
-        thresholds=read_thresholds(serving.threshold or ()),
+        allowed_hosts=serving.allowed_hosts,
+        thresholds={**serving.thresholds, **under},
         cache=None if calling.no_cache else calling.location,
-        limits=ServerLimits(
-            taking.max_body * 2**20,
-            taking.max_traces,
-            taking.max_chunks,
-            taking.max_queued,
-            taking.max_runs,
-        ),
+        limits=limits,
     )
-    evaluator = judging.evaluator(calling, numbers) if judging.model or judging.cascades else nullcontext()
+    evaluator = judging.evaluator(calling, numbers) if judging.is_named else nullcontext()
+    start_is_over()
     with evaluator as judge:
         run_server(settings, judge, ready=lambda url: _announce(str(out), url))
 
 
 def _announce(out: str, url: str) -> None:
-    """Say where the pages are, by an address that can be opened."""
     everywhere = next((host for host in ("0.0.0.0", "[::]") if f"//{host}:" in url), None)  # noqa: S104  shown
     if everywhere is None:
         tell(f"judge_eval serves {out} on {url}")

@@ -13,15 +13,16 @@ from judge_eval.cli.flags.keeping import OneRun
 from judge_eval.cli.printing.door import give_json, remark
 from judge_eval.cli.printing.errors import verb
 
+LISTED = 1000
+"""How many traces are listed if nobody says how many."""
+
 
 @verb
 def show(
     chosen: OneRun,
     trace: Annotated[str | None, typer.Argument(help="A trace's id: show its verdicts.")] = None,
     failed: Annotated[bool, typer.Option("--failed", help="List only traces with failed verdicts.")] = False,
-    worst: Annotated[
-        int | None, typer.Option(help="List so many traces of the worst scores, the worst first.")
-    ] = None,
+    worst: Annotated[int | None, typer.Option(help="List this many traces with the worst scores, worst first.")] = None,
     sort: Annotated[
         str | None,
         typer.Option(
@@ -31,16 +32,13 @@ def show(
             autocompletion=completion.metrics,
         ),
     ] = None,
-    limit: Annotated[int | None, typer.Option(help="List at most so many traces.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(help=f"List at most this many traces; {LISTED} by default, with --json all.")
+    ] = None,
     tags: Annotated[
-        bool,
-        typer.Option(
-            "--tags", help="Show each metric by tag, its percentiles, and the claims covered by tag."
-        ),
+        bool, typer.Option("--tags", help="Show each metric by tag, its percentiles, and the claims covered by tag.")
     ] = False,
-    members: Annotated[
-        bool, typer.Option("--members", help="Show how far the members of a panel agree.")
-    ] = False,
+    members: Annotated[bool, typer.Option("--members", help="Show how well the members of a panel agree.")] = False,
     json_: Json = False,
 ) -> None:
     """Show a run and its traces, or one trace with its verdicts, reasons and evidence.
@@ -50,13 +48,11 @@ def show(
     judge-eval show latest --sort -NDCG@5 --limit 20
     judge-eval show latest q2
     """
-    from judge_eval.cli.printing.members import show_members
-    from judge_eval.cli.printing.missed import show_claims
-    from judge_eval.cli.printing.output import show_spread, summary, trace_card
-    from judge_eval.cli.printing.traces import show_traces
+    from judge_eval.cli.printing.output import show_more, summary, trace_card
     from judge_eval.errors import ConfigError, RunError, advise
-    from judge_eval.runs.folder.ordering import pick_traces, sorting_key
     from judge_eval.runs.scoring.aggregate import less_is_better
+    from judge_eval.views.ordering import pick_traces, sorting_key
+    from judge_eval.views.run import LISTED_CLAIMS, claim_sections, member_sections, picked_sections, spread_sections
 
     run = chosen.loaded(remark)
     if trace is not None:
@@ -70,8 +66,10 @@ def show(
         ids = [result.trace_id for result in run.results]
         raise RunError(f"no trace {trace!r} in this run; {advise(trace, ids[:1000])}")
     if worst is not None and limit is not None:
-        raise ConfigError("--worst says how many already; leave --limit out")
+        raise ConfigError("--worst already limits the list; leave out --limit")
     most = limit if worst is None else worst
+    if most is None and not json_:
+        most = LISTED
     wanted = sort or (run.manifest.metrics[0] if worst is not None else None)
     by = None if wanted is None else sorting_key(wanted, run.manifest.metrics)
     if by is not None and worst is not None and less_is_better(by[0]):
@@ -84,8 +82,8 @@ def show(
         give_json(json.dumps([run.results[place].model_dump(mode="json") for place in places], indent=2))
         return
     summary(run)
-    show_claims(run, tags=tags)
+    show_more(claim_sections(run, LISTED_CLAIMS, tags=tags))
     if members or tags:
-        (show_members if members else show_spread)(run)
+        show_more(member_sections(run) if members else spread_sections(run))
         return
-    show_traces(run, pick_traces(run.results, by, most, failed=failed), by)
+    show_more(picked_sections(run, pick_traces(run.results, by, most, failed=failed), by))

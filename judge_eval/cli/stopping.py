@@ -13,7 +13,7 @@ TERMINATED = 143
 
 
 class Terminated(SystemExit):
-    """SIGTERM has come: what is done is kept and pushed on the way out."""
+    """SIGTERM was received: finished work is kept and pushed before the process ends."""
 
     def __init__(self) -> None:
         super().__init__(TERMINATED)
@@ -21,10 +21,7 @@ class Terminated(SystemExit):
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """Have SIGTERM raise `Terminated` in the block, and a second one end the process at once.
-
-    Where somebody else handles or ignores the signal already, or outside the main thread, nothing changes.
-    """
+    """Make SIGTERM raise `Terminated` in the block, unless it is handled; a second one ends the process."""
     own = threading.current_thread() is threading.main_thread()
     if not own or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         yield
@@ -38,7 +35,7 @@ def terminable() -> Iterator[None]:
 
 
 def _end(*_: object) -> None:
-    # A handler, not the default: the first process of a container is not killed by that.
+    # The default would not kill the first process of a container, so this is a handler.
     signal.signal(signal.SIGTERM, _end_at_once)
     raise Terminated
 

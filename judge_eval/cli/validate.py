@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
+from judge_eval.cli.flags.common import readable
 from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.judging import JudgingFlags
 from judge_eval.cli.flags.numbers import NumbersFlags
-from judge_eval.cli.flags.reading import ReadingFlags, readable
-from judge_eval.cli.printing.door import BAD, GOOD, remark, tell
-from judge_eval.cli.printing.errors import USAGE, verb
-from judge_eval.given import prompt_name
-from judge_eval.shown import one_line
+from judge_eval.cli.printing.door import remark, tell
+from judge_eval.cli.printing.errors import USAGE, flag_spelling, verb
+from judge_eval.data.options import ReadOptions
+from judge_eval.safe_text import one_line
+from judge_eval.user_text import prompt_name
+from judge_eval.views.tones import BAD, GOOD
 
 
 @verb
@@ -22,25 +25,24 @@ def validate(
     data: Annotated[
         str, typer.Argument(help="Traces: a file, folder or URL of any known format; - reads standard input.")
     ],
-    reading: Annotated[ReadingFlags, without("depth")],
+    reading: Annotated[ReadOptions, without("depth")],
     judging: Annotated[JudgingFlags, only("prompt", "mode")],
     numbers: Annotated[NumbersFlags, only("metrics", "relevant")],
     most: Annotated[int, typer.Option(help="How many errors to print.")] = 20,
 ) -> None:
     """Read a dataset without judging it; print file, line and field of every error.
 
-    Every trace must bring what a --prompt or --metrics given here needs. Else you are warned of what a run
-    with its settings, or its defaults, would refuse; and always of fields that are nearly ours.
+    Every trace must have the fields that a given --prompt or --metrics needs. If none is given, you are
+    warned of traces that `run` would refuse with its settings. Misspelt field names are always reported.
 
     Examples:
     judge-eval validate traces.jsonl
     judge-eval validate traces.csv --metrics map_cut_5 --map reference=gold_answer
     """
     from judge_eval.cli.printing.output import say
-    from judge_eval.data.nearly import Misspelt
+    from judge_eval.data.files.jsonl import Misspelt
     from judge_eval.errors import DataError
     from judge_eval.evaluator import DEFAULT_METRICS
-    from judge_eval.judges.questions import fit_scale
     from judge_eval.prompts import load_form
     from judge_eval.runs.judging.selection import Selection
     from judge_eval.runs.judging.sources import replayable
@@ -48,14 +50,14 @@ def validate(
     from judge_eval.schema import Trace
 
     form = load_form(prompt_name(judging.asked))
-    scale = fit_scale(form, numbers.relevant)
+    scale = form.scale.relevant_from(numbers.relevant)
     scorer = Scorer(numbers.names or DEFAULT_METRICS, scale, by_claims=judging.by_claims)
-    strict = {name: _told(context, name) for name in ("prompt", "metrics")}
+    strict = {name: _is_flag(context, name) for name in ("prompt", "metrics")}
     misspelt, errors = Misspelt(), 0
     missing: dict[str, tuple[int, str]] = {}
 
     def lacks(what: str, trace: Trace, fault: DataError) -> None:
-        """Refuse a trace for what was asked to be there; else count what a run would miss."""
+        """Raise if the flag was given; else count the traces that a run would refuse."""
         if strict[what]:
             raise fault
         count, first = missing.get(fault.message, (0, trace.id))
@@ -76,31 +78,30 @@ def validate(
         nonlocal errors
         errors += 1
         if errors <= most:
-            say(one_line(str(error)), BAD)
+            say(one_line(error.spelled(flag_spelling)), BAD)
 
-    reader = reading.options(numbers.relevant)
+    reader = replace(reading, relevant=numbers.relevant)
     with readable(data) as (path, name):
         source = replayable(path, check, Selection(on_invalid="skip", name=name, reader=reader))
         assert source is not None
         dataset = source.survey(show)
     if errors > most:
         tell(f"... and {errors - most} more")
-    for said in dataset.remarks:
-        remark(f"note: {said}")
-    for said in misspelt.remarks():
-        remark(f"warning: {said}")
+    for text in dataset.remarks:
+        remark(f"note: {text}")
+    for text in misspelt.remarks():
+        remark(f"warning: {text}")
     for message, (count, first) in missing.items():
         traces = "1 trace" if count == 1 else f"{count} traces"
-        remark(f"warning: a run would refuse {traces} (the first is {first!r}): {message}")
+        remark(f"warning: `run` would refuse {traces} (the first is {first!r}): {message}")
     labelled = "" if not dataset.traces else f", digest {dataset.digest[:12]}"
     wrong = errors or not dataset.traces
-    said = f"{dataset.traces} valid traces, {dataset.chunks} chunks{labelled}; {errors} invalid"
-    say(one_line(said), BAD if wrong else GOOD)
+    text = f"{dataset.traces} valid traces, {dataset.chunks} chunks{labelled}; {errors} invalid"
+    say(one_line(text), BAD if wrong else GOOD)
     if wrong:
         raise typer.Exit(USAGE)
 
 
-def _told(context: typer.Context, name: str) -> bool:
-    """Tell whether a flag was given in this very command, not by a setting."""
+def _is_flag(context: typer.Context, name: str) -> bool:
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"

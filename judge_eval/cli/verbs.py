@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
+from judge_eval.cli.flags.command import VerbCommand
 from judge_eval.cli.flags.config import find_config, settings_for
-from judge_eval.cli.printing.door import tell
+from judge_eval.cli.printing.door import can_answer, tell, trusts
 from judge_eval.installed import own_version
+from judge_eval.trust import begin_command
 
 VERBS = (
-    "init", "run", "judge", "score", "show", "compare", "agree", "sample", "correct", "calibrate", "probe",
-    "claims", "report", "serve", "export", "validate", "convert", "doctor",
+    "init", "run", "judge", "score", "show", "compare", "pool", "what-if", "agree", "sample", "correct", "calibrate",
+    "probe", "claims", "report", "serve", "export", "validate", "convert", "doctor",
 )  # fmt: skip
 """The verbs in the order of the help; each is a function in the module of its name."""
 GROUPS = ("runs", "batch", "cascade", "prompts", "cache")
@@ -21,12 +24,7 @@ GROUPS = ("runs", "batch", "cascade", "prompts", "cache")
 
 
 def make_app(first: str | None = None) -> typer.Typer:
-    """Make the application.
-
-    Args:
-        first: The first word of the command line. Where it is a verb, that one alone is loaded, which
-            halves the start; else all are.
-    """
+    """Make the application; if `first` is a verb, that one alone is loaded, which halves the start."""
     app = typer.Typer(
         name="judge-eval",
         help="Judge retrieved chunks with an LLM; turn verdicts into ranking metrics that can be trusted.",
@@ -34,25 +32,34 @@ def make_app(first: str | None = None) -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    known = first in VERBS or first in GROUPS
+    known = first in (*VERBS, *GROUPS, "--version")
     for name in VERBS:
         if not known or name == first:
-            app.command(name)(_load(name, name))
+            app.command(name, cls=VerbCommand)(_load(name, name))
     for name in GROUPS:
         if not known or name == first:
-            app.add_typer(_load(name, "app"), name=name)
+            group = _load(name, "app")
+            for command in group.registered_commands:
+                command.cls = VerbCommand
+            app.add_typer(group, name=name)
     app.callback()(start)
     return app
 
 
 def _load(module: str, name: str) -> Any:
-    return getattr(import_module(f"judge_eval.cli.{module}"), name)
+    return getattr(import_module(f"judge_eval.cli.{module.replace('-', '_')}"), name.replace("-", "_"))
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
         tell(f"judge-eval {own_version()}")
         raise typer.Exit
+
+
+def _end_command() -> None:
+    begin_command()
+    if (providers := sys.modules.get("judge_eval.providers")) is not None:
+        providers.begin_project()
 
 
 def start(
@@ -68,6 +75,8 @@ def start(
     70 a fault of this program, 130 interrupted, 141 the output's reader has left,
     143 stopped (SIGTERM).
     """
+    begin_command(trusts if can_answer() else None)
+    context.call_on_close(_end_command)
     _, values = find_config()
     called = context.invoked_subcommand or ""
     if called in GROUPS:

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from judge_eval import limits
-from judge_eval.data.files.opening import reading_file
+from judge_eval.data.files.opening import reading_file, steady
 from judge_eval.digest import digest_json
 from judge_eval.errors import DataError
+from judge_eval.foreign import check_single_keys
 from judge_eval.objects import number_text
 from judge_eval.quotes import stands_in, uncovered
+from judge_eval.safe_text import shortened
 from judge_eval.schema import Claim, Trace
 
 _Key: TypeAlias = tuple[str, str | None]
@@ -42,13 +44,6 @@ class ClaimsFile:
     A line holds `query`, `reference` and `claims`, each with `text` and, where told, `id`, `vital` and
     `quote`; or, as AutoNuggetizer writes them, `qid`, `query` and `nuggets`, each with `text` and
     `importance` (`vital` or `okay`). A line without a reference is of every reference to its question.
-
-    Args:
-        entries: What it holds, in its order.
-        name: What it is called in messages.
-
-    Raises:
-        DataError: Two entries are of one question and reference.
     """
 
     def __init__(self, entries: Iterable[ClaimsEntry], name: str = "claims") -> None:
@@ -73,26 +68,27 @@ class ClaimsFile:
     def digest(self) -> str:
         """64 hexadecimal digits over what it says, whatever its order, spacing and quotes."""
         rows = [
-            [one.query, one.reference, one.qid, [[c.id, c.text, c.vital] for c in one.claims]]
-            for one in self.entries
+            [entry.query, entry.reference, entry.qid, [[c.id, c.text, c.vital] for c in entry.claims]]
+            for entry in self.entries
         ]
         return digest_json(sorted(rows, key=str))
 
     def find(self, trace: Trace) -> tuple[Claim, ...] | None:
-        """Return the claims of a trace: by question and reference, else by its id, else by the question."""
-        entry = (
-            self._by_question.get((trace.query, trace.reference))
-            or self._by_id.get(trace.id)
-            or self._by_question.get((trace.query, None))
-        )
+        """Return the claims of a trace: by question and reference, else by the question, else by its id."""
+        entry = self._by_question.get((trace.query, trace.reference)) or self._by_question.get((trace.query, None))
+        entry = entry or self._by_id.get(trace.id)
+        if entry is not None and entry.query is not None and entry.query.split() != trace.query.split():
+            raise DataError(
+                f"qid {trace.id!r} is a trace that asks {shortened(trace.query, 100)!r}, and the claims are "
+                f"about {shortened(entry.query, 100)!r}; the file belongs to other data",
+                file=self.name,
+                line=entry.line,
+                field="query",
+            )
         return None if entry is None else entry.claims
 
     def fill(self, trace: Trace) -> Trace:
-        """Return a trace with its claims; one that the file lacks keeps those that it brings.
-
-        Raises:
-            DataError: The file lacks it, and it brings none.
-        """
+        """Return a trace with its claims; one that the file lacks keeps those that it brings."""
         claims = self.find(trace)
         if claims is None:
             if trace.claims is not None:
@@ -108,14 +104,10 @@ class ClaimsFile:
 
 
 def read_claims(path: str | Path) -> ClaimsFile:
-    """Read a file of claims.
-
-    Raises:
-        DataError: It cannot be read, or a line is none; the message names it.
-    """
+    """Read a file of claims, which may be packed."""
     name = str(path)
-    with reading_file(name):
-        data = Path(path).read_bytes().removeprefix(codecs.BOM_UTF8)
+    with steady(Path(path)) as plain, reading_file(name):
+        data = plain.read_bytes().removeprefix(codecs.BOM_UTF8)
     return ClaimsFile(_entries(data, name), name)
 
 
@@ -136,13 +128,13 @@ def _entries(data: bytes, name: str) -> Iterator[ClaimsEntry]:
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
+            row = check_single_keys(line, json.loads(line))
         except (ValueError, RecursionError) as error:
             raise DataError(f"not JSON: {error}", file=name, line=number) from None
         try:
             yield _entry(row, number)
         except DataError as error:
-            raise DataError(error.message, file=name, line=number, field=error.field) from None
+            raise error.at(file=name, line=number, field=error.field) from None
 
 
 def _entry(row: Any, number: int) -> ClaimsEntry:
@@ -155,19 +147,18 @@ def _entry(row: Any, number: int) -> ClaimsEntry:
     if query is None and qid is None:
         raise DataError("there is no `query`; claims belong to a question and its reference", field="query")
     field = "claims" if "claims" in row else "nuggets"
-    given = row.get(field)
-    if not isinstance(given, list):
+    rows = row.get(field)
+    if not isinstance(rows, list):
         raise DataError("there is no list of `claims` (or of `nuggets`)", field=field)
-    if len(given) > limits.CLAIMS:
+    if len(rows) > limits.CLAIMS:
         raise DataError(f"more than {limits.CLAIMS:,} claims", field=field)
-    claims = tuple(_claim(one, place, field) for place, one in enumerate(given, 1))
+    claims = tuple(_claim(claim, place, field) for place, claim in enumerate(rows, 1))
     if len({claim.id for claim in claims}) != len(claims):
-        raise DataError("an id stands twice; ids must be unique among the claims of a reference", field=field)
+        raise DataError("an id occurs twice; ids must be unique among the claims of a reference", field=field)
     for claim in claims:
         if claim.quote and reference is not None and not stands_in(reference, claim.quote):
             raise DataError(
-                f"the quote of claim {claim.id} does not stand in the reference; mend it, or leave it out",
-                field=field,
+                f"the quote of claim {claim.id} is not in the reference; correct it or leave it out", field=field
             )
     return ClaimsEntry(query, reference, claims, qid if reference is None else None, number)
 
@@ -179,20 +170,22 @@ def _text(row: Mapping[str, Any], field: str) -> str | None:
     return value
 
 
-def _claim(given: Any, place: int, field: str) -> Claim:
+def _claim(item: Any, place: int, field: str) -> Claim:
     where = f"{field}.{place}"
-    if isinstance(given, str):
-        given = {"text": given}
-    if not isinstance(given, Mapping):
+    if isinstance(item, str):
+        item = {"text": item}
+    if not isinstance(item, Mapping):
         raise DataError("a claim is a text, or an object with `text`", field=where)
-    data = dict(given)
+    data = dict(item)
     if field == "nuggets":
-        told = data.get("importance", "vital")
-        if told not in _IMPORTANCE:
-            raise DataError(f"the importance {told!r} is none; write vital or okay", field=where)
-        data = {"text": data.get("text"), "vital": _IMPORTANCE[told]}
+        importance = data.get("importance", "vital")
+        if importance not in _IMPORTANCE:
+            raise DataError(f"the importance {importance!r} is unknown; write vital or okay", field=where)
+        data = {"text": data.get("text"), "vital": _IMPORTANCE[importance]}
     data["id"] = number_text(data.get("id", place))
+    if isinstance(data.get("text"), str) and not data["text"].strip():
+        raise DataError("a claim without text; write it, or remove the claim", field=f"{where}.text")
     try:
         return Claim.parse(data)
     except DataError as error:
-        raise DataError(error.message, field=f"{where}.{error.field}" if error.field else where) from None
+        raise error.at(field=f"{where}.{error.field}" if error.field else where) from None

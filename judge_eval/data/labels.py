@@ -1,15 +1,138 @@
-"""Reading human labels: JSON Lines, spreadsheets or TREC qrels."""
+"""Labels of chunks, from people or from judges: JSON Lines, spreadsheets or TREC qrels."""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, get_args
 
-from judge_eval.data.files.values import is_missing
-from judge_eval.data.grades import graded_rows
-from judge_eval.data.spreadsheets import decimal_number
-from judge_eval.errors import DataError
+from judge_eval.data.collection import read_qrels
+from judge_eval.data.files.containers import kind_of, rows
+from judge_eval.data.files.opening import reading_file, steady
+from judge_eval.data.files.values import first_of, is_missing, kind
+from judge_eval.data.spreadsheets import BLANK, NO, YES, decimal_number, id_of, is_table, table_rows, whole_number
+from judge_eval.errors import DataError, Why
+from judge_eval.objects import number_text
+
+K = TypeVar("K")
+TRACE = ("trace_id", "query_id", "qid")
+CHUNK = ("chunk_id", "doc_id", "docid", "document_id")
+_JSON = (".jsonl", ".ndjson", ".json")
+
+
+@dataclass(frozen=True, slots=True)
+class GradedRow:
+    """What a file says of one chunk."""
+
+    trace: str
+    chunk: str
+    grade: int | None
+    """None where nobody gave one; below 0 only in qrels: in the pool, but not judged."""
+    file: str
+    line: int
+    """Counted from 1; 0 where it is not known."""
+    beside: Mapping[str, Any]
+    """The other fields of the record; a trace's `probability` of being chosen among them."""
+
+    def fault(self, message: str, field: str | None = None) -> DataError:
+        """Make an error at the place of the row."""
+        return DataError(message, file=self.file, line=self.line, field=field)
+
+
+def graded_rows(path: Path | str, fields: Sequence[str] = ("label",)) -> Iterator[GradedRow]:
+    """Read what a file says of each chunk; its suffix tells the format.
+
+    - `.jsonl`, `.ndjson`, `.json`: a line is a trace with its `id` and graded `chunks`, or one grade
+      (`trace_id`, `chunk_id`, the grade).
+    - a table (`.csv`, `.tsv`, `.xlsx`, Parquet, or a header with these names): the columns `trace_id`,
+      `chunk_id`, the grade, in capitals or small; others stand beside it. Commas, semicolons, tabs and `|`
+      are told apart.
+    - anything else: TREC qrels, query being the trace's id and document the chunk's.
+
+    A grade is a whole number, also as 1.0, or yes or no; an empty cell, NaN, NA, - or ? means that nobody
+    gave one. Packed files are unpacked.
+    """
+    with steady(Path(path)) as plain:
+        yield from _graded_rows(plain, str(path), fields)
+
+
+def _graded_rows(place: Path, name: str, fields: Sequence[str]) -> Iterator[GradedRow]:
+    columns = (TRACE, CHUNK, fields)
+    if place.suffix.lower() in _JSON:
+        for record in rows(place, kind_of(place, name), name, lambda _: True):
+            yield from _json_rows(record.get(), name, record.line or 0, fields)
+    elif is_table(place, name, columns):
+        for line, row in table_rows(place, name, columns):
+            if any(not is_missing(first_of(row, *names)) for names in columns):
+                yield _row(row, name, line, fields)
+    else:
+        for trace, grades in read_qrels(place, name).items():
+            for chunk, grade in grades.items():
+                yield GradedRow(trace, chunk, grade, name, 0, {})
+
+
+def _json_rows(record: Mapping[str, Any], name: str, line: int, fields: Sequence[str]) -> Iterator[GradedRow]:
+    if "outcomes" in record:
+        fault = "the results of a run without its manifest.json; give the run's folder, which holds both"
+        raise DataError(fault, file=name, line=line)
+    if "chunks" not in record:
+        if "query" in record and not any(key in record for key in TRACE):
+            return  # a trace whose empty list of chunks was left out
+        yield _row(record, name, line, fields)
+        return
+    trace = number_text(record.get("id"))
+    if not isinstance(trace, str) or not trace:
+        raise DataError("a graded trace needs its id", file=name, line=line, field="id")
+    if not isinstance(record["chunks"], list):
+        raise DataError("must be a list", file=name, line=line, field="chunks")
+    metadata = record.get("metadata")
+    sample = metadata.get("sample") if isinstance(metadata, dict) else None
+    chance = {"probability": sample.get("probability")} if isinstance(sample, dict) else {}
+    for place, chunk in enumerate(record["chunks"]):
+        if isinstance(chunk, dict):
+            chunk_id = first_of(chunk, "id", *CHUNK) or f"c{place + 1}"
+            grade = _grade_in(chunk, name, line, fields, f"chunks[{place}].")
+            yield GradedRow(trace, id_of(chunk_id), grade, name, line, {**chunk, **chance})
+
+
+def _row(row: Mapping[str, Any], name: str, line: int, fields: Sequence[str]) -> GradedRow:
+    trace, chunk = first_of(row, *TRACE), first_of(row, *CHUNK)
+    for wanted, value in ((TRACE[0], trace), (CHUNK[0], chunk)):
+        if value is None:
+            raise DataError("this field is required", file=name, line=line, field=wanted)
+    if not any(field in row for field in fields):
+        raise DataError("this field is required", file=name, line=line, field=fields[0])
+    return GradedRow(id_of(trace), id_of(chunk), _grade_in(row, name, line, fields), name, line, row)
+
+
+def _grade_in(row: Mapping[str, Any], name: str, line: int, fields: Sequence[str], prefix: str = "") -> int | None:
+    """Return the grade under the first of the fields that is there; None where it holds nothing."""
+    field = next((field for field in fields if field in row), None)
+    value = None if field is None else row[field]
+    if is_missing(value) or (isinstance(value, str) and value.strip().lower() in BLANK):
+        return None
+    return _grade(value, name, line, f"{prefix}{field}")
+
+
+def _grade(value: Any, name: str, line: int, where: str) -> int:
+    word = value.strip().lower() if isinstance(value, str) else value
+    if isinstance(word, bool):
+        return int(word)
+    if isinstance(word, str):
+        word = 1 if word in YES else 0 if word in NO else whole_number(word)
+    if isinstance(word, float) and word.is_integer():
+        word = int(word)
+    if not isinstance(word, int) or not 0 <= word <= 127:
+        raise DataError(
+            f"{value!r} is not a grade; a grade is a whole number from 0 to 127, or yes or no (leave it "
+            "empty if nobody judged)",
+            file=name,
+            line=line,
+            field=where,
+        )
+    return word
 
 
 @dataclass(slots=True)
@@ -23,16 +146,14 @@ class Labels:
     sources: tuple[str, ...] = ()
     unjudged: int = 0
     """How many chunks qrels hold with a negative grade: in the pool, but not judged."""
+    chunk_chances: dict[tuple[str, str], float] = field(default_factory=dict)
+    """By `(trace id, chunk id)`: the chance the chunk had to be chosen, where the file says."""
 
     def __len__(self) -> int:
         return len(self.grades)
 
     def put(self, trace: str, chunk: str, grade: int, file: str, line: int) -> None:
-        """Add a label.
-
-        Raises:
-            DataError: The chunk has another label already.
-        """
+        """Add a label."""
         before = self.grades.setdefault((trace, chunk), grade)
         if before != grade:
             raise DataError(
@@ -40,47 +161,153 @@ class Labels:
             )
 
 
-def read_labels(path: Path | str) -> Labels:
-    """Read human labels from a file; its suffix says the format.
-
-    - `.jsonl`, `.ndjson`, `.json`: a line is a trace with labelled chunks (`id`, `chunks[].id`,
-      `chunks[].label`), as in a dataset and as `sample` exports, or one label (`trace_id`, `chunk_id`,
-      `label`).
-    - a table (`.csv`, `.tsv`, `.xlsx`, Parquet): the columns `trace_id`, `chunk_id`, `label`; others are
-      passed over. What Excel and pandas make of it is read (see `graded_rows`): semicolons and tabs, a byte
-      order mark, `1.0`, yes and no.
-    - anything else: TREC qrels, query being the trace's id and document the chunk's; a negative grade means
-      what it means to trec_eval, in the pool but not judged: no label, and counted as `unjudged`.
-
-    An empty or missing label means that the chunk was not labelled. A `probability` beside the trace (in
-    its `metadata.sample`, or as a column) is the chance it had to be chosen.
-
-    Raises:
-        DataError: The file cannot be read, or a label outside qrels is negative; file, line and field are
-            named.
-    """
+def read_labels(path: Path | str, given: Mapping[tuple[str, str], int] | None = None) -> Labels:
+    """Read human labels from a file in one of the formats of `graded_rows`; the grade is called `label`."""
+    # An empty or missing label means that the chunk was not labelled. A negative grade in qrels means "in the
+    # pool, but not judged", as to trec_eval: it is counted as `unjudged`. A `probability` beside the trace
+    # (in its `metadata.sample`, or as a column) is the chance it had to be chosen; a `chunk_probability`
+    # beside the chunk is that of the chunk. `given` are labels from elsewhere for chunks that the file lists
+    # without one.
     labels = Labels(sources=(str(path),))
     for row in graded_rows(path):
-        _chance(labels, row.trace, row.beside.get("probability"), row.file, row.line)
-        if row.grade is None:
+        _add_chance(labels, row)
+        grade = (given or {}).get((row.trace, row.chunk)) if row.grade is None else row.grade
+        if grade is None:
             continue
-        if row.grade < 0:
+        if grade < 0:
             labels.unjudged += 1
         else:
-            labels.put(row.trace, row.chunk, row.grade, row.file, row.line)
+            labels.put(row.trace, row.chunk, grade, row.file, row.line)
     if not labels.grades:
         raise DataError("holds no label; fill in `label`: a grade, or yes or no", file=str(path))
     return labels
 
 
-def _chance(labels: Labels, trace: str, value: Any, name: str, line: int) -> None:
+def _add_chance(labels: Labels, row: GradedRow) -> None:
+    chunk = row.trace, row.chunk
+    _put_chance(labels.chances, row.trace, row, "probability", "trace")
+    _put_chance(labels.chunk_chances, chunk, row, "chunk_probability", "chunk")
+
+
+def _put_chance(chances: dict[K, float], key: K, row: GradedRow, field: str, what: str) -> None:
+    value = row.beside.get(field)
     if is_missing(value):
         return
     chance = decimal_number(value)
-    if chance is None or not 0 < chance <= 1 or labels.chances.setdefault(trace, chance) != chance:
-        raise DataError(
-            f"{value!r} is not the trace's chance to be chosen, above 0 and at most 1",
-            file=name,
-            line=line,
-            field="probability",
-        )
+    if chance is None or not 0 < chance <= 1 or chances.setdefault(key, chance) != chance:
+        fault = f"{value!r} is not the {what}'s chance to be chosen, above 0 and at most 1"
+        raise row.fault(fault, field)
+
+
+GRADES = ("grade", "verdict", "label", "relevant")
+"""What a file may call the grade; the first that is there counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedVerdict:
+    """What was said of one chunk elsewhere, as it stands in the file."""
+
+    grade: int | None
+    """None where it has no verdict."""
+    why: Why = "unjudged"
+    """Why it has none."""
+    reason: str = ""
+    """The judge's reason, or what happened where it has no verdict."""
+    evidence: str = ""
+    confidence: float | None = None
+    """The probability that the chunk is relevant, where it was told."""
+    where: str = ""
+    """File and line, for messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedVerdicts:
+    """The verdicts of one file."""
+
+    file: str
+    """Its name, without its folder."""
+    sha256: str
+    """The digest of its bytes, in hex."""
+    by_chunk: dict[tuple[str, str], RecordedVerdict] = field(default_factory=dict)
+    """By `(trace id, chunk id)`."""
+
+
+def read_verdicts(path: Path | str) -> RecordedVerdicts:
+    """Read recorded verdicts from a file of any format that labels may have (see `read_labels`)."""
+    # The grade is called `grade`, `verdict`, `label` or `relevant`. Beside it may stand `reason`, `evidence`,
+    # `confidence` (that the chunk is relevant, from 0 to 1) and, if there is no grade, `why`. A negative
+    # grade in qrels says that nobody judged. Two different verdicts on a chunk are an error.
+    name = str(path)
+    with reading_file(name), Path(path).open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    verdicts = RecordedVerdicts(Path(path).name, digest)
+    for row in graded_rows(path, GRADES):
+        read = _verdict(row)
+        before = verdicts.by_chunk.setdefault((row.trace, row.chunk), read)
+        if before.grade != read.grade:
+            raise DataError(
+                f"chunk {row.chunk!r} of trace {row.trace!r} is judged {_said(before)} and {_said(read)}; "
+                "keep one of the two",
+                file=name,
+                line=row.line or None,
+            )
+    if all(each.grade is None for each in verdicts.by_chunk.values()):
+        raise DataError("holds no verdict", file=name)
+    return verdicts
+
+
+def _said(verdict: RecordedVerdict) -> str:
+    return "not at all" if verdict.grade is None else str(verdict.grade)
+
+
+def _verdict(row: GradedRow) -> RecordedVerdict:
+    where = f"{row.file}:{row.line}" if row.line else row.file
+    beside = row.beside
+    if row.grade is None:
+        why: Why = next((each for each in get_args(Why) if each == beside.get("why")), "unjudged")
+        reason = _text(row, "detail") or _text(row, "reason")
+        return RecordedVerdict(None, why, reason, where=where)
+    if row.grade < 0:
+        reason = f"its grade is {row.grade}: in the pool, but not judged"
+        return RecordedVerdict(None, reason=reason, where=where)
+    return RecordedVerdict(
+        row.grade,
+        reason=_text(row, "reason"),
+        evidence=_text(row, "evidence"),
+        confidence=_share(row, "confidence"),
+        where=where,
+    )
+
+
+def _text(row: GradedRow, name: str) -> str:
+    value = row.beside.get(name)
+    if is_missing(value):
+        return ""
+    if not isinstance(value, str):
+        raise row.fault(f"holds {kind(value)}, not a text", name)
+    return value
+
+
+def _share(row: GradedRow, name: str) -> float | None:
+    value: Any = row.beside.get(name)
+    if is_missing(value):
+        return None
+    try:
+        share = float(value)
+    except (TypeError, ValueError):
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise row.fault(f"{value!r} is not a probability; give a number from 0 to 1", name)
+    return share
+
+
+def verdicts_of(grades: Mapping[tuple[str, str], int]) -> RecordedVerdicts:
+    """Take verdicts from a mapping in Python; its digest is that of the keys and grades in order."""
+    digest = hashlib.sha256()
+    grades = {(str(number_text(trace)), str(number_text(chunk))): grade for (trace, chunk), grade in grades.items()}
+    for (trace, chunk), grade in sorted(grades.items()):
+        digest.update(f"{len(trace)}:{trace}{len(chunk)}:{chunk}{int(grade)},".encode())
+    verdicts = RecordedVerdicts("mapping", digest.hexdigest())
+    for (trace, chunk), grade in grades.items():
+        verdicts.by_chunk[trace, chunk] = RecordedVerdict(int(grade), where=f"{(trace, chunk)!r}")
+    return verdicts

@@ -1,23 +1,23 @@
-"""Records and chunks under our names, where people have said what theirs are."""
+"""Fields that the user maps to ours, and rows that are grouped into traces."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from judge_eval.data.files.tables import Row
 from judge_eval.data.files.values import Mapped, decode_list, is_missing
 from judge_eval.data.options import ReadOptions
+from judge_eval.data.shapes.chunks import ID, META, SCORE, TEXT
 from judge_eval.data.shapes.shape import Shape, keys_of
 from judge_eval.errors import DataError, nearest
+from judge_eval.objects import number_text
+from judge_eval.spelling import option
 
 
 class Naming:
-    """What the user called our fields: `--map`, in records and inside chunks.
-
-    Args:
-        options: How the file is read.
-        name: What to call it in messages.
-    """
+    """What the user called our fields: the option `map`, in records and inside chunks."""
 
     def __init__(self, options: ReadOptions, name: str) -> None:
         self._name, self._separator = name, options.list_sep
@@ -26,11 +26,7 @@ class Naming:
         self._near: dict[str, None] = {}
 
     def check(self, sample: Sequence[Mapping[str, Any]]) -> None:
-        """See that the first records hold what is mapped.
-
-        Raises:
-            DataError: They do not; the message names the nearest keys.
-        """
+        """See that the first records hold what is mapped."""
         for ours, theirs in self.fields.items():
             if not sample or any(dig(record, theirs) is not None for record in sample):
                 continue
@@ -61,11 +57,7 @@ class Naming:
         return Mapped(out, self.fields)
 
     def prepared(self, record: Mapping[str, Any], shape: Shape) -> Mapping[str, Any]:
-        """Put what is mapped under our names, and decode the lists that stand in texts.
-
-        Raises:
-            DataError: A text stands where a list belongs.
-        """
+        """Put what is mapped under our names, and decode the lists that stand in texts."""
         record = self.record(record)
         mapped = {"chunks"} if "chunks" in self.fields else set()
         lists = (shape.lists - {"chunks"}) | mapped if mapped else shape.lists
@@ -77,11 +69,7 @@ class Naming:
         return Mapped(out, self.fields) if self.fields else out
 
     def chunk(self, item: Any, where: str) -> Any:
-        """Put what is mapped inside chunks under our names.
-
-        Raises:
-            DataError: The chunk has no text there.
-        """
+        """Put what is mapped inside chunks under our names."""
         if not self._in_chunks or not isinstance(item, Mapping):
             return item
         taken = set(self._in_chunks.values())
@@ -92,18 +80,12 @@ class Naming:
                 self._unseen.pop(ours, None)
                 out[ours] = value
             elif ours == "text":
-                raise DataError(
-                    _lacking("chunks.text", theirs, "it holds", sorted(keys_of(item))), field=where
-                )
+                raise DataError(_lacking("chunks.text", theirs, "it holds", sorted(keys_of(item))), field=where)
         self._near |= dict.fromkeys(sorted(keys_of(item))) if self._unseen else {}
         return out
 
     def finish(self) -> None:
-        """See that what is mapped inside chunks was found in one of them.
-
-        Raises:
-            DataError: It was not.
-        """
+        """See that what is mapped inside chunks was found in one of them."""
         for ours, theirs in self._unseen.items():
             if self._near:
                 fault = _lacking(f"chunks.{ours}", theirs, "the chunks hold", list(self._near))
@@ -112,7 +94,7 @@ class Naming:
 
 def _lacking(ours: str, theirs: str, who: str, keys: Sequence[str]) -> str:
     near = nearest(theirs, keys)
-    return f"--map {ours}={theirs}: {who} no {theirs!r}; " + (
+    return f"{option('map', {ours: theirs})}: {who} no {theirs!r}; " + (
         f"the nearest: {near}" if near else "no keys at all"
     )
 
@@ -130,3 +112,83 @@ def dig(record: Mapping[str, Any], path: str) -> Any:
         else:
             return None
     return value
+
+
+FIELDS: Mapping[str, tuple[str, ...]] = {
+    "query": ("query", "question", "user_input", "input"),
+    "reference": ("reference", "ground_truth", "expected_answer", "expected_output"),
+    "answer": ("answer", "response", "generated_answer", "actual_output"),
+}
+"""What a row may call the fields of its trace, where they are not mapped."""
+RANK = "rank"
+
+
+def grouped(all_rows: Iterable[Row], options: ReadOptions, naming: Naming) -> Iterator[Row]:
+    """Make one record of all rows that have the same value under the key to group by."""
+    # The rows of a trace need not stand together, so all are held in memory; traces come in the order of
+    # their first rows, chunks in the order of theirs, or by `rank` where every row of the trace has one.
+    key = options.group_by or ""
+    groups: dict[str, list[Row]] = {}
+    for row in all_rows:
+        if isinstance(row.data, DataError):
+            yield row
+            continue
+        value = dig(row.data, key)
+        if isinstance(value, list | dict) or is_missing(value):
+            near = nearest(key, sorted(keys_of(row.data)))
+            fault = DataError(f"{option('group_by', key)}: this row holds none; the nearest keys: {near}")
+            yield replace(row, data=fault)
+            continue
+        groups.setdefault(str(number_text(value)), []).append(row)
+    taken = {key, *options.fields.values()}
+    for name, members in groups.items():
+        try:
+            yield replace(members[0], data=_record(name, members, taken, naming))
+        except DataError as error:
+            yield replace(members[0], data=error)
+
+
+def _record(name: str, members: list[Row], taken: set[str], naming: Naming) -> dict[str, Any]:
+    records = [naming.record(row.get()) for row in members]
+    data: dict[str, Any] = {"id": name}
+    used = set(taken)
+    for field, keys in FIELDS.items():
+        keys = (field,) if field in naming.fields else keys
+        value = _one_value(members, records, keys)
+        if value is not None:
+            data[field] = value
+        used |= set(keys)
+    of_chunk = {*TEXT, *ID, *SCORE, *META, *naming.chunk_keys, "title", "label", RANK}
+    for other in dict.fromkeys(key for record in records for key in record):
+        values = [record.get(other) for record in records]
+        if other not in used | of_chunk and all(value == values[0] for value in values):
+            data[other] = values[0]
+            used.add(other)
+    chunks = [{key: value for key, value in record.items() if key not in used} for record in records]
+    ranks = [_number(chunk.get(RANK)) for chunk in chunks]
+    if None not in ranks:
+        chunks = [chunks[place] for place in sorted(range(len(chunks)), key=lambda place: ranks[place] or 0)]
+    return {**data, "chunks": chunks}
+
+
+def _one_value(members: list[Row], records: list[Mapping[str, Any]], keys: tuple[str, ...]) -> Any:
+    grouped_value: Any = None
+    first: Row | None = None
+    for row, record in zip(members, records, strict=True):
+        key = next((key for key in keys if not is_missing(record.get(key))), None)
+        if key is None:
+            continue
+        value = record[key]
+        if first is None:
+            grouped_value, first = value, row
+        elif value != grouped_value:
+            fault = f"differs from {first.place}, in rows of one trace: group by another key"
+            raise DataError(f"{row.place} {fault}", field=key)
+    return grouped_value
+
+
+def _number(value: Any) -> float | None:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None

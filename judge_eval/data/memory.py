@@ -1,4 +1,4 @@
-"""What people hold in memory, told as rows: frames, tables, datasets and lists, importing no library."""
+"""Data in memory as rows: frames, tables, datasets and lists, importing no library."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PLAIN = frozenset({str, int, bool, type(None)})
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class MemoryRows:
     """Rows in memory that can be read again and again."""
 
     kind: Literal["pandas", "polars", "arrow", "datasets", "list"]
@@ -27,13 +27,8 @@ class Held:
     """The pandas or Polars DataFrame, the Arrow table, the `datasets.Dataset`, or the list."""
 
     def rows(self) -> Iterator[tuple[str, Any]]:
-        """Yield what names each row in a message, counted from 0, and the row.
-
-        A row is a mapping of plain values by column; of a list it is the item, a `Trace` as it is.
-
-        Raises:
-            DataError: Two columns have one name.
-        """
+        """Yield what names each row in a message, counted from 0, and the row."""
+        # A row is a mapping of plain values by column; of a list it is the item, a `Trace` as it is.
         labels, rows = self._labels(), self._rows()
         for place, row in enumerate(rows):
             label = None if labels is None else labels[place]
@@ -55,24 +50,18 @@ class Held:
         return self.kind != "list" or not any(isinstance(item, Trace) for item in self.data)
 
     def _labels(self) -> Any:
-        """Return the index of a pandas frame; None where it only counts."""
-        if self.kind != "pandas" or self._counts():
-            return None
-        return self.data.index
-
-    def _counts(self) -> bool:
-        index = self.data.index
-        return type(index).__name__ == "RangeIndex" and (index.start, index.step) == (0, 1)
+        index: Any = self.data.index if self.kind == "pandas" else None
+        counts = type(index).__name__ == "RangeIndex" and (index.start, index.step) == (0, 1)
+        return None if counts else index
 
     def _rows(self) -> Iterator[Any]:
         if self.kind == "list":
             yield from map(record_of, self.data)
-            return
-        if self.kind == "pandas":
+        elif self.kind == "pandas":
             yield from _pandas_rows(self.data)
-            return
-        for row in self._dicts():
-            yield {str(key): cell(value, dense=True) for key, value in row.items()}
+        else:
+            for row in self._dicts():
+                yield {str(key): cell(value, dense=True) for key, value in row.items()}
 
     def _dicts(self) -> Iterator[Mapping[str, Any]]:
         if self.kind == "polars":
@@ -89,7 +78,7 @@ class Held:
 class InputRows:
     """What a run's traces were read from."""
 
-    held: Held
+    memory: MemoryRows
     rows: Sequence[int]
     """By position of a trace, the place of its row, counted from 0; a row may hold several traces."""
 
@@ -111,7 +100,7 @@ def _pandas_rows(frame: Any) -> Iterator[dict[str, Any]]:
 def _see_twice(columns: Sequence[str]) -> None:
     twice = {column for column in columns if columns.count(column) > 1}
     if twice:
-        raise DataError(f"the column {min(twice)!r} stands twice; rename one of the two")
+        raise DataError(f"the column {min(twice)!r} occurs twice; rename one of the two")
 
 
 def row_name(place: int, label: Any = None, row: Any = None) -> str:
@@ -121,38 +110,32 @@ def row_name(place: int, label: Any = None, row: Any = None) -> str:
     return f"row {place} (trace {row.id!r})" if isinstance(row, Trace) else f"row {place}"
 
 
-def held(data: Any) -> Held | None:
-    """Take what is in memory; None where it is a stream, which can be read only once.
-
-    Frames and lists are copied without their cells: rows added to them or taken away later change nothing.
-
-    Raises:
-        DataError: It holds several datasets, or is nothing that rows could be in.
-        ConfigError: It is a table that PyArrow reads, which is not installed.
-    """
+def rows_in_memory(data: Any) -> MemoryRows | None:
+    """Take what is in memory; None where it is a stream, which can be read only once."""
+    # Frames and lists are copied without their cells: rows added to them or taken away later change nothing.
     if _is(data, "pandas", "DataFrame"):
-        return Held("pandas", data.copy(deep=False))
+        return MemoryRows("pandas", data.copy(deep=False))
     if _is(data, "polars", "DataFrame"):
-        return Held("polars", data.clone())
+        return MemoryRows("polars", data.clone())
     if _is(data, "polars", "LazyFrame"):
-        return Held("polars", data.collect())
+        return MemoryRows("polars", data.collect())
     if _is(data, "datasets", "Dataset"):
-        return Held("datasets", data.with_format(None))
+        return MemoryRows("datasets", data.with_format(None))
     if _is(data, "datasets", "DatasetDict", "IterableDatasetDict"):
         first = next(iter(data), "test")
         raise DataError(f"holds the splits {', '.join(map(str, data))}; give one of them: data[{first!r}]")
     if _is(data, "pyarrow", "RecordBatchReader"):
-        return Held("arrow", data.read_all())
+        return MemoryRows("arrow", data.read_all())
     if _is(data, "pyarrow", "Table"):
-        return Held("arrow", data)
+        return MemoryRows("arrow", data)
     if _is(data, "pyarrow", "RecordBatch"):
-        return Held("arrow", sys.modules["pyarrow"].Table.from_batches([data]))
+        return MemoryRows("arrow", sys.modules["pyarrow"].Table.from_batches([data]))
     if isinstance(data, Trace | Mapping) or is_row(data):
-        return Held("list", [data])
+        return MemoryRows("list", [data])
     if isinstance(data, Sequence):
-        return Held("list", list(data))
+        return MemoryRows("list", list(data))
     if hasattr(data, "__arrow_c_stream__"):  # any other table: what DuckDB returns, for instance
-        return Held("arrow", _arrow_of(data))
+        return MemoryRows("arrow", _arrow_of(data))
     if not isinstance(data, Iterable | AsyncIterable):
         raise no_row(data)
     return None
@@ -186,7 +169,7 @@ def _holds(chunks: Any) -> bool:
 
 
 def record_of(item: Any) -> Any:
-    """Return an item of a list as a record of plain values; a `Trace`, or what is no row, as it is."""
+    """Return an item of a list as a record of plain values; a `Trace`, or what is not a row, as it is."""
     if isinstance(item, Trace):
         return item
     if isinstance(item, Mapping):
@@ -197,25 +180,20 @@ def record_of(item: Any) -> Any:
 
 
 def no_row(item: Any) -> DataError:
-    """Make the error for what is no row."""
+    """Make the error for what is not a row."""
     what = f"is a {type(item).__name__}"
     if not isinstance(item, str) and chunk_of(item) is not None:
         what = "is a retrieved document without its question"
     elif isinstance(item, tuple | list):
         what = f"is a {type(item).__name__} of {len(item)}"
-    return DataError(
-        f"{what}; give a `Trace`, a mapping of a known shape, or a row (query, reference, chunks)"
-    )
+    return DataError(f"{what}; give a `Trace`, a mapping of a known shape, or a row (query, reference, chunks)")
 
 
 def cell(value: Any, depth: int = limits.DEPTH, *, dense: bool = False) -> Any:
     """Return a value as a file would hold it: arrays as lists, a missing one as None; documents as they are.
 
-    Args:
-        value: Anything.
-        depth: How deep lists and objects are looked into.
-        dense: Whether the value is of a table, whose objects may all have each other's keys: those that
-            hold nothing are left out.
+    Lists and objects are looked into down to `depth`. `dense`: the value is of a table, whose objects may all
+    have each other's keys: those that hold nothing are left out.
     """
     kind = value.__class__
     if kind in _PLAIN:

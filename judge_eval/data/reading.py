@@ -8,30 +8,29 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, Unpack
 
-from judge_eval.data import catalog
-from judge_eval.data.collections import collection
-from judge_eval.data.collections.corpus import Corpus, load_corpus
+from judge_eval.data import catalog, collection
+from judge_eval.data.collection import Corpus, load_corpus
 from judge_eval.data.files.containers import kind_of, rows
 from judge_eval.data.files.jsonl import mend, read_jsonl
 from judge_eval.data.files.opening import steady
 from judge_eval.data.files.tables import Row
 from judge_eval.data.files.values import as_list, side_by_side, worded
-from judge_eval.data.grouping import grouped
-from judge_eval.data.ids import TraceIds
-from judge_eval.data.mapping import Naming
-from judge_eval.data.options import ReadKeywords, ReadOptions, read_options, reading
-from judge_eval.data.remarks import OnRemark
+from judge_eval.data.mapping import Naming, grouped
+from judge_eval.data.options import ReadKeywords, ReadOptions
+from judge_eval.data.remarks import OnRemark, TraceIds
 from judge_eval.data.shapes.chunks import chunk_data, looks_ours
-from judge_eval.data.shapes.shape import REMARKS, Shape
+from judge_eval.data.shapes.shape import PLACE, REMARKS, Shape
 from judge_eval.errors import ConfigError, DataError
 from judge_eval.record import TOO_DEEP
 from judge_eval.schema import Trace
+from judge_eval.settings import of_keywords, with_keywords
+from judge_eval.spelling import option
 
 SAMPLE = 20
 """How many records are looked at to tell the shape."""
 
 
-@reading
+@with_keywords(ReadOptions)
 def open_dataset(
     path: Path | str,
     reader: ReadOptions | None = None,
@@ -68,7 +67,7 @@ def open_dataset(
     path = Path(path)
     if reader is not None and options:
         raise ConfigError(f"give `reader` or {', '.join(options)}, not both")
-    chosen = reader if reader is not None else read_options(options)
+    chosen = reader if reader is not None else of_keywords(ReadOptions, options, "reading")
     ids = TraceIds("on line", on_remark)
 
     def admit(trace: Trace, line: int | None) -> Trace:
@@ -108,13 +107,16 @@ class DatasetReading:
         options = self._options
         parts = collection.find_parts(self._path, options.corpus, options.format)
         if parts is not None:
-            queries = collection.traces(
-                parts, options.format == collection.JUDGED, options.depth, options.relevant
-            )
+            queries = collection.traces(parts, options.format == collection.JUDGED, options.depth, options.relevant)
             for data in queries:
+                if isinstance(data, DataError):
+                    self._refuse(data, Row(data))
+                    continue
                 yield from self._made(iter([data]), Row(data, None, f"query {data['id']!r}"), joined=True)
             return
         self._see_no_collection()
+        if options.format is None:
+            collection.refuse_judgments(self._path, self._name)
         kind = kind_of(self._path, self._name)
         all_rows = rows(self._path, kind, self._name, self._fits, options.records)
         if options.group_by is not None:
@@ -124,33 +126,21 @@ class DatasetReading:
         shape = self.begin(sample)
         if kind == "jsonl" and shape is catalog.OURS and self._is_plain(sample):
             yield from read_jsonl(
-                self._path,
-                name=self._name,
-                admit=self._admit,
-                on_invalid=self._on_invalid,
-                on_skip=self._on_skip,
+                self._path, name=self._name, admit=self._admit, on_invalid=self._on_invalid, on_skip=self._on_skip
             )
             return
         yield from self._read(shape, chain(head, all_rows))
         self.finish()
 
     def grouped(self, all_rows: Iterable[Row]) -> Iterator[Row]:
-        """Make a row for each trace of rows that hold a chunk each.
-
-        Raises:
-            DataError: What is mapped is not in the first rows.
-        """
-        given = iter(all_rows)
-        first = list(islice(given, SAMPLE))
+        """Make a row for each trace of rows that hold a chunk each."""
+        source_rows = iter(all_rows)
+        first = list(islice(source_rows, SAMPLE))
         self._naming.check(read_records(first))
-        return grouped(chain(first, given), self._options, self._naming)
+        return grouped(chain(first, source_rows), self._options, self._naming)
 
     def begin(self, sample: Sequence[Mapping[str, Any]]) -> Shape:
-        """Tell the shape of the first records, and load the corpus where there is one.
-
-        Raises:
-            DataError: The shape cannot be told, or the corpus cannot be read.
-        """
+        """Tell the shape of the first records, and load the corpus where there is one."""
         self._see_no_collection()
         shape = self._shape(sample)
         if self._options.corpus is not None:
@@ -158,11 +148,7 @@ class DatasetReading:
         return shape
 
     def finish(self) -> None:
-        """See at the end that what is mapped inside chunks was found.
-
-        Raises:
-            DataError: It was not.
-        """
+        """See at the end that what is mapped inside chunks was found."""
         self._naming.finish()
 
     def _see_no_collection(self) -> None:
@@ -171,7 +157,6 @@ class DatasetReading:
             raise DataError(fault, file=self._name)
 
     def _fits(self, record: Mapping[str, Any]) -> bool:
-        """Tell whether an object in a JSON file is a record."""
         if self._options.group_by is not None:
             return self._options.group_by in record
         return self._naming.holds(record) or catalog.any_fits(self._naming.record(record))
@@ -191,10 +176,12 @@ class DatasetReading:
             known = catalog.fitting(sample)
             if len(known) == 1:
                 return known[0]
-        return catalog.choose_shape(renamed, self._name)
+        shape = catalog.choose_shape(renamed, self._name, self._on_remark)
+        if "chunks" not in self._naming.fields and shape is not catalog.OURS:
+            catalog.check_one_list(sample, shape, self._name)
+        return shape
 
     def _is_plain(self, sample: Sequence[Mapping[str, Any]]) -> bool:
-        """Tell whether our own reader of JSON Lines gives the same, several times as fast."""
         options = self._options
         if options.map or options.corpus is not None or options.depth is not None:
             return False
@@ -214,11 +201,7 @@ class DatasetReading:
             raise nothing_in(records, shape, self._name)
 
     def of(self, row: Row, shape: Shape) -> Iterator[Trace]:
-        """Yield the traces of one record.
-
-        Raises:
-            DataError: It is invalid, under `on_invalid="error"`.
-        """
+        """Yield the traces of one record."""
         as_given = self._options.group_by is not None
         try:
             record = row.get() if as_given else self._naming.prepared(row.get(), shape)
@@ -236,18 +219,19 @@ class DatasetReading:
         record: Mapping[str, Any] | None = None,
         joined: bool = False,
     ) -> Iterator[Trace]:
-        """Turn what a shape read in a record into traces."""
         while True:
             try:
+                place = ""
                 data = next(traces, None)
                 if data is None:
                     return
+                place = data.pop(PLACE, "")
                 for ours in self._naming.fields if record is not None else ():
                     if record is not None and ours in record:
                         data[ours] = record[ours]
                 remarks = data.pop(REMARKS, ())
-                if not joined:
-                    data["chunks"] = self._chunks(data.get("chunks"))
+                if not joined and data.get("chunks") is not None:
+                    data["chunks"] = self._chunks(data["chunks"])
                 trace = Trace.parse(worded(mend(data)))
                 if self._admit is not None:
                     trace = self._admit(trace, row.line)
@@ -255,7 +239,7 @@ class DatasetReading:
                     for remark in remarks:
                         self._on_remark(remark, row.line)
             except DataError as error:
-                self._refuse(error, row)
+                self._refuse(error, row, place)
                 continue
             except RecursionError:
                 self._refuse(DataError(TOO_DEEP), row)
@@ -264,8 +248,7 @@ class DatasetReading:
 
     def _chunks(self, value: Any) -> list[dict[str, Any]]:
         out = []
-        value = side_by_side(value if value is not None else [])
-        for place, item in enumerate(as_list(value, "chunks")[: self._options.depth]):
+        for place, item in enumerate(as_list(side_by_side(value), "chunks")[: self._options.depth]):
             where = f"chunks[{place}]"
             if isinstance(item, str) and self._corpus is not None:
                 item = {"id": item}  # with a corpus, what stands in a list is an id
@@ -273,17 +256,16 @@ class DatasetReading:
             if "text" not in chunk:
                 if self._corpus is None:
                     raise DataError(
-                        "brings an id but no text; give --corpus, where the texts are", field=where
+                        f"brings an id but no text; give {option('corpus')}, where the texts are", field=where
                     )
                 chunk = self._corpus.join(chunk, where)
             out.append(chunk)
         return out
 
-    def _refuse(self, error: DataError, row: Row) -> None:
-        """Tell of an invalid record, or end the reading."""
+    def _refuse(self, error: DataError, row: Row, place: str = "") -> None:
         if error.file is None:
-            where = f"{row.prefix}.{error.field}" if row.prefix and error.field else row.prefix or error.field
-            error = DataError(error.message, file=row.holder or self._name, line=row.line, field=where)
+            where = ".".join(part for part in (row.prefix, place, error.field) if part) or None
+            error = error.at(file=row.holder or self._name, line=row.line, field=where)
         if self._on_invalid == "error":
             raise error from None
         if self._on_skip is not None:

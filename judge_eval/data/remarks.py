@@ -1,9 +1,13 @@
-"""What is said of records that were read: things to know that are no errors."""
+"""Remarks on data that is read, counted by kind, and the ids that must be unique."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Literal, TypeAlias
+
+from judge_eval.data.shapes import chunks
+from judge_eval.errors import DataError
+from judge_eval.schema import Trace, made_id
 
 OnRemark: TypeAlias = Callable[[str, int | None], None] | None
 """Whom to tell of a record what is worth knowing: a sentence, and its line or row where that is known."""
@@ -16,11 +20,7 @@ MOST = 20
 
 
 class Remarks:
-    """Counts sentences that are said of many records.
-
-    Args:
-        place: What stands before the number of a record's place.
-    """
+    """Counts sentences that are said of many records."""
 
     def __init__(self, place: Place = "on line") -> None:
         self._place = place
@@ -28,11 +28,11 @@ class Remarks:
 
     def add(self, sentence: str, number: int | None = None) -> None:
         """Take a sentence in, with the line or row of the record it is said of."""
-        if sentence in self._said or len(self._said) < MOST:
+        if sentence in self._said or len(self._said) < MOST or sentence == chunks.NO_PASSAGES:
             count, first = self._said.get(sentence, (0, number))
             self._said[sentence] = count + 1, first
 
-    def told(self) -> tuple[str, ...]:
+    def sentences(self) -> tuple[str, ...]:
         """Return each sentence once, with how many records it is true of."""
         sentences = []
         for sentence, (count, first) in self._said.items():
@@ -40,3 +40,40 @@ class Remarks:
             place = "" if first is None else f" {self._place} {first}"
             sentences.append(f"{sentence} ({records}{place})")
         return tuple(sentences)
+
+
+EQUAL = "reads like an earlier one; its id was given a number"
+
+
+class TraceIds:
+    """The ids of the traces that were read so far, each with its place."""
+
+    def __init__(self, place: Place, on_remark: OnRemark) -> None:
+        self._place, self._on_remark = place, on_remark
+        self._first: dict[str, int | None] = {}
+        self._equal: dict[str, int] = {}
+
+    def admit(self, trace: Trace, number: int | None) -> Trace:
+        """Take a trace in; one that has no id of its own and equals an earlier one is numbered."""
+        if trace.id in self._first:
+            if trace.id != made_id(trace):
+                before = self._first[trace.id]
+                first = "earlier" if before is None else f"{self._place} {before}"
+                raise DataError(f"the trace id {trace.id!r} occurs twice, here and {first}; ids are unique", field="id")
+            count = self._equal.get(trace.id, 1) + 1
+            while f"{trace.id}-{count}" in self._first:
+                count += 1
+            self._equal[trace.id] = count
+            digest = trace.digest
+            trace = trace.model_copy(update={"id": f"{trace.id}-{count}"})
+            trace.__dict__["digest"] = digest
+            if self._on_remark is not None:
+                self._on_remark(EQUAL, number)
+        self._first[trace.id] = number
+        if self._on_remark is not None and chunks.has_no_passage(trace):
+            self._on_remark(chunks.NO_PASSAGES, number)
+        if self._on_remark is not None and chunks.has_image(trace):
+            self._on_remark(chunks.IMAGES, number)
+        if self._on_remark is not None and chunks.looks_like_file(trace.reference):
+            self._on_remark(chunks.REFERENCE_IS_FILE, number)
+        return trace

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from judge_eval.errors import ConfigError, DataError, mask, needs_extra
-from judge_eval.urls import public_url, reads_one_way
+from judge_eval.safe_text import public_url, reads_one_way
 
 _URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+(::|://)")
 
@@ -23,11 +23,7 @@ def is_url(name: object) -> bool:
 
 
 def file_system(url: str) -> tuple[Any, str]:
-    """Open what a URL lies in: a file system of fsspec, and the path there.
-
-    Raises:
-        ConfigError: fsspec, or its driver for such URLs, is not installed.
-    """
+    """Open what a URL lies in: a file system of fsspec, and the path there."""
     try:
         import fsspec
     except ImportError:
@@ -53,12 +49,7 @@ def error_text(error: Exception, url: str) -> str:
 
 @contextmanager
 def local_copy(url: str) -> Iterator[Path]:
-    """Bring a file behind a URL to this machine, and remove it afterwards; its suffix stays.
-
-    Raises:
-        ConfigError: Such URLs cannot be opened here.
-        DataError: There is no such file, or it cannot be read.
-    """
+    """Bring a file behind a URL to this machine, and remove it afterwards; its suffix stays."""
     system, path = file_system(url)
     name = path.rstrip("/").rpartition("/")[2] or "data"
     with tempfile.TemporaryDirectory(prefix="judge_eval-") as folder:

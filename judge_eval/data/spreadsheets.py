@@ -5,16 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import re
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from judge_eval.data.files.containers import kind_of, rows
 from judge_eval.data.files.opening import reading_file
-from judge_eval.data.files.sheets import sheet_names, sheet_rows
-from judge_eval.data.files.tables import Row, csv_rows
+from judge_eval.data.files.tables import Row, csv_rows, sheet_names, sheet_rows
 from judge_eval.errors import DataError
 
 SEPARATORS = (",", ";", "\t", "|")
@@ -39,16 +36,7 @@ _CHANGED = re.compile(
 
 
 def is_table(path: Path, name: str, wanted: Sequence[Sequence[str]]) -> bool:
-    """Tell whether a file is a table with a header: a workbook, Parquet, or text with columns of these names.
-
-    Args:
-        path: The file.
-        name: What to call it in messages.
-        wanted: For each column that must be there what it may be called.
-
-    Raises:
-        DataError: It cannot be read, or is a workbook of another kind.
-    """
+    """Tell whether a file is a table: a workbook, Parquet, or text with a header of these columns."""
     if path.suffix.lower() in _TABLES or kind_of(path, name) in ("xlsx", "parquet"):
         return True
     with reading_file(name), path.open("rb") as file:
@@ -57,21 +45,8 @@ def is_table(path: Path, name: str, wanted: Sequence[Sequence[str]]) -> bool:
     return head.startswith(_UTF16) or fits == len(wanted)
 
 
-def table_rows(
-    path: Path, name: str, wanted: Sequence[Sequence[str]]
-) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Yield the rows of a table with their lines, by the names of columns in small letters.
-
-    Args:
-        path: The file: CSV with any of `SEPARATORS` (UTF-8, or UTF-16 as Excel's Unicode text), `.xlsx`,
-            Parquet.
-        name: What to call it in messages.
-        wanted: For each column that must be there what it may be called.
-
-    Raises:
-        DataError: It cannot be read, or has no such column; file and line are named.
-        ConfigError: openpyxl or PyArrow is needed and not installed.
-    """
+def table_rows(path: Path, name: str, wanted: Sequence[Sequence[str]]) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yield the rows of a table with their lines, by the names of columns in small letters."""
     first = True
     for row in _rows(path, name, wanted):
         named = _named(row.get(), name)
@@ -115,15 +90,13 @@ def _rows(path: Path, name: str, wanted: Sequence[Sequence[str]]) -> Iterator[Ro
     elif kind == "parquet":
         yield from rows(path, kind, name, lambda _: False)
     else:
-        with _in_utf8(path, name) as plain:
-            with reading_file(name), plain.open("rb") as file:
-                head = file.read(_HEAD)
-            separator = max(SEPARATORS, key=lambda sign: _fit(_header(head, sign), wanted))
-            yield from csv_rows(plain, name, separator)
+        with reading_file(name), path.open("rb") as file:
+            head = file.read(_HEAD)
+        separator = max(SEPARATORS, key=lambda sign: _fit(_header(head, sign), wanted))
+        yield from csv_rows(path, name, separator)
 
 
 def _sheet(path: Path, name: str, wanted: Sequence[Sequence[str]]) -> str | None:
-    """Choose the worksheet that has the columns, where several hold something."""
     filled = sheet_names(path, name)
     if len(filled) < 2:
         return None
@@ -137,30 +110,11 @@ def _sheet(path: Path, name: str, wanted: Sequence[Sequence[str]]) -> str | None
     if len(fits) == 1:
         return fits[0]
     columns = ", ".join(names[0] for names in wanted)
-    found = f"{', '.join(map(repr, fits))} have" if fits else "no worksheet has"
-    raise DataError(f"{found} the columns {columns}; keep them in one worksheet", file=name)
-
-
-@contextmanager
-def _in_utf8(path: Path, name: str) -> Iterator[Path]:
-    """Yield a text file in UTF-8: itself, or where it is UTF-16 (Excel's "Unicode text") a copy."""
-    with reading_file(name):
-        with path.open("rb") as file:
-            mark = file.read(2)
-        if mark not in _UTF16:
-            yield path
-            return
-        with tempfile.NamedTemporaryFile(prefix="judge_eval-", suffix=path.suffix) as copy:
-            try:
-                copy.write(path.read_text(encoding="utf-16").encode())
-            except UnicodeError as error:
-                raise DataError(f"not UTF-16: {error}", file=name) from None
-            copy.flush()
-            yield Path(copy.name)
+    matches = f"{', '.join(map(repr, fits))} have" if fits else "no worksheet has"
+    raise DataError(f"{matches} the columns {columns}; keep them in one worksheet", file=name)
 
 
 def _header(head: bytes, separator: str) -> list[str]:
-    """Return the columns that the first row of a CSV has under a separator."""
     text = head.decode("utf-8-sig", errors="replace")
     try:
         cells = next(csv.reader(io.StringIO(text, newline=""), delimiter=separator), [])

@@ -1,12 +1,12 @@
-"""A run as one frame: what was evaluated, with what came of it beside it."""
+"""A run as one frame: the rows that were evaluated, with their scores, verdicts and reasons."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import date, time, timedelta
 from decimal import Decimal
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from judge_eval.data.memory import InputRows
 from judge_eval.errors import ConfigError, needs_extra
@@ -14,7 +14,7 @@ from judge_eval.export.tables import TableName, table_of
 from judge_eval.objects import chunk_of
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
-from judge_eval.schema import Chunk
+from judge_eval.schema import Chunk, Outcome
 
 PANDAS = {"string": "string", "int64": "Int64", "bool": "boolean", "double": "Float64"}
 VERDICTS, REASONS = "verdicts", "reasons"
@@ -22,106 +22,79 @@ _NATIVE = (str, int, float, bool, bytes, date, time, timedelta, Decimal, type(No
 
 
 def to_pandas(run: Run, rows: InputRows | None) -> Any:
-    """Return the run as one pandas DataFrame; see `EvalRun.to_pandas`.
-
-    Raises:
-        ConfigError: pandas is not installed, or cannot hold what was evaluated.
-    """
+    """Return the run as one pandas DataFrame; see `EvalRun.to_pandas`."""
     pandas = _load("pandas")
 
     def build(columns: Mapping[str, Sequence[Any]]) -> Any:
         return pandas.DataFrame({name: pandas.Series(values) for name, values in columns.items()})
 
-    beside = _Beside(run, rows)
-    if rows is not None and rows.held.kind == "arrow":
-        base = rows.held.data.to_pandas()
+    results = _Results(run, rows)
+    if rows is not None and rows.memory.kind == "arrow":
+        base = rows.memory.data.to_pandas()
     else:
-        base = beside.base("pandas", build)
-    base = base.iloc[beside.places].drop(columns=[name for name in beside.names if name in base.columns])
-    new = {name: pandas.array(values, dtype="Float64") for name, values in beside.scores().items()}
-    lists = {VERDICTS: beside.grades, REASONS: beside.reasons}
-    return base.assign(
-        **new, **{name: pandas.Series(values, dtype=object).array for name, values in lists.items()}
-    )
+        base = results.base("pandas", build)
+    base = base.iloc[results.places].drop(columns=results.replaced(base.columns))
+    new = {name: pandas.array(values, dtype="Float64") for name, values in results.scores.items()}
+    lists = {VERDICTS: results.grades, REASONS: results.reasons}
+    return base.assign(**new, **{name: pandas.Series(values, dtype=object).array for name, values in lists.items()})
 
 
 def to_polars(run: Run, rows: InputRows | None) -> Any:
-    """Return the run as one Polars DataFrame; see `EvalRun.to_pandas`.
-
-    Raises:
-        ConfigError: Polars is not installed, or cannot hold what was evaluated.
-    """
+    """Return the run as one Polars DataFrame; see `EvalRun.to_pandas`."""
     polars = _load("polars")
 
     def build(columns: Mapping[str, Sequence[Any]]) -> Any:
         return polars.DataFrame([_fitting(polars.Series, name, values) for name, values in columns.items()])
 
-    beside = _Beside(run, rows)
-    base = beside.base("polars", build)
-    base = base[beside.places].drop([name for name in beside.names if name in base.columns])
+    results = _Results(run, rows)
+    base = results.base("polars", build)
+    base = base[results.places].drop(results.replaced(base.columns))
     return base.with_columns(
-        *(polars.Series(name, values, polars.Float64) for name, values in beside.scores().items()),
-        polars.Series(VERDICTS, beside.grades, polars.List(polars.Int64)),
-        polars.Series(REASONS, beside.reasons, polars.List(polars.String)),
+        *(polars.Series(name, values, polars.Float64) for name, values in results.scores.items()),
+        polars.Series(VERDICTS, results.grades, polars.List(polars.Int64)),
+        polars.Series(REASONS, results.reasons, polars.List(polars.String)),
     )
 
 
 def to_dataset(run: Run, rows: InputRows | None) -> Any:
-    """Return the run as one `datasets.Dataset`; see `EvalRun.to_pandas`.
-
-    Raises:
-        ConfigError: The package `datasets` is not installed, or cannot hold what was evaluated.
-    """
+    """Return the run as one `datasets.Dataset`; see `EvalRun.to_pandas`."""
     datasets, pyarrow = _load("datasets"), _load("pyarrow", "datasets")
 
     def build(columns: Mapping[str, Sequence[Any]]) -> Any:
         arrays = [_fitting(lambda _, v: pyarrow.array(v), name, values) for name, values in columns.items()]
         return datasets.Dataset(pyarrow.table(arrays, names=list(columns)))
 
-    beside = _Beside(run, rows)
-    if rows is not None and rows.held.kind == "arrow":
-        base = datasets.Dataset(rows.held.data)
+    results = _Results(run, rows)
+    if rows is not None and rows.memory.kind == "arrow":
+        base = datasets.Dataset(rows.memory.data)
     else:
-        base = beside.base("datasets", build)
-    base = base.select(beside.places)
-    base = base.remove_columns([name for name in beside.names if name in base.column_names])
-    types = {name: pyarrow.float64() for name in beside.scores()}
+        base = results.base("datasets", build)
+    base = base.select(results.places).remove_columns(results.replaced(base.column_names))
+    types = {name: pyarrow.float64() for name in results.scores}
     types |= {VERDICTS: pyarrow.list_(pyarrow.int64()), REASONS: pyarrow.list_(pyarrow.string())}
-    columns = {**beside.scores(), VERDICTS: beside.grades, REASONS: beside.reasons}
+    columns = {**results.scores, VERDICTS: results.grades, REASONS: results.reasons}
     arrays = [pyarrow.array(columns[name], kind) for name, kind in types.items()]
     added = datasets.Dataset(pyarrow.table(arrays, names=list(types)))
     return datasets.concatenate_datasets([base, added], axis=1)
 
 
 def verdicts_frame(run: Run, rows: InputRows | None, library: Literal["pandas", "polars"]) -> Any:
-    """Return a frame with a row a chunk; see `EvalRun.verdicts_frame`.
-
-    Raises:
-        ConfigError: The library is not installed, or is none of the two.
-    """
-    return _table_frame(run, "verdicts", rows, library, [len(one.outcomes) for one in run.results])
+    """Return a frame with a row a chunk; see `EvalRun.verdicts_frame`."""
+    return _table_frame(run, "verdicts", rows, library, [len(result.outcomes) for result in run.results])
 
 
 def claims_frame(run: Run, rows: InputRows | None, library: Literal["pandas", "polars"]) -> Any:
-    """Return a frame with a row a claim and trace; see `EvalRun.claims_frame`.
-
-    Raises:
-        ConfigError: The library is not installed, or is none of the two.
-    """
-    counts = [len(one.claims.claims) if one.claims else 0 for one in run.results]
+    """Return a frame with a row a claim and trace; see `EvalRun.claims_frame`."""
+    counts = [len(result.claims.claims) if result.claims else 0 for result in run.results]
     return _table_frame(run, "claims", rows, library, counts)
 
 
 def _table_frame(
-    run: Run,
-    table: TableName,
-    rows: InputRows | None,
-    library: Literal["pandas", "polars"],
-    counts: Sequence[int],
+    run: Run, table: TableName, rows: InputRows | None, library: Literal["pandas", "polars"], counts: Sequence[int]
 ) -> Any:
     """Return a table as a frame; `counts` says how many of its rows are of each trace."""
     if library not in ("pandas", "polars"):
-        raise ConfigError(f"no frames of {library!r} are made; choose 'pandas' or 'polars'")
+        raise ConfigError(f"cannot make a frame with {library!r}; use 'pandas' or 'polars'")
     module = _load(library)
     types, made = table_of(run, table)
     records = list(made)
@@ -138,10 +111,10 @@ def _table_frame(
         return module.DataFrame(records, schema={name: kinds[kind] for name, kind in types.items()})
     frame = module.DataFrame(records, columns=list(types))
     frame = frame.astype({name: PANDAS.get(kind, "object") for name, kind in types.items()})
-    if rows is not None and rows.held.kind == "pandas":
+    if rows is not None and rows.memory.kind == "pandas":
         of_rows = zip(run.results, counts, strict=True)
-        places = [rows.rows[one.position] for one, count in of_rows for _ in range(count)]
-        frame.index = rows.held.data.index.take(places)
+        places = [rows.rows[result.position] for result, count in of_rows for _ in range(count)]
+        frame.index = rows.memory.data.index.take(places)
     return frame
 
 
@@ -154,54 +127,42 @@ def _load(library: str, extra: str | None = None) -> Any:
         raise needs_extra(f"{library} is not installed", extra or library) from None
 
 
-class _Came(NamedTuple):
-    """What came of one trace."""
-
-    scores: Mapping[str, float | None]
-    grades: list[int | None]
-    reasons: list[str | None]
-    """None where the judge gives no reasons."""
-
-
-class _Beside:
-    """What a run puts beside the rows it was made of, a value a row.
-
-    Args:
-        run: The run.
-        rows: The rows; None where the traces stand for themselves.
-    """
+class _Results:
+    """What a run found, a value for each row that was evaluated; without rows, for each trace."""
 
     def __init__(self, run: Run, rows: InputRows | None) -> None:
-        self._run, self._input, self._metrics = run, rows, run.manifest.metrics
-        self.names = [*self._metrics, VERDICTS, REASONS]
-        if rows is None:
-            self._came: list[_Came | None] = [_came(result) for result in run.results]
-            self.places = list(range(len(self._came)))
-            """Of each row its place in what was evaluated."""
-        else:
-            by_row: dict[int, list[_Came | None]] = {}
+        self._run, self._input = run, rows
+        results: list[TraceResult | None] = [*run.results]
+        self.places = list(range(len(results)))
+        """Of each row its place in what was evaluated."""
+        if rows is not None:
+            by_row: dict[int, list[TraceResult | None]] = {}
             for result in run.results:
-                by_row.setdefault(rows.rows[result.position], []).append(_came(result))
-            every = [(place, by_row.get(place) or [None]) for place in range(len(rows.held.data))]
-            self.places = [place for place, all_came in every for _ in all_came]
-            self._came = [came for _, all_came in every for came in all_came]
-        self.grades = [came and came.grades for came in self._came]
-        self.reasons = [came and came.reasons for came in self._came]
+                by_row.setdefault(rows.rows[result.position], []).append(result)
+            of_rows = [by_row.get(place) or [None] for place in range(len(rows.memory.data))]
+            self.places = [place for place, own in enumerate(of_rows) for _ in own]
+            results = [result for own in of_rows for result in own]
+        metrics = run.manifest.metrics
+        self.scores = {name: [each and each.scores.get(name) for each in results] for name in metrics}
+        outcomes = [None if each is None else each.outcomes for each in results]
+        self.grades = [
+            None if each is None else [o.grade if o.kind == "verdict" else None for o in each] for each in outcomes
+        ]
+        self.reasons = [None if each is None else list(map(_reason, each)) for each in outcomes]
+
+    def replaced(self, columns: Collection[str]) -> list[str]:
+        """Return the columns of the rows that a column of the run replaces."""
+        return [name for name in (*self.scores, VERDICTS, REASONS) if name in columns]
 
     def base(self, kind: str, build: Callable[[Mapping[str, Sequence[Any]]], Any]) -> Any:
-        """Return what was evaluated as a frame of a library.
-
-        Raises:
-            ConfigError: The library cannot hold it.
-        """
+        """Return what was evaluated as a frame of a library."""
         if self._input is None:
             return build(_trace_columns(self._run))
-        held = self._input.held
-        if held.kind == kind:
-            return held.data
-        names = held.names()
-        records = [row if isinstance(row, Mapping) else {} for _, row in held.rows()]
-        names = list(dict.fromkeys((*(key for row in records[:1] for key in row), *names)))
+        memory = self._input.memory
+        if memory.kind == kind:
+            return memory.data
+        records = [row if isinstance(row, Mapping) else {} for _, row in memory.rows()]
+        names = dict.fromkeys((*(key for row in records[:1] for key in row), *memory.names()))
         columns = {name: [record.get(name) for record in records] for name in names}
         if kind != "pandas":
             columns = {name: list(map(_simple, values)) for name, values in columns.items()}
@@ -210,26 +171,14 @@ class _Beside:
         except Exception as error:
             raise ConfigError(f"{kind} cannot hold what was evaluated: {error}") from None
 
-    def scores(self) -> dict[str, list[float | None]]:
-        """Return the values of each metric, in the order of the metrics."""
-        return {name: [came and came.scores.get(name) for came in self._came] for name in self._metrics}
 
-
-def _came(result: TraceResult) -> _Came:
-    grades: list[int | None] = []
-    reasons: list[str | None] = []
-    for outcome in result.outcomes:
-        if outcome.kind == "verdict":
-            grades.append(outcome.grade)
-            reasons.append(outcome.reason)
-        else:
-            grades.append(None)
-            reasons.append(f"no verdict ({outcome.why}){outcome.detail and ': '}{outcome.detail}")
-    return _Came(result.scores, grades, reasons)
+def _reason(outcome: Outcome) -> str | None:
+    if outcome.kind == "verdict":
+        return outcome.reason
+    return f"no verdict ({outcome.why}){outcome.detail and ': '}{outcome.detail}"
 
 
 def _trace_columns(run: Run) -> dict[str, list[Any]]:
-    """Return the columns of a run whose traces stand for themselves."""
     traces = [result.trace for result in run.results]
     columns: dict[str, list[Any]] = {
         name: [getattr(trace, name) for trace in traces] for name in ("id", "query", "reference", "answer")
@@ -247,10 +196,10 @@ def _simple(value: Any) -> Any:
         return {str(key): _simple(inner) for key, inner in value.items()}
     if isinstance(value, Chunk):
         return value.model_dump(exclude_defaults=True)
-    found = chunk_of(tuple(value) if isinstance(value, list) else value)  # a pair with a score is one too
-    if found is None and isinstance(value, list | tuple):
+    chunk = chunk_of(tuple(value) if isinstance(value, list) else value)  # a pair with a score is one too
+    if chunk is None and isinstance(value, list | tuple):
         return [_simple(inner) for inner in value]
-    return str(value) if found is None else _simple(found)
+    return str(value) if chunk is None else _simple(chunk)
 
 
 def _fitting(make: Callable[[str, Sequence[Any]], Any], name: str, values: Sequence[Any]) -> Any:

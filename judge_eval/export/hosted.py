@@ -13,7 +13,7 @@ CONTEXT_PRECISION: Final = "AP"
 """The metric that hosted evaluators call context precision: over the whole list, whatever a run computed."""
 
 Booleans: TypeAlias = tuple[bool | None, ...]
-"""A boolean a chunk, in rank order: whether it is relevant; None where it has no verdict."""
+"""A boolean a chunk, in rank order: whether it is relevant; None if it has no verdict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +21,11 @@ class JudgedPrecision:
     """The context precision of a run, with what it was computed from."""
 
     score: float | None
-    """The mean over the traces that have a value, from 0 to 1; None where none has."""
+    """The mean over the traces that have a value, from 0 to 1; None if none has."""
     verdicts: Booleans
     """Of all chunks: trace after trace in the run's order, chunk after chunk in rank order."""
     by_trace: tuple[float | None, ...]
-    """The value of each trace; None where a failed verdict leaves it without one."""
+    """The value of each trace; None if a failed verdict leaves it without one."""
 
 
 def context_precision_of(run: Run) -> JudgedPrecision:
@@ -35,7 +35,7 @@ def context_precision_of(run: Run) -> JudgedPrecision:
     for result in again.results:
         scores.append(result.scores[CONTEXT_PRECISION])
         verdicts += booleans_of(result)
-    return JudgedPrecision(again.aggregate(CONTEXT_PRECISION).mean, tuple(verdicts), tuple(scores))
+    return JudgedPrecision(again.aggregate(CONTEXT_PRECISION).headline_mean, tuple(verdicts), tuple(scores))
 
 
 def booleans_of(result: TraceResult) -> Booleans:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
-from judge_eval.runs.folder.describing import cascaded, describe
-from judge_eval.runs.folder.judgedclaims import claims_in_words, judged_claims
+from judge_eval.export.format import Format, stream
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
-from judge_eval.runs.folder.wording import word
+from judge_eval.views.run import described_by, remarks_of
+from judge_eval.views.trace import verdicts_in_words
 
 VERSION = 2
 """The version of Inspect's log format."""
@@ -19,14 +19,14 @@ STATUS = {"submitted": "started", "running": "started", "interrupted": "cancelle
 
 
 def inspect_log(run: Run) -> str:
-    """Return the log as one JSON document: a sample a trace, a score a metric.
-
-    A metric without a value in a trace is no score there, and counts as unscored. The chunks with their
-    verdicts are in the sample's metadata, and as text in the scores' explanation.
-    """
+    """Return the log as one JSON document: a sample a trace, a score a metric."""
+    # A metric without a value in a trace is not a score there, and counts as unscored. The chunks with their
+    # verdicts are in the sample's metadata, and as text in the scores' explanation.
     m = run.manifest
     model = f"{m.backend.get('provider')}/{m.backend.get('model')}"
     status = STATUS.get(m.status, "success")
+    remarks = remarks_of(m)
+    cascade = [remark.text for remark in remarks if remark.about == "cascade"]
     ids = [result.trace_id for result in run.results]
     log: dict[str, Any] = {
         "version": VERSION,
@@ -39,12 +39,7 @@ def inspect_log(run: Run) -> str:
             "task_id": m.id,
             "task_version": 0,
             "task_args": {"judge": m.judge, "metrics": list(m.metrics)},
-            "dataset": {
-                "name": m.dataset.name,
-                "location": m.dataset.path,
-                "samples": len(ids),
-                "sample_ids": ids,
-            },
+            "dataset": {"name": m.dataset.name, "location": m.dataset.path, "samples": len(ids), "sample_ids": ids},
             "model": model,
             "config": {"epochs": 1},
             "tags": list(m.tags),
@@ -52,7 +47,8 @@ def inspect_log(run: Run) -> str:
                 "href": m.href,
                 "dataset_digest": m.dataset.digest,
                 "environment": m.environment,
-                **({"cascade": told} if (told := cascaded(m)) else {}),
+                **({"cascade": cascade} if cascade else {}),
+                "remarks": [remark.text for remark in remarks],
             },
         },
         "plan": {"name": "plan", "steps": [], "config": {}},
@@ -75,7 +71,7 @@ def inspect_log(run: Run) -> str:
         "samples": [_sample(result, model) for result in run.results],
     }
     if status == "error":
-        log["error"] = {"message": describe(run.manifest), "traceback": "", "traceback_ansi": ""}
+        log["error"] = {"message": described_by(m), "traceback": "", "traceback_ansi": ""}
     return json.dumps(log, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -132,23 +128,20 @@ def _sample(result: TraceResult, model: str) -> dict[str, Any]:
     }
 
 
-def verdicts_in_words(result: TraceResult) -> str:
-    """Write a trace's outcomes as text: a line a chunk with grade and reason, then the claims not covered."""
-    lines = []
-    for rank, outcome in enumerate(result.outcomes, 1):
-        lines.append(f"{rank}. {outcome.chunk_id}: {word(outcome)} {outcome.explanation}".rstrip())
-    lines = lines or ["nothing was retrieved"]
-    if (claims := judged_claims(result.claims, result.outcomes)) is not None:
-        lines += claims_in_words(claims)
-    return "\n".join(lines)
-
-
-def failures_in_words(result: TraceResult) -> str:
-    """Say how many verdicts of a trace failed, and of what."""
-    whys = Counter(o.why for o in result.outcomes if o.kind == "no_verdict")
-    reasons = ", ".join(f"{why} {count}" for why, count in whys.items())
-    return f"{result.failed} of {len(result.outcomes)} verdicts failed ({reasons})"
-
-
 def _time(moment: datetime) -> str:
     return moment.isoformat(timespec="seconds")
+
+
+def inspect_file(run: Run, path: Path) -> Path:
+    """Return the file of a run's log for Inspect; a path without `.json` is a folder of logs, and is made."""
+    if path.suffix.lower() == ".json" and not path.is_dir():
+        return path
+    path.mkdir(parents=True, exist_ok=True)
+    return path / log_name(run)
+
+
+def _write(run: Run, path: Path) -> None:
+    stream([inspect_log(run)], inspect_file(run, path))
+
+
+EXPORTS = (Format("inspect", _write, writes=True),)

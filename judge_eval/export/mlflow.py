@@ -13,8 +13,8 @@ from judge_eval.data.remote import error_text
 from judge_eval.errors import ConfigError, JudgeEvalError, needs_extra
 from judge_eval.export.tables import TableName, claim_rows, table_of
 from judge_eval.export.text import as_json, as_markdown
-from judge_eval.runs.folder.describing import describe
-from judge_eval.urls import public_url
+from judge_eval.safe_text import public_url
+from judge_eval.views.run import described_by
 
 if TYPE_CHECKING:
     from judge_eval.runs.folder.run import Run
@@ -28,30 +28,17 @@ MOST = 5000
 
 
 def metric_key(name: str) -> str:
-    """Return a metric's name as MLflow takes it: `AP_at_5` for `AP@5`, `NDCG-gain-exp_at_10` for its variant.
-
-    MLflow allows letters, digits, `_`, `-`, `.`, `:`, `/` and spaces.
-    """
+    """Return a metric's name as MLflow takes it: `AP_at_5`; `NDCG-gain-exp_at_10` for a variant."""
     head, at, cut = name.partition("@")
     return re.sub(r"[^\w.]+", "-", head, flags=re.ASCII).strip("-") + (f"_at_{cut}" if at else "")
 
 
 def log_run(run: Run, *, tracking_uri: str | None = None, experiment: str | None = None) -> str:
-    """Log a run: means with intervals and counts as metrics, verdicts and traces as tables.
+    """Log means with intervals and counts as metrics, verdicts and traces as tables; return MLflow's run id.
 
     Where an MLflow run is active it is logged into that one; otherwise into a new one, which is ended. A
-    metric without a value is no metric there; how many traces failed always is.
-
-    Args:
-        run: The run.
-        tracking_uri: Where MLflow keeps its runs; what MLflow is set to where None.
-        experiment: The experiment's name, made where it is not there; what MLflow is set to where None.
-
-    Returns:
-        The id of the MLflow run.
-
-    Raises:
-        ConfigError: MLflow is not installed, or it refuses, or a place is named while a run is active there.
+    metric without a value is no metric there; how many traces failed always is. None leaves `tracking_uri`
+    and `experiment` to MLflow; neither may be named while a run is active.
     """
     try:
         import mlflow
@@ -118,7 +105,7 @@ def _log(mlflow: Any, run: Run, run_id: str) -> None:
 
 
 def metrics_of(run: Run) -> dict[str, float]:
-    """Return what MLflow shall know as numbers; what has no value is not there."""
+    """Return the run's numbers under MLflow's names, without those that have no value."""
     out: dict[str, float] = {}
     for name, a in run.manifest.aggregates.items():
         key = metric_key(name)
@@ -128,22 +115,9 @@ def metrics_of(run: Run) -> dict[str, float]:
         if a.bounds is not None and a.n_failed:
             pairs += [("least", a.bounds[0]), ("most", a.bounds[1])]
         out |= {f"{key}/{what}": float(value) for what, value in pairs if value is not None}
-    tally = run.manifest.tally
-    counts = (
-        "traces",
-        "verdicts",
-        "failed_verdicts",
-        "failed_traces",
-        "unsupported",
-        "calls",
-        "hits",
-        "cost",
-    )
-    for what in counts:
-        value = getattr(tally, what)
-        if value is not None:
-            out[f"judge_eval/{what}"] = float(value)
-    return out
+    names = {"traces", "verdicts", "failed_verdicts", "failed_traces", "unsupported", "calls", "hits", "cost"}
+    counts = run.manifest.tally.model_dump(include=names, exclude_none=True)
+    return out | {f"judge_eval/{name}": float(value) for name, value in counts.items()}
 
 
 def params_of(run: Run) -> dict[str, str]:
@@ -174,14 +148,13 @@ def tags_of(run: Run) -> dict[str, str]:
         "href": m.href,
         "tags": ", ".join(m.tags),
         "status": m.status,
-        "judged": describe(run.manifest),
+        "judged": described_by(m),
     }
     tags = {f"judge_eval.{key}": str(value)[:MOST] for key, value in named.items() if value}
     return tags | {NOTE: as_markdown(run)[:MOST]}
 
 
 def _flat(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield what is nested under dotted names; lists as JSON."""
     for key, inner in value.items() if isinstance(value, Mapping) else ():
         if isinstance(inner, Mapping):
             yield from _flat(inner, f"{prefix}{key}.")

@@ -8,13 +8,14 @@ from typing import Any, Protocol
 
 from judge_eval.data.catalog import find_shape
 from judge_eval.data.files.jsonl import mend
+from judge_eval.data.options import ReadOptions
 from judge_eval.data.shapes.chunks import chunk_data
-from judge_eval.data.shapes.finding import documents_in, question_in, recorded, reference_in
+from judge_eval.data.shapes.tracing_tools import documents_in, question_in, recorded, reference_in
 from judge_eval.errors import needs_extra
-from judge_eval.export.inspect_log import failures_in_words, verdicts_in_words
 from judge_eval.export.mlflow import metric_key
 from judge_eval.runs.folder.run import Run
 from judge_eval.schema import Trace
+from judge_eval.views.trace import failures_in_words, verdicts_in_words
 
 FAILED = "failed_verdicts"
 
@@ -22,12 +23,12 @@ FAILED = "failed_verdicts"
 class Judges(Protocol):
     """What judges a trace: an `Evaluator`."""
 
-    def evaluate(self, data: Trace, /) -> Run:
+    def evaluate(self, data: Trace, /, *, reader: ReadOptions) -> Run:
         """Judge one trace."""
         ...
 
 
-def mlflow_scorer(evaluator: Judges, *, name: str = "judge_eval") -> Any:
+def mlflow_scorer(evaluator: Judges, *, name: str = "judge_eval", yes_ids: bool = False) -> Any:
     """Make a scorer for `mlflow.genai.evaluate(..., scorers=[...])`.
 
     What was retrieved is taken from the retriever spans of a row's trace, else from its outputs (documents,
@@ -39,6 +40,7 @@ def mlflow_scorer(evaluator: Judges, *, name: str = "judge_eval") -> Any:
     Args:
         evaluator: Who judges; it is called from several threads.
         name: The scorer's name.
+        yes_ids: Whether chunks are judged whose texts look like ids or file names; else they are refused.
 
     Raises:
         ConfigError: MLflow 3 is not installed.
@@ -49,12 +51,10 @@ def mlflow_scorer(evaluator: Judges, *, name: str = "judge_eval") -> Any:
     except ImportError:
         raise needs_extra("`mlflow_scorer` needs MLflow 3 and pandas", "mlflow,pandas") from None
 
-    def judged(
-        inputs: Any = None, outputs: Any = None, expectations: Any = None, trace: Any = None
-    ) -> list[Any]:
+    def judged(inputs: Any = None, outputs: Any = None, expectations: Any = None, trace: Any = None) -> list[Any]:
         out = []
         for retrieval in retrievals(inputs, outputs, expectations, trace):
-            run = evaluator.evaluate(retrieval)
+            run = evaluator.evaluate(retrieval, reader=ReadOptions(yes_ids=yes_ids))
             (result,) = run.results
             backend = run.manifest.backend
             common: dict[str, Any] = {
@@ -81,11 +81,7 @@ def mlflow_scorer(evaluator: Judges, *, name: str = "judge_eval") -> Any:
 
 
 def retrievals(inputs: Any, outputs: Any, expectations: Any, trace: Any) -> Iterator[Trace]:
-    """Yield what was retrieved in a row of MLflow's evaluation, one trace for each retriever span.
-
-    Raises:
-        DataError: Nothing says what was retrieved, or what was asked.
-    """
+    """Yield what was retrieved in a row of MLflow's evaluation, one trace for each retriever span."""
     reference = reference_in(expectations)
     rows: list[Mapping[str, Any]] = []
     if trace is not None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from judge_eval.errors import DataError
+from judge_eval.export.format import Format
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.schema import Outcome
@@ -15,15 +16,10 @@ NAME = "judge_eval"
 
 
 def document_annotations(run: Run, name: str = NAME) -> Iterator[str]:
-    """Yield, in parts, the JSON body of `POST /v1/document_annotations`.
-
-    Each annotation names the retriever's span and the document's place in it (counted from 0), which are
-    there where the traces were read from spans. A failed verdict has a label and no score. Phoenix takes no
-    identifiers here: of two runs over the same spans the later replaces the earlier.
-
-    Raises:
-        DataError: A trace was not read from a span.
-    """
+    """Yield, in parts, the JSON body of `POST /v1/document_annotations`."""
+    # Each annotation names the retriever's span and the document's place in it (counted from 0), so the
+    # traces must have been read from spans. A failed verdict has a label and no score. Phoenix takes no
+    # identifiers here: of two runs over the same spans the later replaces the earlier.
     yield '{"data": ['
     first = True
     for result in run.results:
@@ -34,11 +30,7 @@ def document_annotations(run: Run, name: str = NAME) -> Iterator[str]:
 
 
 def annotated(result: TraceResult, name: str, run_id: str) -> list[dict[str, Any]]:
-    """Return the annotations of one trace.
-
-    Raises:
-        DataError: The trace was not read from a span.
-    """
+    """Return the annotations of one trace, which must have been read from a span."""
     span = result.trace.metadata.get("span_id")
     if not isinstance(span, str) or not span:
         raise DataError(
@@ -49,11 +41,7 @@ def annotated(result: TraceResult, name: str, run_id: str) -> list[dict[str, Any
     for position, outcome in enumerate(result.outcomes):
         if outcome.kind == "verdict":
             label = "relevant" if outcome.relevant else "not relevant"
-            judged: dict[str, Any] = {
-                "label": label,
-                "score": float(outcome.grade),
-                "explanation": outcome.explanation,
-            }
+            judged: dict[str, Any] = {"label": label, "score": float(outcome.grade), "explanation": outcome.explanation}
         else:
             judged = {"label": f"no verdict: {outcome.why}", "score": None, "explanation": outcome.detail}
         out.append(
@@ -70,6 +58,9 @@ def annotated(result: TraceResult, name: str, run_id: str) -> list[dict[str, Any
 
 
 def _source(outcome: Outcome) -> dict[str, Any]:
-    """Return the probability of being relevant, and the stage of a cascade, where a verdict has them."""
-    told = outcome.model_dump(include={"confidence", "stage"})
-    return {key: value for key, value in told.items() if value is not None}
+    """Return the probability of being relevant, and the stage of a cascade, if a verdict has them."""
+    details = outcome.model_dump(include={"confidence", "stage"})
+    return {key: value for key, value in details.items() if value is not None}
+
+
+EXPORTS = (Format("phoenix", document_annotations),)

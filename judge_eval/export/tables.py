@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from judge_eval.files import replacing
+from judge_eval.export.format import Format
+from judge_eval.files import csv_text, replacing
 from judge_eval.runs.columns.parquet import load_arrow
 from judge_eval.runs.folder.judgedclaims import judged_claims
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import blocks
+from judge_eval.safe_text import safe_cell
 
 TableName: TypeAlias = Literal["verdicts", "traces", "claims"]
 TABLE_NAMES: tuple[TableName, ...] = ("verdicts", "traces", "claims")
@@ -42,7 +46,7 @@ def verdict_rows(run: Run) -> Iterator[dict[str, Any]]:
 
 
 def result_rows(result: TraceResult) -> Iterator[dict[str, Any]]:
-    """Yield a flat row for every chunk of one trace; None where a verdict or its absence says nothing."""
+    """Yield a flat row for every chunk of one trace; None if a verdict or its absence says nothing."""
     for rank, (chunk, outcome) in enumerate(zip(result.trace.chunks, result.outcomes, strict=True), 1):
         row: dict[str, Any] = dict.fromkeys(VERDICT_TYPES)
         row |= {key: value for key, value in outcome if key in row}
@@ -51,6 +55,7 @@ def result_rows(result: TraceResult) -> Iterator[dict[str, Any]]:
         yield row | {
             "trace_id": result.trace_id,
             "rank": rank,
+            "votes": _votes(result, rank - 1),
             "label": chunk.label,
             "retriever_score": chunk.score,
             "title": chunk.title,
@@ -58,30 +63,36 @@ def result_rows(result: TraceResult) -> Iterator[dict[str, Any]]:
         }
 
 
-def claim_rows(run: Run) -> Iterator[dict[str, Any]]:
-    """Yield a flat row for every claim of every trace that was judged by claims, in the reference's order.
+def _votes(result: TraceResult, place: int) -> str | None:
+    """Return what each member of a panel, or each judge of a cascade, graded a chunk, as a JSON object."""
+    if not result.votes:
+        return None
+    votes = {name: grades[place] for name, grades in result.votes.items()}
+    return json.dumps(votes, ensure_ascii=False)
 
-    `covered` is None where a verdict is missing that could have shown the claim covered; `together` where
-    nobody asked whether all chunks cover it together, or that has no verdict (`asked_together` tells).
-    """
+
+def claim_rows(run: Run) -> Iterator[dict[str, Any]]:
+    """Yield a flat row for every claim of every trace that was judged by claims, in the reference's order."""
+    # `covered` is None if a missing verdict could have shown the claim covered. `together` is None if nobody
+    # asked whether all chunks cover it together, or the answer failed (`asked_together` tells which).
     for result in run.results:
-        for one in judged_claims(result.claims, result.outcomes) or ():
-            cover = one.cover
+        for judged in judged_claims(result.claims, result.outcomes) or ():
+            cover = judged.cover
             yield {
                 "trace_id": result.trace_id,
-                "claim_id": one.claim.id,
-                "claim": one.claim.text,
-                "vital": one.claim.vital,
+                "claim_id": judged.claim.id,
+                "claim": judged.claim.text,
+                "vital": judged.claim.vital,
                 "covered": None if cover == "unknown" else cover == "covered",
                 "cover": cover,
-                "chunks": len(one.said),
-                "full_ranks": list(one.ranks("full")),
-                "partial_ranks": list(one.ranks("partial")),
-                "conflicting_ranks": list(one.ranks("contradicts")),
-                "failed_ranks": list(one.ranks(None)),
-                "asked_together": one.asked,
-                "together": one.together,
-                "quote": one.claim.quote,
+                "chunks": len(judged.verdicts),
+                "full_ranks": list(judged.ranks("full")),
+                "partial_ranks": list(judged.ranks("partial")),
+                "conflicting_ranks": list(judged.ranks("contradicts")),
+                "failed_ranks": list(judged.ranks(None)),
+                "asked_together": judged.asked,
+                "together": judged.together,
+                "quote": judged.claim.quote,
                 "query": result.trace.query,
                 "tags": list(result.trace.tags),
             }
@@ -129,6 +140,7 @@ VERDICT_TYPES = {
     "expected_grade": "double",
     "grade_probabilities": "doubles",
     "stage": "string",
+    "votes": "string",
     "label": "int64",
     "retriever_score": "double",
     "title": "string",
@@ -144,23 +156,12 @@ def table_of(run: Run, table: TableName) -> tuple[dict[str, str], Iterator[dict[
     if table == "claims":
         return CLAIM_TYPES, claim_rows(run)
     if table == "traces":
-        return TRACE_TYPES | dict.fromkeys(run.manifest.metrics, "double") | {"tags": "strings"}, trace_rows(
-            run
-        )
+        return TRACE_TYPES | dict.fromkeys(run.manifest.metrics, "double") | {"tags": "strings"}, trace_rows(run)
     return VERDICT_TYPES, verdict_rows(run)
 
 
 def write_parquet(run: Run, path: Path, table: TableName = "verdicts") -> None:
-    """Write one of the tables as Parquet, a block of rows at a time.
-
-    Args:
-        run: The run.
-        path: The file.
-        table: Which one.
-
-    Raises:
-        ConfigError: PyArrow is not installed.
-    """
+    """Write one of the tables as Parquet, a block of rows at a time."""
     pyarrow, parquet = load_arrow()
     kinds = {
         "string": pyarrow.string(),
@@ -176,3 +177,42 @@ def write_parquet(run: Run, path: Path, table: TableName = "verdicts") -> None:
     with replacing(path) as file, parquet.ParquetWriter(file, schema) as writer:
         for block in blocks(rows, _BLOCK):
             writer.write_table(pyarrow.Table.from_pylist(block, schema=schema))
+
+
+def table_csv(run: Run, table: TableName, *, safe_cells: bool = False) -> Iterator[str]:
+    """Yield a table as CSV, a line each: lists with spaces between ranks, commas between texts."""
+    types, rows = table_of(run, table)
+    head: list[list[object]] = [[*types]]
+    cells: Iterator[list[object]] = ([_cell(row.get(name)) for name in types] for row in rows)
+    for row in chain(head, cells):
+        yield csv_text([[safe_cell(cell) for cell in row] if safe_cells else row])
+
+
+def table_lines(run: Run, table: TableName) -> Iterator[str]:
+    """Yield a table as JSON Lines."""
+    for row in table_of(run, table)[1]:
+        yield json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def table_json(run: Run, table: TableName) -> Iterator[str]:
+    """Yield a table as one JSON array, an object a row."""
+    begun = False
+    for line in table_lines(run, table):
+        yield (",\n " if begun else "[\n ") + line.rstrip("\n")
+        begun = True
+    yield "\n]\n" if begun else "[]\n"
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, list):
+        return (" " if all(isinstance(item, int) for item in value) else ", ").join(map(str, value))
+    return "" if value is None else value
+
+
+TABLE_WRITERS: Mapping[str, Callable[[Run, TableName], Iterator[str]]] = {
+    "csv": table_csv,
+    "jsonl": table_lines,
+    "json": table_json,
+}
+"""The text formats that hold a table."""
+EXPORTS = (Format("parquet", write_parquet, (".parquet",), writes=True),)

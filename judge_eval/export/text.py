@@ -3,81 +3,71 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
 from pydantic import JsonValue
 
-from judge_eval.data.writing import trace_line
+from judge_eval.data.files.jsonl import trace_line
 from judge_eval.errors import ConfigError
-from judge_eval.export.tables import result_rows
-from judge_eval.files import csv_text, write_atomically
-from judge_eval.runs.folder.describing import cascaded, describe, doubts, failures, remarks
+from judge_eval.export.format import Format
+from judge_eval.export.tables import VERDICT_TYPES, result_rows
+from judge_eval.files import csv_text, replacing
 from judge_eval.runs.folder.run import Run
-from judge_eval.runs.folder.wording import interval, number
-from judge_eval.runs.scoring.missedclaims import missed_claims
-from judge_eval.shown import markdown, safe_cell, shortened, web_address
+from judge_eval.safe_text import safe_cell
+from judge_eval.views.markdown import markdown_of
+from judge_eval.views.run import summary_view
 
-MOST_MISSED = 3
-"""How many missed claims a summary names."""
-VERDICT_COLUMNS = (
-    "trace_id",
-    "rank",
-    "chunk_id",
-    "kind",
-    "grade",
-    "relevant",
-    "why",
-    "reason",
-    "evidence",
-    "evidence_found",
-    "instruction_in_chunk",
-    "confidence",
-    "expected_grade",
-    "stage",
-    "label",
-    "query",
-)
+_LEFT_OUT = ("grade_probabilities", "retriever_score", "title", "text")
+_COLUMNS = [name for name in VERDICT_TYPES if name not in _LEFT_OUT]
+VERDICT_COLUMNS = (*_COLUMNS[:3], "kind", *_COLUMNS[3:], "query")
+"""The columns of `as_csv` before the metrics."""
+
+
+def json_parts(run: Run) -> Iterator[str]:
+    """Yield the manifest and all results as one JSON document, a part for each result."""
+
+    def written(value: object) -> str:
+        return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+
+    head = written({**run.manifest.model_dump(mode="json"), "results": []})
+    yield head.removesuffix("]\n}")
+    begun = False
+    for result in run.results:
+        yield (",\n    " if begun else "\n    ") + written(result.model_dump(mode="json")).replace("\n", "\n    ")
+        begun = True
+    yield "\n  ]\n}\n" if begun else "]\n}\n"
 
 
 def as_json(run: Run) -> str:
-    """Write the manifest and all results as one JSON document."""
-    results = [result.model_dump(mode="json") for result in run.results]
-    document = {**run.manifest.model_dump(mode="json"), "results": results}
-    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    """Write `json_parts` as one text."""
+    return "".join(json_parts(run))
 
 
-def linked(text: str, href: str | None) -> str:
-    """Write a text as Markdown, linked where the address is one of the web."""
-    href = web_address(href)
-    return f"[{markdown(text)}](<{href}>)" if href else markdown(text)
-
-
-def as_csv(run: Run, *, safe_cells: bool = False) -> str:
-    """Write one row a verdict: where it stands, all that it says, label, question, and the trace's scores.
-
-    Args:
-        run: The run.
-        safe_cells: Whether texts that a spreadsheet would compute begin with a `'` (see `safe_cell`).
-    """
+def csv_lines(run: Run, *, safe_cells: bool = False) -> Iterator[str]:
+    """Yield one row a verdict: where it stands, all that it says, label, question, and the trace's scores."""
     columns = [*VERDICT_COLUMNS, *run.manifest.metrics]
-    rows: list[list[object]] = [[*columns]]
+    yield csv_text([columns])
     for result in run.results:
+        rows: list[list[object]] = []
         for outcome, row in zip(result.outcomes, result_rows(result), strict=True):
             row |= {"reason": outcome.explanation}  # a cell cannot tell null from an empty text
             row |= {"kind": "no_verdict" if row["grade"] is None else "verdict", "query": result.trace.query}
             row |= result.scores
             rows.append(["" if row.get(name) is None else row[name] for name in columns])
-    return csv_text([map(safe_cell, row) for row in rows] if safe_cells else rows)
+        yield csv_text([map(safe_cell, row) for row in rows] if safe_cells else rows)
+
+
+def as_csv(run: Run, *, safe_cells: bool = False) -> str:
+    """Write `csv_lines` as one text."""
+    return "".join(csv_lines(run, safe_cells=safe_cells))
 
 
 def labelled_lines(run: Run) -> Iterator[str]:
-    """Yield the traces as they were read, a line each, with the verdicts beside the chunks.
-
-    A chunk's `metadata.judge_eval` holds the outcome, that of the trace the scores and the claims; a chunk's
-    `label` stays what people said. The file can be judged again as it is: outcomes are never shown to a
-    judge.
-    """
+    """Yield the traces as they were read, a line each, with the verdicts beside the chunks."""
+    # A chunk's `metadata.judge_eval` holds the outcome, that of the trace the scores and the claims; a
+    # chunk's `label` stays what people said. The file can be judged again as it is: outcomes are never shown
+    # to a judge.
     for result in run.results:
         chunks = []
         for chunk, outcome in zip(result.trace.chunks, result.outcomes, strict=True):
@@ -91,82 +81,53 @@ def labelled_lines(run: Run) -> Iterator[str]:
 
 
 def as_markdown(run: Run) -> str:
-    """Write the summary as Markdown: what was judged, the metrics, what failed, the claims missed most."""
-    m = run.manifest
-    lines = [f"## judge_eval: {linked(m.name, m.href)}", ""]
-    lines += [
-        markdown(describe(run.manifest)),
-        "",
-        "| metric | mean | 95% interval | n | failed |",
-        "|---|---|---|---|---|",
-    ]
-    for name, a in m.aggregates.items():
-        lines.append(
-            f"| {markdown(name)} | {number(a.mean)} | {interval(a.interval)} | {a.n} | {a.n_failed or ''} |"
-        )
-    if m.tally.failed_verdicts:
-        lines += ["", f"**{markdown(failures(run.manifest.tally))}**"]
-    for doubt in doubts(run.manifest.tally):
-        lines += ["", markdown(doubt)]
-    for remark in (*remarks(m), *cascaded(m)):
-        lines += ["", markdown(remark)]
-    lines += _claims(run)
-    return "\n".join(lines) + "\n"
+    """Write the summary as Markdown: what was judged, the metrics, all remarks, the claims missed most."""
+    return markdown_of(summary_view(run))
 
 
-def _claims(run: Run) -> list[str]:
-    """Say what is covered of the claims, and which are missed most; nothing where none were judged by."""
-    told = missed_claims(run.results)
-    if told is None:
-        return []
-    lines = ["", f"**{markdown(told.sentence)}**"]
-    if told.missed:
-        lines += [
-            "",
-            f"Missed most, of {told.distinct:,} claim{'s' if told.distinct > 1 else ''} missed:",
-            "",
-        ]
-    for one in told.missed[:MOST_MISSED]:
-        kind = " (vital)" if one.vital else ""
-        said = f"**{markdown(shortened(one.text, 200))}**{kind}: {markdown(one.told)}"
-        lines.append(f"- {said}; {markdown(one.query)}")
-    return lines
-
-
-WRITERS: dict[str, Callable[[Run], str]] = {".json": as_json, ".csv": as_csv, ".md": as_markdown}
+WRITERS: dict[str, Callable[[Run], Iterable[str]]] = {
+    ".json": json_parts,
+    ".csv": csv_lines,
+    ".md": lambda run: [as_markdown(run)],
+}
 
 
 def check_suffix(path: Path, known: Collection[str] = tuple(WRITERS)) -> None:
-    """See that a file can be written under this name.
-
-    Args:
-        path: The file.
-        known: The suffixes that name a format.
-
-    Raises:
-        ConfigError: The suffix is none of them.
-    """
+    """Check that a file's suffix is one of those that name a format."""
     if path.suffix.lower() not in known:
         raise ConfigError(f"cannot write {path}: the suffix says the format; use {', '.join(known)}")
 
 
-def write(run: Run, path: Path) -> None:
-    """Write a run to a file, in the format its suffix names.
+def check_suffixes(paths: Collection[Path], known: Collection[str] = tuple(WRITERS)) -> None:
+    """Check the suffixes of several files, which must differ."""
+    seen: set[str] = set()
+    for path in paths:
+        check_suffix(path, known)
+        suffix = path.suffix.lower()
+        if suffix in seen:
+            raise ConfigError(f"two files end in {suffix}; name one file of each format")
+        seen.add(suffix)
 
-    Raises:
-        ConfigError: The suffix is none of .json, .csv, .md, or the file cannot be written.
-    """
+
+def write(run: Run, path: Path) -> None:
+    """Write a run to a file, in the format its suffix names."""
     check_suffix(path)
     write_text(path, WRITERS[path.suffix.lower()](run))
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a file in one step.
-
-    Raises:
-        ConfigError: It cannot be written.
-    """
+def write_text(path: Path, text: str | Iterable[str]) -> None:
+    """Write a text, or its parts one by one, to a file that takes its place in one step."""
+    parts = (text,) if isinstance(text, str) else text
     try:
-        write_atomically(path, text.encode("utf-8", "backslashreplace"))
+        with replacing(path) as file:
+            file.writelines(part.encode("utf-8", "backslashreplace") for part in parts)
     except OSError as error:
         raise ConfigError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+EXPORTS = (
+    Format("jsonl", labelled_lines, (".jsonl",)),
+    Format("csv", csv_lines, (".csv",)),
+    Format("json", json_parts, (".json",)),
+    Format("markdown", lambda run: [as_markdown(run)], (".md",)),
+)

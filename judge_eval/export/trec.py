@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from judge_eval.errors import DataError
+from judge_eval.export.format import Format
+from judge_eval.pools.pool import Pool
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import scale_of
 
@@ -13,15 +15,10 @@ ABSENT = "not-retrieved-"
 
 
 def run_lines(run: Run, tag: str = "judge_eval") -> Iterator[str]:
-    """Yield `query Q0 chunk rank score tag`, a line a chunk.
-
-    Readers sort by the score and break ties by the id, whatever the rank says. So the score written is the
-    number of chunks from this one to the end of the list: strictly decreasing, however the retriever scored.
-    White space in an id is written as `%20` and the like.
-
-    Raises:
-        DataError: Two ids are the same once white space is escaped.
-    """
+    """Yield `query Q0 chunk rank score tag`, a line a chunk; white space in an id is written as `%20`."""
+    # Readers sort by the score and break ties by the id, whatever the rank says. So the score written is the
+    # number of chunks from this one to the end of the list: strictly decreasing, however the retriever
+    # scored. Two ids that are equal once white space is escaped are an error.
     safe_trace = _escaper("trace ids of the run")
     for result in run.results:
         query, safe = safe_trace(result.trace_id), _escaper(f"chunk ids of trace {result.trace_id!r}")
@@ -31,17 +28,12 @@ def run_lines(run: Run, tag: str = "judge_eval") -> Iterator[str]:
 
 
 def qrels_lines(run: Run) -> Iterator[str]:
-    """Yield `query 0 chunk grade`, a line a verdict.
-
-    A trace with a failed verdict is left out: trec_eval would take the gap for a judgment, and leaves a query
-    without judgments out of its means, as ours do. Where more relevant chunks are known to exist
-    (`relevant_total`) than were found, lines with ids that nobody retrieved make up the number, with the
-    least grade that counts as relevant; where the total is not known, the retrieved chunks are all there is.
-    On a graded scale the readers must be told what is relevant (`-l 2`, `AP(rel=2)`).
-
-    Raises:
-        DataError: Two ids are the same once white space is escaped.
-    """
+    """Yield `query 0 chunk grade`, a line a verdict; ids are escaped as in `run_lines`."""
+    # A trace with a failed verdict is left out: trec_eval would take the gap for a judgment, and leaves a
+    # query without judgments out of its means, as ours do. Where more relevant chunks are known to exist
+    # (`relevant_total`) than were found, lines with ids that nobody retrieved make up the number, with the
+    # least grade that counts as relevant; where the total is not known, the retrieved chunks are all there
+    # is. On a graded scale the readers must be told what is relevant (`-l 2`, `AP(rel=2)`).
     least = scale_of(run).relevant
     safe_trace = _escaper("trace ids of the run")
     for result in run.results:
@@ -61,9 +53,16 @@ def qrels_lines(run: Run) -> Iterator[str]:
             yield f"{query} 0 {safe(f'{ABSENT}1')} 0\n"
 
 
+def pool_lines(pool: Pool) -> Iterator[str]:
+    """Yield `query 0 chunk grade`, a line a chunk of the pool, -1 without a verdict; ids as in `run_lines`."""
+    safe_trace = _escaper("questions of the pool")
+    for question, grades in pool.qrels.items():
+        query, safe = safe_trace(question), _escaper(f"chunk ids of question {question!r}")
+        yield from (f"{query} 0 {safe(chunk)} {grade}\n" for chunk, grade in grades.items())
+
+
 def _escaper(what: str) -> Callable[[str], str]:
-    """Return a function that makes ids safe, each to one of its own."""
-    given: dict[str, str] = {}
+    keys: dict[str, str] = {}
 
     def escape(key: str) -> str:
         safe = key
@@ -71,10 +70,8 @@ def _escaper(what: str) -> Callable[[str], str]:
             safe = "".join(_percent(c) if c.isspace() or not c.isprintable() else c for c in key)
         if safe.startswith("#"):
             safe = "%23" + safe[1:]
-        if given.setdefault(safe, key) != key:
-            raise DataError(
-                f"{what}: {key!r} and {given[safe]!r} cannot be told apart in a TREC file; rename one"
-            )
+        if keys.setdefault(safe, key) != key:
+            raise DataError(f"{what}: {key!r} and {keys[safe]!r} are the same in a TREC file; rename one")
         return safe or "%"
 
     return escape
@@ -82,3 +79,6 @@ def _escaper(what: str) -> Callable[[str], str]:
 
 def _percent(char: str) -> str:
     return "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "surrogatepass"))
+
+
+EXPORTS = (Format("trec-run", run_lines, (".run", ".trec")), Format("trec-qrels", qrels_lines, (".qrels",)))

@@ -3,14 +3,6 @@
 The names below are loaded when they are first used; ragas and DeepEval only where a metric is made.
 """
 
-from __future__ import annotations
-
 from judge_eval.lazy import attach
 
-__all__ = ["deepeval_metric", "ragas_metric"]
-
-__getattr__ = attach(__name__, {"deepeval": ("deepeval_metric",), "ragas": ("ragas_metric",)})
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__all__, __getattr__, __dir__ = attach(__name__)

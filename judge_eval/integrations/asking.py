@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 
+from judge_eval.background_loop import background_loop
+from judge_eval.data.options import ReadOptions
 from judge_eval.errors import ConfigError, MissingVerdictError, UnknownNameError, needs_extra
 from judge_eval.eval_run import EvalRun
 from judge_eval.evaluator import Evaluator
-from judge_eval.export.inspect_log import failures_in_words
 from judge_eval.metrics import parse_metric
-from judge_eval.portal import portal
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.schema import Trace
+from judge_eval.views.trace import failures_in_words
 
 SHOWN = 3
 """Failed chunks that a message names."""
@@ -22,27 +23,20 @@ def not_importable(tool: str, extra: str, error: ImportError) -> ConfigError:
     if error.name == extra:
         return needs_extra(f"{tool} is not installed", extra)
     return needs_extra(
-        f"{tool} is installed but cannot be imported ({error}); this installs what fits", extra
+        f"{tool} is installed but cannot be imported ({error}); this installs a version that works", extra
     )
 
 
-async def judged(evaluator: Evaluator, trace: Trace) -> EvalRun:
-    """Judge a trace from any event loop.
-
-    All calls run in one loop of our own: other tools make a loop for each evaluation, and connections,
-    limits and budgets outlive it.
-    """
-    call = asyncio.run_coroutine_threadsafe(evaluator.aevaluate(trace), portal.loop())
+async def judged(evaluator: Evaluator, trace: Trace, reader: ReadOptions) -> EvalRun:
+    """Judge a trace from any event loop."""
+    # All calls run in one loop of our own: other tools make a loop for each evaluation, and connections,
+    # limits and budgets outlive it.
+    call = asyncio.run_coroutine_threadsafe(evaluator.aevaluate(trace, reader=reader), background_loop.loop())
     return await asyncio.wrap_future(call)
 
 
 def chosen(evaluator: Evaluator, metric: str | None) -> str:
-    """Return the name of one of an evaluator's metrics; the first where None.
-
-    Raises:
-        UnknownNameError: The evaluator does not compute it.
-        ConfigError: The evaluator cannot ask: a setting cannot be used.
-    """
+    """Return the name of one of an evaluator's metrics; the first where None."""
     _ = evaluator.stack  # told here; inside another tool's evaluation it would be told of every row
     names = evaluator.scorer.names
     name = names[0] if metric is None else str(parse_metric(metric))
@@ -52,11 +46,7 @@ def chosen(evaluator: Evaluator, metric: str | None) -> str:
 
 
 def value_of(result: TraceResult, metric: str) -> float:
-    """Return a trace's value.
-
-    Raises:
-        MissingVerdictError: Failed verdicts leave it without one; the message says which, and why.
-    """
+    """Return a trace's value; without one, the error says which verdicts failed, and why."""
     value = result.scores[metric]
     if value is None:
         raise MissingVerdictError(failure_of(result, metric))

@@ -4,29 +4,35 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from judge_eval.data.options import ReadOptions
 from judge_eval.digest import digest_json, short
 from judge_eval.errors import JudgeEvalError
 from judge_eval.eval_run import EvalRun
 from judge_eval.evaluator import Evaluator
-from judge_eval.export.inspect_log import verdicts_in_words
 from judge_eval.integrations.asking import chosen, judged, not_importable, value_of
 from judge_eval.runs.folder.describing import judged_by
 from judge_eval.runs.folder.records import Dataset
 from judge_eval.runs.scoring.aggregate import less_is_better, reaches
 from judge_eval.schema import Trace
+from judge_eval.views.trace import verdicts_in_words
 
 PARAMETERS: Final = {"reference": "expected_output", "answer": "actual_output"}
 """What DeepEval calls the fields of a trace that a prompt may need."""
 
 
 def deepeval_metric(
-    evaluator: Evaluator, metric: str | None = None, *, threshold: float | None = 0.5, name: str | None = None
+    evaluator: Evaluator,
+    metric: str | None = None,
+    *,
+    threshold: float | None = 0.5,
+    name: str | None = None,
+    yes_ids: bool = False,
 ) -> Any:
     """Make a metric for `deepeval.evaluate(..., metrics=[...])` and `assert_test`.
 
     The metric's `score` is the value, its `reason` the verdicts chunk by chunk, its `score_breakdown` all
     metrics of the evaluator, its tokens those of the replies that the verdicts rest on, cached ones too (so
-    it tells no cost). Where failed verdicts leave a case without a value, `measure` raises
+    it reports no cost). If failed verdicts leave a case without a value, `measure` raises
     `MissingVerdictError` and `error` says why: DeepEval stops there, or records the error where it was told
     `ErrorConfig(ignore_errors=True)`; `score` stays None.
 
@@ -35,6 +41,7 @@ def deepeval_metric(
         metric: One of the evaluator's metrics; the first where None.
         threshold: The least value that passes, the greatest where less is better; None passes no judgement.
         name: What DeepEval calls it; the metric's name where None.
+        yes_ids: Whether chunks are judged whose texts look like ids or file names; else they are refused.
 
     Raises:
         ConfigError: DeepEval is not installed, or the evaluator does not compute the metric.
@@ -45,7 +52,7 @@ def deepeval_metric(
         from deepeval.test_case import SingleTurnParams
     except ImportError as error:
         raise not_importable("DeepEval", "deepeval", error) from None
-    computed = chosen(evaluator, metric)
+    computed, reader = chosen(evaluator, metric), ReadOptions(yes_ids=yes_ids)
     least = threshold
     needed = ["input", "retrieval_context", *(PARAMETERS[need] for need in evaluator.judge.needs)]
     judge = _judge(evaluator)
@@ -85,7 +92,7 @@ def deepeval_metric(
         def measure(self, test_case: Any, *_: Any, **__: Any) -> float:
             """Judge a test case."""
             try:
-                return ended(self, evaluator.evaluate(begun(self, test_case)))
+                return ended(self, evaluator.evaluate(begun(self, test_case), reader=reader))
             except JudgeEvalError as error:
                 failed(self, error)
                 raise
@@ -93,7 +100,7 @@ def deepeval_metric(
         async def a_measure(self, test_case: Any, *_: Any, **__: Any) -> float:
             """Judge a test case from a running event loop."""
             try:
-                return ended(self, await judged(evaluator, begun(self, test_case)))
+                return ended(self, await judged(evaluator, begun(self, test_case), reader))
             except JudgeEvalError as error:
                 failed(self, error)
                 raise
@@ -113,11 +120,7 @@ def deepeval_metric(
 
 
 def case_trace(case: Any) -> Trace:
-    """Read a test case of DeepEval.
-
-    Raises:
-        DataError: It is no trace.
-    """
+    """Read a test case of DeepEval."""
     chunks = [
         chunk if isinstance(chunk, str) else {"text": chunk.context, "metadata": {"source": chunk.source}}
         for chunk in case.retrieval_context
@@ -129,6 +132,4 @@ def case_trace(case: Any) -> Trace:
 def _judge(evaluator: Evaluator) -> str:
     """Name the judge, with a digest of all that could change a verdict: DeepEval's cache goes by the name."""
     begun = evaluator.begin(Dataset(name=""))
-    return (
-        f"{judged_by(begun).removeprefix('judged by ')} ({short(digest_json([begun.judge, begun.backend]))})"
-    )
+    return f"{judged_by(begun).removeprefix('judged by ')} ({short(digest_json([begun.judge, begun.backend]))})"

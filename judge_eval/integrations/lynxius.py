@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from judge_eval.cli.flags.configured import configured
+from judge_eval.data.options import ReadOptions
 from judge_eval.errors import ConfigError, DataError
 from judge_eval.eval_run import EvalRun
 from judge_eval.evaluator import Evaluator
 from judge_eval.export.hosted import CONTEXT_PRECISION, booleans_of, context_precision_of
-from judge_eval.runs.keeping.finding import find_run
-from judge_eval.runs.keeping.mirroring import place_of_runs, written
+from judge_eval.runs.keeping.lookup import find_run
+from judge_eval.runs.keeping.mirror import place_of_runs, written
 from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.schema import Trace
 from judge_eval.server.client import Client
@@ -56,16 +57,12 @@ class ContextPrecision:
         self.traces: list[Trace] = []
 
     def add_trace(
-        self,
-        query: str,
-        reference: str,
-        context: Sequence[ContextChunk] = (),
-        trace_uuid: str | None = None,
+        self, query: str, reference: str, context: Sequence[ContextChunk] = (), trace_uuid: str | None = None
     ) -> None:
         """Add a question with its reference and what was retrieved, best first.
 
         Raises:
-            DataError: The question or the reference is empty, or a chunk is none.
+            DataError: The question or the reference is empty, or a chunk is invalid.
         """
         if not query or not reference:
             raise DataError("a trace needs the query and the reference")
@@ -90,8 +87,8 @@ class EvalRunId(str):
     @classmethod
     def of(cls, run: EvalRun, baseline: EvalRun | None) -> EvalRunId:
         """Answer a run."""
-        made, found = cls(run.id), context_precision_of(run)
-        made.uuid, made.score, made.verdicts = run.id, found.score, list(found.verdicts)
+        made, precision = cls(run.id), context_precision_of(run)
+        made.uuid, made.score, made.verdicts = run.id, precision.score, list(precision.verdicts)
         made.run, made.baseline = run, baseline
         return made
 
@@ -112,6 +109,7 @@ class LynxiusClient:
         model: Who judges here, such as `openai/NAME`, or `fake/overlap` offline.
         evaluator: Who judges here, as made by you; you close it.
         out: The folder of runs; that of the settings where None (`runs`).
+        yes_ids: Whether chunks are judged whose texts look like ids or file names; else they are refused.
 
     Raises:
         ConfigError: Neither a model nor a server is named, or both.
@@ -126,10 +124,12 @@ class LynxiusClient:
         model: str | None = None,
         evaluator: Evaluator | None = None,
         out: str | Path | None = None,
+        yes_ids: bool = False,
     ) -> None:
+        self._yes_ids = yes_ids
         here = run_local or model is not None or evaluator is not None
         if base_url is not None and here:
-            raise ConfigError("a server judges by its own model: give `base_url`, or what judges here")
+            raise ConfigError("a server uses its own model: give either `base_url` or the settings of a local judge")
         url = None if here else base_url or os.environ.get(SERVER)
         self._server = Client(str(url), token=api_key) if url else None
         self._settings = configured()
@@ -137,9 +137,9 @@ class LynxiusClient:
         self._out = self._settings.out if out is None else place_of_runs(out)
         if self._server is None and evaluator is None and not self._model:
             raise ConfigError(
-                'no model was named; give LynxiusClient(model="openai/NAME") (or "fake/overlap" to try it '
+                'no model is named; give LynxiusClient(model="openai/NAME") (or "fake/overlap" to try it '
                 "offline), set JUDGE_EVAL_MODEL, or write `model = ...` under [tool.judge_eval] in "
-                f"pyproject.toml; to have a server judge, give base_url or set {SERVER}"
+                f"pyproject.toml; to judge on a server, give base_url or set {SERVER}"
             )
 
     def evaluate(self, eval: ContextPrecision) -> EvalRunId:
@@ -154,19 +154,15 @@ class LynxiusClient:
             RunError: There is no run of the baseline's label, or the server refused or cannot be reached.
         """
         if not eval.traces:
-            raise DataError("there is no trace to judge; add one with add_trace")
+            raise DataError("there are no traces to judge; add one with add_trace")
         baseline = self._baseline(eval.baseline_eval_run_label)
-        about: dict[str, Any] = {
-            "label": eval.label,
-            "href": eval.href,
-            "tags": eval.tags,
-            "name": type(eval).__name__,
-        }
+        about: dict[str, Any] = {"label": eval.label, "href": eval.href, "tags": eval.tags, "name": type(eval).__name__}
         if self._server is not None:
             about["baseline"] = baseline.id if baseline else None
-            submitted = self._server.evaluate(traces=eval.traces, **about)
+            submitted = self._server.evaluate(traces=eval.traces, yes_ids=self._yes_ids, **about)
             return EvalRunId.of(self._server.get_eval_run(submitted.uuid, wait=inf), baseline)
         with self._judge() as judge, written(self._out):
+            about["reader"] = ReadOptions(yes_ids=self._yes_ids)
             return EvalRunId.of(judge.evaluate(eval.traces, out=self._out, **about), baseline)
 
     def get_eval_run(self, eval_run_uuid: str) -> dict[str, Any]:
@@ -193,15 +189,16 @@ class LynxiusClient:
             }
             for result in again.results
         ]
+        quantiles = total.quantiles if total.headline == "mean" else None
         return {
             "uuid": run.id,
             "label": run.label,
             "href": run.manifest.href,
             "tags": list(run.manifest.tags),
             "status": "SUCCESS" if run.status == "done" else run.status.upper(),
-            "aggregate_score": total.mean,
-            "p20": total.quantiles and total.quantiles.p20,
-            "p90": total.quantiles and total.quantiles.p90,
+            "aggregate_score": total.headline_mean,
+            "p20": quantiles and quantiles.p20,
+            "p90": quantiles and quantiles.p90,
             "results": results,
         }
 
@@ -218,7 +215,7 @@ class LynxiusClient:
             return None
         if self._server is None:
             return self._load(f"label:{label}")
-        found = [run for run in self._server.list_runs(label=label) if run.label == label]
-        if not found:
+        runs = [run for run in self._server.list_runs(label=label) if run.label == label]
+        if not runs:
             raise DataError(f"the server has no run labelled {label!r}", field="baseline_eval_run_label")
-        return self._load(found[0].uuid)
+        return self._load(runs[0].uuid)

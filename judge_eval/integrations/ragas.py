@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from judge_eval.data.options import ReadOptions
 from judge_eval.evaluator import Evaluator
-from judge_eval.export.inspect_log import verdicts_in_words
 from judge_eval.integrations.asking import chosen, failure_of, judged, not_importable, value_of
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.schema import Trace
+from judge_eval.views.trace import verdicts_in_words
 
 COLUMNS: Final[Mapping[str, str]] = {"reference": "reference", "answer": "response"}
 """What ragas calls the fields of a trace that a prompt may need."""
 
 
-def ragas_metric(evaluator: Evaluator, metric: str | None = None, *, name: str | None = None) -> Any:
+def ragas_metric(
+    evaluator: Evaluator, metric: str | None = None, *, name: str | None = None, yes_ids: bool = False
+) -> Any:
     """Make a metric for `ragas.evaluate(..., metrics=[...])`, and for `await metric.ascore(...)`.
 
     It needs no LLM of ragas: `evaluator` asks. In `evaluate` each chunk's verdict with its reason, or its
@@ -28,6 +31,7 @@ def ragas_metric(evaluator: Evaluator, metric: str | None = None, *, name: str |
         evaluator: Who judges; its prompt says which columns are needed.
         metric: One of the evaluator's metrics; the first where None.
         name: The column's name in ragas; the metric's where None.
+        yes_ids: Whether chunks are judged whose texts look like ids or file names; else they are refused.
 
     Raises:
         ConfigError: ragas is not installed, or the evaluator does not compute the metric.
@@ -38,10 +42,10 @@ def ragas_metric(evaluator: Evaluator, metric: str | None = None, *, name: str |
         from ragas.metrics.result import MetricResult
     except ImportError as error:
         raise not_importable("ragas", "ragas", error) from None
-    computed = chosen(evaluator, metric)
+    computed, reader = chosen(evaluator, metric), ReadOptions(yes_ids=yes_ids)
     needed = {"user_input", "retrieved_contexts", *(COLUMNS[need] for need in evaluator.judge.needs)}
 
-    def told(result: TraceResult) -> Any:
+    def result_of(result: TraceResult) -> Any:
         value = result.scores[computed]
         reason = verdicts_in_words(result)
         if value is None:
@@ -62,7 +66,7 @@ def ragas_metric(evaluator: Evaluator, metric: str | None = None, *, name: str |
             """Take ragas' settings, of which none applies: the evaluator has its own."""
 
         async def _single_turn_ascore(self, sample: Any, callbacks: Any) -> float:
-            (result,) = (await judged(evaluator, trace_of(sample.model_dump()))).results
+            (result,) = (await judged(evaluator, trace_of(sample.model_dump()), reader)).results
             for chunk, outcome in zip(result.trace.chunks, result.outcomes, strict=True):
                 kind = {"type": ChainType.RAGAS_PROMPT}
                 child, _ = new_group(outcome.chunk_id, {"data": chunk.text}, callbacks, metadata=kind)
@@ -71,21 +75,19 @@ def ragas_metric(evaluator: Evaluator, metric: str | None = None, *, name: str |
 
         async def ascore(self, **row: Any) -> Any:
             """Judge a row: `user_input`, `retrieved_contexts`, and what the prompt needs."""
-            return told((await judged(evaluator, trace_of(row))).results[0])
+            return result_of((await judged(evaluator, trace_of(row), reader)).results[0])
 
         def score(self, **row: Any) -> Any:
             """`ascore` for sync code, inside a running event loop too."""
-            return told(evaluator.evaluate(trace_of(row)).results[0])
+            return result_of(evaluator.evaluate(trace_of(row), reader=reader).results[0])
 
     return JudgeEvalMetric()
 
 
 def trace_of(row: Mapping[str, Any]) -> Trace:
-    """Read a row of ragas.
-
-    Raises:
-        DataError: It is no trace.
-    """
-    chunks: Sequence[Any] = row.get("retrieved_contexts") or ()
+    """Read a row of ragas."""
+    chunks: Sequence[Any] | None = row.get("retrieved_contexts")
     fields = {ours: row.get(theirs) for ours, theirs in COLUMNS.items()}
-    return Trace.parse({"query": row.get("user_input") or "", "chunks": list(chunks), **fields})
+    return Trace.parse(
+        {"query": row.get("user_input") or "", "chunks": None if chunks is None else list(chunks), **fields}
+    )

@@ -1,32 +1,26 @@
-"""Judging by claims: each chunk is held against the things that the reference says."""
+"""Judging by claims: which statements of the reference each chunk supports."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Generator, Mapping, Sequence
+from copy import copy
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, Self
 
-from judge_eval.errors import DataError
-from judge_eval.judges.base import Inquiry, Wave
-from judge_eval.judges.claim_cells import ByCells
-from judge_eval.judges.parsing import Problem, without_surrogates
-from judge_eval.judges.questions import (
-    BLANK,
-    claims_form,
-    describe_form,
-    distinct,
-    fit_evidence,
-    other_mode,
-)
-from judge_eval.judges.rowasking import AllAtOnce, ClaimRow, ClaimsMode, OneByOne, RowAsker, Together, Whole
-from judge_eval.judges.ruling import NO_CLAIMS, checked_supports, outcome_of_row, ruled
+from judge_eval.errors import DataError, JudgeEvalError
+from judge_eval.judges import claim_questions, prompted
+from judge_eval.judges.claim_questions import RowReading
+from judge_eval.judges.decision import check_quotes
+from judge_eval.judges.judge import Inquiry, Wave, resume_by_verdicts
+from judge_eval.judges.parsing import Problem, evidence_found, fault_of
+from judge_eval.judges.questions import Asking, Question, ask_listwise, ask_pointwise, blank_outcome, distinct
 from judge_eval.judges.splitting import Split, Splitting
-from judge_eval.prompts import AnyForm, CellForm, ClaimsForm, load_form
+from judge_eval.prompts import AnyForm, CellForm, ClaimsForm, load_form, scale_named
+from judge_eval.registry import Kind
 from judge_eval.schema import (
-    BINARY,
-    GRADED,
     Call,
     Claim,
     ClaimsJudged,
@@ -36,34 +30,143 @@ from judge_eval.schema import (
     NoVerdict,
     Outcome,
     Scale,
+    Support,
     Trace,
     Verdict,
 )
-from judge_eval.wire import Completion, Reply, Request
+from judge_eval.spelling import option
+from judge_eval.wire import Completion, Passage, Reply, Request
 
+COUNTED = "Counted: "
+"""The beginning of these verdicts' reasons: they are made from the claims, not written by the judge."""
+_NAMED = 3
+_LENGTH = 60
+_VERBS: tuple[tuple[str, Support], ...] = (("states", "full"), ("in part", "partial"), ("contradicts", "contradicts"))
+
+
+class RuledRow(NamedTuple):
+    """What follows from a chunk's row of the matrix."""
+
+    supports: tuple[ClaimSupport, ...]
+    grade: int
+    reason: str
+    evidence: str | None
+    evidence_found: bool | None
+
+
+def checked_supports(
+    row: RowReading, claims: Sequence[Claim], passage: Passage, *, quotes: bool
+) -> tuple[ClaimSupport, ...]:
+    """Return a row, whose numbers are places in `claims` from 1, with every quote looked up in the chunk."""
+    return tuple(
+        ClaimSupport(
+            claim=claims[cell.number - 1].id,
+            support=cell.support,
+            quote=cell.quote,
+            quote_found=evidence_found(cell.quote, passage) if quotes else None,
+        )
+        for cell in row.cells
+    )
+
+
+def grade_of_supports(supports: Sequence[ClaimSupport], claims: Sequence[Claim], scale: Scale) -> int:
+    """Return the grade that follows from a row."""
+    # The highest grade if the chunk supports every vital claim fully (every claim, if none is vital); else
+    # the least relevant one if it supports at least one claim, fully or partly; else, if it contradicts one,
+    # the grade above the lowest if that is not relevant; else the lowest. On the scale 0-3 these are 3, 2, 1
+    # and 0, on 0-1 they are 1 and 0.
+    kinds = {cell.claim: cell.support for cell in supports}
+    some = any(kind != "contradicts" for kind in kinds.values())
+    needed = [claim.id for claim in claims if claim.vital] or [claim.id for claim in claims]
+    if all(kinds.get(claim) == "full" for claim in needed):
+        return scale.maximum
+    return scale.relevant if some else min(scale.minimum + bool(kinds), scale.relevant - 1)
+
+
+def ruled(supports: tuple[ClaimSupport, ...], claims: Sequence[Claim], scale: Scale, *, quotes: bool) -> RuledRow:
+    """Return grade, reason and evidence of a row."""
+    # The evidence is the first quote for a claim that is in the chunk, else the first quote; of a chunk that
+    # supports nothing, a quote that contradicts.
+    by_weight = sorted(supports, key=lambda cell: (cell.support == "contradicts", not cell.quote_found))
+    evidence = next((cell for cell in by_weight if cell.quote.strip()), None)
+    return RuledRow(
+        supports,
+        grade_of_supports(supports, claims, scale),
+        reason_of_supports(supports, claims),
+        (evidence.quote if evidence else "") if quotes else None,
+        evidence.quote_found if evidence else None,
+    )
+
+
+def reason_of_supports(supports: Sequence[ClaimSupport], claims: Sequence[Claim]) -> str:
+    """Return the reason of a row in words."""
+    texts = {claim.id: claim.text for claim in claims}
+
+    def listed(kind: Support) -> str:
+        names = [texts[cell.claim] for cell in supports if cell.support == kind]
+        shown = ", ".join(f'"{_cut(text)}"' for text in names[:_NAMED])
+        return shown + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+
+    count = sum(cell.support != "contradicts" for cell in supports)
+    of = f"{len(claims)} claim{'s' if len(claims) != 1 else ''}"
+    parts = [f"supports {count or 'none'} of {of}"]
+    for verb, kind in _VERBS:
+        if names := listed(kind):
+            parts.append(f"{verb} {names}")
+    return COUNTED + "; ".join(parts) + "."
+
+
+def outcome_of_row(
+    chunk_id: str, row: RuledRow, scale: Scale, passage: Passage, policy: EvidencePolicy, *, steered: bool | None
+) -> Outcome:
+    """Return the verdict of a row; a `NoVerdict` if required evidence for a claim is missing."""
+    for cell in row.supports:
+        if policy == "required" and cell.support != "contradicts" and not cell.quote_found:
+            detail = f"supports claim {cell.claim}, but {fault_of(cell.quote, passage)}"
+            return NoVerdict(chunk_id=chunk_id, why="unsupported", detail=detail)
+    return Verdict(
+        chunk_id=chunk_id,
+        grade=row.grade,
+        relevant=row.grade >= scale.relevant,
+        reason=row.reason,
+        evidence=row.evidence,
+        evidence_found=row.evidence_found,
+        instruction_in_chunk=steered,
+        supports=row.supports,
+    )
+
+
+def _cut(text: str) -> str:
+    text = text.rstrip(".。")
+    return text if len(text) <= _LENGTH else text[: _LENGTH - 3].rstrip() + "..."
+
+
+__all__ = ["Claims", "grade_of_supports"]
+
+NO_CLAIMS = "the reference makes no claim that a chunk could support"
+"""Why no chunk of a trace without claims has a verdict."""
 MOST_TOGETHER = 200_000
 """Characters of the chunks that are asked about together: some 50,000 tokens."""
 _SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n+")
 
 
-class Claims:
+class Claims(prompted.PromptJudge):
     """Asks which claims of the reference each chunk supports: fully, partly, or by contradiction.
 
-    The claims are those that the trace brings, else those that a first request splits its reference into.
-    Each distinct chunk gets a row: the claims that it does not leave alone, with a quote each. Where no
-    chunk covers a claim alone, but one covers a part of it, all chunks are asked about together. Grade,
-    reason and evidence of a verdict follow from its row (`grade_of_supports`); the row stands in
-    `Verdict.supports`, the claims in `Judgment.claims`. A trace whose reference cannot be split, or makes
-    no claim, has no verdicts.
+    The claims are those of the trace, else those that a first request splits its reference into. Each
+    distinct chunk gets a row: the claims that it supports or contradicts, each with a quote. If no chunk
+    covers a claim alone, but one covers a part of it, all chunks are asked about together. Grade, reason and
+    evidence of a verdict follow from its row (`grade_of_supports`); the row is `Verdict.supports`, the claims
+    are `Judgment.claims`. A trace whose reference cannot be split, or makes no claim, has no verdicts.
 
     Args:
         prompt: Asks about rows: the id of a prompt of the mode `claims` (one request a chunk), `claims-list`
             (one a trace) or `claims-decision` (one a chunk, to a decision model, which cannot split), the
             path of a file of your own, or a form made of one.
-        scale: Whether verdicts are binary or graded; as the prompt says where None.
+        scale: The name of a shipped scale; the prompt's own if None.
         split: Splits references.
         together: Asks about all chunks.
-        relevant: The least grade that counts as relevant; the scale's own threshold where None.
+        relevant: The least grade that counts as relevant; by default the scale's threshold.
         sample: Which sample to ask for; 0 is the first. References are split once, whatever the sample.
         evidence: What becomes of support whose quote is missing, too short or not in the chunk: `flag`
             counts it, `required` makes a row with such a claim a `NoVerdict`.
@@ -73,8 +176,9 @@ class Claims:
         UnknownNameError: There is no such prompt.
     """
 
+    form: ClaimsForm | CellForm
     by_claims = True
-    """That its verdicts tell which claims each chunk supports."""
+    """Its verdicts say which claims each chunk supports."""
 
     def __init__(
         self,
@@ -87,39 +191,35 @@ class Claims:
         sample: int = 0,
         evidence: EvidencePolicy | None = None,
     ) -> None:
-        form = load_form(prompt) if isinstance(prompt, str | Path) else prompt
-        self.asker = _asker_of(form, together)
+        self.form = form = _form_of_modes(prompt, *_MODES)
+        self._forms: dict[str, ClaimsForm | CellForm] = {"prompt": form}
+        """The forms of all prompts, by the part of the record they are in."""
+        if isinstance(form, ClaimsForm):
+            if form.listwise:
+                own = form.prompt.id.removesuffix("-list")
+                self._forms["pointwise"] = prompted.fit_form(own, ClaimsForm, "claims")
+            self._forms["together"] = prompted.fit_form(together, ClaimsForm, "together")
         self.splitting = None if isinstance(form, CellForm) else Splitting(split)
-        named = scale or form.prompt.scale
-        own: Scale = BINARY if named == "binary" else GRADED
-        self.scale = own if relevant is None else Scale.parse({**own.model_dump(), "relevant": relevant})
+        self.graded_by: Scale = form.prompt.grades if scale is None else scale_named(scale)
+        self.scale = self.graded_by.relevant_from(relevant)
         self.sample = sample
         self.evidence: EvidencePolicy = (
-            fit_evidence(form, evidence) if isinstance(form, ClaimsForm) else "flag"
+            prompted.fit_evidence(form, evidence) if isinstance(form, ClaimsForm) else "flag"
         )
 
     @property
-    def mode(self) -> ClaimsMode:
-        """How it asks."""
-        return self.asker.mode
-
-    @property
     def needs(self) -> tuple[Literal["reference", "answer"], ...]:
-        """What every trace must bring besides its question: nothing; see `check_trace`."""
+        """What every trace must have besides its question: nothing; see `check_trace`."""
         return ()
 
     def check_trace(self, trace: Trace) -> None:
-        """See that a trace brings claims, or a reference that can be split.
-
-        Raises:
-            DataError: It does not.
-        """
+        """Raise `DataError` unless a trace has claims, or a reference that can be split."""
         if trace.claims is not None:
             return
         if self.splitting is None:
             raise DataError(
                 "a decision model cannot split a reference into claims; let a model that writes split them "
-                "(judge-eval claims DATA -o claims.jsonl) and name the file with --claims",
+                f"(judge-eval claims DATA -o claims.jsonl) and name the file with {option('claims')}",
                 field="claims",
             )
         if not (trace.reference or "").strip():
@@ -127,64 +227,122 @@ class Claims:
 
     def describe(self) -> dict[str, Any]:
         """Everything about the judge that could change a verdict."""
-        form = next(iter(self.asker.forms().values()))
-        told = {
-            **describe_form(form, self.scale),
+        record = {
+            **prompted.describe_form(self.form, self.scale),
             "sample": self.sample,
             "evidence": self.evidence,
-            **self.asker.describe(),
+            **self.blank_record,
         }
-        return told if self.splitting is None else {**told, "split": self.splitting.describe()}
+        if isinstance(self.form, CellForm):
+            record["most"] = claim_questions.MOST_CLAIMS
+        elif self.form.listwise:
+            record["window"] = claim_questions.WINDOW
+        for name in ("pointwise", "together"):
+            if (form := self._forms.get(name)) is not None:
+                record[name] = {"prompt": prompted.describe_form(form, form.scale)["prompt"]}
+        return record if self.splitting is None else {**record, "split": self.splitting.describe()}
 
     def forms(self) -> Mapping[str, AnyForm]:
         """The forms of its prompts by what they are for, as `describe` names them."""
-        forms = dict(self.asker.forms())
-        return forms if self.splitting is None else {**forms, "split": self.splitting.form}
+        return self._forms if self.splitting is None else {**self._forms, "split": self.splitting.form}
 
-    def with_forms(self, forms: Mapping[str, AnyForm]) -> Claims:
-        """Return the same judge with other prompts.
-
-        Args:
-            forms: By the names of `forms`, all of them.
-        """
-        other = object.__new__(Claims)
-        other.__dict__.update(self.__dict__)
-        other.asker = self.asker.with_forms(forms)
+    def with_forms(self, forms: Mapping[str, AnyForm]) -> Self:
+        """Return the same judge with other prompts, by the names of `forms`, all of them."""
+        other = copy(self)
+        other._forms = {name: _form_of_modes(forms[name], *_MODES, "together") for name in self._forms}
+        other.form = other._forms["prompt"]
         if self.splitting is not None:
-            form = forms["split"]
-            assert isinstance(form, ClaimsForm)  # the versions of a prompt are of one mode
-            other.splitting = Splitting(form, max_tokens=self.splitting.max_tokens)
+            split = prompted.fit_form(forms["split"], ClaimsForm, "split")
+            other.splitting = Splitting(split, max_tokens=self.splitting.max_tokens)
         return other
+
+    @property
+    def quotes(self) -> bool:
+        """Whether its model quotes: a decision model does not."""
+        return isinstance(self.form, ClaimsForm)
+
+    def _ask(self, trace: Trace, claims: Sequence[Claim], rows: Sequence[Question[RowReading]]) -> Asking:
+        if isinstance(self.form, CellForm):
+            return claim_questions.ask_cells(self.form, trace, claims, rows, self.sample)
+        own = claim_questions.RowContract(self.form, claims, self.sample)
+        if not self.form.listwise:
+            return ask_pointwise(own, trace, rows)
+        alone = prompted.fit_form(self._forms["pointwise"], ClaimsForm, "claims")
+        return ask_listwise(
+            own, claim_questions.RowContract(alone, claims, self.sample), trace, rows, claim_questions.WINDOW
+        )
+
+    def _ask_together(self, trace: Trace, claims: Sequence[Claim], whole: claim_questions.Together) -> Asking:
+        if isinstance(self.form, CellForm):
+            return claim_questions.ask_cells_together(self.form, trace, claims, whole, self.sample)
+        form = prompted.fit_form(self._forms["together"], ClaimsForm, "together")
+        return claim_questions.ask_together(form, trace, claims, whole, self.sample)
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Self:
+        """Make the judge again that `describe` returned this record of.
+
+        Raises:
+            JudgeEvalError: The record does not say enough, or a prompt is not the one of that version.
+        """
+        prompt = record["prompt"]
+        ref = f"{prompt.get('id')}@{prompt.get('version')}"
+        settings = prompted.settings_of_record(record, "sample", "evidence")
+        judge = cls(ref, scale=record["scale"]["name"], **settings)
+        again = judge.describe()
+        if again != {name: record.get(name) for name in again}:
+            raise JudgeEvalError(f"the prompt {ref}, or one that goes with it, is not the one this run used")
+        return judge
 
     def inquire(self, trace: Trace, known: Mapping[str, Verdict] = {}) -> Inquiry:
         """Plan the judging of one trace: its claims, the rows of its chunks, what is covered together."""
+        return (yield from self._plan(trace, known))
+
+    def is_complete(self, trace: Trace, earlier: Judgment) -> bool:
+        """Tell whether every chunk has a verdict, and every question about all chunks an answer.
+
+        If not all chunks fit into such a question, its "no" is unknown, and asking again changes nothing.
+        """
+        judged = earlier.claims
+        if earlier.open or judged is None or None not in judged.together.values():
+            return not earlier.open
+        whole = self._whole(trace, judged.claims, self._supports((), judged.claims, earlier.known))
+        asked = {chunk_id for question in whole.passages for chunk_id in question.chunk_ids}
+        partial_set = len(whole.passages) < len(distinct(trace.chunks, {}))
+        return partial_set and any(set(call.chunk_ids) == asked for call in earlier.calls)
+
+    def resume(self, trace: Trace, earlier: Judgment) -> Inquiry:
+        """Plan what is missing: rows, and claims that all chunks were asked about without an answer."""
+        together = earlier.claims.together if earlier.claims else {}
+        return resume_by_verdicts(partial(self._plan, together=together), trace, earlier)
+
+    def _plan(self, trace: Trace, known: Mapping[str, Verdict], together: Mapping[str, bool | None] = {}) -> Inquiry:
         split = yield from self._claims_of(trace)
-        rows = [ClaimRow(question) for question in distinct(trace.chunks, known)]
+        rows = distinct(trace.chunks, known)
         if split.claims is None:
             failure = split.failure
             return _judgment(trace, [_unruled(c.id, known, failure) for c in trace.chunks], None, ())
         claims = split.claims
         if not claims:
-            none = NoVerdict(chunk_id="", why="unjudged", detail=NO_CLAIMS)
-            told = ClaimsJudged(claims=())
-            outcomes = [_unruled(chunk.id, known, none) for chunk in trace.chunks]
-            return _judgment(trace, outcomes, told, (split.call,))
-        yield from self.asker.ask(trace, claims, rows, self.sample)
+            failure = NoVerdict(chunk_id="", why="unjudged", detail=NO_CLAIMS)
+            outcomes = [_unruled(chunk.id, known, failure) for chunk in trace.chunks]
+            return _judgment(trace, outcomes, ClaimsJudged(claims=()), (split.call,))
+        yield from self._ask(trace, claims, rows)
         supports = self._supports(rows, claims, known)
         whole = self._whole(trace, claims, supports)
-        asked = [claim for claim in claims if claim.id in whole.covered]
+        if together.keys() == whole.covered.keys():
+            whole.covered = dict(together)
+        asked = [claim for claim in claims if whole.covered.get(claim.id, True) is None]
         if asked:
-            yield from self.asker.ask_together(trace, asked, whole, self.sample)
+            yield from self._ask_together(trace, asked, whole)
             if len(whole.passages) < len(distinct(trace.chunks, {})):  # those left out might cover more
                 whole.covered |= {claim: None for claim, covered in whole.covered.items() if not covered}
         outcomes = self._outcomes(trace, rows, claims, supports, known)
         judged = ClaimsJudged(claims=claims, together=whole.covered)
-        return _judgment(
-            trace, outcomes, judged, (split.call, whole.call, *(row.question.call for row in rows))
-        )
+        return _judgment(trace, outcomes, judged, (split.call, whole.call, *(row.call for row in rows)))
 
     def imagined_split(self, request: Request) -> Completion:
-        """Answer a request that splits as if each sentence were a claim: to plan by, without a call."""
+        """Answer a request that splits as if each sentence were a claim, to plan without a call."""
         sentences = [piece for piece in _SENTENCE.split(request.reference or "") if piece.strip()]
         rows = [{"quote": each, "claim": each, "vital": True} for each in sentences]
         return Completion(json.dumps({"claims": rows}, ensure_ascii=False))
@@ -197,65 +355,55 @@ class Claims:
         return (yield from self.splitting.split(trace))
 
     def _supports(
-        self, rows: Sequence[ClaimRow], claims: Sequence[Claim], known: Mapping[str, Verdict]
+        self, rows: Sequence[Question[RowReading]], claims: Sequence[Claim], known: Mapping[str, Verdict]
     ) -> dict[str, tuple[ClaimSupport, ...]]:
-        """Return the rows that are there, by chunk."""
-        found = {chunk_id: verdict.supports or () for chunk_id, verdict in known.items()}
+        supports = {chunk_id: verdict.supports or () for chunk_id, verdict in known.items()}
         for row in rows:
             if row.reading is not None:
-                passage = row.question.passage
-                told = checked_supports(row.reading, claims, passage, quotes=self.asker.quotes)
-                found |= dict.fromkeys(row.question.chunk_ids, told)
-        return found
+                cells = checked_supports(row.reading, claims, row.passage, quotes=self.quotes)
+                supports |= dict.fromkeys(row.chunk_ids, cells)
+        return supports
 
     def _whole(
         self, trace: Trace, claims: Sequence[Claim], supports: Mapping[str, Sequence[ClaimSupport]]
-    ) -> Whole:
-        """Choose what is asked about all chunks together: what none covers alone, and one covers in part.
-
-        A decision model, which knows no parts, is asked about all that none covers alone.
-        """
-        every = [one for row in supports.values() for one in row]
-        alone = {one.claim for one in every if one.support == "full"}
-        in_part = {one.claim for one in every if one.support == "partial"}
-        asked = [c.id for c in claims if c.id not in alone and (c.id in in_part or not self.asker.quotes)]
+    ) -> claim_questions.Together:
+        """Choose the claims for all chunks together: no chunk covers them alone, and one covers a part."""
+        # A decision model does not know parts; it is asked about all that no chunk covers alone.
+        cells = [cell for row in supports.values() for cell in row]
+        alone = {cell.claim for cell in cells if cell.support == "full"}
+        in_part = {cell.claim for cell in cells if cell.support == "partial"}
+        asked = [c.id for c in claims if c.id not in alone and (c.id in in_part or not self.quotes)]
         passages, size = [], 0
-        touching = {chunk for chunk, row in supports.items() if any(one.claim in asked for one in row)}
+        touching = {chunk for chunk, row in supports.items() if any(cell.claim in asked for cell in row)}
         every_passage = distinct(trace.chunks, {})
-        for question in sorted(every_passage, key=lambda one: touching.isdisjoint(one.chunk_ids)):
+        for question in sorted(every_passage, key=lambda each: touching.isdisjoint(each.chunk_ids)):
             size += len(question.passage.text)
             if size <= MOST_TOGETHER:
                 passages.append(question)
         ranks = {id(question): rank for rank, question in enumerate(every_passage)}
         passages.sort(key=lambda question: ranks[id(question)])
-        return Whole(passages, dict.fromkeys(asked) if len(passages) > 1 else {})
+        return claim_questions.Together(passages, dict.fromkeys(asked) if len(passages) > 1 else {})
 
     def _outcomes(
         self,
         trace: Trace,
-        rows: Sequence[ClaimRow],
+        rows: Sequence[Question[RowReading]],
         claims: Sequence[Claim],
         supports: Mapping[str, tuple[ClaimSupport, ...]],
         known: Mapping[str, Verdict],
     ) -> list[Outcome]:
-        by_id = {chunk_id: row for row in rows for chunk_id in row.question.chunk_ids}
+        by_id = {chunk_id: row for row in rows for chunk_id in row.chunk_ids}
         outcomes: list[Outcome] = []
         for chunk in trace.chunks:
             row = by_id.get(chunk.id)
             if row is None:
-                blank = Verdict(chunk_id=chunk.id, grade=0, relevant=False, reason=BLANK, supports=())
-                outcomes.append(known.get(chunk.id) or blank)
+                outcomes.append(known.get(chunk.id) or blank_outcome(chunk, self.scale, self.blank, supports=()))
             elif row.reading is None:
-                problem = row.question.problem
-                why = problem.why if problem else "unreachable"
-                detail = without_surrogates(problem.detail) if problem else "the judge was not asked"
-                outcomes.append(NoVerdict(chunk_id=chunk.id, why=why, detail=detail))
+                outcomes.append(row.failure(chunk.id))
             else:
-                told = ruled(supports[chunk.id], claims, self.scale, quotes=self.asker.quotes)
-                passage, steered = row.question.passage, row.reading.instruction_in_chunk
-                outcomes.append(
-                    outcome_of_row(chunk.id, told, self.scale, passage, self.evidence, steered=steered)
-                )
+                result = ruled(supports[chunk.id], claims, self.graded_by, quotes=self.quotes)
+                passage, steered = row.passage, row.reading.instruction_in_chunk
+                outcomes.append(outcome_of_row(chunk.id, result, self.scale, passage, self.evidence, steered=steered))
         return outcomes
 
 
@@ -266,23 +414,37 @@ def _unruled(chunk_id: str, known: Mapping[str, Verdict], failure: NoVerdict) ->
 def _judgment(
     trace: Trace, outcomes: Sequence[Outcome], claims: ClaimsJudged | None, calls: Sequence[Call | None]
 ) -> Judgment:
-    # One call may have judged several chunks; it is told once. One for a trace without chunks is not.
-    told = {id(call): call for call in calls if call is not None and call.chunk_ids}
-    return Judgment(trace_id=trace.id, outcomes=tuple(outcomes), calls=tuple(told.values()), claims=claims)
+    # One call may have judged several chunks; it is listed once. A call of a trace without chunks is not.
+    listed = {id(call): call for call in calls if call is not None and call.chunk_ids}
+    return Judgment(trace_id=trace.id, outcomes=tuple(outcomes), calls=tuple(listed.values()), claims=claims)
 
 
-def _asker_of(form: AnyForm, together: str | Path | ClaimsForm) -> RowAsker:
-    """Return the way of asking that a prompt is for.
+_MODES = ("claims", "claims-list", "claims-decision")
 
-    Raises:
-        PromptError: It is not about claims.
-    """
-    if isinstance(form, CellForm):
-        return ByCells(form)
-    if not isinstance(form, ClaimsForm) or form.prompt.mode not in ("claims", "claims-list"):
-        raise other_mode(form, "claims")
-    whole = Together(claims_form(together, "together"))
-    if form.prompt.mode == "claims":
-        return OneByOne(form, whole)
-    one = form.prompt.id.removesuffix("-list")
-    return AllAtOnce(form, OneByOne(claims_form(one, "claims"), whole))
+
+def _form_of_modes(prompt: str | Path | AnyForm, *modes: str) -> ClaimsForm | CellForm:
+    form = load_form(prompt) if isinstance(prompt, str | Path) else prompt
+    if not isinstance(form, ClaimsForm | CellForm) or form.prompt.mode not in modes:
+        raise prompted.other_mode(form, modes[0])
+    return form
+
+
+def _kind(mode: str, prompt: str, **stated: Any) -> Kind:
+    """Return the kind that asks in one mode; `support/binary` and `support/graded` name its scale alone."""
+    own = prompt
+
+    def make(prompt: str | Path, *, relevant: int | None, sample: int, evidence: EvidencePolicy | None) -> Claims:
+        if mode == "claims-decision":
+            check_quotes(evidence)
+        scale: Literal["binary", "graded"] | None = None
+        if prompt == "support/binary" or prompt == "support/graded":
+            scale, prompt = "binary" if prompt == "support/binary" else "graded", own
+        form = _form_of_modes(prompt, mode)
+        return Claims(form, scale=scale, relevant=relevant, sample=sample, evidence=evidence)
+
+    return Kind(make, Claims.from_record, by_claims=True, **stated)
+
+
+KIND = _kind("claims", "claims/support", asks="text", for_decisions="claims-decision")
+LIST_KIND = _kind("claims-list", "claims/support-list", asks="text")
+DECISION_KIND = _kind("claims-decision", "claims/decision", asks="questions")

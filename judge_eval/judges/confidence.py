@@ -12,6 +12,7 @@ from judge_eval.wire import Completion, TokenLogprob
 
 # An unescaped quote begins a field's name; inside a string of the reply it would be escaped.
 _FIELD = re.compile(r'(?<!\\)"(id|verdict|grade)"\s*:\s*')
+_UNLIKELY = 0.01
 _LEAD = ' \t\r\n":'
 
 
@@ -24,42 +25,32 @@ class Belief:
     expected_grade: float
     """The mean grade under the probabilities."""
     grades: tuple[float, ...] | None = None
-    """The probability of each grade from 0 on; None on a binary scale, where `confidence` tells both."""
+    """The probability of each grade, the lowest first; None on the scale 0-1: `confidence` says both."""
 
     @classmethod
     def of(cls, shares: Sequence[float], scale: Scale) -> Belief:
-        """Make it of what each grade from 0 to the scale's highest weighs, more than 0 in all."""
+        """Make it of what each grade weighs, the lowest first, more than 0 in all."""
         total = sum(shares)
-        sure = sum(shares[scale.relevant :]) / total
-        mean = sum(grade * share for grade, share in enumerate(shares)) / total
-        grades = None if scale.maximum == 1 else tuple(share / total for share in shares)
+        sure = sum(shares[scale.relevant - scale.minimum :]) / total
+        mean = sum(grade * share for grade, share in zip(scale.grades, shares, strict=True)) / total
+        grades = None if scale.binary else tuple(share / total for share in shares)
         return cls(min(1.0, sure), min(float(scale.maximum), mean), grades)
 
 
 def belief_of(completion: Completion, scale: Scale, grade: int, number: int | None = None) -> Belief | None:
-    """Read off how sure the judge was of one verdict.
-
-    The probabilities are those the server told for the token that holds the verdict, over the values of the
-    contract alone: what stands for none of them (white space, another word) is left out.
-
-    Args:
-        completion: The reply, with or without log-probabilities.
-        scale: The grades, with the threshold in force.
-        grade: The verdict that was read; a token that holds another is not the one.
-        number: The passage's number in a listwise reply; None in a pointwise one.
-
-    Returns:
-        None where the server told nothing, or nothing that fits.
-    """
+    """Read off how sure the judge was of one verdict; None if the server told nothing that fits."""
+    # The probabilities are those the server told for the token that holds the verdict, over the values of the
+    # contract alone: what stands for none of them (white space, another word) is left out. A token that holds
+    # another grade is not the one. `number` is the passage's in a listwise reply; None in a pointwise one.
     if not completion.logprobs:
         return None
     for passage, token in _decisions(completion.logprobs):
         if passage == number or number is None:
             shares = _shares(token, scale)
             own = _value(token.token, scale)
-            if own != grade or not sum(shares.values()) > 0:
+            if own != grade or not sum(shares.values()) > 0 or _begins_two(shares, scale):
                 continue
-            return Belief.of([shares.get(value, 0.0) for value in range(scale.maximum + 1)], scale)
+            return Belief.of([shares.get(value, 0.0) for value in scale.grades], scale)
     return None
 
 
@@ -96,12 +87,20 @@ def _shares(token: TokenLogprob, scale: Scale) -> dict[int, float]:
     return shares
 
 
+def _begins_two(shares: dict[int, float], scale: Scale) -> bool:
+    """Tell whether a token may stand for one grade or begin a longer one, as 1 does on the scale 0-10."""
+    # A model that has a token for the longer grade names it beside the other; from one that writes digit by
+    # digit no probability can be read, unless neither grade is likely.
+    longer = [grade for grade in scale.grades if grade > 9]
+    return any(shares.get(grade // 10, 0.0) > _UNLIKELY and grade not in shares for grade in longer)
+
+
 def _value(text: str, scale: Scale) -> int | None:
     """Return the value that a token stands for; the beginning of a word stands for it."""
     text = text.lstrip(_LEAD).rstrip(" \t\r\n,}").lower()
     if not text:
         return None
-    if scale.name == "binary":
+    if scale.binary:
         return next((value for value, word in ((1, "true"), (0, "false")) if word.startswith(text)), None)
     number = int(text) if len(text) < 5 and text.isascii() and text.isdigit() else None
-    return number if number is not None and number <= scale.maximum else None
+    return number if number is not None and number in scale.grades else None

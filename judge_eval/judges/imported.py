@@ -3,28 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from judge_eval.judges.base import Inquiry
+from judge_eval.judges.judge import Inquiry
 from judge_eval.judges.parsing import evidence_found
 from judge_eval.record import trusted
-from judge_eval.schema import Chunk, Judgment, NoVerdict, Outcome, Scale, Trace, Verdict
+from judge_eval.schema import Chunk, Judgment, Outcome, Scale, Trace, Verdict
 from judge_eval.wire import Passage
 
 
-class ImportedVerdicts:
-    """Answers from verdicts that are there already, without a wave of requests.
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The judgment of a trace in another run."""
 
-    Args:
-        find: Returns what is known of a chunk, by trace id and chunk id; its quote is checked here.
-        scale: The grades of the verdicts.
-        source: Where they come from, for the run's manifest.
+    digest: str
+    """Of the trace that was judged."""
+    judgment: Judgment
+
+
+class ImportedVerdicts:
+    """Answers from verdicts that are there already, without a round of requests.
+
+    `find` returns what is known of a chunk, by trace id and chunk id; its quote is checked here. Judgments of
+    another run (`recorded`, by trace id) are kept whole: with votes, claims and calls.
     """
 
     needs: tuple[Literal["reference", "answer"], ...] = ()
 
-    def __init__(self, find: Callable[[str, str], Outcome], scale: Scale, source: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        find: Callable[[str, str], Outcome],
+        scale: Scale,
+        source: Mapping[str, Any],
+        recorded: Mapping[str, Recorded] | None = None,
+    ) -> None:
         self._find, self.scale, self._source = find, scale, dict(source)
+        self._recorded = recorded or {}
+        self.by_claims = any(record.judgment.claims is not None for record in self._recorded.values())
 
     def describe(self) -> dict[str, Any]:
         """Where the verdicts come from, and their scale."""
@@ -33,14 +49,34 @@ class ImportedVerdicts:
     def inquire(self, trace: Trace, known: Mapping[str, Verdict] = {}) -> Inquiry:
         """Look up every chunk of a trace; nothing is ever asked."""
         yield from ()
-        outcomes = tuple(known.get(chunk.id) or self._outcome(trace, chunk) for chunk in trace.chunks)
-        return trusted(
-            Judgment, {"trace_id": trace.id, "outcomes": outcomes, "calls": (), "votes": {}, "claims": None}
-        )
+        recorded = self._recorded.get(trace.id)
+        same = recorded is not None and recorded.digest == trace.digest
+        outcomes = tuple(known.get(chunk.id) or self._outcome(trace, chunk, same) for chunk in trace.chunks)
+        fields: dict[str, Any] = {"trace_id": trace.id, "outcomes": outcomes}
+        fields |= {"calls": (), "votes": {}, "claims": None, "parts": {}}
+        if recorded is not None:
+            fields |= _beside(recorded.judgment, trace)
+        return trusted(Judgment, fields)
 
-    def _outcome(self, trace: Trace, chunk: Chunk) -> Verdict | NoVerdict:
-        found = self._find(trace.id, chunk.id)
-        if found.kind == "no_verdict" or not found.evidence:
-            return found
-        stands = evidence_found(found.evidence, Passage(chunk.text, chunk.title))
-        return found.model_copy(update={"evidence_found": stands})
+    def _outcome(self, trace: Trace, chunk: Chunk, same: bool) -> Outcome:
+        """Look a chunk up; a quote that was checked in the same trace is not checked again."""
+        outcome = self._find(trace.id, chunk.id)
+        if same or outcome.kind == "no_verdict" or not outcome.evidence:
+            return outcome
+        stands = evidence_found(outcome.evidence, Passage(chunk.text, chunk.title))
+        return outcome.model_copy(update={"evidence_found": stands})
+
+
+def _beside(judgment: Judgment, trace: Trace) -> dict[str, Any]:
+    """Return what a judgment holds beside its outcomes, for a trace that may have other chunks by now."""
+    ranks = {outcome.chunk_id: rank for rank, outcome in enumerate(judgment.outcomes)}
+    places = [ranks.get(chunk.id) for chunk in trace.chunks]
+    there = {chunk.id for chunk in trace.chunks}
+    return {
+        "calls": tuple(c for c in judgment.calls if not c.chunk_ids or there & set(c.chunk_ids)),
+        "votes": {
+            name: tuple(None if place is None else grades[place] for place in places)
+            for name, grades in judgment.votes.items()
+        },
+        "claims": judgment.claims,
+    }

@@ -2,65 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Self, cast
 
-from judge_eval.errors import CallError, ConfigError
-from judge_eval.judges.base import Inquiry
-from judge_eval.judges.confidence import belief_of
-from judge_eval.judges.parsing import Problem, read_many
-from judge_eval.judges.pointwise import Pointwise
-from judge_eval.judges.questions import (
-    Question,
-    call_of,
-    conclude,
-    describe_form,
-    distinct,
-    fit_evidence,
-    fit_form,
-    fit_scale,
-    other_mode,
-    repair,
-    request_for,
-    rounds,
-)
-from judge_eval.prompts import PromptForm, form_of_version
-from judge_eval.schema import EvidencePolicy, Scale, Trace, Verdict
-from judge_eval.wire import Completion, Reply, Request
+from judge_eval.errors import ConfigError, PromptError, UnknownNameError
+from judge_eval.judges import prompted
+from judge_eval.judges.judge import Inquiry
+from judge_eval.judges.pointwise import Pointwise, VerdictContract
+from judge_eval.judges.questions import ask_listwise, conclude, distinct
+from judge_eval.prompts import AnyForm, PromptForm, form_of_version
+from judge_eval.registry import Kind
+from judge_eval.schema import BlankPolicy, EvidencePolicy, Scale, Trace, Verdict
 
 
-@dataclass
-class _Window:
-    """Questions that are asked in one request."""
-
-    questions: Sequence[Question]
-    tried: set[str] = field(default_factory=set)
-
-
-class Listwise:
+class Listwise(prompted.PromptJudge):
     """Asks about all distinct chunks of a trace in one request.
 
-    A reply whose ids are not those asked about is repaired once as a whole; entries that are missing,
-    doubled or off the scale are asked again pointwise. No entry ever shifts another's rank.
+    A reply with foreign ids is repaired once as a whole; entries that are missing, repeated or off the scale
+    are asked again pointwise. No entry ever shifts another's rank.
 
     Args:
         prompt: A listwise prompt: its id, the path of a file of your own, or a form made of one.
-        pointwise: The pointwise prompt for what is left open; by default the listwise prompt's id without
-            its first part, in the same version (`listwise/support/binary@1` goes with `support/binary@1`).
-        relevant: The least grade that counts as relevant; the prompt's own threshold where None.
-        max_tokens: The cap on a reply's tokens for each chunk; the prompt's own where None.
+        pointwise: The pointwise prompt for chunks that are left open; by default the listwise prompt's id
+            without its first part, in the same version (`listwise/support/binary@1` goes with
+            `support/binary@1`). If there is none on its scale, the listwise prompt asks about each alone.
+        relevant: The least grade that counts as relevant; by default the prompt's threshold.
+        max_tokens: The cap on a reply's tokens for each chunk; by default the prompt's.
         window: The most chunks in one request, >= 2; longer lists are asked in several.
         sample: Which sample to ask for; 0 is the first.
         evidence: What becomes of a relevant verdict whose quote is missing, too short or not in the chunk;
-            the prompt's own policy where None, else `flag`.
+            by default the prompt's policy, else `flag`.
 
     Raises:
         ConfigError: The window is below 2.
         PromptError: A prompt is of the other mode or unusable.
         UnknownNameError: There is no such prompt.
     """
+
+    form: PromptForm
 
     def __init__(
         self,
@@ -75,84 +55,90 @@ class Listwise:
     ) -> None:
         if window < 2:
             raise ConfigError(f"window must be at least 2 chunks, not {window}; one by one is `Pointwise`")
-        self.form = fit_form(prompt, "listwise")
+        self.form = prompted.fit_form(prompt, PromptForm, "listwise")
+        self.evidence = prompted.fit_evidence(self.form, evidence)
+        self.scale: Scale = self.form.scale.relevant_from(relevant)
         fallback = pointwise or _fallback(self.form)
-        self.evidence = fit_evidence(self.form, evidence)
-        self.pointwise = Pointwise(fallback, relevant=relevant, sample=sample, evidence=self.evidence)
-        self.scale: Scale = fit_scale(self.form, relevant)
+        self.pointwise: Pointwise | None = None
+        if fallback is not None:
+            self.pointwise = Pointwise(fallback, relevant=relevant, sample=sample, evidence=self.evidence)
+            if not self.pointwise.scale.same_grades(self.scale):
+                raise PromptError(
+                    f"prompt {self.form.prompt.id!r} is on the scale {self.scale.span}, its pointwise prompt "
+                    f"{self.pointwise.form.prompt.id!r} on {self.pointwise.scale.span}; they must be equal"
+                )
         self.max_tokens = max_tokens or self.form.prompt.max_tokens
         self.window = window
         self.sample = sample
 
-    @property
-    def needs(self) -> tuple[Literal["reference", "answer"], ...]:
-        """What a trace must bring besides its question."""
-        return self.form.prompt.needs
-
     def describe(self) -> dict[str, Any]:
         """Everything about the judge that could change a verdict."""
         return {
-            **describe_form(self.form, self.scale),
+            **prompted.describe_form(self.form, self.scale),
             "max_tokens": self.max_tokens,
             "window": self.window,
             "sample": self.sample,
             "evidence": self.evidence,
-            "pointwise": self.pointwise.describe(),
+            **self.blank_record,
+            **({} if self.pointwise is None else {"pointwise": self.pointwise.describe()}),
         }
 
-    def with_form(self, form: PromptForm, pointwise: PromptForm) -> Listwise:
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Self:
+        """Make the judge again that `describe` returned this record of.
+
+        Raises:
+            JudgeEvalError: The record does not say enough, or a prompt is not the one of that version.
+        """
+        settings = prompted.settings_of_record(record, "max_tokens", "window", "sample", "evidence")
+        if isinstance(pointwise := record.get("pointwise"), Mapping):
+            settings["pointwise"] = prompted.form_of_record(pointwise, PromptForm)
+        return cls(prompted.form_of_record(record, PromptForm), **settings)
+
+    def forms(self) -> Mapping[str, AnyForm]:
+        """The forms of both prompts."""
+        return {"prompt": self.form} | ({} if self.pointwise is None else {"pointwise": self.pointwise.form})
+
+    def with_forms(self, forms: Mapping[str, AnyForm]) -> Self:
         """Return the same judge with other prompts."""
-        how: dict[str, Any] = {"relevant": self.scale.relevant, "max_tokens": self.max_tokens}
-        how |= {"window": self.window, "sample": self.sample, "evidence": self.evidence}
-        return Listwise(form, pointwise=pointwise, **how)
+        other = super().with_forms(forms)
+        if self.pointwise is None:
+            return other
+        form = cast(PromptForm, forms["pointwise"])  # the versions of a prompt are of one mode
+        settings: dict[str, Any] = {"relevant": self.scale.relevant, "evidence": self.evidence}
+        other.pointwise = Pointwise(form, sample=self.sample, **settings)
+        return other.with_blank(self.blank)
+
+    def with_blank(self, rule: BlankPolicy) -> Self:
+        """Return the same judge that treats chunks without text so."""
+        other = super().with_blank(rule)
+        other.pointwise = self.pointwise and self.pointwise.with_blank(rule)
+        return other
 
     def inquire(self, trace: Trace, known: Mapping[str, Verdict] = {}) -> Inquiry:
-        """Plan the judging of one trace: a listwise wave, its repair, then pointwise what is open."""
+        """Plan the judging of one trace: a round of lists, their repair, then pointwise what is open."""
         questions = distinct(trace.chunks, known)
-        windows = [questions[at : at + self.window] for at in range(0, len(questions), self.window)]
-        asking = [(_Window(window), self._request(trace, window)) for window in windows]
-        yield from rounds(asking, self._take)
-        left = [q for q in questions if "bare" in q.tried or (q.reading is None and q.problem is None)]
-        if left:
-            yield from self.pointwise.ask(trace, left)
-        return conclude(trace, questions, self.scale, known, self.evidence)
-
-    def _request(self, trace: Trace, window: Sequence[Question]) -> Request:
-        count = len(window)
-
-        def accepts(completion: Completion) -> bool:
-            return not isinstance(read_many(completion, self.form.scale, count), Problem)
-
-        cap = self.max_tokens * (count + 1)
-        return request_for(self.form, trace, window, cap, self.sample, accepts=accepts)
-
-    def _take(self, window: _Window, request: Request, reply: Reply) -> Request | None:
-        if isinstance(reply, CallError):
-            for question in window.questions:
-                question.problem = Problem(reply.why, reply.detail)
-            return None
-        read = read_many(reply, self.form.scale, len(window.questions))
-        if isinstance(read, Problem):
-            follow_up = repair(self.form, request, reply, read, window.tried)
-            if follow_up is None and read.why == "refused":
-                for question in window.questions:
-                    question.problem = read
-            return follow_up
-        call = call_of(request, reply)
-        for number, question in enumerate(window.questions, 1):
-            reading = read.get(number)
-            if reading is None:
-                continue
-            question.reading, question.call = reading, call
-            question.belief = belief_of(reply, self.scale, reading.grade, number)
-            if reading.grade >= self.form.scale.relevant and not (reading.evidence or "").strip():
-                question.tried.add("bare")
-        return None
+        contract = VerdictContract(self.form, self.scale, self.max_tokens, self.sample)
+        alone = None if self.pointwise is None else self.pointwise.contract
+        yield from ask_listwise(contract, alone, trace, questions, self.window)
+        return conclude(trace, questions, self.scale, known, self.blank, self.evidence)
 
 
-def _fallback(form: PromptForm) -> PromptForm:
+def _fallback(form: PromptForm) -> PromptForm | None:
+    """Return the pointwise prompt that goes with a listwise one; None if there is none on its scale."""
     prompt = form.prompt
-    one = form_of_version(prompt.id.removeprefix("listwise/"), prompt.version, pinned=form.pinned)
-    if not isinstance(one, PromptForm):
-        raise other_mode(one, "pointwise")
-    return one
+    try:
+        own = form_of_version(prompt.id.removeprefix("listwise/"), prompt.version, pinned=form.pinned)
+    except UnknownNameError:
+        return None
+    pointwise = prompted.fit_form(own, PromptForm, "pointwise")
+    return pointwise if pointwise.scale == form.scale else None
+
+
+def _make(prompt: str | Path, *, relevant: int | None, sample: int, evidence: EvidencePolicy | None) -> Listwise:
+    if isinstance(prompt, str) and not prompt.startswith("listwise/"):
+        prompt = f"listwise/{prompt}"
+    return Listwise(prompt, relevant=relevant, sample=sample, evidence=evidence)
+
+
+KIND = Kind(_make, Listwise.from_record, asks="text")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic_core import from_json
 
@@ -15,16 +16,18 @@ from judge_eval.quotes import is_evidence, stands_in
 from judge_eval.schema import Scale
 from judge_eval.wire import Completion, Passage
 
+R = TypeVar("R")
+
 
 class Reading(NamedTuple):
-    """What was read of one passage: the fields of the contract, types checked."""
+    """What was read about one passage: the fields of the contract, types checked."""
 
     grade: int
     evidence: str | None
-    """A quote; None where the model gives none at all."""
+    """A quote; None if the model never quotes."""
     reason: str | None
-    """Why, in the model's words; None likewise."""
-    instruction_in_chunk: bool
+    """Why, in the model's words; None if it never says."""
+    instruction_in_chunk: bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,27 +38,19 @@ class Problem:
     detail: str
 
 
-_MOST_READ = 5_000_000  # characters of objects that turn out to be none; a thousand times a long reply
+_MOST_READ = 5_000_000  # characters of objects that never end; a thousand times a long reply
 _WANTED = {d: frozenset({"evidence", "reason", "instruction_in_chunk", d}) for d in ("verdict", "grade")}
 
 
 class UnreadableError(Exception):
-    """Carries the clause that says what is wrong with a reply."""
+    """A reply breaks its contract; the message is the clause that says how."""
 
 
 _THOUGHTS = re.compile(r"\A.*</think>|<think>.*\Z", re.DOTALL)
 
 
 def read_one(completion: Completion, scale: Scale) -> Reading | Problem:
-    """Read the reply to a pointwise request.
-
-    Args:
-        completion: The reply.
-        scale: Binary forms hold `verdict` (a bool), graded ones `grade` (an int from 0 to the maximum).
-
-    Returns:
-        The reading, or a problem whose `why` is `refused`, `truncated` or `unparsable`.
-    """
+    """Read the reply to a pointwise request: `verdict` (a bool) on the scale 0-1, else `grade` (an int)."""
     try:
         return _item(reply_object(completion.text), scale)
     except UnreadableError as error:
@@ -63,41 +58,30 @@ def read_one(completion: Completion, scale: Scale) -> Reading | Problem:
 
 
 def read_many(completion: Completion, scale: Scale, count: int) -> dict[int, Reading] | Problem:
-    """Read the reply to a listwise request.
+    """Read the reply to a listwise request: readings by id (at least one, ids run from 1), or a problem."""
+    # An entry that is missing, occurs twice or breaks the contract is left out, so that it can be asked
+    # again; an entry for a passage nobody asked about makes the whole reply a problem. Entries are matched by
+    # id, so none ever shifts another's rank.
+    return read_entries(completion, "verdicts", count, partial(_item, scale=scale))
 
-    An entry that is missing, stands twice or breaks the contract is left out, so that it can be asked
-    again; an entry for a passage nobody asked about makes the whole reply a problem. Entries go by their
-    id alone, so none ever shifts another's rank.
 
-    Args:
-        completion: The reply.
-        scale: The grades asked for.
-        count: How many passages were asked about; ids run from 1 to `count`.
-
-    Returns:
-        Readings by id (at least one), or a problem.
-    """
+def read_entries(
+    completion: Completion, name: str, count: int, read: Callable[[dict[str, Any]], R]
+) -> dict[int, R] | Problem:
+    """Read a reply whose field `name` lists entries with ids from 1 to `count`; see `read_many`."""
     try:
-        top = reply_object(completion.text)
-        items = top.get("verdicts")
-        if set(top) != {"verdicts"} or not isinstance(items, list):
-            raise UnreadableError('the object does not hold "verdicts", a list, and nothing else')
-        readings: dict[int, Reading] = {}
-        doubled: set[int] = set()
-        for item in items:
-            if not isinstance(item, dict):
-                raise UnreadableError('an entry of "verdicts" is not an object')
-            number = item.pop("id", None)
-            if type(number) is not int or not 1 <= number <= count:
-                raise UnreadableError(f"an entry has the id {glanced(number)}, which was not asked about")
-            if number in doubled or number in readings:
-                doubled.add(number)
+        readings: dict[int, R] = {}
+        lost: set[int] = set()
+        for item in items_of(completion, name):
+            number = number_of(item.pop("id", None), count)
+            if number in lost or number in readings:
+                lost.add(number)
                 readings.pop(number, None)
                 continue
             try:
-                readings[number] = _item(item, scale)
+                readings[number] = read(item)
             except UnreadableError:
-                doubled.add(number)
+                lost.add(number)
         if not readings:
             raise UnreadableError("no entry could be read")
         return readings
@@ -105,40 +89,62 @@ def read_many(completion: Completion, scale: Scale, count: int) -> dict[int, Rea
         return problem_of(completion, str(error))
 
 
+def items_of(completion: Completion, name: str) -> list[dict[str, Any]]:
+    """Return the entries of the only list in a reply, or raise `UnreadableError`."""
+    top = reply_object(completion.text)
+    items = top.get(name)
+    if set(top) != {name} or not isinstance(items, list):
+        raise UnreadableError(f'the object does not hold "{name}", a list, and nothing else')
+    if not all(isinstance(item, dict) for item in items):
+        raise UnreadableError(f'an entry of "{name}" is not an object')
+    return items
+
+
+def check_fields(item: dict[str, Any], wanted: Collection[str], what: str) -> None:
+    """Check that an entry has these fields and no others. Raises `UnreadableError` otherwise."""
+    if missing := sorted(set(wanted) - item.keys()):
+        raise UnreadableError(f"{what} lacks {', '.join(missing)}")
+    if extra := sorted(map(glanced, item.keys() - set(wanted))):
+        raise UnreadableError(f"{what} holds {', '.join(extra)}, which was not asked for")
+
+
+def number_of(value: Any, count: int) -> int:
+    """Check that an id is one of those asked about, 1 to `count`. Raises `UnreadableError` otherwise."""
+    if type(value) is not int or not 1 <= value <= count:
+        raise UnreadableError(f"an entry has the id {glanced(value)}, which was not asked about")
+    return value
+
+
 def problem_of(completion: Completion, clause: str) -> Problem:
-    """Name why a reply cannot be read: it was cut off, declined, or else what the clause says."""
+    """Return why a reply cannot be read: it was cut off, declined, or what the clause says."""
     if completion.finish == "length":
         return Problem("truncated", f"the reply ended at the cap of {completion.usage.output_tokens} tokens")
     if completion.finish in ("refusal", "filter"):
-        said = f": {glanced(completion.text)}" if completion.text else ""
+        words = f": {glanced(completion.text)}" if completion.text else ""
         what = "the server's content filter" if completion.finish == "filter" else "the model"
-        return Problem("refused", f"{what} declined{said}")
+        return Problem("refused", f"{what} declined{words}")
     return Problem("unparsable", clause)
 
 
 def _item(item: dict[str, Any], scale: Scale) -> Reading:
-    decision = "verdict" if scale.name == "binary" else "grade"
+    binary = scale.binary
+    decision = "verdict" if binary else "grade"
     wanted = _WANTED[decision]
     if item.keys() != wanted:
-        if missing := wanted - item.keys():
-            raise UnreadableError(f"the object lacks {', '.join(sorted(missing))}")
-        odd = item.keys() - wanted
-        raise UnreadableError(
-            f"the object holds {', '.join(sorted(map(glanced, odd)))}, which was not asked for"
-        )
+        check_fields(item, wanted, "the object")
     evidence, reason, seen = item["evidence"], item["reason"], item["instruction_in_chunk"]
     if type(evidence) is not str or type(reason) is not str:
         raise UnreadableError('"evidence" and "reason" must be strings')
     if type(seen) is not bool:
         raise UnreadableError(f'"instruction_in_chunk" must be true or false, not {glanced(seen)}')
     value = item[decision]
-    if scale.name == "binary":
+    if binary:
         if type(value) is not bool:
             raise UnreadableError(f'"verdict" must be true or false, not {glanced(value)}')
         value = int(value)
-    elif type(value) is not int or not 0 <= value <= scale.maximum:
+    elif type(value) is not int or not scale.minimum <= value <= scale.maximum:
         raise UnreadableError(
-            f'"grade" must be a whole number from 0 to {scale.maximum}, not {glanced(value)}'
+            f'"grade" must be a whole number from {scale.minimum} to {scale.maximum}, not {glanced(value)}'
         )
     if not (evidence.isascii() and reason.isascii()):
         evidence, reason = without_surrogates(evidence), without_surrogates(reason)
@@ -176,7 +182,7 @@ def reply_object(text: str) -> dict[str, Any]:
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     out = dict(pairs)
     if len(out) != len(pairs):
-        raise UnreadableError("a field stands twice in one object")
+        raise UnreadableError("a field occurs twice in one object")
     return out
 
 
@@ -190,9 +196,10 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_no_duplicates, parse_constant=_no
 def _whole(text: str) -> dict[str, Any] | None:
     try:
         fast = from_json(text, allow_inf_nan=False)
-        # As many quotation marks as names and texts need: no field stands twice, and nothing is inside.
-        if type(fast) is dict and text.count('"') == sum(2 + 2 * (type(v) is str) for v in fast.values()):
-            return fast
+        if type(fast) is dict:
+            texts = len(fast) + list(map(type, fast.values())).count(str)
+            if text.count('"') == 2 * texts:  # so no field occurs twice, and no object is nested
+                return fast
     except (TypeError, ValueError):  # the former of half a character
         pass
     try:
@@ -203,7 +210,6 @@ def _whole(text: str) -> dict[str, Any] | None:
 
 
 def _embedded(text: str) -> Iterator[dict[str, Any]]:
-    """Yield every JSON object that stands in the text outside another one."""
     at, read = text.find("{"), 0
     while at >= 0:
         try:
@@ -221,20 +227,14 @@ def _embedded(text: str) -> Iterator[dict[str, Any]]:
 
 
 def evidence_found(evidence: str, passage: Passage) -> bool | None:
-    """Tell whether a quote stands in a passage's text or title, after folding, and is long enough.
-
-    A quote with an ellipsis stands there if its parts do, in that order.
-
-    Returns:
-        None where there is no quote.
-    """
+    """Tell whether a quote occurs in a passage's text or title (`is_evidence`); None if there is no quote."""
     if not evidence.strip():
         return None
     return is_evidence(passage.text, evidence) or is_evidence(passage.title or "", evidence)
 
 
 def fault_of(evidence: str, passage: Passage) -> str:
-    """Say in a clause why a quote is no evidence."""
+    """Return a clause that says why a quote is not evidence."""
     if not evidence.strip():
         return "it quotes nothing"
     short = stands_in(passage.text, evidence) or stands_in(passage.title or "", evidence)

@@ -1,100 +1,65 @@
-"""Questions that judges put to a model: from distinct passages to requests, repairs and outcomes."""
+"""Questions about the passages of a trace: requests, repairs, replies and outcomes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Container, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from functools import partial
+from typing import Any, Generic, TypeAlias, TypeVar
 
-from judge_eval.errors import ConfigError, PromptError, Why, advise
-from judge_eval.judges.base import Wave
+from judge_eval import schema
+from judge_eval.errors import CallError
 from judge_eval.judges.confidence import Belief
-from judge_eval.judges.parsing import Problem, Reading, evidence_found, fault_of, without_surrogates
-from judge_eval.prompts import AnyForm, ClaimsForm, PromptForm, load_form
+from judge_eval.judges.judge import Wave
+from judge_eval.judges.parsing import Problem, evidence_found, fault_of, without_surrogates
+from judge_eval.prompts import AnyForm, ClaimsForm, PromptForm
 from judge_eval.record import trusted
-from judge_eval.schema import Call, Chunk, EvidencePolicy, Judgment, NoVerdict, Scale, Trace, Verdict
 from judge_eval.wire import Completion, Message, Passage, Reply, Request
 
 T = TypeVar("T")
+R = TypeVar("R")
 
+Asking: TypeAlias = Generator[Wave, Sequence[Reply], None]
+"""Asks until every question has a reading or a problem."""
+
+ASKED_AGAIN = ("unreachable", "budget")
+"""Why a verdict is missing if asking again may bring one."""
 LARGER_CAP = 8
 """How many times the cap a truncated reply is asked again with."""
 
 BLANK = "The chunk is blank."
-"""The reason given for a chunk without text, which is never asked about."""
+"""The reason given for a chunk without text that counts as irrelevant."""
+EMPTY = "the chunk has no text"
+"""What is said of a chunk without text that has no verdict."""
 
 
 @dataclass(slots=True)
-class Question:
-    """One distinct passage of a trace, with the chunks that hold it and what has come of asking."""
+class Question(Generic[R]):
+    """A distinct passage of a trace, the chunks that hold it, and the result of asking about it."""
 
     passage: Passage
     chunk_ids: list[str]
-    reading: Reading | None = None
+    reading: R | None = None
     problem: Problem | None = None
-    call: Call | None = None
+    call: schema.Call | None = None
     belief: Belief | None = None
     tried: set[str] = field(default_factory=set)
 
-
-def fit_form(prompt: str | Path | PromptForm, mode: Literal["pointwise", "listwise"]) -> PromptForm:
-    """Load a prompt unless it is a form already.
-
-    Raises:
-        PromptError: It is a prompt of another mode.
-    """
-    form = prompt if isinstance(prompt, PromptForm) else load_form(prompt)
-    if not isinstance(form, PromptForm) or form.prompt.mode != mode:
-        raise other_mode(form, mode)
-    return form
+    def failure(self, chunk_id: str) -> schema.NoVerdict:
+        """Return why a chunk that holds the passage has no verdict."""
+        problem = self.problem or Problem("unreachable", "the judge was not asked")
+        detail = without_surrogates(problem.detail)
+        return schema.NoVerdict(chunk_id=chunk_id, why=problem.why, detail=detail)
 
 
-def claims_form(prompt: str | Path | ClaimsForm, mode: str) -> ClaimsForm:
-    """Load a prompt about claims unless it is a form already.
-
-    Raises:
-        PromptError: It is a prompt of another mode.
-    """
-    form = prompt if isinstance(prompt, ClaimsForm) else load_form(prompt)
-    if not isinstance(form, ClaimsForm) or form.prompt.mode != mode:
-        raise other_mode(form, mode)
-    return form
-
-
-def other_mode(form: AnyForm, mode: str) -> PromptError:
-    """Make the error of a prompt that is not of the mode asked for."""
-    prompt = form.prompt
-    return PromptError(f"prompt {prompt.id!r} is {prompt.mode}; the mode asked for is {mode}")
-
-
-def fit_scale(form: AnyForm, relevant: int | None) -> Scale:
-    """Return the form's scale, with another threshold where one is given.
-
-    Raises:
-        DataError: The threshold is not on the scale.
-    """
-    return form.scale if relevant is None else Scale.parse({**form.scale.model_dump(), "relevant": relevant})
-
-
-def describe_form(form: AnyForm, scale: Scale) -> dict[str, Any]:
-    """Return what a judge says of its prompt and scale, for a run's manifest."""
-    prompt = form.prompt
-    return {
-        "mode": prompt.mode,
-        "prompt": {"id": prompt.id, "version": prompt.version, "digest": form.digest.hex()},
-        "scale": scale.model_dump(),
-    }
-
-
-def distinct(chunks: Sequence[Chunk], known: Mapping[str, Verdict]) -> list[Question]:
+def distinct(chunks: Sequence[schema.Chunk], known: Mapping[str, schema.Verdict]) -> list[Question[Any]]:
     """Collect the distinct passages that have to be asked about, in rank order."""
-    questions: dict[Passage, Question] = {}
+    questions: dict[Passage, Question[Any]] = {}
     for chunk in chunks:
-        text = chunk.text
-        if chunk.id in known or not text or text.isspace():
+        if chunk.id in known or chunk.is_blank:
             continue
-        passage = Passage(text, chunk.title)
+        passage = Passage(chunk.text, chunk.title)
         question = questions.get(passage)
         if question is None:
             questions[passage] = Question(passage, [chunk.id])
@@ -105,8 +70,8 @@ def distinct(chunks: Sequence[Chunk], known: Mapping[str, Verdict]) -> list[Ques
 
 def request_for(
     form: AnyForm,
-    trace: Trace,
-    questions: Sequence[Question],
+    trace: schema.Trace,
+    questions: Sequence[Question[Any]],
     max_tokens: int,
     sample: int,
     *,
@@ -132,24 +97,45 @@ def request_for(
 def repair(
     form: PromptForm | ClaimsForm, request: Request, reply: Completion, problem: Problem, tried: set[str]
 ) -> Request | None:
-    """Return the request that may mend an unreadable reply; None where that was tried or cannot help."""
+    """Return the request that repairs an unreadable reply; None if that was tried or cannot help."""
     origin = request.origin or request
-    if problem.why in tried:
+    if reply.finish == "given_up" or not can_repair(problem, tried):
         return None
     tried.add(problem.why)
     if problem.why == "truncated":
         return replace(request, max_tokens=request.max_tokens * LARGER_CAP, origin=origin)
-    if problem.why == "unparsable":
-        asked = Message("user", form.unreadable(problem.detail))
-        said = (Message("assistant", reply.text[:4000] or "(empty)"), asked)
-        return replace(request, follow_up=said, origin=origin)
-    return None
+    asked = Message("user", form.unreadable(problem.detail))
+    follow_up = (Message("assistant", reply.text[:4000] or "(empty)"), asked)
+    return replace(request, follow_up=follow_up, origin=origin)
 
 
-def call_of(request: Request, completion: Completion) -> Call:
+def failed_call(error: CallError, before: Problem | None) -> Problem:
+    """Say why a call brought no reading; if it was a repair, with what was wrong with the reply before."""
+    if before is None:
+        return Problem(error.why, error.detail)
+    why = error.why if error.why in ASKED_AGAIN else before.why
+    return Problem(why, f"{before.detail}; no repair: {error.detail}")
+
+
+def can_repair(problem: Problem, tried: Container[str]) -> bool:
+    """Tell whether a question is asked again: once after a truncated reply, once after an unreadable one."""
+    return problem.why in ("truncated", "unparsable") and problem.why not in tried
+
+
+def second_look(request: Request, reply: Completion, asked: str) -> Request:
+    """Return the request that asks for what a readable reply lacks; the reply counts if nothing comes."""
+    follow_up = (Message("assistant", reply.text), Message("user", asked))
+    return replace(request, follow_up=follow_up, origin=None, gives_up=_always)
+
+
+def _always(_: Completion) -> bool:
+    return True
+
+
+def call_of(request: Request, completion: Completion) -> schema.Call:
     """Record the completion that a verdict rests on, under the key it is stored by."""
     return trusted(
-        Call,
+        schema.Call,
         {
             "key": (request.origin or request).digest.hex(),
             "chunk_ids": request.chunk_ids,
@@ -162,81 +148,206 @@ def call_of(request: Request, completion: Completion) -> Call:
     )
 
 
-def fit_evidence(form: PromptForm | ClaimsForm, evidence: EvidencePolicy | None) -> EvidencePolicy:
-    """Return what becomes of verdicts without evidence: as given, else as the prompt says, else `flag`.
-
-    Raises:
-        ConfigError: There is no such policy.
-    """
-    policies = get_args(EvidencePolicy)
-    if evidence is not None and evidence not in policies:
-        raise ConfigError(f"evidence is {evidence!r}; {advise(evidence, policies)}")
-    return evidence or form.prompt.evidence or "flag"
-
-
 def conclude(
-    trace: Trace,
-    questions: Sequence[Question],
-    scale: Scale,
-    known: Mapping[str, Verdict],
-    evidence: EvidencePolicy = "flag",
-) -> Judgment:
+    trace: schema.Trace,
+    questions: Sequence[Question[Any]],
+    scale: schema.Scale,
+    known: Mapping[str, schema.Verdict],
+    blank: schema.BlankPolicy,
+    evidence: schema.EvidencePolicy = "flag",
+) -> schema.Judgment:
     """Put together a trace's judgment: one outcome for each chunk, in rank order."""
     by_id = {chunk_id: question for question in questions for chunk_id in question.chunk_ids}
-    outcomes: list[Verdict | NoVerdict] = []
+    outcomes: list[schema.Verdict | schema.NoVerdict] = []
+    least = scale.relevant
     for chunk in trace.chunks:
         question = by_id.get(chunk.id)
         if question is None:
-            verdict = known.get(chunk.id)
-            outcomes.append(verdict or Verdict(chunk_id=chunk.id, grade=0, relevant=False, reason=BLANK))
-        elif (read := question.reading) is not None:
-            found = None if read.evidence is None else evidence_found(read.evidence, question.passage)
-            relevant, quote = read.grade >= scale.relevant, read.evidence
-            if evidence == "required" and relevant and quote is not None and not found:
+            outcomes.append(known.get(chunk.id) or blank_outcome(chunk, scale, blank))
+        elif (reading := question.reading) is not None:
+            quote, relevant, belief = reading.evidence, reading.grade >= least, question.belief
+            is_found = None if quote is None else evidence_found(quote, question.passage)
+            if evidence == "required" and relevant and quote is not None and not is_found:
                 detail = f"relevant, but {fault_of(quote, question.passage)}"
-                outcomes.append(NoVerdict(chunk_id=chunk.id, why="unsupported", detail=detail))
+                outcomes.append(schema.NoVerdict(chunk_id=chunk.id, why="unsupported", detail=detail))
                 continue
             outcomes.append(
                 trusted(
-                    Verdict,
+                    schema.Verdict,
                     {
                         "kind": "verdict",
                         "chunk_id": chunk.id,
-                        "grade": read.grade,
+                        "grade": reading.grade,
                         "relevant": relevant,
-                        "reason": read.reason,
-                        "evidence": read.evidence,
-                        "evidence_found": found,
-                        "instruction_in_chunk": read.instruction_in_chunk,
-                        "confidence": question.belief.confidence if question.belief else None,
-                        "expected_grade": question.belief.expected_grade if question.belief else None,
-                        "grade_probabilities": question.belief.grades if question.belief else None,
+                        "reason": reading.reason,
+                        "evidence": quote,
+                        "evidence_found": is_found,
+                        "instruction_in_chunk": reading.instruction_in_chunk,
+                        "confidence": belief.confidence if belief else None,
+                        "expected_grade": belief.expected_grade if belief else None,
+                        "grade_probabilities": belief.grades if belief else None,
                         "stage": None,
                         "supports": None,
                     },
                 )
             )
         else:
-            why: Why = question.problem.why if question.problem else "unreachable"
-            detail = question.problem.detail if question.problem else "the judge was not asked"
-            outcomes.append(NoVerdict(chunk_id=chunk.id, why=why, detail=without_surrogates(detail)))
-    # One call may have judged several chunks; it is told once.
+            outcomes.append(question.failure(chunk.id))
+    # One call may have judged several chunks; it is listed once.
     calls = {id(question.call): question.call for question in questions if question.call is not None}
     fields = {"trace_id": trace.id, "outcomes": tuple(outcomes), "calls": tuple(calls.values())}
-    return trusted(Judgment, {**fields, "votes": {}, "claims": None})
+    return trusted(schema.Judgment, {**fields, "votes": {}, "claims": None, "parts": {}})
 
 
-def rounds(
-    asking: Sequence[tuple[T, Request]], take: Callable[[T, Request, Reply], Request | None]
-) -> Generator[Wave, Sequence[Reply], None]:
-    """Ask in waves until no reply makes another request.
+def blank_outcome(chunk: schema.Chunk, scale: schema.Scale, blank: schema.BlankPolicy, **fields: Any) -> schema.Outcome:
+    """Return what a chunk without text gets; `fields` are further ones of a verdict."""
+    if blank == "irrelevant":
+        return schema.Verdict(chunk_id=chunk.id, grade=scale.minimum, relevant=False, reason=BLANK, **fields)
+    return schema.NoVerdict(chunk_id=chunk.id, why="empty", detail=EMPTY)
 
-    Args:
-        asking: What is asked about, each with its request.
-        take: Takes a reply in, and returns the request that follows from it, if any.
-    """
+
+def rounds(asking: Sequence[tuple[T, Request]], take: Callable[[T, Request, Reply], Request | None]) -> Asking:
+    """Ask about subjects in rounds; `take` processes each reply and returns the next request, if any."""
     while asking:
         replies = yield [request for _, request in asking]
         taken = zip(asking, replies, strict=True)
         again = [(about, take(about, request, reply)) for (about, request), reply in taken]
         asking = [(about, request) for about, request in again if request is not None]
+
+
+class Contract(ABC, Generic[R]):
+    """What a chat model is asked about a passage, and how its replies are read."""
+
+    form: PromptForm | ClaimsForm
+
+    @property
+    @abstractmethod
+    def second_look(self) -> str:
+        """The text that asks for the quote a reading lacks; empty if the prompt has none."""
+
+    @abstractmethod
+    def request(
+        self, trace: schema.Trace, questions: Sequence[Question[R]], accepts: Callable[[Completion], bool]
+    ) -> Request:
+        """Make the request that asks about passages of one trace."""
+
+    @abstractmethod
+    def read(self, reply: Completion) -> R | Problem:
+        """Read a reply about one passage."""
+
+    @abstractmethod
+    def read_list(self, reply: Completion, count: int) -> dict[int, R] | Problem:
+        """Read a reply about several passages, by number from 1; unreadable ones are missing."""
+
+    @abstractmethod
+    def is_bare(self, reading: R) -> bool:
+        """Tell whether a reading lacks a quote."""
+
+    def belief(self, reply: Completion, reading: R, number: int | None = None) -> Belief | None:  # noqa: ARG002
+        """Return how sure the model is of a reading; in a list, of the passage with that number."""
+        return None
+
+    def accepts(self, reply: Completion) -> bool:
+        """Tell whether a reply about one passage can be read."""
+        return not isinstance(self.read(reply), Problem)
+
+
+def ask_pointwise(contract: Contract[R], trace: schema.Trace, questions: Sequence[Question[R]]) -> Asking:
+    """Ask about each passage in a request of its own."""
+    # A reply that cannot be read is asked for again once, with the problem named; a truncated one once, with
+    # a larger cap; a reading without a quote once.
+    if not questions:
+        return
+    first = contract.request(trace, questions[:1], contract.accepts)
+    rest = [(q, first.about((q.passage,), tuple(q.chunk_ids))) for q in questions[1:]]
+    yield from rounds([(questions[0], first), *rest], partial(_take_one, contract))
+
+
+def _take_one(contract: Contract[R], question: Question[R], request: Request, reply: Reply) -> Request | None:
+    if isinstance(reply, CallError):
+        if question.reading is None:
+            question.problem = failed_call(reply, question.problem)
+        return None
+    reading = contract.read(reply)
+    if isinstance(reading, Problem):
+        if question.reading is not None:
+            return None
+        question.problem = reading
+        return repair(contract.form, request, reply, reading, question.tried)
+    question.reading, question.problem = reading, None
+    question.call = call_of(request, reply)
+    if reply.logprobs:
+        question.belief = contract.belief(reply, reading)
+    if "evidence" not in question.tried and contract.is_bare(reading) and contract.second_look:
+        question.tried.add("evidence")
+        return second_look(request, reply, contract.second_look)
+    return None
+
+
+@dataclass
+class _Window(Generic[R]):
+    """Questions that are asked in one request."""
+
+    questions: Sequence[Question[R]]
+    last: bool = False
+    """Whether questions that its reply leaves open have no verdict."""
+    tried: set[str] = field(default_factory=set)
+    problem: Problem | None = None
+    """What was wrong with its last reply."""
+
+
+def ask_listwise(
+    contract: Contract[R], alone: Contract[R] | None, trace: schema.Trace, questions: Sequence[Question[R]], window: int
+) -> Asking:
+    """Ask about `window` passages a request, each repaired once as a whole; then one by one what is open."""
+    # `alone` asks about one passage; if None, `contract` asks about a list of one.
+    parts = [questions[at : at + window] for at in range(0, len(questions), window)]
+    windows = [_Window(part, last=alone is None and len(part) == 1) for part in parts]
+    yield from _ask_windows(contract, trace, windows)
+    asked = [question for each in windows if not each.last for question in each.questions]
+    left = [q for q in asked if "bare" in q.tried or (q.reading is None and q.problem is None)]
+    if alone is not None:
+        yield from ask_pointwise(alone, trace, left)
+    else:
+        yield from _ask_windows(contract, trace, [_Window([question], last=True) for question in left])
+
+
+def _ask_windows(contract: Contract[R], trace: schema.Trace, windows: Sequence[_Window[R]]) -> Asking:
+    asking = [(each, _request_of(contract, trace, each)) for each in windows]
+    yield from rounds(asking, partial(_take_many, contract))
+
+
+def _request_of(contract: Contract[R], trace: schema.Trace, window: _Window[R]) -> Request:
+    count = len(window.questions)
+
+    def accepts(reply: Completion) -> bool:
+        return not isinstance(contract.read_list(reply, count), Problem)
+
+    def gives_up(reply: Completion) -> bool:
+        read = contract.read_list(reply, count)
+        return isinstance(read, Problem) and read.why != "refused" and not can_repair(read, window.tried)
+
+    return replace(contract.request(trace, window.questions, accepts), gives_up=gives_up)
+
+
+def _take_many(contract: Contract[R], window: _Window[R], request: Request, reply: Reply) -> Request | None:
+    if isinstance(reply, CallError):
+        for question in window.questions:
+            question.problem = failed_call(reply, window.problem)
+        return None
+    readings = contract.read_list(reply, len(window.questions))
+    if isinstance(readings, Problem):
+        window.problem = readings
+        follow_up = repair(contract.form, request, reply, readings, window.tried)
+        if follow_up is None and (window.last or readings.why == "refused"):
+            for question in window.questions:
+                question.problem = readings
+        return follow_up
+    call = call_of(request, reply)
+    for number, question in enumerate(window.questions, 1):
+        if number in readings:
+            question.reading, question.call = readings[number], call
+            question.belief = contract.belief(reply, readings[number], number)
+            if contract.is_bare(readings[number]):
+                question.tried.add("bare")
+    return None

@@ -1,8 +1,8 @@
-"""What a metric can be, whatever the failed verdicts would have said."""
+"""Bounds of a metric over all grades that the failed verdicts could have."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations_with_replacement, product
@@ -12,14 +12,13 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from judge_eval.metrics.completing import regraded
-from judge_eval.metrics.table import MISSING, Grades, GradeTable, Values
+from judge_eval.metrics.table import MISSING, Grades, GradeTable, Values, regraded
 
 Reads: TypeAlias = Literal["relevance", "grades", "gains", "anything"]
-"""What a metric looks at: which chunks are relevant, their grades, or what is not known.
+"""What a metric reads: which chunks are relevant, their grades, or anything.
 
-The first three also say that the value never falls where a better chunk changes places with a worse one
-below; `gains` that it never falls where any grade rises.
+The first three also say that the value never falls if a chunk moves up past a worse one; `gains` says that it
+never falls if a grade rises.
 """
 
 MOST_COMPLETIONS = 20_000
@@ -29,48 +28,51 @@ _CELLS = 1 << 20
 
 
 class Bounds(NamedTuple):
-    """The least and the greatest value of each row, over all grades that its failed verdicts could have."""
+    """The least and the greatest value of each row."""
 
     low: Values
     high: Values
     exact: NDArray[np.bool_]
-    """Where both are reached; elsewhere no value lies beyond them, but they may be too wide."""
+    """Whether both are reached; else no value lies beyond them, but they may be too wide."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounding:
-    """What bounds are asked for."""
+    """A metric as its bounds need it."""
 
     compute: Callable[[GradeTable], Values]
     reads: Reads
     cutoff: int | None
-    """How many ranks count in any order; the others only by what they hold."""
+    """How many ranks count by their order; the others count only by their grades."""
     limits: tuple[float, float]
-    """The least and the greatest value that the metric can have; infinite where there is no greatest."""
+    """The least and the greatest value that the metric can have, or infinite."""
     below: bool = True
     """Whether what stands below the cutoff can change the value."""
 
 
 def bounds(table: GradeTable, rows: NDArray[np.int64], question: Bounding) -> Bounds:
-    """Return the bounds of the rows named.
-
-    Among completions with the same grades in the top K (and the same below), a metric that never falls where
-    a better chunk moves up is greatest with the best grades on top, and least with the worst: so two orders
-    of each choice of grades are enough, and these are few. For average precision: moving a relevant chunk
-    from rank q up to p, past b relevant ones, changes the sum of precisions by at least
-    (h + 1) / p + b / q - (h + b + 1) / q >= 0, where h are relevant above p.
-
-    Args:
-        table: The grades.
-        rows: Which rows, each with a failed verdict.
-        question: The metric.
-    """
+    """Return the bounds of these rows, each with a failed verdict."""
+    # Among completions with the same grades in the top K (and the same below), a metric that never falls
+    # where a better chunk moves up is greatest with the best grades on top, and least with the worst: so two
+    # orders of each choice of grades are enough, and these are few. For average precision: moving a relevant
+    # chunk from rank q up to p, past b relevant ones, changes the sum of precisions by at least (h + 1) / p +
+    # b / q - (h + b + 1) / q >= 0, where h are relevant above p.
     low, high = np.empty(len(rows)), np.empty(len(rows))
     exact = np.ones(len(rows), dtype=np.bool_)
     known: dict[bytes, int] = {}
-    waiting: list[tuple[int, int, NDArray[np.int8]]] = []
+    waiting: list[tuple[int, int, Grades]] = []
     same: list[tuple[int, int]] = []
     cells = 0
+
+    def settle() -> None:
+        if waiting:
+            counts = [len(grids) for _, _, grids in waiting]
+            repeated = np.repeat([row for _, row, _ in waiting], counts)
+            grades = np.concatenate([grids.ravel() for _, _, grids in waiting])
+            places = [place for place, _, _ in waiting]
+            low[places], high[places] = extremes(question.compute(regraded(table, repeated, grades)), counts)
+            waiting.clear()
+
     alike = table.pool is None and table.rest is None and table.probable is None and table.expected is None
     for place, row in enumerate(rows.tolist()):
         grades = table.row(row)
@@ -92,34 +94,22 @@ def bounds(table: GradeTable, rows: NDArray[np.int64], question: Bounding) -> Bo
         waiting.append((place, row, grids))
         cells += grids.size
         if cells > _CELLS:
-            _settle(table, waiting, question, low, high)
-            waiting, cells = [], 0
-    _settle(table, waiting, question, low, high)
+            settle()
+            cells = 0
+    settle()
     for place, other in same:
         low[place], high[place], exact[place] = low[other], high[other], exact[other]
     return Bounds(low, high, exact)
 
 
-def _settle(
-    table: GradeTable,
-    waiting: list[tuple[int, int, NDArray[np.int8]]],
-    question: Bounding,
-    low: Values,
-    high: Values,
-) -> None:
-    if not waiting:
-        return
-    counts = np.array([len(each) for _, _, each in waiting])
-    rows = np.repeat([row for _, row, _ in waiting], counts)
-    grades = np.concatenate([each.ravel() for _, _, each in waiting])
-    values = question.compute(regraded(table, rows, grades))
-    starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
-    places = [place for place, _, _ in waiting]
-    low[places], high[places] = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
+def extremes(values: Values, counts: Sequence[int]) -> tuple[Values, Values]:
+    """Return the least and the greatest value of each group of neighbours; `counts` are the groups' sizes."""
+    starts = np.cumsum([0, *counts[:-1]])
+    return np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
 
 
 def _completions(gaps: NDArray[np.int64], question: Bounding, top: int) -> Grades | None:
-    """Return grades for the failed verdicts of a row, one completion a row; None where there are too many."""
+    """Return grades for the failed verdicts of a row, one completion a row; None if there are too many."""
     head = len(gaps) if question.cutoff is None else int((gaps < question.cutoff).sum())
     tail = len(gaps) - head
     if question.below or not tail:
@@ -145,7 +135,6 @@ def _fillings(head: int, tail: int, reads: Reads, top: int) -> Grades | None:
 
 
 def _orders(levels: tuple[int, ...], count: int) -> Iterator[tuple[int, ...]]:
-    """Give each choice of grades with the worst on top and with the best on top."""
     for chosen in combinations_with_replacement(levels, count):
         yield chosen
         if chosen[0:1] != chosen[-1:]:

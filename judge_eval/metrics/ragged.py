@@ -1,10 +1,10 @@
-"""Rows of different lengths in one flat array."""
+"""Rows of different lengths in one flat array, and the blocks in which they are computed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import chain
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, pairwise
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +13,7 @@ from judge_eval.errors import MetricError
 
 SLICE = 1 << 18
 SUM_OFF = 1e-6
-"""By how much the probabilities of a chunk's grades may miss 1 in all."""
+"""How far from 1 the sum of a chunk's probabilities may be."""
 
 
 def offsets_of(lengths: ArrayLike) -> NDArray[np.int64]:
@@ -25,13 +25,9 @@ def offsets_of(lengths: ArrayLike) -> NDArray[np.int64]:
 
 
 def off_scale(
-    grades: NDArray[np.int8],
-    offsets: NDArray[np.int64],
-    ids: Sequence[str] | None,
-    low: int,
-    high: int | None,
+    grades: NDArray[np.int8], offsets: NDArray[np.int64], ids: Sequence[str] | None, low: int, high: int | None
 ) -> MetricError:
-    """Make the error for the first grade that is not from `low` to `high` (127 where None)."""
+    """Make the error for the first grade that is not from `low` to `high` (127 if None)."""
     top = high or 127
     where = int(np.flatnonzero((grades < low) | (grades > top))[0])
     row = int(np.searchsorted(offsets, where, side="right")) - 1
@@ -49,32 +45,21 @@ def flatten_numbers(rows: Sequence[Sequence[float | None]] | None) -> NDArray[np
 def flatten_chances(
     rows: Sequence[Sequence[Sequence[float] | None]] | None, maximum: int | None
 ) -> NDArray[np.float64] | None:
-    """Store rows of the probabilities of each grade one after the other, NaN for None; None for no rows.
-
-    Raises:
-        MetricError: The highest grade is unknown, or a chunk has not one probability for each grade.
-    """
+    """Store rows of the probabilities of each grade one after the other, NaN for None; None for no rows."""
     if rows is None:
         return None
     width = 0 if maximum is None else maximum + 1
     unknown = [np.nan] * width
     cells = [unknown if cell is None else cell for cell in chain.from_iterable(rows)]
     if not width or any(len(cell) != width for cell in cells):
-        raise MetricError(f"the probabilities of grades are one for each of 0 to maximum={maximum}")
+        raise MetricError(f"chances must hold one probability for each grade from 0 to maximum={maximum}")
     return np.array(cells, dtype=np.float64).reshape(len(cells), width)
 
 
 def check_beside(
-    columns: Mapping[str, NDArray[Any] | None],
-    chances: NDArray[np.float64] | None,
-    cells: int,
-    maximum: int | None,
+    columns: Mapping[str, NDArray[Any] | None], chances: NDArray[np.float64] | None, cells: int, maximum: int | None
 ) -> None:
-    """See that what stands beside the grades fits: as many, and of each all probabilities or none.
-
-    Raises:
-        MetricError: It is not, or a number is none.
-    """
+    """Check the columns beside the grades: their lengths, and that probabilities of grades sum to 1."""
     for name, values in columns.items():
         if values is not None and (len(values) != cells or np.isinf(values).any()):
             what = "truth value" if values.dtype == np.bool_ else "number"
@@ -85,30 +70,14 @@ def check_beside(
         raise MetricError(f"chances must hold one probability for each of {cells} grades and 0 to {maximum}")
     known = chances[~np.isnan(chances).any(axis=1)]
     if len(known) and (known.min() < 0 or np.abs(known.sum(axis=1) - 1).max() > SUM_OFF):
-        raise MetricError("the probabilities of a chunk's grades are not between 0 and 1, or miss 1 in all")
+        raise MetricError("the probabilities of a chunk's grades must be from 0 to 1, with the sum 1")
 
 
 def flatten(
-    rows: Sequence[Sequence[int | None]],
-    ids: Sequence[str] | None = None,
-    *,
-    missing: int | None = None,
-    low: int = 0,
+    rows: Sequence[Sequence[int | None]], ids: Sequence[str] | None = None, *, missing: int | None = None, low: int = 0
 ) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
-    """Store rows of grades one after the other.
-
-    Args:
-        rows: The grades of each row.
-        ids: The rows' names, to say where a wrong grade stands.
-        missing: The mark that None becomes; where it is None, None is an error.
-        low: The least value allowed.
-
-    Returns:
-        The grades, and the offsets of the rows.
-
-    Raises:
-        MetricError: A grade is not a whole number from `low` to 127; the message names trace and rank.
-    """
+    """Store rows of grades one after the other, and return them with the offsets of the rows."""
+    # None becomes the mark `missing`, or is an error without one; `ids` name the rows in an error.
     lengths = [len(row) for row in rows]
     return _as_grades(list(chain.from_iterable(rows)), missing, lengths, ids, low), offsets_of(lengths)
 
@@ -138,19 +107,13 @@ def _as_grades(
     else:
         return np.array([int(grade) for grade in flat], dtype=np.int8)
     name = row if ids is None else ids[row]
-    raise MetricError(
-        f"trace {name}, rank {rank + 1}: {grade!r} is not a grade; grades are whole numbers 0..127"
-    )
+    raise MetricError(f"trace {name}, rank {rank + 1}: {grade!r} is not a grade; grades are whole numbers 0..127")
 
 
 def count_at_least(
     values: NDArray[np.int8], offsets: NDArray[np.int64], levels: Sequence[int]
 ) -> NDArray[np.unsignedinteger[Any]]:
-    """Count the values of each row that reach each level.
-
-    Returns:
-        Shape (levels, rows), in the narrowest unsigned type that holds the longest row.
-    """
+    """Count the values of each row that reach each level, shape (levels, rows), in the narrowest type."""
     n = len(offsets) - 1
     lengths = offsets[1:] - offsets[:-1]
     dtype = np.min_scalar_type(int(lengths.max()) if n else 0)
@@ -173,30 +136,18 @@ def count_at_least(
 
 
 def check_layout(name: str, values: Any, offsets: Any) -> NDArray[np.int8]:
-    """Make sure that values and offsets are rows one after the other, and return the values.
-
-    Raises:
-        MetricError: A type, a shape or an offset does not fit.
-    """
+    """Return the values of rows; raise a `MetricError` if a type, a shape or an offset does not fit."""
     if not (isinstance(values, np.ndarray) and values.dtype == np.int8 and values.ndim == 1):
         raise MetricError(f"{name} must be a one-dimensional int8 array")
-    if not (
-        isinstance(offsets, np.ndarray) and offsets.dtype == np.int64 and offsets.ndim == 1 and len(offsets)
-    ):
-        raise MetricError(
-            f"the offsets of {name} must be a one-dimensional int64 array, one longer than the rows"
-        )
+    if not (isinstance(offsets, np.ndarray) and offsets.dtype == np.int64 and offsets.ndim == 1 and len(offsets)):
+        raise MetricError(f"the offsets of {name} must be a one-dimensional int64 array, one longer than the rows")
     if offsets[0] != 0 or offsets[-1] != len(values) or (offsets[1:] < offsets[:-1]).any():
         raise MetricError(f"the offsets of {name} must rise from 0 to {len(values)}")
     return values
 
 
 def check_grades(name: str, grades: NDArray[np.int8], maximum: int | None) -> None:
-    """Make sure that grades lie between 0 and `maximum` (127 where None).
-
-    Raises:
-        MetricError: One does not.
-    """
+    """Raise a `MetricError` if a grade is not between 0 and `maximum` (127 if None)."""
     top = maximum or 127
     if len(grades) and not 0 <= grades.min() <= grades.max() <= top:
         raise MetricError(f"the grades of {name} must lie between 0 and {top}")
@@ -207,3 +158,69 @@ def read_only(array: Any) -> Any:
     view = array.view()
     view.flags.writeable = False
     return view
+
+
+Cell = TypeVar("Cell", np.int8, np.float64)
+Rows: TypeAlias = slice | NDArray[np.int64]
+"""Which rows of the table a block holds."""
+ABSENT = -128
+"""Padding in a block: the list is shorter than this rank."""
+BLOCK_CELLS = 1 << 16
+NARROW = 64
+"""Below this many rows NumPy's slower but single call wins; both ways add from the first rank to the last."""
+
+
+def cut_blocks(
+    cells: NDArray[Cell], offsets: NDArray[np.int64], lengths: NDArray[np.int64], width: int
+) -> Iterator[tuple[Rows, NDArray[Cell]]]:
+    """Cut the first `width` ranks (at most the longest row's) of all rows into blocks."""
+    # A block is its rows, then their cells as (ranks, rows), `ABSENT` below the end of a list; each row is in
+    # one.
+    n = len(lengths)
+    order = None
+    if width * n > BLOCK_CELLS:
+        clipped = np.minimum(lengths, width)
+        if width * n > 2 * int(clipped.sum()):
+            # Sorted by length, so that one long list does not widen the blocks of all others.
+            order = np.argsort(-clipped, kind="stable")
+    start = 0
+    while start < n:
+        if order is not None:
+            width = int(clipped[order[start]])
+        stop = min(n, start + max(1, BLOCK_CELLS // max(1, width)))
+        rows: Rows = slice(start, stop) if order is None else order[start:stop]
+        yield rows, _grid(cells, offsets[:-1][rows], lengths[rows], width)
+        start = stop
+
+
+def _grid(cells: NDArray[Cell], starts: NDArray[np.int64], lengths: NDArray[np.int64], width: int) -> NDArray[Cell]:
+    if not width:
+        return np.empty((0, len(starts)), dtype=cells.dtype)
+    ranks = np.arange(width)[:, None]
+    grid: NDArray[Cell] = np.take(cells, ranks + starts, mode="clip")
+    if lengths.min() < width:
+        grid[ranks >= lengths] = ABSENT
+    return grid
+
+
+def add_down(cells: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Add up each column of shape (ranks, rows) from the first rank to the last."""
+    # NumPy's own sum adds in an order that depends on the shape, which would let a row's value depend on its
+    # neighbours, and a perfect list miss 1.0.
+    ranks, rows = cells.shape
+    if ranks and rows < NARROW:
+        last: NDArray[np.float64] = np.add.accumulate(cells, axis=0)[-1]
+        return last
+    total = np.zeros(rows)
+    for row in cells:
+        total += row
+    return total
+
+
+def run_down(cells: NDArray[np.float64]) -> None:
+    """Replace each cell of shape (ranks, rows) by the sum of its column down to it."""
+    if cells.shape[1] < NARROW:
+        np.add.accumulate(cells, axis=0, out=cells)
+        return
+    for above, row in pairwise(cells):
+        row += above

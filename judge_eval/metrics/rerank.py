@@ -75,9 +75,7 @@ def _finite(name: str, values: ArrayLike | None, dimensions: int) -> NDArray[np.
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise MetricError(
-            f"{name} must be numbers in {dimensions} dimension(s), all rows of one length"
-        ) from None
+        raise MetricError(f"{name} must be numbers in {dimensions} dimension(s), all rows of one length") from None
     if array.size == 0 and dimensions == 2 and array.ndim == 1:
         array = array.reshape(0, 0)
     if array.ndim != dimensions:

@@ -1,9 +1,9 @@
-"""The table of grades that every metric is a function of."""
+"""Tables of grades: the rows that every metric is computed over."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from typing import Any, TypeAlias
@@ -12,20 +12,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from judge_eval.errors import MetricError
-from judge_eval.metrics.blocks import Rows, cut_blocks
-from judge_eval.metrics.cells import ClaimTable
-from judge_eval.metrics.order import trec_grades
-from judge_eval.metrics.ragged import (
-    check_beside,
-    check_grades,
-    check_layout,
-    count_at_least,
-    flatten,
-    flatten_chances,
-    flatten_numbers,
-    off_scale,
-    read_only,
-)
+from judge_eval.metrics import ragged
+from judge_eval.metrics.claim_table import ClaimTable
+
+
+def trec_order(scores: Mapping[str, float], query: str = "") -> list[str]:
+    """Put documents in trec_eval's order: score (as a 32-bit float) descending, then id descending."""
+    documents = sorted(scores, reverse=True)
+    values = np.array([scores[document] for document in documents], dtype=np.float64)
+    if np.isnan(values).any():
+        document = documents[int(np.flatnonzero(np.isnan(values))[0])]
+        raise MetricError(f"query {query}: the score of document {document} is not a number")
+    with np.errstate(over="ignore"):
+        order = np.argsort(-values.astype(np.float32), kind="stable")
+    return [documents[int(i)] for i in order]
+
 
 Grades: TypeAlias = NDArray[np.int8]
 IntValues: TypeAlias = NDArray[np.int64]
@@ -47,26 +48,28 @@ KEPT_CELLS = 1 << 24
 class GradeTable:
     """Graded lists of different lengths, one row a query, best rank first; immutable.
 
-    The arrays are not copied: whoever hands them over leaves them as they are.
+    The arrays are not copied; do not change them.
 
     Args:
-        grades: int8, all rows one after the other; 0..127 or a mark (`UNJUDGED`, `OUTSIDE`, `MISSING`).
+        grades: int8, all rows one after the other, each counted from the lowest of the scale, so that the
+            lowest gains 0; 0..127 or a mark (`UNJUDGED`, `OUTSIDE`, `MISSING`).
         offsets: int64, one more than there are rows; row i is `grades[offsets[i]:offsets[i + 1]]`.
         totals: int64 or None; how many chunks at or above `relevant` the whole pool holds, -1 where unknown.
         ids: The rows' names for messages; None names them by their number from 0.
         relevant: The least grade that counts as relevant, >= 1; a metric's `rel=` overrides it.
         maximum: The highest grade of the scale; None takes the highest present (at least `relevant`).
         pool: int8 grades >= 0 of every judged chunk of each query's pool, laid out like `grades`, or None.
-        pool_offsets: The offsets of `pool`; None exactly where `pool` is None.
-        probable: float64, laid out like `grades`: the probability that each chunk is relevant; NaN where it
-            is not known; None where none is.
+        pool_offsets: The offsets of `pool`.
+        probable: float64, laid out like `grades`: the probability that each chunk is relevant; NaN if it is
+            unknown; None if all are.
         expected: float64, laid out like `grades`: each chunk's mean grade under the judge's probabilities.
         chances: float64, shape (grades, maximum + 1): each chunk's probability of each grade; NaN likewise.
         rest: int8 grades >= 0 of the judged chunks of each query's pool that were not retrieved, laid out
             like `grades`, with `rest_offsets`; the pool is these and `grades` then. Not beside `pool`.
-        repeats: bool, laid out like `grades`: whether a chunk reads like an earlier one of its row; None
-            where that is not known.
-        claims: What the same chunks say of the claims of each row's reference; None where nobody asked.
+        repeats: bool, laid out like `grades`: whether a chunk reads like an earlier one of its row.
+        claims: What the same chunks say of the claims of each row's reference; None if nobody asked.
+        minimum: The lowest grade of the scale, which is subtracted from `grades`, `relevant`, `maximum`,
+            `pool`, `rest` and `expected`, as `on_scale` does.
 
     Raises:
         MetricError: The arrays do not fit together, or a grade is off the scale.
@@ -87,44 +90,45 @@ class GradeTable:
     repeats: NDArray[np.bool_] | None = None
     claims: ClaimTable | None = None
     chances: NDArray[np.float64] | None = None
+    minimum: int = 0
     has_missing: bool = field(init=False)
     """Whether any verdict failed."""
     top_grade: int = field(init=False)
     """The highest grade of the scale: `maximum`, or the highest seen (at least `relevant`)."""
-    _kept: dict[int | None, list[tuple[Rows, Grades]]] = field(init=False, default_factory=dict)
+    _kept: dict[int | None, list[tuple[ragged.Rows, Grades]]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.relevant < 1:
             raise MetricError(f"relevant is {self.relevant}; the least relevant grade is at least 1")
         if self.maximum is not None and not self.relevant <= self.maximum <= 127:
             raise MetricError(f"maximum is {self.maximum}; it lies between relevant={self.relevant} and 127")
-        grades = check_layout("grades", self.grades, self.offsets)
+        grades = ragged.check_layout("grades", self.grades, self.offsets)
         low, high = (int(grades.min()), int(grades.max())) if len(grades) else (0, 0)
         if low < MISSING or (self.maximum is not None and high > self.maximum):
-            raise off_scale(grades, self.offsets, self.ids, MISSING, self.maximum)
+            raise ragged.off_scale(grades, self.offsets, self.ids, MISSING, self.maximum)
         keep = object.__setattr__
         keep(self, "has_missing", low == MISSING)
         keep(self, "top_grade", self.maximum if self.maximum is not None else max(self.relevant, high))
-        keep(self, "grades", read_only(grades))
-        keep(self, "offsets", read_only(self.offsets))
+        keep(self, "grades", ragged.read_only(grades))
+        keep(self, "offsets", ragged.read_only(self.offsets))
         if (self.pool is None) != (self.pool_offsets is None):
             raise MetricError("pool and pool_offsets come together or not at all")
         if self.pool is not None and self.pool_offsets is not None:
-            pool = check_layout("pool", self.pool, self.pool_offsets)
+            pool = ragged.check_layout("pool", self.pool, self.pool_offsets)
             if len(self.pool_offsets) != len(self.offsets):
                 raise MetricError(f"pool has {len(self.pool_offsets) - 1} rows, the table {len(self)}")
-            check_grades("the pool", pool, self.maximum)
+            ragged.check_grades("the pool", pool, self.maximum)
             if self.maximum is None and len(pool):
                 keep(self, "top_grade", max(self.top_grade, int(pool.max())))
-            keep(self, "pool", read_only(pool))
-            keep(self, "pool_offsets", read_only(self.pool_offsets))
+            keep(self, "pool", ragged.read_only(pool))
+            keep(self, "pool_offsets", ragged.read_only(self.pool_offsets))
         if self.rest is not None:
             offsets = self.rest_offsets
             if self.pool is not None or offsets is None or len(offsets) != len(self.offsets):
                 raise MetricError("rest comes with its offsets, one row for each, and not beside a pool")
-            check_grades("rest", check_layout("rest", self.rest, offsets), self.maximum)
+            ragged.check_grades("rest", ragged.check_layout("rest", self.rest, offsets), self.maximum)
         beside = {"probable": self.probable, "expected": self.expected, "repeats": self.repeats}
-        check_beside(beside, self.chances, len(grades), self.maximum)
+        ragged.check_beside(beside, self.chances, len(grades), self.maximum)
         if self.claims is not None and not np.array_equal(self.claims.lengths, np.diff(self.offsets)):
             raise MetricError("the claims are of other lists: not as many chunks in each row")
         for name, values in (("totals", self.totals), ("ids", self.ids)):
@@ -148,37 +152,67 @@ class GradeTable:
         claims: ClaimTable | None = None,
         chances: Sequence[Sequence[Sequence[float] | None]] | None = None,
     ) -> GradeTable:
-        """Make a table from lists of grades.
+        """Make a table from lists of grades, one list a query, in rank order; None is a failed verdict.
 
-        Args:
-            rows: One list a query, in rank order, of whole grades >= 0; None stands for a failed verdict.
-            totals: For each row how many relevant chunks the whole pool holds; None or -1 where unknown.
-            ids: The rows' names for messages.
-            relevant: The least grade that counts as relevant.
-            maximum: The highest grade of the scale, where it is known.
-            pool: For each row the grades of all judged chunks, retrieved or not, in any order.
-            probable: Laid out like `rows`: the probability that a chunk is relevant; None where not known.
-            expected: Laid out like `rows`: a chunk's mean grade; None where it is not known.
-            rest: For each row the grades of the judged chunks that were not retrieved, in place of `pool`.
-            repeats: Laid out like `rows`: whether a chunk reads like an earlier one of its row.
-            claims: What the chunks say of the claims of each row's reference.
-            chances: Laid out like `rows`: a chunk's probability of each grade from 0 to `maximum`; None where
-                they are not known.
+        The other arguments are those of the class, as one list a row; None (or -1, of `totals`) is unknown.
 
         Raises:
             MetricError: A grade is not a whole number on the scale, or the lengths differ.
         """
-        grades, offsets = flatten(rows, ids, missing=MISSING)
-        flat_pool, pool_offsets = (None, None) if pool is None else flatten(pool, ids)
-        known = None
-        if totals is not None:
-            known = np.array([-1 if total is None else total for total in totals], dtype=np.int64)
-        likely, mean = flatten_numbers(probable), flatten_numbers(expected)
-        flat_rest, rest_offsets = (None, None) if rest is None else flatten(rest, ids)
-        scale = ids, relevant, maximum, flat_pool, pool_offsets
-        again = None if repeats is None else np.array([*chain.from_iterable(repeats)], dtype=np.bool_)
-        each = flatten_chances(chances, maximum)
-        return cls(grades, offsets, known, *scale, likely, mean, flat_rest, rest_offsets, again, claims, each)
+        grades, offsets = ragged.flatten(rows, ids, missing=MISSING)
+        flat_pool, pool_offsets = (None, None) if pool is None else ragged.flatten(pool, ids)
+        flat_rest, rest_offsets = (None, None) if rest is None else ragged.flatten(rest, ids)
+        known = None if totals is None else [-1 if total is None else total for total in totals]
+        return cls(
+            grades,
+            offsets,
+            totals=None if known is None else np.array(known, dtype=np.int64),
+            ids=ids,
+            relevant=relevant,
+            maximum=maximum,
+            pool=flat_pool,
+            pool_offsets=pool_offsets,
+            probable=ragged.flatten_numbers(probable),
+            expected=ragged.flatten_numbers(expected),
+            rest=flat_rest,
+            rest_offsets=rest_offsets,
+            repeats=None if repeats is None else np.array([*chain.from_iterable(repeats)], dtype=np.bool_),
+            claims=claims,
+            chances=ragged.flatten_chances(chances, maximum),
+        )
+
+    @classmethod
+    def on_scale(cls, rows: Sequence[Sequence[int | None]], scale: range, relevant: int, **beside: Any) -> GradeTable:
+        """Make a table from lists of grades on a scale: the gain of a grade is its distance from the lowest.
+
+        Args:
+            rows: One list a query, in rank order; None is a failed verdict.
+            scale: All grades, the lowest first.
+            relevant: The least grade that counts as relevant.
+            beside: The other arguments of `from_rows` except `maximum`; pool, rest and expected grades are on
+                the scale too, and chances are of its grades.
+
+        Raises:
+            MetricError: A grade is not a whole number on the scale, or the lengths differ.
+        """
+        lowest, top = scale[0], scale[-1] - scale[0]
+        if not lowest:
+            return cls.from_rows(rows, relevant=relevant, maximum=top, **beside)
+        named = {name: beside.get(name) for name in ("pool", "rest", "expected")}
+        for name, lists in {"grades": rows, **named}.items():
+            for row, grades in enumerate(lists or ()):
+                for rank, grade in enumerate(grades, 1):
+                    if grade is not None and grade < lowest:
+                        trace = (beside.get("ids") or range(row + 1))[row]
+                        where = f"trace {trace}, rank {rank}" if lists is rows else f"trace {trace}, {name}"
+                        raise MetricError(f"{where}: {grade!r} is below the lowest grade, {lowest}")
+        above = {
+            name: [[None if grade is None else grade - lowest for grade in row] for row in lists]
+            for name, lists in {"rows": rows, **named}.items()
+            if lists is not None
+        }
+        table = cls.from_rows(relevant=relevant - lowest, maximum=top, **{**beside, **above})
+        return replace(table, minimum=lowest)
 
     @classmethod
     def from_trec(
@@ -192,8 +226,8 @@ class GradeTable:
         """Make a table from judgments and a run, as trec_eval reads them.
 
         A list is ordered by score descending, then document id descending; scores are compared as 32-bit
-        floats, as trec_eval holds them. A document without a judgment is not relevant, a negative grade
-        means "in the pool, unjudged". A query without judgments is left out.
+        floats, as in trec_eval. A document without a judgment is not relevant, a negative grade means "in
+        the pool, unjudged". A query without judgments is left out.
 
         Args:
             qrels: Query id to document id to grade.
@@ -205,10 +239,13 @@ class GradeTable:
             MetricError: A score is not a number, or a grade is above 127 or not whole.
         """
         ids = [query for query in qrels if complete or query in run]
-        rows = [trec_grades(qrels[each], run.get(each, {}), each, UNJUDGED, OUTSIDE) for each in ids]
+        rows = []
+        for query in ids:
+            judged = {document: max(grade, UNJUDGED) for document, grade in qrels[query].items()}
+            rows.append([judged.get(each, OUTSIDE) for each in trec_order(run.get(query, {}), query)])
         pools = [[grade for grade in qrels[query].values() if grade >= 0] for query in ids]
-        grades, offsets = flatten(rows, ids, low=OUTSIDE)
-        pool, pool_offsets = flatten(pools, ids)
+        grades, offsets = ragged.flatten(rows, ids, low=OUTSIDE)
+        pool, pool_offsets = ragged.flatten(pools, ids)
         return cls(grades, offsets, ids=ids, relevant=relevant, pool=pool, pool_offsets=pool_offsets)
 
     def __len__(self) -> int:
@@ -253,43 +290,32 @@ class GradeTable:
         shown = ", ".join(self.name(int(row)) for row in rows[:5])
         return f"{len(rows)} of {len(self)} traces ({shown}{', ...' if len(rows) > 5 else ''})"
 
-    def blocks(self, k: int | None) -> Iterator[tuple[Rows, Grades]]:
-        """Give the first `k` ranks as rectangles small enough for the processor's cache.
-
-        Yields:
-            Which rows, then their grades as (ranks, rows), `ABSENT` below the end of a list. Together the
-            blocks hold each row once. Rows of very different lengths are sorted by length first, so that
-            one long list does not widen all others.
-        """
+    def blocks(self, k: int | None) -> Iterator[tuple[ragged.Rows, Grades]]:
+        """Yield the first `k` ranks in blocks that fit the processor's cache, as `cut_blocks` does."""
         kept = self._kept.get(k)
         if kept is not None:
             yield from kept
             return
         width = self.longest if k is None else min(k, self.longest)
         if width * len(self) > KEPT_CELLS:
-            yield from cut_blocks(self.grades, self.offsets, self.lengths, width)
+            yield from ragged.cut_blocks(self.grades, self.offsets, self.lengths, width)
             return
         # The metrics of a run share a cutoff or two, so the last one is worth a byte a cell.
-        blocks = list(cut_blocks(self.grades, self.offsets, self.lengths, width))
+        blocks = list(ragged.cut_blocks(self.grades, self.offsets, self.lengths, width))
         self._kept.clear()
         self._kept[k] = blocks
         yield from blocks
 
     def totals_at(self, relevant: int) -> IntValues:
-        """Count the relevant chunks of each row's whole pool, at least as many as were retrieved.
-
-        Args:
-            relevant: The least grade that counts.
+        """Count the chunks of each row's whole pool with at least this grade, not fewer than were retrieved.
 
         Raises:
             MetricError: They are unknown for some row, or known for another threshold only.
         """
         if self.pool is not None and self.pool_offsets is not None:
-            counts: IntValues = count_at_least(self.pool, self.pool_offsets, [relevant])[0].astype(np.int64)
-            return np.maximum(counts, self.found_at(relevant))
+            return np.maximum(_count(self.pool, self.pool_offsets, relevant), self.found_at(relevant))
         if self.rest is not None and self.rest_offsets is not None:
-            unseen: IntValues = count_at_least(self.rest, self.rest_offsets, [relevant])[0].astype(np.int64)
-            return unseen + self.found_at(relevant)
+            return _count(self.rest, self.rest_offsets, relevant) + self.found_at(relevant)
         unknown = np.arange(len(self)) if self.totals is None else np.flatnonzero(self.totals < 0)
         if len(unknown):
             raise MetricError(
@@ -299,20 +325,18 @@ class GradeTable:
         assert self.totals is not None
         if relevant != self.relevant:
             raise MetricError(
-                f"the totals count grades >= {self.relevant}, not >= {relevant}; give the pool's grades or "
-                "drop rel="
+                f"the totals count grades >= {self.relevant}, not >= {relevant}; give the pool's grades or drop rel="
             )
         return np.maximum(self.totals, self.found_at(relevant))
 
     def found_at(self, relevant: int) -> IntValues:
-        """Count the retrieved chunks of each row, of its whole list, with at least this grade."""
-        counts: IntValues = count_at_least(self.grades, self.offsets, [relevant])[0].astype(np.int64)
-        return counts
+        """Count the retrieved chunks of each row with at least this grade."""
+        return _count(self.grades, self.offsets, relevant)
 
     def at_least_each(self) -> NDArray[Any]:
         """Count the retrieved chunks with at least grade 1, 2, ...: shape (highest grade present, rows)."""
         highest = max(1, int(self.grades.max())) if len(self.grades) else 1
-        return count_at_least(self.grades, self.offsets, range(1, highest + 1))
+        return ragged.count_at_least(self.grades, self.offsets, range(1, highest + 1))
 
     def pool_at_least_each(self) -> NDArray[Any]:
         """Count the chunks of the pool with at least grade 1, 2, ...: shape (highest grade present, rows).
@@ -322,12 +346,12 @@ class GradeTable:
         """
         if self.pool is not None and self.pool_offsets is not None:
             highest = max(1, int(self.pool.max())) if len(self.pool) else 1
-            return count_at_least(self.pool, self.pool_offsets, range(1, highest + 1))
+            return ragged.count_at_least(self.pool, self.pool_offsets, range(1, highest + 1))
         if self.rest is not None and self.rest_offsets is not None:
             both = [grades for grades in (self.grades, self.rest) if len(grades)]
             levels = range(1, max(1, *(int(grades.max()) for grades in both)) + 1 if both else 2)
-            mine = count_at_least(self.grades, self.offsets, levels).astype(np.int64)
-            return mine + count_at_least(self.rest, self.rest_offsets, levels).astype(np.int64)
+            mine = ragged.count_at_least(self.grades, self.offsets, levels).astype(np.int64)
+            return mine + ragged.count_at_least(self.rest, self.rest_offsets, levels).astype(np.int64)
         if self.maximum != 1:
             raise MetricError(
                 "the grades of the whole pool are unknown; give pool= or qrels (a total is enough on a "
@@ -342,9 +366,88 @@ class GradeTable:
             MetricError: The pool's grades are unknown.
         """
         if self.rest_offsets is not None:
-            known: IntValues = count_at_least(self.grades, self.offsets, [0])[0].astype(np.int64)
-            known += np.diff(self.rest_offsets)
-            return known
+            return self.found_at(0) + np.diff(self.rest_offsets)
         if self.pool_offsets is None:
             raise MetricError("the judged chunks of the whole pool are unknown; give pool= or qrels")
         return np.diff(self.pool_offsets)
+
+
+def _count(grades: Grades, offsets: NDArray[np.int64], level: int) -> IntValues:
+    counts: IntValues = ragged.count_at_least(grades, offsets, [level])[0].astype(np.int64)
+    return counts
+
+
+def taken(table: GradeTable, rows: IntValues) -> GradeTable:
+    """Return a table of these rows of another, without what it says of claims."""
+    places, _ = _gather(table.offsets, rows)
+    made = regraded(table, rows, table.grades[places])
+    return replace(
+        made,
+        probable=None if table.probable is None else table.probable[places],
+        expected=None if table.expected is None else table.expected[places],
+        chances=None if table.chances is None else table.chances[places],
+    )
+
+
+def regraded(table: GradeTable, rows: IntValues, grades: Grades) -> GradeTable:
+    """Return a table of these rows of another, which may repeat, with new grades and the same pools."""
+    places, offsets = _gather(table.offsets, rows)
+    pool, pool_offsets = _taken(table.pool, table.pool_offsets, rows)
+    rest, rest_offsets = _taken(table.rest, table.rest_offsets, rows)
+    return replace(
+        table,
+        grades=grades,
+        offsets=offsets,
+        totals=None if table.totals is None else table.totals[rows],
+        ids=None,
+        maximum=table.top_grade,
+        pool=pool,
+        pool_offsets=pool_offsets,
+        rest=rest,
+        rest_offsets=rest_offsets,
+        probable=_assumed(table, table.probable, places, grades >= table.relevant),
+        expected=_assumed(table, table.expected, places, grades),
+        repeats=None if table.repeats is None else table.repeats[places],
+        claims=None,
+        chances=_chances_assumed(table, places, grades),
+    )
+
+
+def without_repeats(table: GradeTable) -> GradeTable:
+    """Return a table in which a chunk that reads like an earlier one has grade 0, even without a verdict."""
+    if table.repeats is None:
+        raise MetricError("which chunks repeat an earlier text is not known; give the table `repeats`")
+    grades = np.where(table.repeats, 0, table.grades).astype(np.int8)
+    return replace(table, grades=grades, maximum=table.top_grade)
+
+
+def _taken(
+    values: Grades | None, offsets: NDArray[np.int64] | None, rows: IntValues
+) -> tuple[Grades | None, NDArray[np.int64] | None]:
+    if values is None or offsets is None:
+        return None, None
+    places, made = _gather(offsets, rows)
+    return values[places], made
+
+
+def _assumed(table: GradeTable, likely: Values | None, places: IntValues, assumed: NDArray[Any]) -> Values | None:
+    """Take the likelihoods of the cells at these places; a failed cell has the assumed value for sure."""
+    if likely is None:
+        return None
+    return np.where(table.grades[places] == MISSING, assumed, likely[places]).astype(np.float64)
+
+
+def _chances_assumed(table: GradeTable, places: IntValues, grades: Grades) -> Values | None:
+    """Take the probabilities of each grade; a failed cell has its new grade for sure."""
+    if table.chances is None:
+        return None
+    sure = np.eye(table.chances.shape[1])[np.maximum(grades, 0)]
+    chances: Values = np.where((table.grades[places] == MISSING)[:, None], sure, table.chances[places])
+    return chances
+
+
+def _gather(offsets: NDArray[np.int64], rows: IntValues) -> tuple[IntValues, NDArray[np.int64]]:
+    """Return where the cells of these rows stand, and the offsets of the rows one after the other."""
+    lengths = offsets[rows + 1] - offsets[rows]
+    made = ragged.offsets_of(lengths)
+    return np.arange(made[-1]) + np.repeat(offsets[rows] - made[:-1], lengths), made

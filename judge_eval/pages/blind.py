@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from judge_eval.pages.rows import JSON, TraceRow
-from judge_eval.pages.runpage import bare_head, metric_data
+from judge_eval.pages.figures import bare_head, metric_data
+from judge_eval.pages.rows import TraceRow
+from judge_eval.views.data import JSON
 
 _SHOWN = ("rank", "id", "title", "score", "label")
 _GROUPS = ("tally", "results")
@@ -19,6 +20,7 @@ def blind_page(page: JSON) -> JSON:
         "head": bare_head(page["head"]),
         "baseline": None,
         "metrics": [metric_data(metric["name"], None, None) for metric in page["metrics"]],
+        "words": page["words"],
         "provenance": groups,
         "shown": page.get("shown"),
         "live": page.get("live", False),
@@ -27,14 +29,12 @@ def blind_page(page: JSON) -> JSON:
 
 
 def blind_row(row: TraceRow) -> TraceRow:
-    """Return a row that shows verdicts only where there is a human label, and no scores before the last."""
+    """Return a row that shows verdicts only if there is a human label, and no scores before the last."""
     if "0" not in row.labelled:
         return row
     ranks = zip(row.strip, row.labelled, strict=True)
     strip = "".join(sign if labelled == "1" else "?" for sign, labelled in ranks)
-    return replace(
-        row, strip=strip, scores=dict.fromkeys(row.scores), deltas={}, change=None, before=None, failed=0
-    )
+    return replace(row, strip=strip, scores=dict.fromkeys(row.scores), deltas={}, change=None, before=None, failed=0)
 
 
 def blind_card(page: JSON) -> JSON:

@@ -1,34 +1,96 @@
-"""One trace in full, as the JSON that a page shows: texts, verdicts, quotes, calls."""
+"""One trace in full, as the JSON that a page shows: texts, verdicts, quotes, calls to the judge."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Any, Final
 
 from judge_eval.errors import MetricError
 from judge_eval.metrics import Metric, parse_metric
-from judge_eval.pages.calls import call_data
-from judge_eval.pages.claimgrid import claim_grid_data
-from judge_eval.pages.recall import Memory
-from judge_eval.pages.rows import JSON, agrees, reason_data
+from judge_eval.pages.recall import Memory, Recalled
+from judge_eval.pages.rows import agrees, reason_data
 from judge_eval.quotes import marked
+from judge_eval.runs.folder.judgedclaims import JudgedClaim, judged_claims
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.scoring.aggregate import main_metric
-from judge_eval.schema import NoVerdict, Scale, Verdict
+from judge_eval.schema import Call, ClaimSupport, NoVerdict, Scale, Verdict
+from judge_eval.views.claims import cover_sentence, cover_word, needed_first, together_sentence, vital_word
+from judge_eval.views.data import JSON
+from judge_eval.views.trace import outcome_notes
+from judge_eval.wire import DecisionAnswer, DecisionQuestion, Questionnaire, Request
+
+SYSTEM = "system"
+"""The role whose text is the same in every call; pages keep it once."""
+
+
+def call_data(call: Call, recalled: Recalled | None, memory: Memory | None, systems: list[str]) -> JSON:
+    """Make what a page shows of a call to the judge."""
+    # Without a memory prompt and reply are left out. New system messages are added to `systems`, and calls
+    # name them by their place.
+    names = {"key", "model", "finish", "input_tokens", "output_tokens", "dropped"}
+    data: JSON = {**call.model_dump(include=names), "prompt": None, "reply": None}
+    if memory is None:
+        return data
+    if recalled is None:
+        data["prompt_note"] = memory.problem or "the question of this call cannot be put together again"
+        data["reply_note"] = memory.reply_problem or "not looked up: its question is not known"
+        return data
+    request, reply = recalled.request, recalled.reply
+    asked = request.questionnaire
+    data["route"] = request.route
+    if asked is None:
+        prompt: list[tuple[str, str]] = [(message.role, message.content) for message in request.messages]
+    else:
+        prompt = [(SYSTEM, asked.rules), ("input", _json(asked.shared))]
+        data["questions"] = _questions(request, asked, reply.answers if reply else ())
+    systems += dict.fromkeys(text for role, text in prompt if role == SYSTEM and text not in systems)
+    data["prompt"] = [[role, systems.index(text) if role == SYSTEM else text] for role, text in prompt]
+    if reply is None:
+        data["reply_note"] = memory.reply_problem or "the cache does not hold it"
+    else:
+        data["reply"] = reply.written
+    return data
+
+
+def _questions(request: Request, asked: Questionnaire, answers: tuple[DecisionAnswer, ...]) -> list[JSON]:
+    """Make a row for each question: which chunks it is about, its words, its data, and the answer."""
+    matched = answers if len(answers) == len(asked.questions) else [None] * len(asked.questions)
+    about = request.chunks_by_passage()
+    if len(about) != len(asked.questions):  # one question a claim, all of them about the same chunks
+        about = [request.chunk_ids] * len(asked.questions)
+    return [
+        {
+            "name": question.name,
+            "chunks": chunks,
+            "text": question.text,
+            "data": _json(question.data) if question.data else "",
+            "levels": question.level_lines,
+            "answer": None if answer is None else answer_in_words(question, answer),
+        }
+        for question, answer, chunks in zip(asked.questions, matched, about, strict=True)
+    ]
+
+
+def answer_in_words(question: DecisionQuestion, answer: DecisionAnswer) -> str:
+    """Write an answer: `true 0.57, false 0.43`, the probability of each grade, or why there is none."""
+    if not answer.probabilities:
+        return f"no answer ({answer.why}){answer.detail and ': '}{answer.detail}"
+    shares = [f"{share:.2f}" for share in answer.probabilities]
+    if not question.levels and len(shares) == 2:
+        return f"true {shares[1]}, false {shares[0]}"
+    return ", ".join(f"grade {grade} {share}" for grade, share in enumerate(shares, question.lowest))
+
+
+def _json(data: Any) -> str:
+    return json.dumps(data, ensure_ascii=False, indent=2)
 
 
 def card_page(
     result: TraceResult, scale: Scale, metrics: Sequence[str], memory: Memory | None, systems: list[str]
 ) -> JSON:
-    """Make the detail of one trace.
-
-    Args:
-        result: The trace with its outcomes.
-        scale: The run's scale, with the threshold in force.
-        metrics: The run's metrics; contributions are to the first average precision.
-        memory: Brings back prompts and replies; None leaves them out.
-        systems: System messages seen so far; a new one is added, and cards name them by their place.
-    """
+    """Make the detail of one trace, as `call_data`; contributions are to the first average precision."""
     trace = result.trace
     precision, shares = ladder(result, scale, metrics)
     calls = _calls_by_chunk(result, memory, systems)
@@ -54,7 +116,6 @@ def card_page(
         card["calls"] = calls.get(chunk.id, [])
         cards.append(card)
     return {
-        "p": result.position,
         "id": trace.id,
         "query": trace.query,
         "reference": trace.reference,
@@ -85,27 +146,15 @@ def _calls_by_chunk(result: TraceResult, memory: Memory | None, systems: list[st
 def _outcome(outcome: Verdict | NoVerdict) -> JSON:
     if outcome.kind == "no_verdict":
         return {"why": outcome.why, "detail": outcome.detail}
-    return {
-        "grade": outcome.grade,
-        "relevant": outcome.relevant,
-        **reason_data(outcome),
-        "evidence": outcome.evidence,
-        "found": outcome.evidence_found,
-        "instruction": outcome.instruction_in_chunk,
-        "confidence": outcome.confidence,
-        "expected_grade": outcome.expected_grade,
-        "stage": outcome.stage,
-    }
+    names = {"grade", "relevant", "evidence", "confidence", "expected_grade", "stage"}
+    notes = {"notes": list(outcome_notes(outcome)), **reason_data(outcome)}
+    return outcome.model_dump(include=names) | notes
 
 
-def ladder(
-    result: TraceResult, scale: Scale, metrics: Sequence[str]
-) -> tuple[list[float | None], list[float] | None]:
-    """Return P@i at each rank, and what each rank adds to average precision.
-
-    From the first failed verdict on, P@i is unknown. The shares add up to the trace's score of the run's
-    first `AP` metric; they are None where there is no such metric, or it has no value here.
-    """
+def ladder(result: TraceResult, scale: Scale, metrics: Sequence[str]) -> tuple[list[float | None], list[float] | None]:
+    """Return P@i at each rank, and what each rank adds to average precision."""
+    # From the first failed verdict on, P@i is unknown. The shares add up to the trace's score of the run's
+    # first `AP` metric; they are None if there is no such metric, or it has no value here.
     grades = [o.grade if o.kind == "verdict" else None for o in result.outcomes]
     hits, precision = 0, list[float | None]()
     known = True
@@ -131,3 +180,38 @@ def _average_precision(metrics: Sequence[str]) -> Metric | None:
     with suppress(MetricError):
         return parse_metric(name) if name is not None and name.startswith("AP") else None
     return None
+
+
+_SIGNS: Final[dict[bool | None, str]] = {True: "+", False: ".", None: "!"}
+"""The sign of whether all chunks cover a claim together."""
+
+
+def claim_grid_data(result: TraceResult) -> JSON | None:
+    """Return a trace's claims, missing ones first, with a sign a rank and quotes; None without claims."""
+    claims = judged_claims(result.claims, result.outcomes)
+    if claims is None:
+        return None
+    asked = any(claim.asked for claim in claims)
+    return {
+        "sentence": cover_sentence(claims),
+        "together": asked,
+        "list": [_row(claim, asked) for claim in needed_first(claims)],
+    }
+
+
+def _row(claim: JudgedClaim, asked: bool) -> JSON:
+    quotes = {
+        str(rank): [support.quote, support.quote_found]
+        for rank, support in enumerate(claim.supports, 1)
+        if isinstance(support, ClaimSupport) and support.quote
+    }
+    return {
+        "id": claim.claim.id,
+        "text": claim.claim.text,
+        "vital": vital_word(claim.claim.vital),
+        "cover": claim.cover,
+        "word": cover_word(claim),
+        "signs": claim.signs,
+        "quotes": quotes,
+        "together": [_SIGNS[claim.together] if claim.asked else None, together_sentence(claim)] if asked else None,
+    }

@@ -9,22 +9,22 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from judge_eval.comparison.changes import numbered
-from judge_eval.comparison.compare import scored_by, weigh
-from judge_eval.comparison.moving import moved_between
-from judge_eval.comparison.pairing import pair_traces
-from judge_eval.comparison.record import Comparison
+from judge_eval.compare.changes import moved_between, numbered
+from judge_eval.compare.compare import scored_by, weigh
+from judge_eval.compare.pairing import pair_traces
+from judge_eval.compare.record import Comparison
 from judge_eval.errors import ConfigError, DataError, MetricError
-from judge_eval.pages.comparepage import difference_data
-from judge_eval.pages.overview import Table
-from judge_eval.pages.rows import JSON, STRIP, TraceRow
-from judge_eval.pages.runpage import head, metric_data
-from judge_eval.runs.columns.loading import columns_of
+from judge_eval.pages.compared import difference_data
+from judge_eval.pages.figures import head, metric_data
+from judge_eval.pages.page import Page, PageData, PageSettings
+from judge_eval.pages.rows import STRIP, Table, TraceRow
 from judge_eval.runs.columns.packed import Columns, passage_hash
+from judge_eval.runs.columns.parquet import columns_of
+from judge_eval.runs.folder.labels import with_labels
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
-from judge_eval.runs.folder.signs import sign
 from judge_eval.runs.scoring.aggregate import less_is_better
+from judge_eval.views.data import JSON
 
 FEWEST_RUNS: Final = 3
 MOST_RUNS: Final = 8
@@ -43,7 +43,7 @@ class MatrixRow:
     query: str
     tags: tuple[str, ...]
     cells: tuple[JSON | None, ...]
-    """By run; None where the run does not have the trace."""
+    """By run; None if the run does not have the trace."""
     scores: tuple[tuple[float | None, ...], ...]
     """By metric: by run."""
 
@@ -54,23 +54,16 @@ class MatrixRow:
 
     def data(self) -> JSON:
         """Return it as JSON for a page."""
-        return {"p": self.place, "id": self.id, "q": self.query, "t": self.tags, "c": self.cells}
+        return {name: getattr(self, name) for name in ("place", "id", "query", "tags", "cells")}
 
 
 @dataclass(eq=False)
 class SeveralRuns:
-    """Runs held side by side, the first being the one that others are compared with.
+    """Three to eight runs side by side, the first being the one that others are compared with.
 
     They are compared by the first run's metrics, as `compare` does; by those of all where one of them is
-    undefined for a run. Traces that a run has alone have rows of their own, after those of the first run.
-
-    Args:
-        tables: The runs, 3 to 8 of them; where one does not hold all rows, each is made to hold those that
-            are shown.
-        most: The most rows, those in which the runs are furthest apart; None takes all.
-
-    Raises:
-        ConfigError: They are too few, too many, or one is named twice.
+    undefined for a run. Traces that a run has alone have rows of their own, after those of the first run. Of
+    large runs the `most` rows are held in which the runs are furthest apart; None takes all.
     """
 
     tables: Sequence[Table]
@@ -113,7 +106,6 @@ class SeveralRuns:
         self.rows = list(self._rows(chosen))
 
     def _scores(self, column: int) -> NDArray[np.float64]:
-        """Return a metric's scores, shape (traces, runs); NaN where there is none."""
         scores = np.full(self._groups.shape, np.nan)
         for run, columns in enumerate(self._columns):
             there = self._groups[:, run] >= 0
@@ -129,47 +121,40 @@ class SeveralRuns:
         return np.where(np.isfinite(high), high - low, -1.0)
 
     def _rows(self, chosen: NDArray[np.int64]) -> Iterator[MatrixRow]:
-        held: list[dict[int, TraceRow]] = []
+        by_place: list[dict[int, TraceRow]] = []
         for run, table in enumerate(self.tables):
             places = self._groups[chosen, run]
             if not table.whole:
                 table.take(places[places >= 0].tolist())
-            held.append(dict(zip(table.places, table.rows, strict=True)))
+            by_place.append(dict(zip(table.places, table.rows, strict=True)))
         scores = [self._scores(column) for column in range(len(self.names))]
         for place in chosen.tolist():
             at = self._groups[place].tolist()
-            rows = [None if k < 0 else held[run][k] for run, k in enumerate(at)]
-            told = next(row for row in rows if row is not None)
+            rows = [None if k < 0 else by_place[run][k] for run, k in enumerate(at)]
+            first = next(row for row in rows if row is not None)
             values = tuple(tuple(_known(value) for value in each[place].tolist()) for each in scores)
             yield MatrixRow(
                 place=place,
-                id=told.id,
-                query=told.query,
+                id=first.id,
+                query=first.query,
                 tags=tuple(dict.fromkeys(tag for row in rows if row for tag in row.tags)),
                 cells=tuple(
-                    None if row is None else self._cell(row, told.id, [value[run] for value in values])
+                    None if row is None else self._cell(row, first.id, [value[run] for value in values])
                     for run, row in enumerate(rows)
                 ),
                 scores=values,
             )
 
     def _cell(self, row: TraceRow, known_as: str, values: list[float | None]) -> JSON:
-        cell: JSON = {"s": row.strip[:STRIP], "o": row.off[:STRIP], "n": len(row.strip)}
-        cell["v"] = dict(zip(self.names, values, strict=True))
+        cell: JSON = {"strip": row.strip[:STRIP], "off": row.off[:STRIP], "ranks": len(row.strip)}
+        cell["scores"] = dict(zip(self.names, values, strict=True))
         return {**cell, "id": row.id} if row.id != known_as else cell
 
     def in_full(self, place: int) -> JSON:
-        """Return what each run says of a trace's chunks; a chunk is the same where title and text are.
-
-        Args:
-            place: The trace's row among all.
-
-        Raises:
-            IndexError: There is no such row.
-        """
+        """Return what each run says of a trace's chunks; a chunk is the same where title and text are."""
         at = self._groups[place].tolist()
         results = [None if k < 0 else run.results[k] for run, k in zip(self.after, at, strict=True)]
-        told = next(result for result in results if result is not None)
+        first = next(result for result in results if result is not None)
         chunks: dict[tuple[bytes, int], JSON] = {}
         for run, result in enumerate(results):
             for key, rank, cell in _said(result):
@@ -178,24 +163,15 @@ class SeveralRuns:
                     chunk = result.trace.chunks[rank - 1]
                     text = " ".join(chunk.text[: 4 * SNIPPET].split())
                     short = text if len(text) <= SNIPPET else text[: SNIPPET - 1] + "…"
-                    chunks[key] = {
-                        "id": chunk.id,
-                        "text": short,
-                        "first": rank,
-                        "cells": [None] * len(results),
-                    }
+                    chunks[key] = {"id": chunk.id, "text": short, "first": rank, "cells": [None] * len(results)}
                 chunks[key]["first"] = min(chunks[key]["first"], rank)
                 chunks[key]["cells"][run] = cell
         ordered = sorted(chunks.values(), key=lambda chunk: int(chunk.pop("first")))
-        return {"p": place, "reference": told.trace.reference, "chunks": ordered}
+        return {"place": place, "reference": first.trace.reference, "chunks": ordered}
 
 
 def check_several(ids: Sequence[str]) -> None:
-    """See that so many runs can be held side by side.
-
-    Raises:
-        ConfigError: They cannot.
-    """
+    """See that so many runs can be held side by side."""
     if not FEWEST_RUNS <= len(ids) <= MOST_RUNS:
         raise ConfigError(f"{len(ids)} runs: name {FEWEST_RUNS} to {MOST_RUNS} to see them side by side")
     if len(set(ids)) < len(ids):
@@ -238,7 +214,7 @@ def _said(result: TraceResult | None) -> Iterator[tuple[tuple[bytes, int], int, 
     for rank, (key, outcome) in enumerate(zip(keys, result.outcomes, strict=True), 1):
         why = outcome.explanation if outcome.kind == "verdict" else f"{outcome.why} {outcome.detail}".strip()
         stage = outcome.stage if outcome.kind == "verdict" else None
-        yield key, rank, {"r": rank, "s": sign(outcome), "w": why, "g": stage}
+        yield key, rank, {"rank": rank, "sign": outcome.sign, "reason": why, "stage": stage}
 
 
 def _known(value: float) -> float | None:
@@ -286,14 +262,9 @@ def _holds(row: MatrixRow, word: str) -> bool:
 
 
 def ordered_rows(rows: Sequence[MatrixRow], by: str, metric: int) -> list[MatrixRow]:
-    """Sort rows; of equals the first run's order stays.
-
-    Args:
-        rows: What to sort.
-        by: `order` (the first run's), `apart` (where the runs are furthest apart first), or the place of a
-            run, in which the lowest come first and rows without a value last.
-        metric: The place of the metric that is meant.
-    """
+    """Sort rows; of equals the first run's order stays."""
+    # `by` is `order` (the first run's), `apart` (where the runs are furthest apart first), or the place of a
+    # run, in which the lowest come first and rows without a value last.
     if by == "apart":
         return sorted(rows, key=lambda row: -row.spread(metric) if row.scores else 0.0)
     if by.isdigit():
@@ -305,3 +276,13 @@ def ordered_rows(rows: Sequence[MatrixRow], by: str, metric: int) -> list[Matrix
 
         return sorted(rows, key=place)
     return list(rows)
+
+
+def _make(runs: Sequence[Run], settings: PageSettings) -> PageData:
+    several = SeveralRuns([Table(with_labels(run), settings.most) for run in runs], settings.most)
+    data = matrix_page(several) | {"rows": [row.data() for row in several.rows]}
+    items = (several.in_full(row.place) for row in several.rows)
+    return PageData(f"{len(runs)} runs side by side", data, items)
+
+
+PAGE = Page("matrix", "/matrix", "matrixpage.js", _make)

@@ -1,33 +1,36 @@
-"""A run as light rows, one a trace: what a list of traces shows and filters by."""
+"""A run as light rows, one a trace, with the columns of its figures: listed, sorted, filtered."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from judge_eval.alignment.matching import MOST_GRADE
-from judge_eval.comparison.findings import Change
+import numpy as np
+from numpy.typing import NDArray
+
+from judge_eval import limits
+from judge_eval.compare.record import Change
+from judge_eval.runs.columns.packed import Columns, Packer
+from judge_eval.runs.columns.parquet import columns_of
 from judge_eval.runs.folder.records import TraceResult
-from judge_eval.runs.folder.signs import sign
-from judge_eval.runs.scoring.aggregate import less_is_better
-from judge_eval.schema import Outcome, Scale
+from judge_eval.runs.folder.run import Run
+from judge_eval.runs.scoring.aggregate import less_is_better, main_metric
+from judge_eval.runs.scoring.rescore import scale_of
+from judge_eval.schema import Chunk, Outcome, Scale, sign_of
+from judge_eval.views.data import JSON
 
 QUERY = 240
 """Characters of a question that a row shows."""
 STRIP = 60
 """Ranks that a row shows."""
 
-JSON: TypeAlias = dict[str, Any]
-
 
 @dataclass(slots=True)
 class TraceRow:
-    """One trace of a run, without its texts.
-
-    `strip` has a sign a rank (see `judge_eval.runs.folder.signs`); `off` has a `1` where a human label
-    disagrees with the verdict.
-    """
+    """One trace of a run: `strip` has a sign a rank (`sign_of`), `off` a 1 where a label disagrees."""
 
     position: int
     id: str
@@ -42,8 +45,7 @@ class TraceRow:
     deltas: dict[str, float] = field(default_factory=dict)
     """By metric: the score minus the baseline's, where both have one."""
     change: Change | None = None
-    """None where nothing changed or there is no baseline."""
-
+    """None if nothing changed or there is no baseline."""
     before: str | None = None
     """The baseline's strip, where something changed."""
 
@@ -55,35 +57,32 @@ class TraceRow:
     def data(self) -> JSON:
         """Return it as JSON for a page."""
         return {
-            "p": self.position,
+            "position": self.position,
             "id": self.id,
-            "q": self.query,
-            "s": self.strip[:STRIP],
-            "o": self.off[:STRIP],
-            "n": len(self.strip),
-            "v": self.scores,
-            "d": self.deltas,
-            "c": self.change or "",
-            "b": None if self.before is None else self.before[:STRIP],
-            "m": None if self.before is None else len(self.before),
-            "t": self.tags,
-            "f": self.failed,
-            "x": self.disagreements,
+            "query": self.query,
+            "strip": self.strip[:STRIP],
+            "off": self.off[:STRIP],
+            "ranks": len(self.strip),
+            "scores": self.scores,
+            "deltas": self.deltas,
+            "change": self.change or "",
+            "before": self.before and self.before[:STRIP],
+            "ranks_before": None if self.before is None else len(self.before),
+            "tags": self.tags,
+            "failed": self.failed,
+            "disagreements": self.disagreements,
         }
 
 
 def agrees(label: int | None, outcome: Outcome, scale: Scale) -> bool | None:
-    """Tell whether a human label and a verdict say the same of relevance; None where there are not both.
-
-    A label below 0 says "unjudged", and no scale goes beyond 9.
-    """
-    if outcome.kind == "no_verdict" or label is None or not 0 <= label <= MOST_GRADE:
+    """Tell whether label (below 0: unjudged) and verdict agree on relevance; None if one is missing."""
+    if outcome.kind == "no_verdict" or label is None or not 0 <= label <= limits.GRADE:
         return None
     return (label >= scale.relevant) == outcome.relevant
 
 
 def reason_data(outcome: Outcome) -> JSON:
-    """Return what stands where a page gives the reason: the judge's own words, or that there are none."""
+    """Return the judge's reason as a page shows it, or a note that there is none."""
     if outcome.kind == "verdict" and outcome.reason is None:
         return {"reason": None, "no_reason": outcome.explanation}
     return {"reason": outcome.explanation}
@@ -97,7 +96,7 @@ def row_of(result: TraceResult, scale: Scale) -> TraceRow:
         position=result.position,
         id=result.trace_id,
         query=query if len(query) <= QUERY else query[: QUERY - 1] + "…",
-        strip="".join(sign(outcome) for _, outcome in ranks),
+        strip="".join(outcome.sign for _, outcome in ranks),
         off="".join("1" if agrees(c.label, outcome, scale) is False else "0" for c, outcome in ranks),
         scores=result.scores,
         tags=result.trace.tags,
@@ -106,19 +105,12 @@ def row_of(result: TraceResult, scale: Scale) -> TraceRow:
     )
 
 
-def sort_rows(
-    rows: list[TraceRow], by: str, metrics: Sequence[str], metric: str | None = None
-) -> list[TraceRow]:
-    """Sort rows; of equals the dataset's order stays.
-
-    Args:
-        rows: What to sort.
-        by: `order` (the dataset's), `score` (lowest first), `-score` (highest first), `change` (largest
-            loss first, a rise where less is better), `-change` (largest gain first), `failed` or `disagree`
-            (most first). Rows without the value go last.
-        metrics: The run's metrics.
-        metric: Which one `score` and `change` mean; the first where None.
-    """
+def sort_rows(rows: list[TraceRow], by: str, metrics: Sequence[str], metric: str | None = None) -> list[TraceRow]:
+    """Sort rows; of equals the dataset's order stays."""
+    # `by` is `order` (the dataset's), `score` (lowest first), `-score` (highest first), `change` (largest
+    # loss first, a rise where less is better), `-change` (largest gain first), `failed` or `disagree` (most
+    # first). Rows without the value go last. `metric` is what `score` and `change` mean; the first where
+    # None.
     name = metric if metric is not None and metric in metrics else next(iter(metrics), "")
     sign = -1.0 if by.startswith("-") else 1.0
     if by.endswith("change") and less_is_better(name):
@@ -132,3 +124,204 @@ def sort_rows(
         return sorted(rows, key=place)
     most = {"failed": lambda row: -row.failed, "disagree": lambda row: -row.disagreements}
     return sorted(rows, key=most.get(by, lambda row: row.position))
+
+
+LISTED = 1_000
+"""The most disagreements and failures a page lists; the counts are of all."""
+
+
+def lead_first(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a run's metrics, the one a page leads with first."""
+    lead = main_metric(names)
+    return names if lead is None else (lead, *(name for name in names if name != lead))
+
+
+@dataclass(eq=False)
+class Table:
+    """The rows of a run with the columns that its figures are made of.
+
+    The run is read once from start to end where all of its rows are wanted. One with more than `most` traces
+    has rows of those that need a look first: those without a value, then those with the worst score.
+    """
+
+    run: Run
+    most: int | None = None
+    watch: Callable[[int], None] | None = None
+    """Called now and then with how many traces were read."""
+    rows: list[TraceRow] = field(init=False, default_factory=list)
+    places: list[int] = field(init=False, default_factory=list)
+    """Where each row's trace stands among the results."""
+    columns: Columns = field(init=False)
+    scale: Scale = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.scale = scale_of(self.run)
+        names, key = self.run.manifest.metrics, self.run.manifest.intervals.cluster
+        if self.most is not None and len(self.run.results) > self.most:
+            self.columns = columns_of(self.run, names, key, probabilities=True)
+            scores = self.columns.column(self.metrics[0]) if self.metrics else np.zeros(len(self.columns))
+            if self.metrics and less_is_better(self.metrics[0]):
+                scores = -scores
+            worst = np.where(np.isnan(scores), -np.inf, scores)
+            self.take(np.lexsort((-self.columns.per_trace(self.off), worst))[: self.most].tolist())
+            return
+        packer = Packer(names, key, probabilities=True)
+        for result in self.run.results:
+            packer.add(result)
+            self.rows.append(row_of(result, self.scale))
+            if self.watch is not None and len(self.rows) % 1000 == 0:
+                self.watch(len(self.rows))
+        self.columns = packer.done()
+        self.places = list(range(len(self.rows)))
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The run's metrics, the one a page leads with first."""
+        return lead_first(self.run.manifest.metrics)
+
+    @property
+    def whole(self) -> bool:
+        """Whether there is a row of every trace."""
+        return len(self.rows) == len(self.columns)
+
+    @property
+    def labelled(self) -> NDArray[np.bool_]:
+        """Which chunks have a verdict and a label that is a grade."""
+        labels = self.columns.labels
+        return np.asarray((self.columns.grades >= 0) & (labels >= 0) & (labels <= limits.GRADE))
+
+    @property
+    def off(self) -> NDArray[np.bool_]:
+        """Which chunks have a label that disagrees with the verdict on relevance."""
+        least = self.scale.relevant
+        differs = (self.columns.labels >= least) != (self.columns.grades >= least)
+        return np.asarray(self.labelled & differs)
+
+    def strips(self, places: Sequence[int]) -> list[str]:
+        """Draw some traces, told by their places among all: a sign a rank."""
+        relevant = self.scale.relevant
+        table = [sign_of(grade, grade >= relevant) if grade >= 0 else "!" for grade in range(-128, 128)]
+        signs = np.frombuffer("".join(sign[:1] for sign in table).encode(), dtype=np.uint8)
+        drawn = signs[self.columns.grades.astype(np.int64) + 128].tobytes().decode()
+        starts = self.columns.starts
+        return [drawn[starts[place] : starts[place + 1]] for place in places]
+
+    def take(self, places: Sequence[int]) -> None:
+        """Hold the rows of these traces, and no others."""
+        self.places = sorted(places)
+        self.rows = [row_of(self.run.results[place], self.scale) for place in self.places]
+
+    def listed(self, chunks: NDArray[np.bool_]) -> Iterator[tuple[JSON, Chunk, Outcome]]:
+        """Yield where some chunks stand, what they are and what came of them; the first `LISTED` of them."""
+        result: TraceResult | None = None
+        last = -1
+        for chunk in np.flatnonzero(chunks)[:LISTED].tolist():
+            row = int(np.searchsorted(self.columns.starts, chunk, side="right")) - 1
+            if result is None or row != last:
+                result, last = self.run.results[row], row
+            rank = chunk - int(self.columns.starts[row])
+            place = {"trace": result.trace_id, "rank": rank + 1, "chunk": result.trace.chunks[rank].id}
+            yield place, result.trace.chunks[rank], result.outcomes[rank]
+
+
+# A filter is words with spaces between, all of which must hold; a text with spaces stands in quotation
+# marks. The pages in the offline file read the same language in their own script.
+
+_WORD = re.compile(r'(-?)((?:[^\s":]+:)?)(?:"([^"]*)"?|(\S+))')
+_NUMBER = re.compile(r"^([^<>=]+?)(<=|>=|<|>|=)(-?\d*\.?\d+)$")
+_COMPARE: Mapping[str, Callable[[float, float], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "=": operator.eq,
+}
+
+Test: TypeAlias = Callable[[TraceRow], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What a filter box says: tests of a row, and texts to find in the trace."""
+
+    tests: tuple[Test, ...]
+    texts: tuple[tuple[str, bool], ...]
+    """Folded texts, each with whether it must be there."""
+
+    def rows(self, rows: Iterable[TraceRow]) -> list[TraceRow]:
+        """Return the rows that pass the tests (texts are not looked for)."""
+        return [row for row in rows if all(test(row) for test in self.tests)]
+
+    def text_fits(self, result: TraceResult, *, reasons: bool = True) -> bool:
+        """Tell whether the texts are there, or not, as they must be; reasons are looked into or not."""
+        if not self.texts:
+            return True
+        hay = haystack(result, reasons=reasons)
+        return all((text in hay) == wanted for text, wanted in self.texts)
+
+
+def haystack(result: TraceResult, *, reasons: bool = True) -> str:
+    """Return all text of a trace that a filter looks into, folded to lower case."""
+    trace = result.trace
+    parts = [trace.id, trace.query, trace.reference or "", trace.answer or "", *trace.tags]
+    for chunk, outcome in zip(trace.chunks, result.outcomes, strict=True):
+        reason = outcome.explanation if outcome.kind == "verdict" else f"{outcome.why} {outcome.detail}"
+        parts += (chunk.id, chunk.title or "", chunk.text, reason if reasons else "")
+    return "\n".join(parts).lower()
+
+
+def parse_filter(text: str, metrics: Sequence[str]) -> Filter:
+    """Read a filter: `text`, `tag:x`, `ap<0.5`, `delta<0`, `disagree`, `failed`, `changed`; `-` negates."""
+    # A metric is named by its beginning, whatever the case (`ap` is the first one such as `AP@5`); a word
+    # that is nothing else is a text.
+    tests: list[Test] = []
+    texts: list[tuple[str, bool]] = []
+    for minus, prefix, quoted, bare in _WORD.findall(text):
+        wanted = not minus
+        test = None
+        if prefix.lower() == "tag:":
+            test = _tagged((quoted or bare).lower())
+        elif not prefix and bare and not quoted:
+            test = _FLAGS.get(bare.lower()) or _comparison(bare, metrics)
+        if test is None:
+            word = (prefix + (quoted or bare)).lower()
+            if word:
+                texts.append((word, wanted))
+        else:
+            tests.append(test if wanted else _negated(test))
+    return Filter(tuple(tests), tuple(texts))
+
+
+_FLAGS: Mapping[str, Test] = {
+    "disagree": lambda row: row.disagreements > 0,
+    "failed": lambda row: row.failed > 0,
+    "changed": lambda row: bool(row.change),
+}
+
+
+def _tagged(tag: str) -> Test:
+    return lambda row: any(tag == label.lower() for label in row.tags)
+
+
+def _negated(test: Test) -> Test:
+    return lambda row: not test(row)
+
+
+def _comparison(word: str, metrics: Sequence[str]) -> Test | None:
+    parts = _NUMBER.match(word)
+    if not parts:
+        return None
+    name, sign, number = parts.group(1).lower(), _COMPARE[parts.group(2)], float(parts.group(3))
+    if name == "delta" and metrics:
+        return lambda row: (value := row.deltas.get(metrics[0])) is not None and sign(value, number)
+    metric = find_metric(name, metrics)
+    if metric is None:
+        return None
+    return lambda row: (value := row.scores.get(metric)) is not None and sign(value, number)
+
+
+def find_metric(name: str, metrics: Sequence[str]) -> str | None:
+    """Find a metric by its name or the beginning of it, whatever the case."""
+    folded = name.lower()
+    exact = [metric for metric in metrics if metric.lower() == folded]
+    return next(iter(exact or [metric for metric in metrics if metric.lower().startswith(folded)]), None)

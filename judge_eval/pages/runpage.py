@@ -8,65 +8,28 @@ from typing import Any
 
 import numpy as np
 
-from judge_eval.alignment.matching import scale_up_to, tables_of
-from judge_eval.alignment.reliability import reliability_of
-from judge_eval.alignment.trust import at_their_word
-from judge_eval.pages.claimgrid import missed_data
-from judge_eval.pages.overview import Table
-from judge_eval.pages.rows import JSON
+from judge_eval.compare.record import CHANGE_WORDS
+from judge_eval.pages.card import card_page
+from judge_eval.pages.compared import ComparedRuns
+from judge_eval.pages.figures import bare_head, head, metric_data
+from judge_eval.pages.page import Page, PageData, PageSettings
+from judge_eval.pages.recall import Memory
+from judge_eval.pages.rows import Table
 from judge_eval.runs.columns.packed import WHYS
-from judge_eval.runs.folder.describing import cascaded, judged_by, models_of, prompt_of
-from judge_eval.runs.folder.records import Aggregate, Manifest
-from judge_eval.runs.scoring.aggregate import cutoff_of, less_is_better, limits_of
+from judge_eval.runs.folder.labels import with_labels
+from judge_eval.runs.folder.records import Manifest
+from judge_eval.runs.folder.run import Run
+from judge_eval.runs.scoring.aggregate import limits_of
+from judge_eval.runs.scoring.missedclaims import missed_claims
 from judge_eval.stats import Estimate, agreement_of, breakdown
+from judge_eval.study.matching import scale_of_labels, tables_of
+from judge_eval.study.reliability import reliability_of
+from judge_eval.views.agreement import certainty_sentence, figure_name
+from judge_eval.views.data import JSON, blocks_data
+from judge_eval.views.run import claim_blocks
 
 BINS = 20
 _FIGURES = ("kappa", "kappa_linear", "kappa_quadratic", "ac1", "accuracy", "bias")
-
-
-def head(manifest: Manifest) -> JSON:
-    """Return what stands at the top of a page: which run, by whom, how much, at what cost."""
-    tally, asked = manifest.tally, manifest.tally.calls + manifest.tally.hits
-    finished = manifest.finished
-    return {
-        "id": manifest.id,
-        "label": manifest.label,
-        "href": manifest.href,
-        "tags": manifest.tags,
-        "status": manifest.status,
-        "created": manifest.created.isoformat(),
-        "seconds": (finished - manifest.created).total_seconds() if finished else None,
-        "dataset": {"name": manifest.dataset.name, "digest": manifest.dataset.digest},
-        "model": models_of(manifest).rstrip("/"),
-        "imported": judged_by(manifest) if manifest.imported else None,
-        "prompt": prompt_of(manifest),
-        "scale": manifest.judge.get("scale"),
-        "traces": tally.traces,
-        "of": manifest.dataset.traces,
-        "verdicts": tally.verdicts,
-        "failed": tally.failed_verdicts,
-        "failed_traces": tally.failed_traces,
-        "unsupported": tally.unsupported,
-        "stages": tally.stages,
-        "cascade": cascaded(manifest),
-        "beyond_total": tally.beyond_total,
-        "cached": tally.hits / asked if asked else None,
-        "calls": tally.calls,
-        "cost": tally.cost,
-        "tokens": tally.input_tokens + tally.output_tokens,
-        "skipped": manifest.dataset.skipped,
-    }
-
-
-_NAMED = (
-    *("id", "label", "href", "tags", "status", "created", "dataset", "model", "imported", "prompt", "scale"),
-    *("traces", "of"),
-)
-
-
-def bare_head(whole: JSON) -> JSON:
-    """Return of a page's head which run it is, and nothing of what came of it."""
-    return {name: whole[name] for name in _NAMED}
 
 
 def live_page(manifest: Manifest, metrics: Sequence[str]) -> JSON:
@@ -75,50 +38,35 @@ def live_page(manifest: Manifest, metrics: Sequence[str]) -> JSON:
         "head": bare_head(head(manifest)),
         "baseline": None,
         "metrics": [metric_data(name, None, None) for name in metrics],
+        "words": {},
         "provenance": [group for group in provenance(manifest) if group["name"] != "tally"],
         "shown": None,
         "live": True,
     }
 
 
-def run_page(
-    table: Table,
-    baseline: Manifest | None = None,
-    pairs: Mapping[str, JSON] = {},
-    opening: JSON | None = None,
-) -> JSON:
-    """Return everything of a run's page but its rows and traces.
-
-    Args:
-        table: The run.
-        baseline: The run it is compared with, where there is one.
-        pairs: By metric, the paired comparison with that run.
-        opening: What is to be said first of that comparison.
-    """
+def run_page(table: Table, compared: ComparedRuns | None = None) -> JSON:
+    """Return everything of a run's page, compared with a baseline or not, but its rows and traces."""
+    pairs = {} if compared is None else compared.metrics
+    baseline = None if compared is None else compared.baseline.run.manifest
     manifest = table.run.manifest
     return {
         "head": head(manifest),
         "baseline": None if baseline is None else head(baseline),
-        "opening": opening,
+        "opening": None if compared is None else compared.opening("This run"),
         "metrics": [
-            metric_data(name, manifest.aggregates.get(name), pairs.get(name)) for name in table.metrics
+            metric_data(name, manifest.aggregates.get(name), pairs.get(name), manifest.tally.unsupported)
+            for name in table.metrics
         ],
         "histograms": {name: histogram(table, name) for name in table.metrics},
         "by_tag": {name: by_tag(table, name) for name in table.metrics},
         "agreement": agreement(table),
         "failures": failed_verdicts(table),
-        "claims": missed_data(table.run),
+        "claims": claims(table.run),
+        "words": {} if baseline is None else CHANGE_WORDS,
         "provenance": provenance(manifest),
         "shown": None if table.whole else {"n": len(table.rows), "of": len(table.columns)},
     }
-
-
-def metric_data(name: str, aggregate: Aggregate | None, pair: JSON | None) -> JSON:
-    """Return a metric's mean, interval and counts, with its difference from the baseline where given."""
-    told: JSON = {"name": name, "cutoff": cutoff_of(name), "less_is_better": less_is_better(name)}
-    if aggregate is None:
-        return {**told, "mean": None, "n": 0, "n_failed": 0, "interval": None, "definition": ""}
-    return {**told, **aggregate.model_dump(mode="json"), **({"pair": pair} if pair else {})}
 
 
 def estimate_data(estimate: Estimate) -> JSON:
@@ -128,7 +76,7 @@ def estimate_data(estimate: Estimate) -> JSON:
 
 
 def histogram(table: Table, metric: str) -> JSON:
-    """Count the traces by score, in 20 bins over [0, 1] (over the scores' range where they go beyond)."""
+    """Count the traces by score, in 20 bins over [0, 1] (over the scores' range if they go beyond)."""
     scores = table.columns.column(metric)
     values = scores[~np.isnan(scores)]
     span = float(values.min(initial=0.0)), float(values.max(initial=1.0))
@@ -147,11 +95,8 @@ def by_tag(table: Table, metric: str) -> list[JSON]:
         return []
     rows = [(row, value) for row in table.rows if (value := row.scores.get(metric)) is not None]
     values, tags = [value for _, value in rows], [row.tags for row, _ in rows]
-    estimates = breakdown(values, tags, limits=limits_of(metric))
-    return [
-        {"tag": tag, **estimate_data(each)}
-        for tag, each in sorted(estimates.items(), key=lambda pair: -pair[1].n)
-    ]
+    estimates = breakdown(values, tags, limits=limits_of(metric, values))
+    return [{"tag": tag, **estimate_data(each)} for tag, each in sorted(estimates.items(), key=lambda pair: -pair[1].n)]
 
 
 def agreement(table: Table) -> JSON | None:
@@ -160,15 +105,16 @@ def agreement(table: Table) -> JSON | None:
     if not both.any():
         return None
     judged, human = columns.grades[both], columns.labels[both]
-    top = max(table.scale.maximum, int(human.max()))
-    categories = list(range(top + 1))
-    tables, _ = tables_of(judged, human, columns.rows[both], top + 1)
+    scale, ends = table.scale, (int(human.min()), int(human.max()))
+    categories = range(min(scale.minimum, ends[0]), max(scale.maximum, ends[1]) + 1)
+    tables, _ = tables_of(judged, human, columns.rows[both], categories)
     figures = agreement_of(tables, np.array(categories, dtype=np.float64), replicates=1000)
-    graded = top > 1
+    graded = len(categories) > 2
     names = [name for name in _FIGURES if graded or not name.startswith("kappa_")]
-    names += [f"{name}_ge{table.scale.relevant}" for name in ("kappa", "precision", "recall") if graded]
+    names += [f"{name}_ge{scale.relevant}" for name in ("kappa", "precision", "recall") if graded]
     names += [] if graded else ["precision_ge1", "recall_ge1"]
-    _, least = scale_up_to(int(human.max()), "the dataset", table.scale, None)
+    shared = 0 < scale.minimum <= ends[0]
+    least = scale.relevant if shared else scale_of_labels(ends, "the dataset", scale, None).relevant
     reliability = reliability_of(columns.probabilities[both], human >= least, columns.rows[both])
     off = table.off
     listed = [
@@ -177,15 +123,25 @@ def agreement(table: Table) -> JSON | None:
         if o.kind == "verdict"
     ]
     return {
-        "categories": categories,
+        "categories": list(categories),
         "matrix": tables.sum(axis=0).astype(int).tolist(),
-        "figures": [{"name": name, **estimate_data(figures[name])} for name in names if name in figures],
+        "figures": [
+            {"name": name, "label": figure_name(name), **estimate_data(figures[name])}
+            for name in names
+            if name in figures
+        ],
         "pairs": len(human),
-        "certainty": at_their_word(reliability),
+        "certainty": certainty_sentence(reliability),
         "reliability": None if reliability is None else reliability.model_dump(mode="json"),
         "count": int(off.sum()),
         "list": listed,
     }
+
+
+def claims(run: Run) -> JSON | None:
+    """Return how many claims a run misses, and the blocks that list them; None without claims."""
+    missed = missed_claims(run.results)
+    return {"distinct": missed.distinct, "blocks": blocks_data(claim_blocks(missed))} if missed else None
 
 
 def failed_verdicts(table: Table) -> JSON:
@@ -219,3 +175,17 @@ def _flat(fields: Mapping[str, Any], prefix: str = "") -> Iterator[list[str]]:
         elif value not in (None, "", [], {}):
             text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
             yield [prefix + name, text]
+
+
+def _make(runs: Sequence[Run], settings: PageSettings) -> PageData:
+    table = Table(with_labels(runs[0]), settings.most)
+    compared = ComparedRuns(Table(runs[1], settings.most), table) if len(runs) > 1 else None
+    memory, systems = Memory(runs[0].manifest, settings.store), list[str]()
+    results = table.run.results if table.whole else (table.run.results[place] for place in table.places)
+    traces = (card_page(result, table.scale, table.metrics, memory, systems) for result in results)
+    rows = compared.rows if compared else table.rows
+    data = run_page(table, compared) | {"rows": [row.data() for row in rows], "systems": systems}
+    return PageData(runs[0].name, data, traces)
+
+
+PAGE = Page("run", "/runs/{run_id}", "runpage.js", _make)

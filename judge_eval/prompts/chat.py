@@ -31,7 +31,8 @@ class Prompt(PromptRecord):
 
     The texts are `string.Template`s, filled in one pass: `$query`, `$reference` or `$answer` (whatever
     `needs` names), `$chunks` and `$mark` in `user`; `$text`, `$mark`, in listwise prompts `$number`, and in
-    `titled_chunk` `$title`. A literal dollar sign there is written `$$`; `system` and `contract` are plain.
+    `titled_chunk` `$title`. A literal dollar sign there is written `$$`; `system` and `contract` are plain,
+    but for `$levels` and `$grades` if the prompt's scale is a table of levels.
     """
 
     mode: Literal["pointwise", "listwise"]
@@ -40,7 +41,7 @@ class Prompt(PromptRecord):
     evidence: EvidencePolicy | None = None
     """What becomes of a relevant verdict without sound evidence, where nobody says otherwise; None flags it.
 
-    It changes nothing that is asked, so it is no part of the digest.
+    It changes nothing that is asked, so it is not part of the digest.
     """
     system: str
     contract: str
@@ -55,11 +56,7 @@ class Prompt(PromptRecord):
         return digest_json(self.model_dump(mode="json", exclude={"evidence"}))
 
     def check(self) -> None:
-        """Compare the placeholders in the texts with the names that will be given.
-
-        Raises:
-            PromptError: A placeholder is unknown, missing or malformed.
-        """
+        """Raise `PromptError` if a placeholder in the texts is unknown, missing or malformed."""
         need = self.needs[0] if self.needs else ""
         number = {"number"} if self.mode == "listwise" else set()
         expected = {
@@ -70,9 +67,7 @@ class Prompt(PromptRecord):
         for name, wanted in expected.items():
             template = Template(getattr(self, name))
             if not template.is_valid():
-                raise PromptError(
-                    f"prompt {self.id!r}, {name}: a `$` starts no name; write `$$` for a dollar sign"
-                )
+                raise PromptError(f"prompt {self.id!r}, {name}: a `$` starts no name; write `$$` for a dollar sign")
             names = set(template.get_identifiers())
             if names != wanted:
                 odd = ", ".join(f"${n}" for n in sorted(names - wanted))
@@ -92,16 +87,11 @@ class Repair(Digested):
 
 
 class PromptForm(FencedForm):
-    """A prompt as a `wire.Form`: renders messages, knows the reply's schema, has a digest.
-
-    Args:
-        prompt: The prompt.
-        repair: What is said in repairs.
-        pinned: Whether this very version was asked for; else a run that is resumed keeps its own.
-    """
+    """A prompt as a `wire.Form`; unless it is `pinned` to its version, a resumed run keeps its own."""
 
     def __init__(self, prompt: Prompt, repair: Repair, *, pinned: bool = True) -> None:
-        super().__init__(prompt.system, prompt.contract, prompt.chunk, prompt.titled_chunk)
+        ours = prompt.with_levels(prompt.system), prompt.with_levels(prompt.contract)
+        super().__init__(*ours, prompt.chunk, prompt.titled_chunk)
         self.prompt, self.repair, self.pinned = prompt, repair, pinned
         self._user = Template(prompt.user.strip())
 
@@ -129,8 +119,8 @@ class PromptForm(FencedForm):
     def schema(self) -> Mapping[str, Any]:
         """The strict JSON schema of the reply, fields in the order they are to be written."""
         decision: dict[str, Any] = {"verdict": {"type": "boolean"}}
-        if self.prompt.scale == "graded":
-            decision = {"grade": {"type": "integer", "enum": list(range(self.scale.maximum + 1))}}
+        if not self.scale.binary:
+            decision = {"grade": {"type": "integer", "enum": list(self.scale.grades)}}
         fields = {
             "evidence": {"type": "string"},
             "reason": {"type": "string"},

@@ -1,4 +1,4 @@
-"""Prompts about claims for models that write: the file's record, and the form that renders requests by it."""
+"""Prompts about claims: the files' records, and the forms that render requests or ask questions by them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from pydantic import Field
 from judge_eval.digest import digest_json, digest_parts
 from judge_eval.errors import PromptError
 from judge_eval.prompts.chat import object_schema
+from judge_eval.prompts.decision import ASKING, QuestionForm, passage_data
 from judge_eval.prompts.fenced import FencedForm
-from judge_eval.prompts.records import PromptRecord
+from judge_eval.prompts.records import PromptRecord, PromptScale
 from judge_eval.schema import EvidencePolicy, Scale
-from judge_eval.wire import Message, Request
+from judge_eval.wire import DecisionQuestion, Message, Questionnaire, Request
 
 CLAIM_READING = "1"
 """The version of how replies about claims are read and repaired; part of every such form's digest."""
@@ -28,10 +29,7 @@ _CELL = object_schema(
         "support": {"type": "string", "enum": ["full", "partial", "contradicts"]},
     }
 )
-_ROW = {
-    "instruction_in_chunk": {"type": "boolean"},
-    "claims": {"type": "array", "items": _CELL},
-}
+_ROW = {"instruction_in_chunk": {"type": "boolean"}, "claims": {"type": "array", "items": _CELL}}
 
 
 def _list_of(name: str, fields: dict[str, Any]) -> dict[str, Any]:
@@ -46,11 +44,7 @@ _SCHEMAS: Mapping[str, tuple[str, dict[str, Any]]] = {
         "together",
         _list_of(
             "claims",
-            {
-                "id": {"type": "integer"},
-                "quotes": {"type": "array", "items": _TEXT},
-                "covered": {"type": "boolean"},
-            },
+            {"id": {"type": "integer"}, "quotes": {"type": "array", "items": _TEXT}, "covered": {"type": "boolean"}},
         ),
     ),
 }
@@ -66,7 +60,7 @@ class ClaimsPrompt(PromptRecord):
     """
 
     mode: Literal["split", "claims", "claims-list", "together"]
-    scale: Literal["binary", "graded"] = "binary"
+    scale: PromptScale = "binary"
     """The scale of the verdicts that follow from what is said of claims; nothing that is asked changes."""
     max_tokens: int = Field(ge=16)
     """The cap on the reply's tokens; where chunks are judged together, for each of them and one more."""
@@ -92,11 +86,7 @@ class ClaimsPrompt(PromptRecord):
         return digest_json(self.model_dump(mode="json", exclude={"evidence", "scale"}))
 
     def check(self) -> None:
-        """Compare the placeholders in the texts with the names that will be given.
-
-        Raises:
-            PromptError: A placeholder is unknown, missing or malformed.
-        """
+        """Raise `PromptError` if a placeholder in the texts is unknown, missing or malformed."""
         numbered = {"number"} if self.mode in ("claims-list", "together") else set()
         about = {"reference"} if self.mode == "split" else {"claims", "chunks"}
         expected = {"user": {"mark", "query"} | about, "unreadable": {"problem"}}
@@ -108,9 +98,9 @@ class ClaimsPrompt(PromptRecord):
             template = Template(getattr(self, name))
             names = set(template.get_identifiers()) if template.is_valid() else None
             if names != wanted:
-                told = ", ".join(f"${one}" for one in sorted(wanted))
+                placeholders = ", ".join(f"${placeholder}" for placeholder in sorted(wanted))
                 raise PromptError(
-                    f"prompt {self.id!r}, {name}: its placeholders are {told}, each of them; "
+                    f"prompt {self.id!r}, {name}: its placeholders are {placeholders}, each of them; "
                     "write `$$` for a dollar sign"
                 )
         if not Template(self.second_look).is_valid():
@@ -118,12 +108,7 @@ class ClaimsPrompt(PromptRecord):
 
 
 class ClaimsForm(FencedForm):
-    """A prompt about claims as a `wire.Form`: renders messages, knows the reply's schema, has a digest.
-
-    Args:
-        prompt: The prompt.
-        pinned: Whether this very version was asked for; else a run that is resumed keeps its own.
-    """
+    """A prompt about claims as a `wire.Form`; unless it is `pinned`, a resumed run keeps its own version."""
 
     def __init__(self, prompt: ClaimsPrompt, *, pinned: bool = True) -> None:
         super().__init__(prompt.system, prompt.contract, prompt.chunk, prompt.titled_chunk)
@@ -172,10 +157,64 @@ class ClaimsForm(FencedForm):
             for number, text in enumerate(request.claims, 1)
         ]
         user = self._user.substitute(
-            mark=own,
-            query=request.query,
-            reference=request.reference or "",
-            claims="\n".join(claims),
-            chunks=chunks,
+            mark=own, query=request.query, reference=request.reference or "", claims="\n".join(claims), chunks=chunks
         )
         return (self._system, Message("user", user))
+
+
+class CellPrompt(PromptRecord):
+    """One prompt file for decision models that are asked about claims; its texts are plain."""
+
+    mode: Literal["claims-decision"]
+    scale: PromptScale = "binary"
+    """The scale of the verdicts that follow from what is said of claims; nothing that is asked changes."""
+    rules: str
+    """What holds for every question; stands before the data."""
+    question: str
+    """What is asked of each claim and one chunk: a statement that is true or not."""
+    together: str
+    """What is asked of each claim and all chunks."""
+
+    @property
+    def digest(self) -> str:
+        """64 hexadecimal digits over every field that changes what is asked."""
+        return digest_json(self.model_dump(mode="json", exclude={"scale"}))
+
+    def check(self) -> None:
+        """See that nothing is wrong: the texts have no placeholders."""
+
+
+class CellForm(QuestionForm):
+    """A prompt about claims as a `wire.Form` for decision models: one question for each claim.
+
+    A chunk stands in the input, alone, so that no chunk is seen beside another; a claim stands in its own
+    question. If the prompt asks about all chunks at once, they stand in the input `together`. A `pinned`
+    version was asked for; else a run that is resumed keeps its own.
+    """
+
+    prompt: CellPrompt
+
+    def __init__(self, prompt: CellPrompt, *, together: bool = False, pinned: bool = True) -> None:
+        self.prompt, self.together, self.pinned = prompt, together, pinned
+        self._rules = prompt.rules.strip()
+        self._question = (prompt.together if together else prompt.question).strip()
+
+    @cached_property
+    def digest(self) -> bytes:
+        """32 bytes over the prompt, what it asks about and the version of the asking."""
+        return digest_parts([self.prompt.digest, "together" if self.together else "alone", ASKING])
+
+    def ask(self, request: Request) -> Questionnaire:
+        """Return a request's questions, one a claim, named `c1`, `c2`, ...; texts of others are JSON data."""
+        shared: dict[str, Any] = {"question": request.query}
+        if self.together:
+            texts = enumerate(map(passage_data, request.passages), 1)
+            shared["chunks"] = {f"c{number}": data for number, data in texts}
+        else:
+            (passage,) = request.passages
+            shared["chunk"] = passage_data(passage)
+        questions = (
+            DecisionQuestion(f"c{number}", self._question, {"claim": text})
+            for number, text in enumerate(request.claims, 1)
+        )
+        return Questionnaire(self._rules, shared, tuple(questions))

@@ -25,6 +25,9 @@ DecisionLayout: TypeAlias = Literal["question", "input", "request"]
 """Where a chunk stands: inside its own question, so that none sees another; with all others in the shared
 input; or in the input of a request of its own."""
 
+MOST_LEVELS = 10
+"""The most levels of a question: what servers take."""
+
 _CALLED: Mapping[DecisionLayout, str] = {
     "question": "the chunk given with this question",
     "input": "chunk {name} of the input",
@@ -51,27 +54,35 @@ class DecisionPrompt(PromptRecord):
     """What holds for every question; stands before the data."""
     question: str
     """What is asked of each chunk: a statement that is true or not where the scale is binary."""
-    levels: tuple[GradeLevel, ...] = Field(default=(), max_length=10)
-    """The grades of a graded scale, from 0 on."""
+    levels: tuple[GradeLevel, ...] = Field(default=(), max_length=MOST_LEVELS)
+    """The grades of a scale but 0-1, the lowest first; those of a table of levels if empty."""
 
     @model_validator(mode="after")
     def _levels_of_scale(self) -> Self:
-        wanted = self.grades.maximum + 1 if self.scale == "graded" else 0
-        if len(self.levels) != wanted:
-            raise ValueError(f"levels: a {self.scale} scale has {wanted}, not {len(self.levels)}")
+        scale, stated = self.grades, len(self.levels)
+        count = 0 if scale.binary else len(scale.grades)
+        if count > MOST_LEVELS:
+            raise ValueError(
+                f"scale: a decision model takes 2 to {MOST_LEVELS} levels, and {scale.span} has {count}; "
+                "take fewer levels, or a prompt for a model that writes"
+            )
+        if stated != count and (stated or not scale.levels):
+            raise ValueError(f"levels: a {scale.name} scale has {count}, not {stated}")
         return self
 
-    def check(self) -> None:
-        """See that the question names the chunk and nothing else.
+    @property
+    def described(self) -> tuple[Level, ...]:
+        """The levels as a model is told of them; none on the scale 0-1, which is a statement."""
+        scale = self.grades
+        if self.levels or scale.binary:
+            return tuple(Level(level.label, level.description) for level in self.levels)
+        return tuple(Level(str(grade), text) for grade, text in zip(scale.grades, scale.levels, strict=True))
 
-        Raises:
-            PromptError: It does not.
-        """
+    def check(self) -> None:
+        """Check that the question names the chunk and nothing else. Raises `PromptError` if it does not."""
         template = Template(self.question)
         if not template.is_valid() or set(template.get_identifiers()) != {"chunk"}:
-            raise PromptError(
-                f"prompt {self.id!r}, question: it names `$chunk` alone; write `$$` for a dollar sign"
-            )
+            raise PromptError(f"prompt {self.id!r}, question: it names `$chunk` alone; write `$$` for a dollar sign")
 
 
 class QuestionForm(ABC):
@@ -106,7 +117,7 @@ class QuestionForm(ABC):
     def render(self, request: Request) -> tuple[Message, ...]:
         """Write out all that the model reads: the rules, the input, and each question with its data."""
         asked = self.ask(request)
-        questions = [Message("user", _written(one)) for one in asked.questions]
+        questions = [Message("user", _written(question)) for question in asked.questions]
         return (Message("system", asked.rules), Message("user", json_text(asked.shared)), *questions)
 
     def billed(self, request: Request) -> tuple[Message, ...]:
@@ -116,29 +127,18 @@ class QuestionForm(ABC):
 
 
 class DecisionForm(QuestionForm):
-    """A prompt for decision models that asks a question a passage.
-
-    Args:
-        prompt: The prompt.
-        layout: Where a chunk stands.
-        pinned: Whether this very version was asked for; else a run that is resumed keeps its own.
-
-    Raises:
-        ConfigError: There is no such layout.
-    """
+    """A prompt for decision models, a question a passage; unless `pinned`, a resumed run keeps its own."""
 
     prompt: DecisionPrompt
 
-    def __init__(
-        self, prompt: DecisionPrompt, layout: DecisionLayout = "question", *, pinned: bool = True
-    ) -> None:
+    def __init__(self, prompt: DecisionPrompt, layout: DecisionLayout = "question", *, pinned: bool = True) -> None:
         if layout not in get_args(DecisionLayout):
             raise ConfigError(f"no layout {layout!r}; {advise(layout, get_args(DecisionLayout))}")
         self.prompt, self.layout, self.pinned = prompt, layout, pinned
-        self._rules = prompt.rules.strip()
+        self._rules = prompt.with_levels(prompt.rules).strip()
         self._question, self._called = Template(prompt.question.strip()), _CALLED[layout]
         self._text = None if layout == "input" else self._asked("")
-        self._levels = tuple(Level(one.label, one.description) for one in prompt.levels)
+        self._levels = prompt.described
 
     @cached_property
     def digest(self) -> bytes:
@@ -146,10 +146,7 @@ class DecisionForm(QuestionForm):
         return digest_parts([self.prompt.digest, self.layout, ASKING])
 
     def ask(self, request: Request) -> Questionnaire:
-        """Return the questions of a request, one a passage, named `c1`, `c2`, ... in their order.
-
-        Every text that is not ours stands in JSON data.
-        """
+        """Return a request's questions, one a passage, named `c1`, `c2`, ...; other texts are JSON data."""
         shared: dict[str, Any] = {"question": request.query}
         if request.reference is not None:
             shared["reference"] = request.reference
@@ -164,6 +161,7 @@ class DecisionForm(QuestionForm):
                 self._text or self._asked(f"c{number}"),
                 {"chunk": passage_data(passage)} if own else {},
                 self._levels,
+                self.scale.minimum,
             )
             for number, passage in enumerate(request.passages, 1)
         ]
@@ -180,7 +178,7 @@ class DecisionForm(QuestionForm):
 
 
 def _written(question: DecisionQuestion) -> str:
-    levels = "".join(f"\n{n}: {level.label}: {level.description}" for n, level in enumerate(question.levels))
+    levels = "".join(f"\n{line}" for line in question.level_lines)
     return f"{question.text}{levels}" + (f"\n{json_text(question.data)}" if question.data else "")
 
 

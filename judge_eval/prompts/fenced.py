@@ -7,7 +7,7 @@ from copy import copy
 from string import Template
 from typing import Self
 
-from judge_eval.fences import PUBLIC, marks_of
+from judge_eval.delimiters import PUBLIC, nonces_of
 from judge_eval.wire import Message, Passage
 
 
@@ -16,12 +16,7 @@ class FencedForm:
 
     Each fence carries a mark that follows from what it fences, so requests are stable for caches, and that
     occurs in none of their texts. What is sent to a server is `sealed`: its marks follow from a secret too.
-
-    Args:
-        system: The system text.
-        contract: The form of the reply in words; follows it in the same message.
-        chunk: The template of a passage.
-        titled_chunk: The same of one with a title.
+    The contract, the form of the reply in words, follows the system text in the same message.
     """
 
     _key = PUBLIC
@@ -32,12 +27,10 @@ class FencedForm:
         self._chunk, self._titled = Template(chunk.strip()), Template(titled_chunk.strip())
 
     def _fence(self, asked: list[str], passages: Sequence[Passage]) -> tuple[str, str]:
-        """Return the mark for what is asked, and the passages one after the other, each with its own mark.
-
-        What is asked has one mark, which makes it a common prefix of all requests of a trace.
-        """
+        """Return the mark for what is asked, and the passages one after the other, each with its own mark."""
+        # What is asked has one mark, which makes it a common prefix of all requests of a trace.
         fenced = [asked, *([*asked, passage.title or "", passage.text] for passage in passages)]
-        own, *marks = marks_of(self._key, fenced)
+        own, *marks = nonces_of(self._key, fenced)
         blocks = [
             (self._chunk if passage.title is None else self._titled).substitute(  # it takes what it names
                 mark=mark, text=passage.text, title=passage.title, number=number

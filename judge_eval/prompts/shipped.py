@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from judge_eval.errors import DataError, PromptError, UnknownNameError
-from judge_eval.prompts.cells import CellForm, CellPrompt
 from judge_eval.prompts.chat import Prompt, PromptForm, Repair
-from judge_eval.prompts.claims import ClaimsForm, ClaimsPrompt
+from judge_eval.prompts.claims import CellForm, CellPrompt, ClaimsForm, ClaimsPrompt
 from judge_eval.prompts.decision import DecisionForm, DecisionPrompt
 from judge_eval.record import Record
 
@@ -98,14 +97,7 @@ def _parse(data: dict[str, Any], kind: type[R], name: str) -> R:
 
 
 def load_prompt(name: str | Path) -> AnyPrompt:
-    """Load a prompt by id, or a file of your own by its `Path`.
-
-    `support/binary@1` is that version; `support/binary` the newest.
-
-    Raises:
-        UnknownNameError: There is no prompt of that id.
-        PromptError: The file cannot be read or its placeholders do not fit.
-    """
+    """Load a prompt by id (`support/binary@1`; without a version the newest), or a file by its `Path`."""
     return _read_prompt(name, str(name)) if isinstance(name, Path) else _shipped(name)
 
 
@@ -121,11 +113,7 @@ def load_form(name: str | Path) -> AnyForm:
 
 
 def form_of_version(name: str, version: int, *, pinned: bool) -> AnyForm:
-    """Load a prompt in a version, or in the newest where it has no such version, and make a form of it.
-
-    Raises:
-        UnknownNameError: There is no prompt of that id.
-    """
+    """Load a prompt in a version, or in the newest where it has no such version, and make a form of it."""
     ref = f"{name}@{version}" if version in prompt_versions(name) else name
     return _form(load_prompt(ref), pinned=pinned)
 
@@ -148,12 +136,7 @@ def lock() -> dict[str, str]:
 
 
 def check_lock() -> list[str]:
-    """Compare the shipped prompts with the LOCK.
-
-    Returns:
-        One sentence for each prompt that was changed after its release or is not in the LOCK; empty where
-        all is well.
-    """
+    """Compare the shipped prompts with the LOCK: a sentence for each that was changed or is not in it."""
     locked, digests = lock(), {}
     for name in _walk(_root()):
         record: AnyPrompt | Repair = load_repair() if name == "repair" else _shipped(name)
@@ -161,4 +144,4 @@ def check_lock() -> list[str]:
     faults = [f"{ref} is not in the LOCK" for ref in digests if ref not in locked]
     changed = [ref for ref, digest in digests.items() if locked.get(ref, digest) != digest]
     faults += [f"{ref} was changed after its release: give it a new version" for ref in changed]
-    return faults + [f"{ref} is in the LOCK, but its file is gone" for ref in locked if ref not in digests]
+    return faults + [f"{ref} is in the LOCK, but its file is missing" for ref in locked if ref not in digests]

@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 # Every test run of every project that has this package installed imports this module: nothing heavy here.
 MODES = ("replay", "record", "live", "fake")
 _INI = {
-    "judge_eval_mode": "replay, record, live or fake, where --judge-eval-mode is not given",
-    "judge_eval_model": "who judges when recording or live, and whose verdicts a cassette must hold",
+    "judge_eval_mode": "replay, record, live or fake: the default of --judge-eval-mode",
+    "judge_eval_model": "the model of the modes record and live; cassettes must hold answers of this model",
     "judge_eval_prompt": "the prompt's id, or file:PATH (default: support/binary)",
+    "judge_eval_judge_file": "who judges, as a judge file: the default of --judge-eval-judge-file",
     "judge_eval_base_url": "the address of an OpenAI-compatible server",
-    "judge_eval_cache": "the folder of the cache when recording or live; `off` for none",
+    "judge_eval_cache": "the folder of the cache in the modes record and live; `off` for none",
     "judge_eval_cassettes": "the folder of cassettes beside each test file (default: cassettes)",
 }
 
@@ -34,12 +35,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--judge-eval-mode",
         choices=MODES,
         default=None,
-        help="replay: answer from cassettes, ask nobody (default); record: ask and write cassettes; "
-        "live: ask, write none; fake: an offline stand-in",
+        help="replay: answer only from cassettes (default); record: ask and write cassettes; "
+        "live: ask, write none; fake: an offline judge",
     )
+    group.addoption("--judge-eval-judge-file", metavar="FILE", help="who judges: a model, a panel or a cascade")
     for name, text in _INI.items():
         parser.addini(name, text, default="")
-    parser.addini("judge_eval_metrics", "metrics computed unless a test names others", "args", default=[])
+    parser.addini("judge_eval_metrics", "the default metrics of a test", "args", default=[])
     parser.addini("judge_eval_params", "NAME=VALUE sent with every request", "linelist", default=[])
 
 
@@ -47,8 +49,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the marker and, where results are gathered, the summary."""
     config.addinivalue_line(
         "markers",
-        "judge_eval(model, prompt, mode, judge, metrics, relevant, evidence, params, base_url, cassette): "
-        "how this test's traces are judged",
+        "judge_eval(model, prompt, mode, judge, judge_file, metrics, relevant, evidence, blank, params, "
+        "base_url, cassette): how the traces of this test are judged",
     )
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(_Summary(), "judge_eval_summary")
@@ -68,7 +70,7 @@ class _Summary:
 
     def pytest_terminal_summary(self, terminalreporter: Any, config: pytest.Config) -> None:
         if self.rows:
-            from judge_eval.pytest_plugin.summary import summary_lines
+            from judge_eval.pytest_plugin.assertions import summary_lines
 
             terminalreporter.section(f"judge_eval ({_mode(config)})")
             for line in summary_lines(self.rows):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,10 +13,75 @@ from judge_eval.eval_run import EvalRun
 from judge_eval.metrics import Metric
 from judge_eval.pytest_plugin.bench import Bench
 from judge_eval.pytest_plugin.names import PROPERTY
-from judge_eval.pytest_plugin.summary import failure_message
 from judge_eval.runs.judging.sources import Traces
 from judge_eval.runs.scoring.aggregate import less_is_better, reaches
 from judge_eval.runs.scoring.rescore import rescore
+from judge_eval.safe_text import logged, number, one_line
+from judge_eval.views.run import remarks_of
+from judge_eval.views.trace import brief_lines
+
+if TYPE_CHECKING:
+    from judge_eval.pytest_plugin.bench import Bench
+    from judge_eval.runs.folder.records import TraceResult
+    from judge_eval.runs.folder.run import Run
+
+
+SHOWN = 3
+"""How many traces a message shows, the worst ones."""
+
+
+def failure_message(run: Run, wanted: Mapping[str, float], bench: Bench | None) -> str:
+    """Say which metrics miss the `wanted` value, and show the verdicts that made them so."""
+    lines = []
+    for name, least in wanted.items():
+        aggregate = run.aggregates[name]
+        holds = not aggregate.n_failed and aggregate.mean is not None and reaches(name, aggregate.mean, least)
+        most, verb = "at most" if less_is_better(name) else "at least", "holds" if holds else "fails"
+        lines.append(f"{one_line(name)} is {number(aggregate.mean)}, wanted {most} {number(least)}: {verb}")
+    lines += [one_line(remark.sentence) for remark in remarks_of(run.manifest)]
+    if run.manifest.tally.failed_verdicts:
+        lines.append("A metric over what was not judged does not pass.")
+    results = sorted(run.results, key=lambda result: _rank(result, wanted))
+    for result in results[:SHOWN]:
+        lines += ["", *brief_lines(result)]
+    if len(results) > SHOWN:
+        lines += ["", f"... and {len(results) - SHOWN} more traces"]
+    if bench is not None:
+        lines += ["", one_line(f"verdicts: {bench.source}")]
+        if bench.advice:
+            lines.append(one_line(f"record them again: {bench.advice}"))
+    return logged("\n".join(lines))
+
+
+def _rank(result: TraceResult, wanted: Mapping[str, float]) -> float:
+    signs = {name: -1.0 if less_is_better(name) else 1.0 for name in wanted}
+    gaps = [
+        -1.0 if (s := result.scores.get(name)) is None else signs[name] * (s - least) for name, least in wanted.items()
+    ]
+    return min(gaps)
+
+
+def summary_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Write the table at the end of a run, one line an assertion, in the order of the tests' names."""
+    shown: list[tuple[str, ...]] = [("test", "metric", "score", "wanted", "verdicts", "failed", "")]
+    shown += [
+        (
+            one_line(str(row["test"])),
+            one_line(str(row["metric"])),
+            number(row["score"]),
+            f"{'<=' if row['less'] else '>='} {number(row['wanted'])}",
+            str(row["verdicts"]),
+            str(row["failed"] or ""),
+            "" if row["ok"] else "FAILED",
+        )
+        for row in sorted(rows, key=lambda row: str(row["test"]))
+    ]
+    widths = [max(len(line[place]) for line in shown) for place in range(len(shown[0]))]
+    return [
+        logged("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+        for line in shown
+    ]
+
 
 TOLERANCE = 1e-9
 """A value this little short of the wanted one passes: 2/3 written with 9 digits is 2/3."""
@@ -49,7 +114,7 @@ class AssertMetrics:
         """
         __tracebackhide__ = True
         if not wanted:
-            raise ConfigError("no metric was asked for; name at least one, as in {'AP@5': 0.8}")
+            raise ConfigError("no metric is named; name at least one, such as {'AP@5': 0.8}")
         bench = judge
         if isinstance(data, EvalRun):
             run = data

@@ -1,71 +1,112 @@
-"""The judge that a test is given, made from its marker, the ini settings and the mode."""
+"""Replaying a test's cassette, with advice on how to record what it lacks."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
-from judge_eval.backends.base import Backend
-from judge_eval.backends.fake.backend import FakeBackend
-from judge_eval.backends.stack import Options
-from judge_eval.errors import ConfigError, JudgeEvalError, UnknownNameError
+from judge_eval.errors import ConfigError, JudgeEvalError, MissError, UnknownNameError
 from judge_eval.eval_run import EvalRun
 from judge_eval.evaluator import DEFAULT_METRICS, Evaluator
-from judge_eval.given import prompt_name, read_params
-from judge_eval.pytest_plugin.tape import Cassette, same_judge
+from judge_eval.judge_file import read_judge
+from judge_eval.judges.kinds import mode_for
+from judge_eval.llm.backend import Backend, Identity
+from judge_eval.llm.cassettes import Replay
+from judge_eval.llm.fake.fake_backend import FakeBackend
+from judge_eval.llm.options import Options
+from judge_eval.llm.stack import check_recorded
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.judging.sources import Traces
 from judge_eval.schema import Trace
+from judge_eval.user_text import prompt_name, read_params
+from judge_eval.wire import Completion, Request
+
+
+class Cassette:
+    """A cassette that need not be there yet: what it lacks is an error that says how to record it.
+
+    Messages call it `shown`, and `command` is what records it.
+    """
+
+    def __init__(self, path: Path, shown: str, command: str) -> None:
+        self._replay = Replay(path) if path.exists() else None
+        self._shown, self._command = shown, command
+
+    def of_route(self, route: str) -> Cassette:
+        """Return the part of the cassette that holds the answers of one of several judges."""
+        other = copy(self)
+        other._replay = self._replay and self._replay.of_route(route)
+        return other
+
+    @property
+    def identity(self) -> Identity | None:
+        """Who answered when it was recorded; None where nothing was recorded."""
+        return self._replay.identity if self._replay else None
+
+    def peek(self, requests: Sequence[Request]) -> list[Completion | None]:
+        """Answer what is recorded, in the order of the requests."""
+        return self._replay.peek(requests) if self._replay else [None] * len(requests)
+
+    async def complete(self, request: Request) -> Completion:
+        """Answer what is recorded; a miss names trace and chunks, and the command that records it."""
+        if self._replay is not None:
+            try:
+                return await self._replay.complete(request)
+            except MissError:
+                advice = f"the request is new or was changed; record it: {self._command}"
+                raise MissError(self._shown, request.trace_id, request.chunk_ids, advice) from None
+        where = f"{self._shown} (the cassette does not exist)"
+        raise MissError(where, request.trace_id, request.chunk_ids, f"record it: {self._command}")
+
+    async def aclose(self) -> None:
+        """Do nothing: nothing is held open."""
+
+
+Models: TypeAlias = str | Backend | Mapping[str, str | Backend]
+"""A model, or by route several: those of a panel or a cascade."""
 
 SETTINGS = (
     "model",
     "prompt",
     "mode",
     "judge",
+    "judge_file",
     "metrics",
     "relevant",
     "evidence",
+    "blank",
     "params",
     "base_url",
     "cassette",
 )
 
 
-class Bench:
-    """A judge at a test's disposal.
+_JUDGING = ("prompt", "mode", "judge", "relevant", "evidence", "blank", "repeat", "vote")
+"""The settings that an evaluator takes as they are; a judge file sets the last two."""
 
-    Args:
-        evaluator: Who judges.
-        source: Where the verdicts come from, for messages.
-        advice: How to renew them; empty where that makes no sense.
-    """
+
+class Bench:
+    """A judge at a test's disposal; messages say where its verdicts come from, and how to renew them."""
 
     def __init__(self, evaluator: Evaluator, source: str, advice: str = "") -> None:
         self.evaluator, self.source, self.advice = evaluator, source, advice
 
     def __call__(self, trace: Trace | Mapping[str, Any]) -> TraceResult:
-        """Judge one trace.
-
-        Raises:
-            MissError: In replay mode, the cassette does not hold a verdict; the message names it.
-        """
+        """Judge one trace; in replay mode a verdict that the cassette lacks is a `MissError`."""
         __tracebackhide__ = True
         (result,) = self.evaluate(trace).results
         return result
 
     def evaluate(self, data: Traces, **settings: Any) -> EvalRun:
-        """Judge traces; see `Evaluator.evaluate`.
-
-        Raises:
-            MissError: In replay mode, the cassette does not hold a verdict; the message names it.
-        """
+        """Judge traces; see `Evaluator.evaluate`, and `MissError` in replay mode."""
         __tracebackhide__ = True
         try:
             return self.evaluator.evaluate(data, **settings)
@@ -80,17 +121,13 @@ class FakeBench:
     def __init__(self, request: pytest.FixtureRequest) -> None:
         self._request, self._open = request, ExitStack()
 
-    def __call__(
-        self, answers: Mapping[Any, Any] | Callable[..., Any] | str = "overlap", **settings: Any
-    ) -> Bench:
+    def __call__(self, answers: Mapping[Any, Any] | Callable[..., Any] | str = "overlap", **settings: Any) -> Bench:
         """Make a judge.
 
         Args:
             answers: A table (see `FakeBackend.table`), a function (see `FakeBackend`), or a rule's name.
-            settings: `prompt`, `mode`, `judge`, `metrics`, `relevant` or `evidence`, instead of the marker's.
-
-        Raises:
-            ConfigError: A setting cannot be used.
+            settings: `prompt`, `mode`, `judge`, `metrics`, `relevant`, `evidence` or `blank`, instead
+                of the marker's.
         """
         chosen = {**settings_of(self._request), **_known(settings)}
         backend: str | Backend
@@ -110,28 +147,28 @@ class FakeBench:
 
 @contextmanager
 def open_bench(request: pytest.FixtureRequest, mode: str) -> Iterator[Bench]:
-    """Make the judge of a test.
-
-    Raises:
-        ConfigError: A setting cannot be used; in replay mode also, the cassette is another judge's.
-    """
+    """Make the judge of a test."""
     chosen = settings_of(request)
     path = cassette_path(request, chosen.get("cassette"))
     shown = _relative(path, request.config.rootpath)
     command = f"pytest {shlex.quote(request.node.nodeid)} --judge-eval-mode=record"
-    model: str | Backend | None = chosen.get("model")
+    model: Models | None = chosen.get("model")
     options = Options(base_url=chosen.get("base_url"), params=dict(chosen.get("params") or {}))
+    if (file := chosen.pop("judge_file", None)) and not {"model", "judge"} & chosen.keys():
+        keywords = read_judge(request.config.rootpath / file).keywords(options)
+        options, model = keywords.pop("options"), keywords["model"]
+        chosen = {**keywords, **chosen, "model": model}
     cache: str | bool = str(request.config.getini("judge_eval_cache")) or True
     if mode == "replay":
-        tape = Cassette(path, shown, command)
-        if isinstance(model, str):
-            same_judge(tape, model, options, command)
-        model, cache, options, source = tape, False, Options(), f"replayed from {shown}"
+        chosen, model = _replaying(chosen, options, Cassette(path, shown, command), command)
+        cache, options, source = False, Options(), f"replayed from {shown}"
     elif mode == "fake":
-        model, cache, options, source, command = "fake/overlap", False, Options(), "a fake judge", ""
+        fake = "fake/overlap"
+        model = dict.fromkeys(model, fake) if isinstance(model, Mapping) else fake
+        cache, options, source, command = False, Options(), "a fake judge", ""
     elif not model:
         raise ConfigError(
-            f"--judge-eval-mode={mode} asks a judge, and none is named; set judge_eval_model in the ini "
+            f"--judge-eval-mode={mode} needs a model; set judge_eval_model in the ini "
             "file or give the marker a model, as in judge_eval(model='openai/NAME')"
         )
     elif mode == "record":
@@ -143,27 +180,43 @@ def open_bench(request: pytest.FixtureRequest, mode: str) -> Iterator[Bench]:
         yield Bench(made, source, command)
 
 
-def settings_of(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """Gather the settings of a test: its markers, the nearest first in rank, above the ini file.
+def _replaying(
+    chosen: Mapping[str, Any], options: Options, tape: Cassette, command: str
+) -> tuple[dict[str, Any], Models]:
+    """Return the settings and the models of a test whose judges answer from a cassette, each as recorded."""
+    model, advice = chosen.get("model"), f"delete the cassette and record it again: {command}"
+    if isinstance(model, Mapping):
+        options = Evaluator(model, options=options, cache=False, **_judging(chosen)).options
+        parts = {route: tape.of_route(route) for route in model}
+        for route, named in model.items():
+            check_recorded(parts[route].identity, named, options.members.get(route, options), advice)
+        return dict(chosen), parts
+    recorded = tape.identity
+    check_recorded(recorded, model, options, advice)
+    if model is None and recorded is not None:
+        model = f"{recorded.provider}/{recorded.model}"
+    return {**chosen, "mode": mode_for(model, chosen.get("mode"))}, tape
 
-    Raises:
-        ConfigError: There is no such setting.
-    """
+
+def settings_of(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Gather the settings of a test: its markers, the nearest first in rank, above the ini file."""
     config = request.config
     settings: dict[str, Any] = {
         name: value
-        for name in ("model", "prompt", "base_url")
+        for name in ("model", "prompt", "judge_file", "base_url")
         if (value := config.getini(f"judge_eval_{name}"))
     }
+    if file := config.getoption("--judge-eval-judge-file"):
+        settings["judge_file"] = config.invocation_params.dir / file
+    if "judge_file" in settings:
+        settings.pop("model", None)
     if metrics := config.getini("judge_eval_metrics"):
         settings["metrics"] = metrics
     if params := config.getini("judge_eval_params"):
         settings["params"] = read_params(params, "judge_eval_params")
     for marker in reversed(list(request.node.iter_markers("judge_eval"))):
         if marker.args:
-            raise ConfigError(
-                "the marker judge_eval takes keyword arguments only, such as prompt='support/graded'"
-            )
+            raise ConfigError("the marker judge_eval takes keyword arguments only, such as prompt='support/graded'")
         settings |= _known(marker.kwargs)
     return settings
 
@@ -175,24 +228,21 @@ def _known(settings: Mapping[str, Any]) -> dict[str, Any]:
     return dict(settings)
 
 
-def _evaluator(
-    model: str | Backend, chosen: Mapping[str, Any], *, cache: str | bool, options: Options
-) -> Evaluator:
-    judging = {
-        name: chosen[name] for name in ("prompt", "mode", "judge", "relevant", "evidence") if name in chosen
-    }
+def _judging(chosen: Mapping[str, Any]) -> dict[str, Any]:
+    judging = {name: chosen[name] for name in _JUDGING if name in chosen}
     if isinstance(judging.get("prompt"), str):
         judging["prompt"] = prompt_name(judging["prompt"])
+    return judging
+
+
+def _evaluator(model: Models, chosen: Mapping[str, Any], *, cache: str | bool, options: Options) -> Evaluator:
     metrics = chosen.get("metrics") or DEFAULT_METRICS
     metrics = [metrics] if isinstance(metrics, str) else metrics
-    return Evaluator(model, metrics=metrics, cache=cache, options=options, **judging)
+    return Evaluator(model, metrics=metrics, cache=cache, options=options, **_judging(chosen))
 
 
 def cassette_path(request: pytest.FixtureRequest, named: str | Path | None) -> Path:
-    """Return where a test's cassette is: beside its file, a folder a module, a file a test function.
-
-    The cases of a parametrised test share one: the keys inside tell them apart.
-    """
+    """Return a test's cassette: beside its file, a folder a module, a file a function with all its cases."""
     folder = request.path.parent
     if named is not None:
         return folder / named

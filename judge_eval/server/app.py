@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -17,18 +18,19 @@ from judge_eval.errors import ConfigError, DataError, JudgeEvalError, MetricErro
 from judge_eval.evaluator import Evaluator
 from judge_eval.installed import own_version
 from judge_eval.pages.report import store_at
-from judge_eval.runs.keeping.finding import names_in
+from judge_eval.runs.keeping.lookup import names_in
 from judge_eval.server.document import describe_bodies
 from judge_eval.server.guard import Guard
 from judge_eval.server.incoming import Incoming, TooLargeError
-from judge_eval.server.library import Library, MissingRunError
-from judge_eval.server.pagedata import MissingTraceError
-from judge_eval.server.pages import make_pages
+from judge_eval.server.library import IndexingError, Library, MissingRunError
+from judge_eval.server.pages import MissingTraceError, make_pages
 from judge_eval.server.routes import make_router
 from judge_eval.server.settings import ServerSettings
 from judge_eval.server.submissions import QueueFullError, Submissions
+from judge_eval.spelling import json_spelling
 
 _CODES: dict[type[JudgeEvalError], int] = {
+    IndexingError: 503,
     MissingRunError: 404,
     MissingTraceError: 404,
     QueueFullError: 429,
@@ -42,18 +44,14 @@ _CODES: dict[type[JudgeEvalError], int] = {
 
 
 def create_app(settings: ServerSettings, evaluator: Evaluator | None = None) -> FastAPI:
-    """Make the application.
-
-    Args:
-        settings: Where, for whom, within which limits.
-        evaluator: The one judge for submitted traces; None takes no submissions. It is closed at the end.
-    """
+    """Make the application; without an evaluator it takes no submissions, else it closes it at the end."""
     library, incoming = Library(settings.root), Incoming()
     submissions = None if evaluator is None else Submissions(library, evaluator, settings.limits)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         settings.root.mkdir(parents=True, exist_ok=True)
+        await asyncio.to_thread(library.index)
         if submissions is not None:
             submissions.start()
         try:
@@ -89,21 +87,20 @@ def _answer(code: int, kind: str, message: str, **more: Any) -> Response:
 
 
 def _told(_: Request, error: Exception, *, root: Path) -> Response:
+    assert isinstance(error, JudgeEvalError)
     code = next((code for kind, code in _CODES.items() if isinstance(error, kind)), 400)
     kind = type(error).__name__.removesuffix("Error").lower()
     # Where the folder lies on the server's disk is nobody's business: files go by their names in it.
     if isinstance(error, RunError | DataError):
-        return _answer(code, kind, error.told(names_in(root)))
-    return _answer(code, kind, str(error))
+        return _answer(code, kind, error.message_for(names_in(root), json_spelling))
+    return _answer(code, kind, error.spelled(json_spelling))
 
 
 def _invalid(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first, *rest = error.errors()
     place = ".".join(str(part) for part in first["loc"])
-    message = f"{place}: {first['msg'].removeprefix('Value error, ')}" + (
-        f" (and {len(rest)} more)" if rest else ""
-    )
+    message = f"{place}: {first['msg'].removeprefix('Value error, ')}" + (f" (and {len(rest)} more)" if rest else "")
     return _answer(422, "data", message, fields=len(rest) + 1)
 
 
@@ -115,4 +112,4 @@ def _http(_: Request, error: Exception) -> Response:
 
 
 def _not_text(_: Request, __: Exception) -> Response:
-    return _answer(422, "data", "the request holds text that is no Unicode (a lone surrogate)")
+    return _answer(422, "data", "the request has text that is not valid Unicode (a lone surrogate)")

@@ -2,27 +2,42 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
+import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from concurrent.futures import Future
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
-from judge_eval.errors import ConfigError, DataError, JudgeEvalError, RunError
+from judge_eval.errors import ConfigError, DataError, RunError, mask
 from judge_eval.eval_run import EvalRun
+from judge_eval.foreign import RepeatedKeyError, check_single_keys, read_json
+from judge_eval.record import R
+from judge_eval.runs.folder.files import MANIFEST, RESULTS
+from judge_eval.runs.folder.integrity import figures_of, origin_of
+from judge_eval.runs.folder.journal import ResultsFile, encode
 from judge_eval.runs.folder.records import Manifest, TraceResult
-from judge_eval.runs.folder.results import ResultsFile
-from judge_eval.runs.keeping.finding import LABELLED
+from judge_eval.runs.judging.verify import verify
+from judge_eval.runs.keeping.lookup import LABELLED
+from judge_eval.safe_text import one_line, public_url
 from judge_eval.schema import Chunk, Trace
-from judge_eval.server.hosted import RunAnswer
-from judge_eval.server.models import ResultPage, RunList, RunSummary
-from judge_eval.server.settings import PORT, SERVER, is_loopback
+from judge_eval.server.models import ResultPage, RunAnswer, RunList, RunSummary
+from judge_eval.server.settings import PORT, SERVER
+from judge_eval.trust import is_loopback
 
-PAGE = 200
+PAGE: Final = 200
 """Results fetched at a time."""
+_REPLY = 256 * 2**20  # the most bytes of one reply
+_RESULTS = 1_000_000  # the most results of a run that is fetched
+_WHOLE = 10  # a reply must be whole in so many times the client's timeout
+_SHOWN = 500  # characters of a server's words
 
 
 class Client:
@@ -31,7 +46,7 @@ class Client:
     Args:
         url: Of the server; `JUDGE_EVAL_SERVER` where None, else port 8642 of this machine.
         token: Its bearer token; `JUDGE_EVAL_SERVER_TOKEN` where None.
-        timeout: Seconds for one request.
+        timeout: Seconds to wait for a server that is silent; a whole request may take ten times as long.
 
     Example:
         client = Client()
@@ -43,7 +58,11 @@ class Client:
     def __init__(self, url: str | None = None, *, token: str | None = None, timeout: float = 60.0) -> None:
         url = url or os.environ.get(SERVER) or f"http://127.0.0.1:{PORT}"
         if urlsplit(url).scheme not in ("http", "https"):
-            raise ConfigError(f"the server's address {url!r} must start with http:// or https://")
+            raise ConfigError(f"the server's address {public_url(url)!r} must start with http:// or https://")
+        if public_url(url).rstrip("/") != url.rstrip("/"):
+            raise ConfigError(
+                f"the server's address is {public_url(url)}, without user, password and query; give a token"
+            )
         self._url, self._timeout = url.rstrip("/"), timeout
         handlers: list[Any] = [_NoRedirect]
         if is_loopback(urlsplit(url).hostname or ""):
@@ -75,7 +94,7 @@ class Client:
             more: Other fields of `Trace`.
 
         Raises:
-            DataError: It is no trace.
+            DataError: It is not a trace.
         """
         if isinstance(query, Trace):
             trace = query
@@ -94,6 +113,7 @@ class Client:
         baseline: str | None = None,
         traces: Iterable[Trace] | None = None,
         name: str = "submitted traces",
+        yes_ids: bool = False,
     ) -> RunSummary:
         """Submit the traces added so far and return at once; the run has a `uuid` and a `status`.
 
@@ -105,21 +125,23 @@ class Client:
                 label.
             traces: Traces to judge in place of those added.
             name: What to call the dataset.
+            yes_ids: Whether chunks are judged whose texts look like ids or file names; else they are refused.
 
         Raises:
             DataError: The server cannot judge these traces.
             RunError: The server refused, or cannot be reached.
         """
-        given = self.traces if traces is None else list(traces)
+        sent = self.traces if traces is None else list(traces)
         body = {
-            "traces": [trace.model_dump(mode="json") for trace in given],
+            "traces": [trace.model_dump(mode="json") for trace in sent],
             "label": label,
             "href": href,
             "tags": list(tags),
             "baseline": baseline,
             "name": name,
+            "yes_ids": yes_ids,
         }
-        submitted = RunAnswer.parse(self._ask("POST", "/runs", body))
+        submitted = self._ask(RunAnswer, "POST", "/runs", body)
         if traces is None:
             self.traces = []
         return submitted
@@ -137,29 +159,45 @@ class Client:
         path = self._path(uuid)
         until = time.monotonic() + (wait or 0.0)
         while wait is not None:
-            summary = RunSummary.parse(self._ask("GET", f"{path}/summary"))
+            summary = self._ask(RunSummary, "GET", f"{path}/summary")
             if summary.status == "failed":
-                raise RunError(f"run {uuid} failed: {summary.error or 'see the server'}")
+                raise RunError(self._shown(f"run {uuid} failed: {summary.error or 'see the server'}"))
             if summary.ended:
                 break
             if time.monotonic() > until:
                 raise RunError(f"run {uuid} is still {summary.status} after {wait:g} seconds")
             time.sleep(0.25)
-        manifest = Manifest.parse(self._ask("GET", path))
+        manifest = self._ask(Manifest, "GET", path)
         results: list[TraceResult] = []
-        while True:
+        total = None
+        while total is None or len(results) < total:
             query = urlencode({"offset": len(results), "limit": PAGE})
-            page = ResultPage.parse(self._ask("GET", f"{path}/results?{query}"))
+            page = self._ask(ResultPage, "GET", f"{path}/results?{query}")
+            total = page.total if total is None else total
+            short = not page.results and len(results) < total
+            if short or (page.offset, page.total) != (len(results), total) or not 0 <= total <= _RESULTS:
+                raise DataError(f"run {uuid}: the server's pages of results do not fit each other")
             results += page.results
-            if len(results) >= page.total or not page.results:
-                return EvalRun(manifest, results)
+        self._check(uuid, manifest, results)
+        return EvalRun(manifest, results)
 
-    def list_runs(
-        self, *, label: str = "", tags: Sequence[str] = (), limit: int = 100
-    ) -> tuple[RunSummary, ...]:
+    def _check(self, uuid: str, manifest: Manifest, results: Sequence[TraceResult]) -> None:
+        """Check that a run holds together, as `runs verify` checks a folder; raises `DataError` if not."""
+        # The digest of the results is not compared: labels may have been added since they were written.
+        seal = manifest.seal
+        if seal is not None and (seal.figures, seal.origin) != (figures_of(manifest), origin_of(manifest)):
+            raise DataError(f"run {uuid}: its manifest was changed after it was written")
+        with TemporaryDirectory() as folder:
+            unsealed = manifest.model_copy(update={"results": None})
+            (Path(folder) / MANIFEST).write_bytes(unsealed.model_dump_json().encode())
+            (Path(folder) / RESULTS).write_bytes(b"".join(map(encode, results)))
+            if findings := verify(Path(folder)).findings:
+                raise DataError(self._shown(f"run {uuid} does not hold together: {findings[0]}"))
+
+    def list_runs(self, *, label: str = "", tags: Sequence[str] = (), limit: int = 100) -> tuple[RunSummary, ...]:
         """List runs, newest first."""
         query = urlencode({"label": label, "tag": list(tags), "limit": limit}, doseq=True)
-        return RunList.parse(self._ask("GET", f"/runs?{query}")).runs
+        return self._ask(RunList, "GET", f"/runs?{query}").runs
 
     def upload(self, run: EvalRun) -> RunSummary:
         """Give the server a run judged elsewhere.
@@ -173,26 +211,38 @@ class Client:
         if not isinstance(run.results, ResultsFile):  # the digest is of what is in the run's folder
             manifest = manifest.model_copy(update={"results": None})
         body = {"manifest": manifest.model_dump(mode="json"), "results": results}
-        return RunSummary.parse(self._ask("POST", "/runs/upload", body))
+        return self._ask(RunSummary, "POST", "/runs/upload", body)
 
     def label(
         self, uuid: str, trace_id: str, chunk_id: str, label: int | None, *, by: str = "", blind: bool = False
     ) -> None:
-        """Give a chunk a human label; None takes one back. The run is told as in `get_eval_run`."""
+        """Give a chunk a human label; None removes it. The run is named as in `get_eval_run`."""
         body = {"trace_id": trace_id, "chunk_id": chunk_id, "label": label, "by": by, "blind": blind}
-        self._ask("POST", f"{self._path(uuid)}/labels", body)
+        self._raw("POST", f"{self._path(uuid)}/labels", body)
 
     def delete(self, uuid: str) -> None:
         """Remove a run from the server; it takes the uuid alone, since a label may mean another run soon."""
-        self._ask("DELETE", f"/runs/{quote(uuid, safe='')}")
+        self._raw("DELETE", f"/runs/{quote(uuid, safe='')}")
 
     def _path(self, name: str) -> str:
-        """Return the path of a run; a label is looked up once, so that all that follows is about one run."""
         if name.startswith(LABELLED):
-            name = RunSummary.parse(self._ask("GET", f"/named?{urlencode({'name': name})}")).id
+            name = self._ask(RunSummary, "GET", f"/named?{urlencode({'name': name})}").id
         return f"/runs/{quote(name, safe='')}"
 
-    def _ask(self, method: str, path: str, body: Any = None) -> Any:
+    def _ask(self, kind: type[R], method: str, path: str, body: Any = None) -> R:
+        # `DataError`: the server refuses the data, or its reply is not what was asked for. `RunError`: it
+        # cannot be reached, refuses, or its reply is not JSON, too large or too slow.
+        raw = self._raw(method, path, body)
+        try:
+            return kind.parse(check_single_keys(raw, read_json(raw)))
+        except DataError as error:
+            raise DataError(self._shown(f"the server's reply: {error}")) from None
+        except RepeatedKeyError as error:
+            raise DataError(self._shown(f"the server's reply: {error}")) from None
+        except ValueError:
+            raise RunError(f"the server at {self._url} sent a reply that is not JSON") from None
+
+    def _raw(self, method: str, path: str, body: Any = None) -> bytes:
         data = None if body is None else json.dumps(body, allow_nan=False, ensure_ascii=False).encode()
         headers = {"Accept": "application/json"}
         if data is not None:
@@ -202,14 +252,45 @@ class Client:
         url = f"{self._url}/api/v1{path}"
         request = urllib.request.Request(url, data, headers, method=method)  # noqa: S310  checked to be http
         try:
-            with self._opener.open(request, timeout=self._timeout) as answer:
-                raw = answer.read()
-        except urllib.error.HTTPError as error:
-            raise _refused(error.code, error.read()) from None
-        except (urllib.error.URLError, OSError) as error:
-            reason = getattr(error, "reason", error)
-            raise RunError(f"the server at {self._url} cannot be reached: {reason}") from None
-        return json.loads(raw) if raw else None
+            status, raw = self._fetched(request)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            reason = getattr(error, "reason", error) or type(error).__name__
+            message = f"the server at {self._url} cannot be reached: {reason}"
+            raise RunError(self._shown(message)) from None
+        if 200 <= status < 300:
+            return raw
+        try:
+            message = str(read_json(raw)["error"]["message"])
+        except (ValueError, KeyError, TypeError):
+            message = f"the server answered {status}"
+        raise (DataError if status in (400, 413, 422) else RunError)(self._shown(message))
+
+    def _fetched(self, request: urllib.request.Request) -> tuple[int, bytes]:
+        """Return status and body; a thread reads them, for headers that drip have no timeout of their own."""
+        until = time.monotonic() + _WHOLE * self._timeout
+        reply: Future[tuple[int, bytes]] = Future()
+
+        def fetch() -> None:
+            try:
+                try:
+                    answer = self._opener.open(request, timeout=self._timeout)
+                except urllib.error.HTTPError as error:
+                    answer = error
+                with answer:
+                    reply.set_result((answer.status, _read(answer, until)))
+            except BaseException as error:
+                reply.set_exception(error)
+
+        threading.Thread(target=fetch, daemon=True, name="judge_eval client").start()
+        try:
+            return reply.result(_WHOLE * self._timeout)
+        except TimeoutError:
+            raise TimeoutError(f"no whole reply in {_WHOLE * self._timeout:g} seconds") from None
+
+    def _shown(self, text: str) -> str:
+        """Return a server's words as one bounded line without control characters and the token."""
+        text = one_line(mask(text[: 4 * _SHOWN], [self._token]))
+        return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -219,11 +300,14 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def _refused(code: int, raw: bytes) -> JudgeEvalError:
-    try:
-        message = str(json.loads(raw)["error"]["message"])
-    except (ValueError, KeyError, TypeError):
-        message = f"the server answered {code}"
-    if code in (400, 413, 422):
-        return DataError(message)
-    return ConfigError(message) if code in (401, 403) else RunError(message)
+def _read(answer: Any, until: float) -> bytes:
+    """Read a body piece by piece; raises `OSError` if it is too large or not whole in time."""
+    pieces, size = [], 0
+    while piece := answer.read1(2**16):
+        pieces.append(piece)
+        size += len(piece)
+        if size > _REPLY:
+            raise OSError(f"a reply of more than {_REPLY:,} bytes")
+        if time.monotonic() > until:
+            raise TimeoutError("the reply comes too slowly")
+    return b"".join(pieces)

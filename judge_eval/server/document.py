@@ -2,50 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from importlib.resources import files
 from typing import Any
 
 from fastapi import FastAPI
 
-from judge_eval.server.hosted import HostedSubmission
-from judge_eval.server.models import ApiRecord, Submission, Upload
+from judge_eval.server.models import ApiRecord, HostedSubmission, Submission, Upload
 
 _SENT = "#/components/schemas/{model}Sent"
-_QUERY, _REFERENCE = "When does the office open?", "At nine."
-_EXAMPLES: Mapping[type[ApiRecord], Mapping[str, Any]] = {
-    Submission: {
-        "label": "PR #111",
-        "traces": [
-            {
-                "query": _QUERY,
-                "reference": _REFERENCE,
-                "chunks": [{"text": "Parking is free."}, {"text": "We open at nine."}],
-            }
-        ],
-    },
-    HostedSubmission: {
-        "label": "PR #111",
-        "href": None,
-        "tags": ["PROD"],
-        "data": [
-            {
-                "query": _QUERY,
-                "reference": _REFERENCE,
-                "contexts": [
-                    {"document": "Parking is free.", "relevance": 0.91},
-                    {"document": "We open at nine.", "relevance": 0.84},
-                ],
-            }
-        ],
-    },
-}
 
 
 def body_of(*kinds: type[ApiRecord]) -> dict[str, Any]:
     """Return what the document says of a route whose body is one of these records."""
     schemas = [{"$ref": _SENT.format(model=kind.__name__)} for kind in kinds]
     content: dict[str, Any] = {"schema": schemas[0] if len(schemas) == 1 else {"anyOf": schemas}}
-    shown = {kind.__name__: {"value": _EXAMPLES[kind]} for kind in kinds if kind in _EXAMPLES}
+    examples = json.loads((files("judge_eval.server") / "examples.json").read_text(encoding="utf-8"))
+    names = [kind.__name__ for kind in kinds]
+    shown = {name: {"value": examples[name]} for name in names if name in examples}
     if shown:
         content["examples"] = shown
     return {"requestBody": {"required": True, "content": {"application/json": content}}}

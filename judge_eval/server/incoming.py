@@ -12,14 +12,13 @@ from typing import Any, TypeVar
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
-from judge_eval.data.files.jsontext import JsonText
+from judge_eval.data.files.jsonfile import JsonText
 from judge_eval.errors import DataError
 from judge_eval.limits import CHUNKS
 from judge_eval.record import R
 from judge_eval.runs.folder.records import Manifest, TraceResult
 from judge_eval.schema import Trace
-from judge_eval.server.hosted import HostedSubmission, HostedTrace
-from judge_eval.server.models import ApiRecord, Submission, Upload
+from judge_eval.server.models import ApiRecord, HostedSubmission, HostedTrace, Submission, Upload
 from judge_eval.server.settings import BODIES, READ_SECONDS, RECORD, UPLOADED, ServerLimits
 
 T = TypeVar("T")
@@ -41,20 +40,12 @@ class Incoming:
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="bodies")
 
     async def read(self, request: Request, make: Callable[[bytes], T]) -> T:
-        """Read a request's body and make something of it in the thread.
-
-        Args:
-            request: The request, of whose size the guard takes care.
-            make: Makes records of the body.
-
-        Raises:
-            DataError: They do not fit.
-        """
+        """Read a request's body, whose size the guard limits, and make something of it in the thread."""
+        try:
+            body = await request.body()
+        except ClientDisconnect:
+            raise HTTPException(400, "the request ended before its body was complete") from None
         async with self._places:
-            try:
-                body = await request.body()
-            except ClientDisconnect:
-                raise HTTPException(400, "the request ended before its body did") from None
             return await asyncio.get_running_loop().run_in_executor(self._reader, make, body)
 
     def close(self) -> None:
@@ -63,17 +54,9 @@ class Incoming:
 
 
 def read_submission(body: bytes, limits: ServerLimits, labelled: Callable[[str], str | None]) -> Submission:
-    """Read a submission, ours or a hosted evaluator's; the traces are counted before they are made.
-
-    Args:
-        body: JSON: `Submission`, with `traces`, or `HostedSubmission`, with `data`.
-        limits: What it may hold.
-        labelled: Returns the id of the newest run of a label; None where there is none.
-
-    Raises:
-        TooLargeError: More traces, chunks or text than the server takes.
-        DataError: It is none.
-    """
+    """Read a submission, ours or a hosted evaluator's; the traces are counted before they are made."""
+    # `labelled` returns the id of the newest run of a label; None if there is none. More than the limits is a
+    # `TooLargeError`.
     traces: list[Trace] = []
     fields: dict[str, Any] = {}
     lists: dict[str, type[ApiRecord]] = {"traces": Submission, "data": HostedSubmission}
@@ -93,27 +76,21 @@ def read_submission(body: bytes, limits: ServerLimits, labelled: Callable[[str],
                 fields["data"] = (hosted,)
     if "data" in fields:
         fields = _as_ours(HostedSubmission.parse(fields), labelled)
-    given = Submission.parse({**fields, "traces": traces[:1]})
-    return given.model_copy(update={"traces": tuple(traces)})
+    submission = Submission.parse({**fields, "traces": traces[:1]})
+    return submission.model_copy(update={"traces": tuple(traces)})
 
 
-def _as_ours(given: HostedSubmission, labelled: Callable[[str], str | None]) -> dict[str, Any]:
-    """Return the fields of a submission that a hosted evaluator's body sets."""
-    baseline, label = None, given.baseline_eval_run_label
+def _as_ours(hosted: HostedSubmission, labelled: Callable[[str], str | None]) -> dict[str, Any]:
+    baseline, label = None, hosted.baseline_eval_run_label
     if label is not None and (baseline := labelled(label)) is None:
         raise DataError(f"no run is labelled {label!r}", field="baseline_eval_run_label")
-    return {"label": given.label, "href": given.href, "tags": given.tags, "baseline": baseline}
+    return {"label": hosted.label, "href": hosted.href, "tags": hosted.tags, "baseline": baseline}
 
 
 def read_upload(body: bytes) -> Upload:
-    """Read an uploaded run; the results are counted before they are made.
-
-    A run that was judged elsewhere keeps the limits of a record alone: none that ended is beyond the server.
-
-    Raises:
-        TooLargeError: More results, chunks or text than the server takes.
-        DataError: It is none.
-    """
+    """Read an uploaded run; the results are counted before they are made."""
+    # A run that was judged elsewhere keeps the limits of a record alone: none that ended is beyond the
+    # server.
     results: list[TraceResult] = []
     manifest = None
     for key, number, value in _parts(body, {"results": Upload}, UPLOADED):
@@ -129,24 +106,18 @@ def read_upload(body: bytes) -> Upload:
     return Upload(manifest=manifest, results=()).model_copy(update={"results": tuple(results)})
 
 
-def _parts(
-    body: bytes, lists: Mapping[str, type[ApiRecord]], most: int
-) -> Iterator[tuple[str, int | None, Any]]:
+def _parts(body: bytes, lists: Mapping[str, type[ApiRecord]], most: int) -> Iterator[tuple[str, int | None, Any]]:
     """Yield the members of a JSON object; the list as an empty one, its items one by one with their numbers.
 
-    Args:
-        body: The JSON.
-        lists: What the object may be, by the name of the list that it must hold.
-        most: Items of the list.
+    `lists` says what the object may be, by the name of the list that it must hold, of `most` items.
     """
     until = monotonic() + READ_SECONDS
     text = JsonText(BytesIO(body), None, RECORD)
     seen: set[str] = set()
     for key in text.members():
         fitting = [kind for kind in lists.values() if {*seen, key} <= set(kind.model_fields)]
-        if not fitting or key in seen:
-            fault = "stands twice" if key in seen else "no such field; remove it"
-            raise DataError(fault, field=key[:100])
+        if not fitting:
+            raise DataError("unknown field; remove it", field=key[:100])
         seen.add(key)
         if key not in lists:
             yield key, None, text.value(key)[0]
@@ -158,9 +129,7 @@ def _parts(
             if number == most:
                 raise TooLargeError(f"more than {most:,}, which this server takes at a time", field=key)
             if monotonic() > until:
-                raise TooLargeError(
-                    f"takes longer than {READ_SECONDS:g} seconds to read; send less at a time"
-                )
+                raise TooLargeError(f"takes longer than {READ_SECONDS:g} seconds to read; send less at a time")
             yield key, number, value
     text.end()
     if not seen & lists.keys():
@@ -170,9 +139,7 @@ def _parts(
 def _few_chunks(trace: Any, name: str, most: int, where: str) -> None:
     chunks = trace.get(name) if isinstance(trace, dict) else None
     if isinstance(chunks, list) and len(chunks) > most:
-        raise TooLargeError(
-            f"{len(chunks):,} chunks; this server takes {most:,} a trace", field=f"{where}.{name}"
-        )
+        raise TooLargeError(f"{len(chunks):,} chunks; this server takes {most:,} a trace", field=f"{where}.{name}")
 
 
 def _make(kind: type[R], value: Any, where: str) -> R:
@@ -180,9 +147,8 @@ def _make(kind: type[R], value: Any, where: str) -> R:
 
 
 def _placed(make: Callable[[], T], where: str) -> T:
-    """Make something, with the place in front of what is wrong with it."""
     try:
         return make()
     except DataError as error:
         field = f"{where}.{error.field}" if error.field else where
-        raise DataError(error.message, field=field) from None
+        raise error.at(field=field) from None

@@ -1,4 +1,4 @@
-"""The folder of runs as a server sees it: found by id, read once while nothing changes."""
+"""The folder of runs as the server reads it, with the runs that are being judged."""
 
 from __future__ import annotations
 
@@ -6,30 +6,167 @@ import os
 import shutil
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 from uuid import uuid4
 
 from judge_eval.errors import RunError
 from judge_eval.eval_run import EvalRun
 from judge_eval.files import hold, open_plain
-from judge_eval.pages.comparepage import SideBySide
+from judge_eval.pages import rowindex
+from judge_eval.pages.compared import ComparedRuns
 from judge_eval.pages.matrixpage import SeveralRuns, check_several
-from judge_eval.pages.overview import Table
+from judge_eval.pages.rows import Table, TraceRow, lead_first, row_of
+from judge_eval.pages.runpage import run_page
 from judge_eval.runs.folder.files import LABELS, MANIFEST, RESULTS
-from judge_eval.runs.folder.labels import with_labels
-from judge_eval.runs.folder.records import Manifest, Status
-from judge_eval.runs.folder.run import load_manifest
-from judge_eval.runs.keeping.finding import LABELLED, Listing, listing, newest_labelled
-from judge_eval.server.following import Followed
+from judge_eval.runs.folder.journal import read_result
+from judge_eval.runs.folder.labels import Labelled, given_labels, with_labels
+from judge_eval.runs.folder.records import Manifest, Status, TraceResult
+from judge_eval.runs.folder.run import Run, load_manifest
+from judge_eval.runs.keeping.lookup import LABELLED, Listing, listing, newest_labelled
+from judge_eval.runs.scoring.rescore import scale_of
+from judge_eval.views.data import JSON
+
+LOOK = 4 * 2**20
+"""Bytes of results that are read at one look."""
+LINE = 256 * 2**20
+"""Bytes in which a line must end."""
+FOLLOWED = 20_000
+"""Traces that are held of a run while it is judged; all of them are there when it has ended."""
+
+
+class Followed:
+    """The traces of a run that is being judged, in the order in which they came.
+
+    It takes no lock. A file that replaces another, as when the run ends, is read from its start. Scale and
+    metrics stay those of the manifest.
+    """
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        self.folder, self.manifest = folder, manifest
+        self.scale = scale_of(Run(manifest, []))
+        self.metrics = lead_first(manifest.metrics)
+        self.rows: list[TraceRow] = []
+        self._lock = threading.RLock()
+        self._labels: Mapping[tuple[str, str], int] = {}
+        self._labels_stamp: tuple[int, int] | None = None
+        self._start_anew()
+
+    def _start_anew(self) -> None:
+        self._file: tuple[int, int] | None = None
+        self._size = 0
+        self.rows = []
+        self._spans: list[tuple[int, int]] = []
+        self._places: dict[int, int] = {}
+        self._by_id: dict[str, int] = {}
+        self._ends: list[dict[str, tuple[float, float]]] = []  # of each row, by metric, what it can be
+        self._sums = {name: [0.0, 0.0, 0] for name in self.metrics}
+
+    def look(self) -> None:
+        """Read the new results, a part of them if there are many."""
+        with self._lock:
+            self._read_labels()
+            if len(self.rows) >= FOLLOWED:
+                return
+            with suppress(FileNotFoundError), open_plain(self.folder / RESULTS) as file:
+                status = os.fstat(file.fileno())
+                same = (status.st_dev, status.st_ino)
+                if same != self._file or status.st_size < self._size:
+                    self._start_anew()
+                    self._file = same
+                file.seek(self._size)
+                data = file.read(LOOK)
+                end = data.rfind(b"\n") + 1
+                if not end and len(data) == LOOK:  # one line that is longer than a look
+                    data += file.readline(LINE)
+                    end = data.rfind(b"\n") + 1
+                for line in data[:end].split(b"\n")[:-1]:
+                    self._take(line + b"\n")
+
+    def _take(self, line: bytes) -> None:
+        result = read_result(line, self.folder / RESULTS, len(self._spans) + 1)
+        span, self._size = (self._size, len(line)), self._size + len(line)
+        place = self._places.get(result.position)
+        if place is None:
+            place = self._places[result.position] = len(self.rows)
+            self._spans.append(span)
+            self.rows.append(self._row(result))
+            self._ends.append({})
+        else:  # judged again, in this sitting or a later one
+            self._count(self._ends[place], -1)
+            self._spans[place], self.rows[place] = span, self._row(result)
+        self._by_id[result.trace_id] = place
+        known = {name: (score, score) for name, score in result.scores.items() if score is not None}
+        self._ends[place] = {**result.bounds, **known}
+        self._count(self._ends[place], 1)
+
+    def _count(self, ends: Mapping[str, tuple[float, float]], times: int) -> None:
+        for name, total in self._sums.items():
+            if (pair := ends.get(name)) is not None:
+                total[:] = total[0] + times * pair[0], total[1] + times * pair[1], total[2] + times
+
+    def means(self) -> list[JSON]:
+        """Return each metric's mean over the traces that are here; None if none has a value."""
+        # If failed verdicts leave traces open, its bounds: a mean of the others would be selected by failure.
+        out: list[JSON] = []
+        for name, (low, high, n) in self._sums.items():
+            bounds = (low / n, high / n) if n and high - low > 1e-9 * n else None
+            mean = low / n if n and bounds is None else None
+            headline = "mean" if bounds is None else "bounds"
+            out.append({"name": name, "mean": mean, "bounds": bounds, "headline": headline, "n": int(n)})
+        return out
+
+    def find(self, trace_id: str) -> TraceResult | None:
+        """Return the result of a trace with its later labels; None if there is none yet."""
+        with self._lock:
+            place = self._by_id.get(trace_id)
+            return None if place is None else self._read(place)
+
+    def results(self, positions: Collection[int]) -> Iterator[TraceResult]:
+        """Read again what came of some of the traces that are here, by their places in the dataset."""
+        for position in positions:
+            with self._lock:
+                place = self._places.get(position)
+                result = None if place is None else self._read(place)
+            if result is not None:
+                yield result
+
+    def _read(self, place: int) -> TraceResult:
+        start, length = self._spans[place]
+        with open_plain(self.folder / RESULTS) as file:
+            status = os.fstat(file.fileno())
+            if (status.st_dev, status.st_ino) != self._file:
+                raise RunError("the run has just ended; reload the page")
+            file.seek(start)
+            line = file.read(length)
+        return self._labelled(read_result(line, self.folder / RESULTS, place + 1))
+
+    def _row(self, result: TraceResult) -> TraceRow:
+        return row_of(self._labelled(result), self.scale)
+
+    def _labelled(self, result: TraceResult) -> TraceResult:
+        return next(iter(Labelled([result], self._labels))) if self._labels else result
+
+    def _read_labels(self) -> None:
+        try:
+            status = (self.folder / LABELS).lstat()
+        except OSError:
+            return
+        if (stamp := (status.st_mtime_ns, status.st_size)) == self._labels_stamp:
+            return
+        labels = {key: label.label or 0 for key, label in given_labels(self.folder).items()}
+        changed = {key[0] for key in labels.keys() | self._labels.keys() if labels.get(key) != self._labels.get(key)}
+        self._labels, self._labels_stamp = labels, stamp
+        for trace_id in changed & self._by_id.keys():
+            place = self._by_id[trace_id]
+            self.rows[place] = self._row(self._read(place))
+
 
 T = TypeVar("T")
-
 KEPT = 6
 """Runs whose rows stay in memory."""
-
-
 GOING: frozenset[Status] = frozenset({"submitted", "running"})
 """The statuses of runs that are judged, or wait for it."""
 
@@ -42,13 +179,14 @@ class BusyRunError(RunError):
     """A process is writing the run."""
 
 
+class IndexingError(RunError):
+    """The rows of a large run are being read; asking again later brings them."""
+
+
 class Library:
-    """Runs by id or label. A request never names a folder: what it gives is looked for in the manifests.
+    """Runs by id or label. A request never names a folder: its name is looked up in the manifests.
 
-    Other processes may write the folder meanwhile; what was read is read again once its files changed.
-
-    Args:
-        root: The folder of runs.
+    Other processes may write the folder; a run is read again when its files change.
     """
 
     def __init__(self, root: Path) -> None:
@@ -56,21 +194,25 @@ class Library:
         self._lock = threading.RLock()
         self._manifests: dict[Path, tuple[tuple[int, int], Manifest]] = {}
         self._read: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
+        self._making: dict[tuple[Any, ...], threading.RLock] = {}
+        self._indexed: dict[Path, float] = {}
+        """By folder of the large runs whose rows are being read: the share that is done."""
+        self._faulty: set[tuple[Any, ...]] = set()
+        """Large runs whose rows could not be read."""
 
     def runs(self) -> list[tuple[Path, Manifest]]:
-        """List the runs, newest first; what is no run, or cannot be read, is passed over."""
+        """List the readable runs, newest first."""
         return self.listing().runs
 
     def listing(self) -> Listing:
         """List the runs, and what cannot be read."""
         with self._lock:
-            found = listing(self.root, self._load)
-            for gone in self._manifests.keys() - {folder for folder, _ in found.runs}:
+            runs = listing(self.root, self._load)
+            for gone in self._manifests.keys() - {folder for folder, _ in runs.runs}:
                 del self._manifests[gone]
-        return found
+        return runs
 
     def _load(self, folder: Path) -> Manifest:
-        """Read a manifest, once for as long as its file stays the same."""
         try:
             stamp = _stamp(folder / MANIFEST)
         except OSError as error:
@@ -81,39 +223,84 @@ class Library:
         return known[1]
 
     def find(self, run_id: str) -> tuple[Path, Manifest]:
-        """Find a run by its whole id, or by `label:NAME` the newest of that label.
-
-        Raises:
-            MissingRunError: There is none.
-        """
+        """Find a run by its whole id, or by `label:NAME` the newest of that label."""
         if run_id.startswith(LABELLED):
             try:
                 return newest_labelled(self.runs(), run_id[len(LABELLED) :], "this folder")
             except RunError as error:
-                raise MissingRunError(str(error)) from None
+                raise MissingRunError(error.wording) from None
         for folder, manifest in self.runs():
             if manifest.id == run_id:
                 return folder, manifest
         raise MissingRunError(f"no run {run_id} in this folder")
 
-    def table(self, run_id: str) -> Table:
+    def table(self, run_id: str, *, patient: bool = True) -> Table:
         """Return a run's rows.
 
         Raises:
-            MissingRunError: There is no such run.
-            RunError: Its results are damaged.
+            IndexingError: The rows of a large run are not there yet, and `patient` is false: they are being
+                read now, once for as long as the run stays as it is.
         """
         folder, manifest = self.find(run_id)
         key = ("table", folder, _stamps(folder))
-        return self._once(key, lambda: Table(with_labels(_open(folder, manifest))))
+        plain = ("plain", folder, _stamps(folder)[:2])  # whatever labels came later
+        if not patient and not {key, plain} & self._read.keys() and plain not in self._faulty:
+            run = _open(folder, manifest)
+            if rowindex.is_large(run) and not rowindex.has_rows(run):
+                self._index(run_id, folder, plain)
+        return self._once(key, lambda: self._table(folder, manifest, plain))
+
+    def _table(self, folder: Path, manifest: Manifest, plain: tuple[Any, ...]) -> Table:
+        run = _open(folder, manifest)
+        if not rowindex.is_large(run):
+            return Table(with_labels(run))
+        table = self._once(plain, lambda: self._large_table(folder, run))
+        return rowindex.labelled(table, with_labels(table.run))
+
+    def _large_table(self, folder: Path, run: EvalRun) -> Table:
+        known = rowindex.kept(run)
+        if known is None:
+            traces = max(1, run.manifest.tally.traces)
+
+            def watch(done: int) -> None:
+                self._indexed[folder] = done / traces
+
+            table = Table(run, watch=watch)
+            known = table, run_page(table)
+            rowindex.keep(*known)
+        table, page = known
+        self.derived(table, "page", lambda: page)
+        return table
+
+    def _index(self, run_id: str, folder: Path, plain: tuple[Any, ...]) -> NoReturn:
+        with self._lock:
+            if folder not in self._indexed:
+                self._indexed[folder] = 0.0
+                threading.Thread(target=self._try_table, args=(run_id, folder, plain), daemon=True).start()
+        share = self._indexed.get(folder, 1.0)
+        raise IndexingError(f"the traces of this run are read for the first time: {share:.0%}")
+
+    def _try_table(self, run_id: str, folder: Path, plain: tuple[Any, ...] = ()) -> None:
+        try:
+            self.table(run_id)
+        except Exception:  # whoever asks next is told why
+            self._faulty.add(plain)
+        finally:
+            self._indexed.pop(folder, None)
+
+    def index(self) -> None:
+        """Have the rows of the newest large runs read by a thread, so that their pages open at once."""
+        large = [(m.id, f) for f, m in self.runs() if m.seal is not None and m.seal.bytes >= rowindex.LARGE]
+
+        def read() -> None:
+            for run_id, folder in large[:KEPT]:
+                self._try_table(run_id, folder)
+
+        if large:
+            threading.Thread(target=read, daemon=True).start()
 
     def followed(self, run_id: str) -> Followed | None:
-        """Return the run with what has come of it by now, where it is not judged to its end; None else.
-
-        Raises:
-            MissingRunError: There is no such run.
-            RunError: Its results are damaged.
-        """
+        """Return an unfinished run with its results so far; None if it is finished."""
         folder, manifest = self.find(run_id)
         if manifest.status not in GOING:
             return None
@@ -122,32 +309,23 @@ class Library:
         followed.look()
         return followed
 
-    def side_by_side(self, baseline: str, candidate: str) -> SideBySide:
-        """Return two runs side by side.
-
-        Raises:
-            MissingRunError: There is no such run.
-            RunError: Results are damaged.
-        """
+    def compared(self, baseline: str, candidate: str) -> ComparedRuns:
+        """Return two runs compared."""
         a, b = self.find(baseline)[0], self.find(candidate)[0]
-        key = ("side by side", a, _stamps(a), b, _stamps(b))
-        return self._once(key, lambda: SideBySide(self.table(baseline), self.table(candidate)))
+        key = ("compared", a, _stamps(a), b, _stamps(b))
+        tables = self.table(baseline, patient=False), self.table(candidate, patient=False)
+        return self._once(key, lambda: ComparedRuns(*tables))
 
     def several(self, run_ids: Sequence[str]) -> SeveralRuns:
-        """Return three runs or more side by side.
-
-        Raises:
-            ConfigError: They are too few or too many.
-            MissingRunError: There is no such run.
-            RunError: Results are damaged.
-        """
-        found = [self.find(run_id) for run_id in run_ids]
-        ids = [manifest.id for _, manifest in found]
+        """Return three runs or more side by side."""
+        runs = [self.find(run_id) for run_id in run_ids]
+        ids = [manifest.id for _, manifest in runs]
         check_several(ids)
-        key = ("several", *((folder, _stamps(folder)) for folder, _ in found))
-        return self._once(key, lambda: SeveralRuns([self.table(run_id) for run_id in ids]))
+        key = ("several", *((folder, _stamps(folder)) for folder, _ in runs))
+        tables = [self.table(run_id, patient=False) for run_id in ids]
+        return self._once(key, lambda: SeveralRuns(tables))
 
-    def derived(self, table: Table | SideBySide | SeveralRuns, name: str, make: Callable[[], T]) -> T:
+    def derived(self, table: Table | ComparedRuns | SeveralRuns, name: str, make: Callable[[], T]) -> T:
         """Return what is made of a table, once for as long as the table stays the same."""
         return self._once(("derived", name, table), make)
 
@@ -157,23 +335,23 @@ class Library:
                 self._read.move_to_end(key)
                 kept: T = self._read[key]
                 return kept
-        made = make()
+            making = self._making.setdefault(key, threading.RLock())
+        with making:  # what takes long is made once, whoever else waits for it
+            with self._lock:
+                known: T | None = self._read.get(key)
+            made = make() if known is None else known
         with self._lock:
+            self._making.pop(key, None)
             self._read[key] = made
             while len(self._read) > 3 * KEPT:
                 self._read.popitem(last=False)
         return made
 
     def delete(self, run_id: str) -> None:
-        """Remove a run with everything in its folder.
-
-        Raises:
-            MissingRunError: There is no such run.
-            BusyRunError: A process is writing it.
-        """
+        """Remove a run with everything in its folder."""
         folder, _ = self.find(run_id)
         if is_being_written(folder):
-            raise BusyRunError("a process is judging this run; it cannot be deleted meanwhile")
+            raise BusyRunError("the run cannot be deleted while a process is judging it")
         grave = self.root / f".deleted-{uuid4()}"
         try:
             folder.rename(grave)  # in one step: no reader ever sees half a run

@@ -1,4 +1,4 @@
-"""What goes over the wire of the REST API."""
+"""The records of the REST API."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field
 from judge_eval import limits
 from judge_eval.record import Record
 from judge_eval.runs.folder.records import Aggregate, Manifest, Status, TraceResult
-from judge_eval.runs.keeping.finding import LABELLED
+from judge_eval.runs.keeping.lookup import LABELLED
 from judge_eval.schema import Trace
 
 Offset = Annotated[int, Field(ge=0, le=10**9)]
@@ -20,6 +20,8 @@ Text = Annotated[str, Field(max_length=limits.ID)]
 _Label = Annotated[str, Field(pattern=f"^{LABELLED}", min_length=7, max_length=6 + limits.LABEL)]
 RunName: TypeAlias = UUID | _Label
 """A run's UUID, or `label:NAME` for the newest of that label."""
+BaselineName: TypeAlias = RunName | Literal["none"] | None
+"""A run, or `none`; None means the baseline that the run remembers, if it is in the folder."""
 
 
 class ApiRecord(Record):
@@ -39,6 +41,8 @@ class Submission(ApiRecord):
     """The run to show differences from."""
     name: str = Field(default="submitted traces", min_length=1, max_length=500)
     """What to call the dataset."""
+    yes_ids: bool = False
+    """Whether traces are judged whose chunks hold texts that look like ids, paths or file names."""
 
 
 class Upload(ApiRecord):
@@ -106,7 +110,7 @@ class RunSummary(ApiRecord):
     error: str | None = None
     """Why a submitted run failed."""
     progress: RunProgress | None = None
-    """While it is judged; None where the process that judges it tells nothing."""
+    """While it is judged; None if the process that judges it reports nothing."""
     silent: float | None = None
     """While it is judged: seconds since anything was heard of it. A process that was killed is silent."""
 
@@ -121,6 +125,10 @@ class MeanSoFar(ApiRecord):
 
     name: str
     mean: float | None
+    """None if no trace has a value, or failed verdicts leave traces open."""
+    bounds: tuple[float, float] | None = None
+    """The least and the greatest mean that the traces can have, if failed verdicts leave some open."""
+    headline: Literal["mean", "bounds"] = "mean"
     n: int
 
 
@@ -131,7 +139,7 @@ class LiveRun(ApiRecord):
     read: int
     """Traces that can be looked at by now."""
     means: tuple[MeanSoFar, ...]
-    """Over those; none where verdicts are to stay hidden."""
+    """Over those; none if verdicts stay hidden."""
 
 
 class UnreadableRun(ApiRecord):
@@ -163,9 +171,68 @@ class ResultPage(ApiRecord):
 
 
 class Health(ApiRecord):
-    """Whether the server is there, and whether it judges."""
+    """Whether the server is up, and whether it can judge."""
 
     status: Literal["ok"] = "ok"
     version: str
     judging: bool
     """Whether traces can be submitted."""
+
+
+class OfferedBaseline(ApiRecord):
+    """A run that another can be compared with."""
+
+    id: str
+    label: str | None
+    created: datetime
+    dataset: str
+    same: bool
+    """Whether it judged data of the same name or content."""
+
+
+class HostedChunk(ApiRecord):
+    """A retrieved text with the retriever's own score."""
+
+    document: str
+    relevance: float | None = None
+    """Kept as the chunk's `score`; never judged by."""
+
+
+class HostedTrace(ApiRecord):
+    """A question with its reference and what was retrieved, best first."""
+
+    query: str
+    reference: str
+    contexts: tuple[HostedChunk, ...]
+    trace_uuid: str | None = Field(default=None, max_length=limits.ID)
+    """The trace's id; made from its content if there is none."""
+
+    def trace(self) -> Trace:
+        """Return it as one of ours."""
+        chunks = [chunk.model_dump(exclude_none=True) for chunk in self.contexts]
+        fields = {"query": self.query, "reference": self.reference, "chunks": chunks}
+        return Trace.parse({**fields, "id": self.trace_uuid or ""})
+
+
+class HostedSubmission(ApiRecord):
+    """Traces to be judged, as the client of a hosted evaluator sends them."""
+
+    data: tuple[HostedTrace, ...] = Field(min_length=1)
+    label: str | None = Field(default=None, max_length=limits.LABEL)
+    href: str | None = Field(default=None, max_length=limits.HREF)
+    tags: tuple[str, ...] = Field(default=(), max_length=limits.RUN_TAGS)
+    baseline_project_uuid: str | None = None
+    """Read past: a server holds the runs of one project."""
+    baseline_eval_run_label: str | None = None
+    """The newest run of this label is the one to show differences from."""
+
+
+class RunAnswer(RunSummary):
+    """A run with what hosted evaluators answer of it."""
+
+    score: float | None = None
+    """Its context precision (`AP`), the mean over its traces; null until it has ended, and where failed
+    verdicts leave no trace with a value."""
+    verdicts: tuple[bool | None, ...] | None = None
+    """Whether each chunk is relevant, trace after trace, in rank order; null in the place of a chunk without
+    a verdict; null as a whole until the run has ended."""

@@ -1,52 +1,316 @@
-"""The served pages: one shell, and the files it loads from this server."""
+"""The served pages: one shell, the files it loads, and the JSON behind each page."""
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from judge_eval.pages.report import SCRIPTS, STYLES, web
+from judge_eval.errors import DataError, MetricError, RunError
+from judge_eval.llm.cache.store import Store
+from judge_eval.pages.blind import blind_card, blind_page, blind_row
+from judge_eval.pages.card import card_page
+from judge_eval.pages.compared import ComparedRuns
+from judge_eval.pages.comparepage import compare_page
+from judge_eval.pages.matrixpage import find_rows, matrix_page, ordered_rows
+from judge_eval.pages.page import STYLES, Page, PageSettings, page_named, pages, web, web_files
+from judge_eval.pages.recall import Memory
+from judge_eval.pages.report import embed
+from judge_eval.pages.rows import parse_filter, sort_rows
+from judge_eval.pages.runpage import live_page, run_page
+from judge_eval.runs.folder.labels import Label, add_label, given_labels
+from judge_eval.runs.folder.records import Manifest, TraceResult
+from judge_eval.schema import Scale
+from judge_eval.server.library import IndexingError, Library
+from judge_eval.server.models import BaselineName, GivenLabel, OfferedBaseline, Offset, PageSize, RunName, Text
+from judge_eval.server.submissions import notes_of
 
-SERVED = ("runspage.js", "trend.js", "livepanel.js", "docspage.js", "tryout.js")
-"""The modules of pages that are never a file of their own."""
-FILES = {
-    **dict.fromkeys(STYLES, "text/css"),
-    **dict.fromkeys((*SCRIPTS, *SERVED), "text/javascript"),
-}
+OFFERED = 200
+"""The most baselines that are offered."""
+Sort = Literal["order", "score", "-score", "change", "-change", "failed", "disagree", "newest"]
+ManyRuns = Annotated[list[RunName], Query(max_length=50)]
 
-_LINKS = "\n".join(f'<link rel="stylesheet" href="/static/{name}">' for name in STYLES)
-_SHELL = f"""<!doctype html>
+
+class MissingTraceError(RunError):
+    """The run has no such trace or chunk."""
+
+
+OWN_PAGES = (Page("runs", "/", "runspage.js"), Page("docs", "/docs", "docspage.js"))
+"""The pages that only a server has; they read what they show from the REST API."""
+
+
+def make_pages() -> APIRouter:
+    """Make the routes of the pages; they hold no data, so they need no token."""
+    routes = APIRouter(include_in_schema=False)
+    every = (*pages().values(), *OWN_PAGES)
+    for page in every:
+        routes.add_route(page.path, _showing(page), methods=["GET"])
+    own = {page.module: page for page in every}
+
+    @routes.get("/static/{name}")
+    def static(name: str) -> Response:
+        if name not in own and name not in web_files():
+            return Response(status_code=404)
+        text = own[name].text() if name in own else web(name)
+        return Response(text, media_type="text/css" if name.endswith(".css") else "text/javascript")
+
+    return routes
+
+
+def _showing(page: Page) -> Callable[[Request], HTMLResponse]:
+    shell = _shell(page)
+    return lambda _: HTMLResponse(shell)
+
+
+def _shell(page: Page) -> str:
+    links = "\n".join(f'<link rel="stylesheet" href="/static/{name}">' for name in STYLES)
+    return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <link rel="icon" href="data:,">
-{_LINKS}
+{links}
+<meta name="page" data-page="{page.name}" data-script="{page.module}">
 <title>judge_eval</title>
+<script type="application/json" id="texts">{embed(page.all_texts(served=True))}</script>
 <script type="module" src="/static/app.js"></script>
 </head>
 <body>
-<noscript>These pages draw their data with JavaScript, which is switched off here.</noscript>
+<noscript>These pages need JavaScript, which is disabled in this browser.</noscript>
 </body>
 </html>
 """
 
 
-def make_pages() -> APIRouter:
-    """Make the routes of the pages; they hold no data, so they need no token."""
-    pages = APIRouter(include_in_schema=False)
+def baseline_of(library: Library, run_id: str, asked: BaselineName) -> tuple[ComparedRuns | None, str | None]:
+    """Compare a run with its baseline, if any; say why a remembered baseline is unusable, if it is."""
+    if asked == "none":
+        return None, None
+    folder, manifest = library.find(run_id)
+    remembered = manifest.baseline_id or notes_of(folder).get("baseline")
+    if asked is not None and str(asked) != remembered:
+        return library.compared(str(asked), run_id), None
+    if remembered is None:
+        return None, None
+    try:
+        return library.compared(remembered, run_id), None
+    except IndexingError:
+        raise
+    except (DataError, MetricError, RunError):
+        library.table(run_id)  # a fault of the run itself is raised
+        fault = "which is not in this folder or cannot be read."
+        return None, f"The run was judged against {remembered[:8]}, {fault}"
 
-    def shell() -> HTMLResponse:
-        return HTMLResponse(_SHELL)
 
-    for path in ("/", "/runs/{run_id}", "/compare", "/matrix", "/docs"):
-        pages.get(path)(shell)
+def offered_baselines(library: Library, run_id: str) -> list[OfferedBaseline]:
+    """List the runs that a run can be compared with: those of the same data first, then the newest."""
+    _, own = library.find(run_id)
+    ended = [m for _, m in library.runs() if m.id != own.id and m.status not in ("submitted", "running")]
+    ended.sort(key=lambda m: (not _same_data(own, m), -m.created.timestamp()))
+    return [
+        OfferedBaseline(id=m.id, label=m.label, created=m.created, dataset=m.dataset.name, same=_same_data(own, m))
+        for m in ended[:OFFERED]
+    ]
 
-    @pages.get("/static/{name}")
-    def static(name: str) -> Response:
-        if name not in FILES:
-            return Response(status_code=404)
-        return Response(web(name), media_type=FILES[name])
 
-    return pages
+def _same_data(first: Manifest, second: Manifest) -> bool:
+    a, b = first.dataset, second.dataset
+    return a.name == b.name or (bool(a.digest) and a.digest == b.digest)
+
+
+def make_page_routes(library: Library, store: Store | None) -> APIRouter:
+    """Make the routes of the data of pages; `store` is the cache of the judge's raw replies, if any."""
+    api = APIRouter()
+
+    def result_of(run_id: RunName, trace_id: str) -> tuple[Manifest, Scale, tuple[str, ...], TraceResult]:
+        followed = library.followed(str(run_id))
+        if followed is not None:
+            result = followed.find(trace_id)
+            if result is None:
+                raise MissingTraceError("this run does not have a trace with this id yet")
+            return followed.manifest, followed.scale, followed.metrics, result
+        table = library.table(str(run_id))
+        places = library.derived(table, "places", lambda: {row.id: k for k, row in enumerate(table.rows)})
+        if trace_id not in places:
+            raise MissingTraceError("this run does not have a trace with this id")
+        return table.run.manifest, table.scale, table.metrics, table.run.results[places[trace_id]]
+
+    def page_of(run_id: str, baseline: BaselineName) -> dict[str, Any]:
+        followed = library.followed(run_id)
+        if followed is not None:
+            return live_page(library.find(run_id)[1], followed.metrics)
+        table = library.table(run_id, patient=False)
+        compared, problem = baseline_of(library, run_id, baseline)
+        if compared is None:
+            page = library.derived(table, "page", lambda: run_page(table))
+            return {**page, "problem": problem} if problem else page
+        return library.derived(compared, "page", lambda: run_page(table, compared))
+
+    @api.get("/runs/{run_id}/page", tags=["pages"])
+    def get_page(run_id: RunName, baseline: BaselineName = None, blind: bool = False) -> dict[str, Any]:
+        """Return the figures of a run's page, beside its baseline if it has one (`none` leaves it out).
+
+        `blind` hides what sums up the verdicts, and the baseline.
+        """
+        page = page_of(str(run_id), "none" if blind else baseline)
+        return blind_page(page) if blind else page
+
+    @api.get("/runs/{run_id}/rows", tags=["pages"])
+    def get_rows(
+        run_id: RunName,
+        filter: Text = "",
+        sort: Sort = "order",
+        metric: Annotated[str | None, Query(max_length=200)] = None,
+        offset: Offset = 0,
+        limit: PageSize = 100,
+        locate: Annotated[str | None, Query(max_length=10_000)] = None,
+        baseline: BaselineName = None,
+        blind: bool = False,
+    ) -> dict[str, Any]:
+        """Return a page of a run's traces as rows, filtered and sorted."""
+        followed = library.followed(str(run_id))
+        if followed is not None:
+            metrics, rows = followed.metrics, followed.rows[:: -1 if sort == "newest" else 1]
+        else:
+            table = library.table(str(run_id), patient=False)
+            compared, _ = baseline_of(library, str(run_id), "none" if blind else baseline)
+            metrics, rows = table.metrics, table.rows if compared is None else compared.rows
+        if blind:
+            rows = [blind_row(row) for row in rows]
+        asked = parse_filter(filter, metrics)
+        rows = asked.rows(rows)
+        if asked.texts:
+            wanted = {row.position for row in rows}
+            results = table.run.results if followed is None else followed.results(wanted)
+            fit = {
+                result.position
+                for result in results
+                if result.position in wanted and asked.text_fits(result, reasons=not blind)
+            }
+            rows = [row for row in rows if row.position in fit]
+        if sort != "newest":
+            rows = sort_rows(rows, sort, metrics, metric)
+        at = None
+        if locate is not None:
+            at = next((place for place, row in enumerate(rows) if row.id == locate), -1)
+        page = [row.data() for row in rows[offset : offset + limit]]
+        # `at` is the place of the row to locate, -1 if it is not there
+        return {"total": len(rows), "offset": offset, "rows": page, "at": at}
+
+    @api.get("/runs/{run_id}/trace", tags=["pages"])
+    def get_trace(
+        run_id: RunName, trace_id: Text, blind: bool = False, baseline: BaselineName = None
+    ) -> dict[str, Any]:
+        """Return one trace in full; `blind` hides the verdicts of chunks without a human label.
+
+        Beside a baseline `row` holds its row with the differences.
+        """
+        manifest, scale, metrics, result = result_of(run_id, trace_id)
+        systems: list[str] = []
+        page = card_page(result, scale, metrics, Memory(manifest, store), systems)
+        if blind:
+            return {"trace": blind_card(page), "systems": systems}
+        answer = {"trace": page, "systems": systems}
+        if library.followed(str(run_id)) is not None:
+            return answer
+        compared, _ = baseline_of(library, str(run_id), baseline)
+        row = None if compared is None else compared.row(result.position)
+        return answer if row is None else {**answer, "row": row.data()}
+
+    @api.get("/runs/{run_id}/labels", tags=["labels"])
+    def get_labels(run_id: RunName) -> list[Label]:
+        """List the human labels given after the run."""
+        return list(given_labels(library.find(str(run_id))[0]).values())
+
+    @api.post("/runs/{run_id}/labels", status_code=201, tags=["labels"])
+    def give_label(run_id: RunName, label: GivenLabel) -> Label:
+        """Give a chunk a human label, or take one back."""
+        _, scale, _, result = result_of(run_id, label.trace_id)
+        if all(chunk.id != label.chunk_id for chunk in result.trace.chunks):
+            raise MissingTraceError("this trace does not have a chunk with this id")
+        if label.label is not None and label.label > scale.maximum:
+            raise DataError(f"the run's scale ends at {scale.maximum}", field="label")
+        if label.label is not None and label.label < scale.minimum:
+            raise DataError(f"the run's scale begins at {scale.minimum}", field="label")
+        record = Label(**label.model_dump())
+        add_label(library.find(str(run_id))[0], record)
+        return record
+
+    @api.get("/compare", tags=["pages"])
+    def compare(baseline: RunName, candidate: RunName) -> dict[str, Any]:
+        """Compare two runs over the traces they have in common; differences are candidate minus baseline."""
+        compared = library.compared(str(baseline), str(candidate))
+        return library.derived(compared, "compare", lambda: compare_page(compared))
+
+    @api.get("/compare/changed", tags=["pages"])
+    def changed(
+        baseline: RunName,
+        candidate: RunName,
+        filter: Text = "",
+        sort: Literal["change", "-change", "order"] = "change",
+        metric: Annotated[str | None, Query(max_length=200)] = None,
+        trace_id: Annotated[list[str] | None, Query(max_length=100)] = None,
+        offset: Offset = 0,
+        limit: Annotated[int, Query(ge=1, le=100)] = 25,
+    ) -> dict[str, Any]:
+        """Return a page of the traces that changed between two runs, those that lost most first."""
+        compared = library.compared(str(baseline), str(candidate))
+        word = filter.strip().lower()
+        rows = [
+            row
+            for row in compared.changed
+            if (not trace_id or row.id in trace_id)
+            and (not word or word == row.change or word in row.id.lower() or word in row.query.lower())
+        ]
+        rows = sort_rows(rows, sort, list(compared.metrics), metric)
+        page = list(compared.in_full(rows[offset : offset + limit]))
+        return {"total": len(rows), "offset": offset, "rows": page}
+
+    @api.get("/pages/{name}", tags=["pages"])
+    def get_page_data(name: str, run: ManyRuns) -> dict[str, Any]:
+        """Return what a page of that name shows of some runs, without what it reads piece by piece."""
+        page = page_named(name)
+        tables = [library.table(str(each)) for each in run]
+        return page.make([table.run for table in tables], PageSettings()).data
+
+    make_matrix_routes(api, library)
+    return api
+
+
+def make_matrix_routes(api: APIRouter, library: Library) -> None:
+    """Make the routes of the page that shows three runs or more side by side."""
+
+    @api.get("/matrix", tags=["pages"])
+    def get_matrix(run: ManyRuns) -> dict[str, Any]:
+        """Hold three runs or more side by side; the others are compared with the first."""
+        several = library.several(list(map(str, run)))
+        return library.derived(several, "matrix", lambda: matrix_page(several))
+
+    @api.get("/matrix/rows", tags=["pages"])
+    def get_matrix_rows(
+        run: ManyRuns,
+        filter: Text = "",
+        sort: Annotated[str, Query(pattern=r"^(order|apart|\d)$")] = "order",
+        metric: Annotated[str | None, Query(max_length=200)] = None,
+        offset: Offset = 0,
+        limit: PageSize = 100,
+    ) -> dict[str, Any]:
+        """Return a page of the traces of several runs, filtered and sorted."""
+        several = library.several(list(map(str, run)))
+        chosen = several.names.index(metric) if metric in several.names else 0
+        rows = ordered_rows(find_rows(several.rows, filter), sort, chosen)
+        page = [row.data() for row in rows[offset : offset + limit]]
+        return {"total": len(rows), "offset": offset, "rows": page}
+
+    @api.get("/matrix/trace", tags=["pages"])
+    def get_matrix_trace(run: ManyRuns, place: Offset) -> dict[str, Any]:
+        """Return what each of several runs says of a trace's chunks; `place` is that of its row."""
+        several = library.several(list(map(str, run)))
+        if place >= several.total:
+            raise MissingTraceError("these runs do not have a trace with this id")
+        return several.in_full(place)

@@ -1,17 +1,72 @@
-"""Running the server in this process."""
+"""The server process: it drops connections that send their headers too slowly."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
 from collections.abc import Callable
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from judge_eval.errors import ConfigError, needs_extra
 from judge_eval.evaluator import Evaluator
 from judge_eval.server.settings import ServerSettings
+from judge_eval.spelling import option
+
+HEADER_SECONDS = 10.0
+"""Seconds in which the headers of a request must have come, from the connection or their first byte on."""
+CONNECTIONS = 500
+"""Open connections; past them the one that has waited longest for its headers is dropped."""
+
+
+class PromptProtocol(H11Protocol):
+    """HTTP/1.1 as uvicorn speaks it, for clients that send their headers in time."""
+
+    waiting: asyncio.TimerHandle | None = None
+    """Runs while headers are missing."""
+
+    def connection_made(self, transport: Any) -> None:
+        """Take a connection; if there are too many, drop the one that waits longest."""
+        super().connection_made(transport)
+        self._wait()
+        if len(self.connections) > CONNECTIONS:
+            idle = [
+                (other.waiting.when(), id(other), other)
+                for other in self.connections
+                if isinstance(other, PromptProtocol) and other.waiting is not None
+            ]
+            min(idle)[2]._drop()
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes in; the clock stops when the headers are whole."""
+        super().data_received(data)
+        if self.conn.their_state is not h11.IDLE:
+            self._stop()
+        elif self.waiting is None and not self.transport.is_closing():
+            self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        self._stop()
+        super().connection_lost(exc)
+
+    def _wait(self) -> None:
+        self.waiting = self.loop.call_later(HEADER_SECONDS, self._drop)
+
+    def _stop(self) -> None:
+        if self.waiting is not None:
+            self.waiting.cancel()
+            self.waiting = None
+
+    def _drop(self) -> None:
+        self._stop()
+        self.transport.abort()
+
 
 if TYPE_CHECKING:
     import uvicorn
@@ -19,21 +74,9 @@ if TYPE_CHECKING:
 
 
 def serve(
-    settings: ServerSettings,
-    evaluator: Evaluator | None = None,
-    *,
-    ready: Callable[[str], None] | None = None,
+    settings: ServerSettings, evaluator: Evaluator | None = None, *, ready: Callable[[str], None] | None = None
 ) -> None:
-    """Serve until stopped; a second SIGTERM does not wait for what the first one ends.
-
-    Args:
-        settings: Where, for whom, within which limits.
-        evaluator: The judge for submitted traces; None takes none.
-        ready: Called with the address once connections are taken.
-
-    Raises:
-        ConfigError: The address cannot be bound, or FastAPI or uvicorn are not installed.
-    """
+    """Serve until stopped (at once by a second SIGTERM); `ready` gets the address that takes connections."""
     try:
         import uvicorn
 
@@ -49,7 +92,7 @@ def serve(
         listener.close()
         raise ConfigError(
             f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}; "
-            "choose another --port"
+            f"choose another port ({option('port')})"
         ) from None
     listener.listen(128)
     host, port = listener.getsockname()[:2]
@@ -67,10 +110,8 @@ def serve(
 
 
 def make_config(app: FastAPI) -> uvicorn.Config:
-    """Say how connections are handled; how many requests are answered at once is the guard's business."""
+    """Return how connections are handled; the guard limits the requests that are answered at once."""
     import uvicorn
-
-    from judge_eval.server.connections import PromptProtocol
 
     return uvicorn.Config(
         app,

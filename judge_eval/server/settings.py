@@ -1,16 +1,19 @@
-"""What a server is told: where, for whom, within which limits."""
+"""The settings of a server: address, access and limits."""
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Annotated
 
 from judge_eval.errors import ConfigError
-from judge_eval.metrics import parse_metric
-from judge_eval.ranges import check_ranges
+from judge_eval.ranges import Range
+from judge_eval.settings import Setting, check
+from judge_eval.spelling import option
+from judge_eval.trust import is_loopback
 
 TOKEN = "JUDGE_EVAL_SERVER_TOKEN"  # noqa: S105  the variable's name
 """The environment variable that holds the bearer token."""
@@ -29,107 +32,147 @@ UPLOADED = 100_000
 """Results of an uploaded run."""
 READ_SECONDS = 60.0
 """Seconds in which what a request brought is read and checked, once it is here."""
-PIECE_SECONDS = 30.0
-"""Seconds between two pieces of a request's body."""
+DRAIN_SECONDS = 2.0
+"""Seconds for which the rest of a body that is too large is read before the answer."""
+BODY_SECONDS = 300.0
+"""Seconds in which the body of a request must be whole."""
+BODY_GRACE = 10.0
+"""Seconds before a body must have come at the least rate."""
+LEAST_RATE = 16 * 2**10
+"""Bytes a second at which a body must come, on the average."""
+READING = 300
+"""Bodies that are not whole; past them the slowest is dropped."""
 BODIES = 4
-"""Requests with traces or a run that are held in memory at the same time; others wait to be read."""
+"""Requests with traces or a run that are read at the same time, and how many of the largest size are held."""
 REQUESTS = 200
-"""Requests that are answered at the same time; others are told to come again."""
+"""Requests with whole bodies that are answered at the same time; others get a 503 with Retry-After."""
 WAIT_SECONDS = 30.0
 """The longest that a request may wait for a run's end."""
 WAITING = 100
 """Requests that wait for a run's end at the same time; further ones are answered at once."""
 
 
+def read_thresholds(texts: Sequence[str]) -> dict[str, float]:
+    """Read `AP@5>=0.8` (or `=`), or `Conflict@5<=0.1` where less is better, into the means that just pass."""
+    from judge_eval.metrics import parse_metric
+    from judge_eval.metrics.metric import beyond
+
+    thresholds: dict[str, float] = {}
+    for text in texts:
+        parts = re.fullmatch(r"(.+?)\s*(>=|<=|=)\s*(-?\d*\.?\d+)", text.strip())
+        if parts is None:
+            raise ConfigError(f"{option('threshold')} {text!r}: write METRIC>=NUMBER, such as AP@5>=0.8")
+        metric = parse_metric(parts.group(1))
+        fewer, (sign, number) = metric.spec.less_is_better, parts.group(2, 3)
+        if sign not in ("=", right := "<=" if fewer else ">="):
+            raise ConfigError(
+                f"{option('threshold')} {text!r}: {metric} is better if "
+                f"it is {'lower' if fewer else 'higher'}; write {metric}{right}{number}"
+            )
+        if (problem := beyond(metric, float(number))) is not None:
+            raise ConfigError(f"{option('threshold')} {text!r}: {problem}")
+        thresholds[str(metric)] = float(number)
+    return thresholds
+
+
+_setting = partial(Setting, panel="Limits")
+
+
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    """What one request, and all runs together, may take; all are >= 1.
+    """What one request, and all runs together, may take; all are >= 1."""
 
-    Raises:
-        ConfigError: A number is out of its range.
-    """
-
-    body: int = 64 * 2**20
+    body: Annotated[
+        int,
+        _setting(
+            "Megabytes of a request.",
+            metavar="MB",
+            flags=("--max-body",),
+            type=int,
+            unit=2**20,
+            range=Range(0.001, 100_000, whole=False),
+        ),
+    ] = 64 * 2**20
     """Bytes of a request."""
-    traces: int = 10_000
-    """Traces of a submission."""
-    chunks: int = 200
-    """Chunks of a trace that is submitted."""
-    queued: int = 20
+    traces: Annotated[int, _setting("Traces of a submission.", flags=("--max-traces",), range=Range(1, 10**9))] = 10_000
+    chunks: Annotated[
+        int, _setting("Chunks of a trace that is submitted.", flags=("--max-chunks",), range=Range(1, 1_000_000))
+    ] = 200
+    queued: Annotated[
+        int, _setting("Submitted runs that wait.", flags=("--max-queued",), range=Range(1, 1_000_000))
+    ] = 20
     """Submitted runs that wait or are judged, in the whole folder."""
-    at_once: int = 1
+    at_once: Annotated[
+        int, _setting("Submitted runs judged at once.", flags=("--max-runs",), range=Range(1, 1_000))
+    ] = 1
     """Submitted runs judged at the same time by this server."""
 
     def __post_init__(self) -> None:
-        check_ranges({f"max_{name}": getattr(self, name) for name in ("traces", "chunks", "queued")})
-        check_ranges({"max_runs": self.at_once, "max_body": max(1, self.body >> 20)})
+        check(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """Where a server listens, and what it shows as failing."""
+
+    host: Annotated[
+        str,
+        Setting(
+            "The address to listen on; any but this machine's own needs JUDGE_EVAL_SERVER_TOKEN, of at least "
+            "16 characters.",
+            env=True,
+            common=True,
+        ),
+    ] = "127.0.0.1"
+    port: Annotated[int, Setting("0 takes a free one.", range=Range(0, 65_535), env=True, common=True)] = PORT
+    allowed_hosts: Annotated[
+        tuple[str, ...],
+        Setting(
+            "Another name people reach the server under; repeatable.",
+            flags=("--allow-host",),
+            type=list[str] | None,
+            read=tuple,
+        ),
+    ] = ()
+    """Names, besides the address itself, under which people reach the server."""
+    thresholds: Annotated[
+        Mapping[str, float],
+        Setting(
+            "The same as --fail-under, with METRIC>=NUMBER or METRIC<=NUMBER.",
+            flags=("--threshold",),
+            file=True,
+            hidden=True,
+            type=list[str] | None,
+            read=read_thresholds,
+        ),
+    ] = field(default_factory=dict)
+    """By metric: the least mean that passes; the greatest if less is better."""
+
+    def __post_init__(self) -> None:
+        check(self)
 
 
 @dataclass(frozen=True, slots=True)
-class ServerSettings:
-    """How a server is set up.
-
-    Raises:
-        ConfigError: The address is open to others and there is no token, or the token is short.
-    """
+class ServerSettings(Serving):
+    """How a server is set up: one whose address is open to others needs a token."""
 
     root: Path
     """The folder of runs."""
-    host: str = "127.0.0.1"
-    port: int = PORT
-    token: str | None = field(default=None, repr=False)
+    token: str | None = field(default=None, repr=False, kw_only=True)
     """What a request must bring as `Authorization: Bearer ...`; never logged."""
-    allowed_hosts: tuple[str, ...] = ()
-    """Names, besides the address itself, under which people reach the server."""
-    thresholds: Mapping[str, float] = field(default_factory=dict)
-    """By metric: the least mean that passes."""
-    cache: str | Path | None = None
+    cache: str | Path | None = field(default=None, kw_only=True)
     """Where raw replies are looked up."""
-    limits: ServerLimits = ServerLimits()
+    limits: ServerLimits = field(default=ServerLimits(), kw_only=True)
 
     def __post_init__(self) -> None:
-        check_ranges({"port": self.port})
+        check(self)
         if not self.token and not is_loopback(self.host):
             raise ConfigError(
-                f"{self.host} can be reached by others, so the server needs a token: set {TOKEN} to a long "
-                "random text, or leave --host at 127.0.0.1"
+                f"{self.host} can be reached from other machines, so it needs a token: set {TOKEN} to a "
+                f"long random text, or serve only this machine ({option('host', '127.0.0.1')})"
             )
         if self.token and len(self.token) < TOKEN_LENGTH:
             raise ConfigError(
                 f"{TOKEN} has fewer than {TOKEN_LENGTH} characters and can be guessed: set it to a long "
                 "random text, such as `openssl rand -hex 32` prints"
             )
-
-
-def is_loopback(host: str) -> bool:
-    """Tell whether an address can be reached from this machine only."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def read_thresholds(given: Sequence[str]) -> dict[str, float]:
-    """Read `AP@5>=0.8` (or `AP@5=0.8`) into metrics and the means that just pass.
-
-    Of a metric of which less is better, `Conflict@5<=0.1` gives the greatest one.
-
-    Raises:
-        ConfigError: It does not read so, names no metric, or has the sign of the other kind.
-    """
-    thresholds: dict[str, float] = {}
-    for text in given:
-        parts = re.fullmatch(r"(.+?)\s*(>=|<=|=)\s*(\d*\.?\d+)", text.strip())
-        if parts is None:
-            raise ConfigError(f"threshold {text!r}: write METRIC>=NUMBER, such as AP@5>=0.8")
-        metric = parse_metric(parts.group(1))
-        fewer, (sign, number) = metric.spec.less_is_better, parts.group(2, 3)
-        if sign not in ("=", right := "<=" if fewer else ">="):
-            raise ConfigError(
-                f"threshold {text!r}: {metric} is the better the {'less' if fewer else 'more'} it is; "
-                f"write {metric}{right}{number}"
-            )
-        thresholds[str(metric)] = float(number)
-    return thresholds

@@ -13,18 +13,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from judge_eval.data.options import ReadOptions
 from judge_eval.errors import DataError, JudgeEvalError, RunError
 from judge_eval.evaluator import Evaluator
 from judge_eval.files import held_folder, is_plain, read_plain, write_atomically
 from judge_eval.runs.folder.files import MANIFEST
 from judge_eval.runs.folder.records import Manifest, Status
 from judge_eval.runs.folder.run import load_manifest
-from judge_eval.runs.judging.opening import folder_name
 from judge_eval.runs.judging.selection import Selection
-from judge_eval.runs.keeping.finding import names_in
+from judge_eval.runs.judging.start import folder_name
+from judge_eval.runs.keeping.lookup import names_in
 from judge_eval.server.library import Library, is_being_written
 from judge_eval.server.models import Submission
 from judge_eval.server.settings import ServerLimits
+from judge_eval.spelling import json_spelling
 
 TRACES, NOTES = "submission.jsonl", "submission.json"
 OPEN: frozenset[Status] = frozenset({"submitted", "running", "interrupted"})
@@ -45,12 +47,7 @@ class Submissions:
     """The queue of submitted runs. It lives in the folder: every run holds its own traces.
 
     Any server on the folder may judge a submitted run; the lock of its folder sees to it that only one
-    does. Verdicts that were written are not asked for again, whoever goes on.
-
-    Args:
-        library: The folder of runs.
-        evaluator: The one judge this server has.
-        limits: How many runs wait and are judged at once.
+    does. Verdicts that were written are not asked for again, whichever process continues.
     """
 
     def __init__(self, library: Library, evaluator: Evaluator, limits: ServerLimits) -> None:
@@ -72,17 +69,10 @@ class Submissions:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.evaluator.aclose()
 
-    def submit(self, given: Submission) -> Manifest:
-        """Keep a submission; it is judged when its turn comes. Blocks while it writes.
-
-        Raises:
-            DataError: A trace lacks what prompt or metrics need, or an id stands twice.
-            MissingRunError: No run has the label of the baseline.
-            QueueFullError: Too many runs are waiting.
-            RunError: The folder cannot be written.
-        """
+    def submit(self, submission: Submission) -> Manifest:
+        """Keep a submission; it is judged when its turn comes. Blocks while it writes."""
         with self._alone():
-            return self._keep(given)
+            return self._keep(submission)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -97,20 +87,21 @@ class Submissions:
     def _check_room(self) -> None:
         open_runs = sum(m.status in OPEN and is_plain(f / TRACES) for f, m in self.library.runs())
         if open_runs >= self.limits.queued:
-            raise QueueFullError(f"{open_runs} submitted runs are waiting already; try again later")
+            raise QueueFullError(f"{open_runs} submitted runs are already waiting; try again later")
 
-    def _keep(self, given: Submission) -> Manifest:
+    def _keep(self, submission: Submission) -> Manifest:
         self._check_room()
-        source = self.evaluator.source(given.traces, Selection(name=given.name))
+        reader = ReadOptions(yes_ids=submission.yes_ids)
+        source = self.evaluator.source(submission.traces, Selection(name=submission.name, reader=reader))
         assert source is not None
-        baseline = None if given.baseline is None else str(given.baseline)
-        if isinstance(given.baseline, str):  # a label stands for the run that has it now
-            baseline = self.library.find(given.baseline)[1].id
-        sent = {"label": given.label, "href": given.href, "tags": given.tags, "baseline": baseline}
+        baseline = None if submission.baseline is None else str(submission.baseline)
+        if isinstance(submission.baseline, str):  # a label stands for the run that has it now
+            baseline = self.library.find(submission.baseline)[1].id
+        sent = {"label": submission.label, "href": submission.href, "tags": submission.tags, "baseline": baseline}
         sent["status"] = "submitted"
         manifest = self.evaluator.begin(source.survey()).model_copy(update=sent)
         files = {
-            TRACES: b"".join(trace.model_dump_json().encode() + b"\n" for trace in given.traces),
+            TRACES: b"".join(trace.model_dump_json().encode() + b"\n" for trace in submission.traces),
             NOTES: b"{}",
             MANIFEST: manifest.model_dump_json(indent=2).encode() + b"\n",
         }
@@ -154,14 +145,17 @@ class Submissions:
                 folder / TRACES,
                 name=load_manifest(folder).dataset.name,
                 resume=folder,
+                reader=ReadOptions(yes_ids=True),  # they were refused when they came
             )
         except Exception as error:
             if is_being_written(folder):
                 return
             if isinstance(error, RunError | DataError):
-                text = error.told(names_in(self.library.root))
+                text = error.message_for(names_in(self.library.root), json_spelling)
+            elif isinstance(error, JudgeEvalError):
+                text = error.spelled(json_spelling)
             else:
-                text = str(error) if isinstance(error, JudgeEvalError) else "an internal error; see the log"
+                text = "an internal error; see the log"
             note(folder, error=text)
             manifest = load_manifest(folder)
             if manifest.status in OPEN:
@@ -170,12 +164,7 @@ class Submissions:
         note(folder)
 
     def resume(self, run_id: str) -> Manifest:
-        """Put a submitted run that ended without all its verdicts into the queue again.
-
-        Raises:
-            RunError: It was not submitted here, or has nothing left to judge.
-            QueueFullError: Too many runs are waiting.
-        """
+        """Put a submitted run that ended without all its verdicts into the queue again."""
         with self._alone():
             return self._resume(run_id)
 
@@ -184,25 +173,20 @@ class Submissions:
         if not is_plain(folder / TRACES):
             raise RunError("this run was not submitted to a server; resume it where it was judged")
         if manifest.status not in ("failed", "incomplete", "interrupted"):
-            raise RunError(f"there is nothing to resume: the run is {manifest.status}")
+            raise RunError(f"cannot resume: the run is {manifest.status}")
         if manifest.status not in OPEN:
             self._check_room()
         return _mark(folder, manifest, "submitted", None)
 
 
 def _mark(folder: Path, manifest: Manifest, status: Status, finished: datetime | None) -> Manifest:
-    """Write down how a submitted run stands, and return its manifest."""
     changed = manifest.model_copy(update={"status": status, "finished": finished})
     write_atomically(folder / MANIFEST, changed.model_dump_json(indent=2).encode() + b"\n")
     return changed
 
 
 def make_run_folder(root: Path, manifest: Manifest, files: dict[str, bytes]) -> Path:
-    """Make a run's folder with its files in one step.
-
-    Raises:
-        RunError: The folder of runs cannot be written.
-    """
+    """Make a run's folder with its files in one step."""
     folder, fresh = root / folder_name(manifest), root / f".new-{uuid.uuid4()}"
     try:
         fresh.mkdir(parents=True)
@@ -215,16 +199,13 @@ def make_run_folder(root: Path, manifest: Manifest, files: dict[str, bytes]) -> 
 
 
 def notes_of(folder: Path) -> dict[str, Any]:
-    """Read what a submission's folder says besides its manifest: `error` where it failed.
-
-    In folders of version 0.1.0 also `baseline`, which manifests hold now.
-    """
+    """Read a submission's notes: `error`, and in folders of version 0.1.0 the `baseline`."""
     try:
         notes = json.loads(read_plain(folder / NOTES, MOST_NOTES))
     except (OSError, ValueError, RecursionError):
         return {}
-    given = notes if isinstance(notes, dict) else {}
-    return {name: value for name, value in given.items() if isinstance(value, str)}
+    fields = notes if isinstance(notes, dict) else {}
+    return {name: value for name, value in fields.items() if isinstance(value, str)}
 
 
 def note(folder: Path, **outcome: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from typing import TypeAlias
 
 import numpy as np
@@ -14,28 +14,18 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 
 
 def numbers(values: npt.ArrayLike, name: str) -> Floats:
-    """Return a one-dimensional array of finite numbers.
-
-    Raises:
-        ValueError: The input has another shape, or holds None, NaN or an infinity.
-    """
+    """Return a one-dimensional array of finite numbers."""
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1:
         raise ValueError(f"{name}: one dimension is needed, got shape {array.shape}")
     if not np.isfinite(array).all():
         first = int(np.flatnonzero(~np.isfinite(array))[0])
-        raise ValueError(
-            f"{name}[{first}] is missing or not finite; leave it out and count it beside the figure"
-        )
+        raise ValueError(f"{name}[{first}] is missing or not finite; leave it out and count it beside the figure")
     return array
 
 
 def verdicts(values: npt.ArrayLike, name: str) -> Floats:
-    """Return a one-dimensional array of zeros and ones.
-
-    Raises:
-        ValueError: As `numbers`, or a value is neither 0 nor 1.
-    """
+    """Return a one-dimensional array of zeros and ones."""
     array = numbers(values, name)
     if not np.isin(array, (0.0, 1.0)).all():
         raise ValueError(f"{name}: only 0 and 1 are verdicts here; binarise grades first")
@@ -43,11 +33,7 @@ def verdicts(values: npt.ArrayLike, name: str) -> Floats:
 
 
 def pair(first: npt.ArrayLike, second: npt.ArrayLike, names: tuple[str, str]) -> tuple[Floats, Floats]:
-    """Return two arrays of finite numbers of equal length.
-
-    Raises:
-        ValueError: As `numbers`, or the lengths differ.
-    """
+    """Return two arrays of finite numbers of equal length."""
     a, b = numbers(first, names[0]), numbers(second, names[1])
     if a.size != b.size:
         raise ValueError(f"{names[0]} has {a.size} values, {names[1]} has {b.size}; they must be paired")
@@ -55,19 +41,8 @@ def pair(first: npt.ArrayLike, second: npt.ArrayLike, names: tuple[str, str]) ->
 
 
 def group_codes(ids: Iterable[Hashable] | None, n: int, name: str = "clusters") -> tuple[Ints, int]:
-    """Number the groups from 0 in order of appearance.
-
-    Args:
-        ids: One id for each of the n units; None puts each unit into a group of its own.
-        n: How many units there are.
-        name: What to call the ids in a message.
-
-    Returns:
-        The group of each unit (int64, shape (n,)) and how many groups there are.
-
-    Raises:
-        ValueError: There are more or fewer ids than units.
-    """
+    """Return the group of each of n units, numbered in order of appearance, and how many groups there are."""
+    # `ids` has one id a unit; None puts each unit into a group of its own. `name` is theirs in a message.
     if ids is None:
         return np.arange(n, dtype=np.int64), n
     seen: dict[Hashable, int] = {}
@@ -82,25 +57,34 @@ def group_sums(values: Floats, codes: Ints, groups: int) -> Floats:
     return np.bincount(codes, weights=values, minlength=groups).astype(np.float64)
 
 
-def check_level(level: float) -> float:
-    """Return a confidence level.
+def check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
+    """Raise a `ValueError` if an option is not one of the choices."""
+    if value not in choices:
+        raise ValueError(f"{name}: {value!r} is not one of {', '.join(map(repr, choices))}")
 
-    Raises:
-        ValueError: It is not strictly between 0 and 1.
-    """
+
+def check_level(level: float) -> float:
+    """Return a confidence level, which must be strictly between 0 and 1."""
     if not 0 < level < 1:
         raise ValueError(f"level: {level} is not between 0 and 1; 0.95 is usual")
     return level
 
 
+def block_sizes(total: int, width: int) -> Iterator[int]:
+    """Yield the number of rows of each block, so that a block has at most four million numbers."""
+    step = max(1, 4_000_000 // max(1, width))
+    for start in range(0, total, step):
+        yield min(step, total - start)
+
+
 def defined(value: float | np.floating | Floats) -> float | None:
-    """Return a single number as a plain float, or None where it is NaN."""
+    """Return a single number as a plain float, or None if it is NaN."""
     plain = float(value)
     return None if math.isnan(plain) else plain
 
 
 def _plain(id_: Hashable) -> Hashable:
-    # NaN differs from itself and would make each missing id a group of its own without anyone noticing.
+    # NaN differs from itself: each missing id would be a group of its own.
     if id_ is None or id_ != id_:
-        raise ValueError("a group id is missing; give a unit without a group an id of its own")
+        raise ValueError("a group id is missing; give each unit without a group its own id")
     return id_

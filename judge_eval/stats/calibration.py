@@ -10,18 +10,20 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from judge_eval.stats._arrays import Floats, Ints, group_codes, group_sums, pair
-from judge_eval.stats.contingency import (
-    accuracy_of,
-    confusion_by_group,
-    f1_of,
-    kappa_of,
-    precision_of,
-    ratio,
-    recall_of,
-    specificity_of,
-)
+from judge_eval.stats._arrays import Floats, Ints, check_choice, group_codes, group_sums, pair
 from judge_eval.stats.estimate import Estimate
+from judge_eval.stats.figures_of_agreement import (
+    ACCURACY,
+    PRECISION,
+    RECALL,
+    SPECIFICITY,
+    AgreementFigure,
+    confusion_by_group,
+    estimate,
+    f1_of,
+    kappa,
+    ratio,
+)
 from judge_eval.stats.resample import Resampler
 
 Objective = Literal["kappa", "f1", "youden"]
@@ -42,11 +44,9 @@ class ThresholdCalibration:
     accuracy: Estimate
 
     def __str__(self) -> str:
+        fitted = f"relevant from {self.threshold:g} ({self.objective} on {self.fitted_traces} traces)"
         shown = [f"{name} {getattr(self, name)}" for name in ("kappa", "precision", "recall", "accuracy")]
-        return (
-            f"relevant from {self.threshold:g} ({self.objective} on {self.fitted_traces} traces); held out: "
-            + (", ".join(shown))
-        )
+        return f"{fitted}; held out: {', '.join(shown)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +67,8 @@ class IsotonicCalibration:
     """Mean relevance by the map minus the humans', on the held-out traces."""
 
     def apply(self, scores: npt.ArrayLike) -> Floats:
-        """Return the chance of relevance at each score, linear between knots, constant beyond them.
-
-        Args:
-            scores: Finite numbers of any shape.
-        """
-        x = np.asarray(scores, dtype=np.float64)
-        return np.interp(x, self.scores, self.relevance).astype(np.float64)
+        """Return the chance of relevance at each score, linear between knots, constant beyond them."""
+        return np.interp(np.asarray(scores, np.float64), self.scores, self.relevance).astype(np.float64)
 
     def __str__(self) -> str:
         steps = ", ".join(f"{s:g}: {r:.3g}" for s, r in zip(self.scores, self.relevance, strict=True))
@@ -92,9 +87,8 @@ def calibrate_threshold(
 ) -> ThresholdCalibration:
     """Choose the least grade that counts as relevant, on labelled data.
 
-    Whole traces are split at random. The threshold is chosen among the grades of the one part; the figures
-    are measured on the other, and there is no way to get them for the part it was chosen on. Between equal
-    thresholds the lowest is taken.
+    Whole traces are split at random. The threshold is chosen among the grades of one part (the lowest of
+    equally good ones); the figures are measured on the other part alone.
 
     Args:
         grades: The judge's grades (or any scores), shape (n,).
@@ -109,35 +103,32 @@ def calibrate_threshold(
         ValueError: There are fewer than four traces, the part to choose on lacks relevant or irrelevant
             chunks, a value is missing, an option is out of range, or lengths differ.
     """
-    x, y, codes, held = _split(grades, labels, traces, held_out, seed)
+    x, y, codes, held_aside = _split(grades, labels, traces, held_out, seed)
     scorers: dict[str, Callable[[Floats], Floats]] = {
-        "kappa": kappa_of,
+        "kappa": kappa(),
         "f1": f1_of,
-        "youden": lambda counts: recall_of(counts) + specificity_of(counts) - 1,
+        "youden": lambda counts: RECALL(counts) + SPECIFICITY(counts) - 1,
     }
-    if objective not in scorers:
-        raise ValueError(f"objective: {objective!r} is none of 'kappa', 'f1', 'youden'")
-    candidates = np.unique(x[~held])
-    scored = []
-    for candidate in candidates:
-        score = scorers[objective](_counts(x[~held] >= candidate, y[~held]))[0]
-        scored.append(-np.inf if np.isnan(score) else score)
-    threshold = float(candidates[int(np.argmax(scored))])
-    parts = _counts(x[held] >= threshold, y[held], codes[held])
+    check_choice("objective", objective, tuple(scorers))
+    candidates = np.unique(x[~held_aside])
+    counts = np.concatenate([_counts(x[~held_aside] >= candidate, y[~held_aside]) for candidate in candidates])
+    scores = np.nan_to_num(scorers[objective](counts), nan=-np.inf)
+    threshold = float(candidates[int(np.argmax(scores))])
+    parts = _counts(x[held_aside] >= threshold, y[held_aside], codes[held_aside])
     draws = Resampler(parts, level=level, seed=seed)
-    n, groups = int(held.sum()), parts.shape[0]
+    n = int(held_aside.sum())
 
-    def figure(statistic: Callable[[Floats], Floats]) -> Estimate:
-        return replace(draws.estimate(statistic), n=n, clusters=groups)
+    def figure(each: AgreementFigure) -> Estimate:
+        return estimate(each, parts, draws, n)
 
     return ThresholdCalibration(
         threshold=threshold,
         objective=objective,
-        fitted_traces=int(np.unique(codes[~held]).size),
-        kappa=figure(kappa_of),
-        precision=figure(precision_of),
-        recall=figure(recall_of),
-        accuracy=figure(accuracy_of),
+        fitted_traces=int(np.unique(codes[~held_aside]).size),
+        kappa=figure(kappa()),
+        precision=figure(PRECISION),
+        recall=figure(RECALL),
+        accuracy=figure(ACCURACY),
     )
 
 
@@ -152,9 +143,8 @@ def calibrate_isotonic(
 ) -> IsotonicCalibration:
     """Fit a map from scores to the chance of relevance that never falls (isotonic regression).
 
-    Whole traces are split at random; the map is fitted on the one part by pooling adjacent violators (Ayer
-    et al. 1955), its figures are measured on the other, and there is no way to get them for the part it was
-    fitted on.
+    Whole traces are split at random; the map is fitted on one part by pooling adjacent violators (Ayer et al.
+    1955), its figures are measured on the other part alone.
 
     Args:
         scores: The judge's grades, expected grades or confidences, shape (n,).
@@ -167,24 +157,26 @@ def calibrate_isotonic(
     Raises:
         ValueError: As `calibrate_threshold`.
     """
-    x, y, codes, held = _split(scores, labels, traces, held_out, seed)
-    knots, heights = pool_adjacent_violators(x[~held], y[~held])
-    fitted = np.interp(x[held], knots, heights)
-    share = float(y[~held].mean())
-    _, local = np.unique(codes[held], return_inverse=True)
+    x, y, codes, held_aside = _split(scores, labels, traces, held_out, seed)
+    knots, heights = pool_adjacent_violators(x[~held_aside], y[~held_aside])
+    fitted = np.interp(x[held_aside], knots, heights)
+    share = float(y[~held_aside].mean())
+    _, local = np.unique(codes[held_aside], return_inverse=True)
     local, groups = local.astype(np.int64), int(local.max()) + 1
-    columns = (np.ones(fitted.size), (fitted - y[held]) ** 2, (share - y[held]) ** 2, fitted - y[held])
-    draws = Resampler(
-        np.column_stack([group_sums(c, local, groups) for c in columns]), level=level, seed=seed
+    columns = (
+        np.ones(fitted.size),
+        (fitted - y[held_aside]) ** 2,
+        (share - y[held_aside]) ** 2,
+        fitted - y[held_aside],
     )
+    draws = Resampler(np.column_stack([group_sums(c, local, groups) for c in columns]), level=level, seed=seed)
     brier, constant, bias = (
-        replace(draws.estimate(partial(_mean_of, column=k)), n=fitted.size, clusters=groups)
-        for k in (1, 2, 3)
+        replace(draws.estimate(partial(_mean_of, column=k)), n=fitted.size, clusters=groups) for k in (1, 2, 3)
     )
     return IsotonicCalibration(
         scores=tuple(knots.tolist()),
         relevance=tuple(heights.tolist()),
-        fitted_traces=int(np.unique(codes[~held]).size),
+        fitted_traces=int(np.unique(codes[~held_aside]).size),
         brier=brier,
         brier_constant=constant,
         bias=bias,
@@ -198,7 +190,7 @@ def pool_adjacent_violators(x: Floats, y: Floats) -> tuple[Floats, Floats]:
     blocks: list[list[float]] = []
     for total, count in zip(sums.tolist(), counts.tolist(), strict=True):
         blocks.append([total, count, 1])
-        # Compared as products, so that equal means of different blocks are not told apart by rounding.
+        # Products, so that rounding does not make equal means of different blocks differ.
         while len(blocks) > 1 and blocks[-2][0] * blocks[-1][1] >= blocks[-1][0] * blocks[-2][1]:
             last = blocks.pop()
             blocks[-1] = [a + b for a, b in zip(blocks[-1], last, strict=True)]
@@ -220,10 +212,10 @@ def _split(
     size = min(groups - 2, max(2, round(held_out * groups)))
     aside = np.zeros(groups, dtype=np.bool_)
     aside[np.random.default_rng(seed).choice(groups, size=size, replace=False)] = True
-    held = aside[codes]
-    if np.unique(y[~held]).size < 2:
+    held_aside = aside[codes]
+    if np.unique(y[~held_aside]).size < 2:
         raise ValueError("the traces to fit on hold only one kind of label; label more traces")
-    return x, y, codes, held
+    return x, y, codes, held_aside
 
 
 def _counts(judged: npt.NDArray[np.bool_], labels: Floats, codes: Ints | None = None) -> Floats:

@@ -1,33 +1,175 @@
-"""The confidence from which a cheap judge's verdict may stand, with a guarantee for the risk.
-
-A cascade asks a cheap judge first. It keeps the verdicts whose confidence reaches a threshold, and escalates
-the others to a strong judge. The threshold is fitted here on one random chunk of each of n traces drawn
-uniformly, which both judges have seen and neither was tuned on. Several chunks of a trace, or chunks chosen
-for being doubtful, are no independent trials: the guarantee is void for them.
-
-The risk is the chance that the cascade's answer for such a chunk is not the target's; each trace weighs the
-same, however many chunks it has. Thresholds are tried from the safest, which escalates all, to the loosest,
-each by the exact binomial test at the one level, up to the first that fails: a fixed sequence needs no
-correction for their number (Angelopoulos et al. 2021, "Learn then Test"). The risk of the last that passed is
-above alpha in at most 1 - level of all fits.
-"""
+"""Threshold of a cascade: how it is fitted, what it keeps and what it costs."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from judge_eval.confidence import CONFIDENCE_GRID, hundredths
 from judge_eval.stats._arrays import Floats, Ints, verdicts
-from judge_eval.stats.acceptance import errors_allowed, traces_needed
-from judge_eval.stats.cascade_fit import CascadeFit, CascadeTarget, CurvePoint
 from judge_eval.stats.estimate import Estimate, Interval
 from judge_eval.stats.intervals import exact_upper, proportion_interval
-from judge_eval.stats.paired_rates import score_bounds
-from judge_eval.sureness import CONFIDENCE_GRID, hundredths
+from judge_eval.stats.paired import score_bounds
+from judge_eval.stats.sampling import errors_allowed, traces_needed
+
+CascadeTarget = Literal["strong", "people"]
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """What one threshold would do to the items it was fitted on."""
+
+    threshold: float
+    errors: int
+    """How many answers of the cascade are not the target's."""
+    kept: int
+    """How many of the cheap judge's verdicts would stand."""
+
+
+@dataclass(frozen=True, slots=True)
+class CascadeFit:
+    """A threshold for the cheap judge's confidence, with what it rests on."""
+
+    target: CascadeTarget
+    """Whose answer is right: the strong judge's, or people's."""
+    alpha: float
+    """The greatest risk wanted: the share of the cascade's answers that are not the target's."""
+    level: float
+    """How sure it is that the risk is at most alpha, such as 0.95."""
+    n: int
+    """How many items it was fitted on, one a trace."""
+    needed: int
+    """The fewest items that can show anything, if none errs; with fewer, all is escalated."""
+    allowed: int | None
+    """The most errors under which a threshold passes; None where n is too small for any."""
+    threshold: float | None
+    """Keep a verdict whose confidence reaches it (`is_sure`); None: escalate all."""
+    holds: bool
+    """Whether the risk of this answer is at most alpha at the level.
+
+    It always is with the strong judge as the target: if all is escalated nothing differs from it. With people
+    as the target it is false if not even escalating all is shown to be within alpha."""
+    errors: int
+    """The cascade's answers that are not the target's, at the threshold (or with all escalated)."""
+    bound: float | None
+    """The upper bound of the risk at the level, at most alpha; None if nothing holds.
+
+    Clopper and Pearson's for the errors that were allowed. That for the errors seen would not hold for a
+    threshold that was chosen by them."""
+    kept: int
+    """The items whose cheap verdict stands."""
+    kept_risk: Estimate
+    """The share of errors within the kept, with an exact interval that holds for all thresholds at once."""
+    wrongly_relevant: int
+    """Errors in which the cascade says relevant and the target not."""
+    wrongly_irrelevant: int
+    """Errors in which the target says relevant and the cascade not."""
+    cheap_alone: Estimate
+    """The share of the cheap judge's own verdicts that are not the target's, exact interval."""
+    strong_alone: Estimate | None
+    """The same of the strong judge, where people are the target."""
+    over_strong: Estimate | None
+    """The cascade's risk minus the strong judge's, on the same items, where people are the target.
+
+    The score interval for paired rates, for all thresholds at once; None if all is escalated."""
+    curve: tuple[CurvePoint, ...]
+    """Every threshold of the grid, ascending."""
+
+    @property
+    def coverage(self) -> float:
+        """The share of items whose cheap verdict stands."""
+        return self.kept / self.n if self.n else 0.0
+
+    def __str__(self) -> str:
+        whose = "the strong judge's" if self.target == "strong" else "people's"
+        if self.allowed is None:
+            decision = f"escalate all: {self.n} traces are too few, at least {self.needed} are needed"
+        else:
+            counted = f"answers other than {whose}: {self.errors} of {self.n}, {self.allowed} allowed"
+            if not self.holds:
+                decision = f"escalate all, without a guarantee; {counted}"
+            elif self.threshold is None:
+                decision = f"escalate all: no threshold leaves few enough; {counted}"
+            else:
+                decision = f"keep from {self.threshold:.2f}: {self.coverage:.0%} kept; {counted}"
+                decision += f"; risk at most {self.bound:.3g}"
+        return f"{decision} (alpha {self.alpha:g}, level {self.level:g})"
+
+
+CascadeChoice = Literal["cheap", "strong", "cascade"]
+
+
+@dataclass(frozen=True, slots=True)
+class CascadeCost:
+    """The cost of a thousand verdicts, in the unit that was given, such as dollars."""
+
+    cheap: float
+    """By the cheap judge alone."""
+    strong: float
+    """By the strong judge alone."""
+    cascade: float
+    """By the cascade: the cheap judge for all, the strong one for what is escalated."""
+    coverage: float
+    """The share of verdicts that the cheap judge keeps."""
+    break_even: float | None
+    """The coverage from which on a cascade costs less than the strong judge alone; None where none does."""
+    choice: CascadeChoice
+    """The cheapest that keeps the target where the fit holds: a plain judge if cheaper, or just as good."""
+
+    def __str__(self) -> str:
+        costs = f"a thousand verdicts: cheap {self.cheap:.4g}, strong {self.strong:.4g}, "
+        costs += f"cascade {self.cascade:.4g} with {self.coverage:.0%} kept"
+        if self.choice == "cascade":
+            return f"{costs}; the cascade saves {1 - self.cascade / self.strong:.0%} of the strong judge's cost"
+        if self.choice == "cheap":
+            return f"{costs}; the cheap judge alone is as good: nothing was escalated"
+        if self.break_even is None:
+            return f"{costs}; the strong judge alone is cheaper, whatever is kept"
+        return f"{costs}; a cascade saves money only above {self.break_even:.0%} kept"
+
+
+def cascade_cost(fit: CascadeFit, cheap: float, strong: float, *, asked: float | None = None) -> CascadeCost:
+    """Return the cost of a thousand verdicts of the cheap judge, of the strong one, and of the cascade.
+
+    The cascade costs cheap + asked * strong a verdict.
+
+    Args:
+        fit: The cascade's threshold, with the share it keeps.
+        cheap: The cost of one verdict of the cheap judge, >= 0.
+        strong: That of the strong judge, in the same unit.
+        asked: The share of chunks that the strong judge is asked about, from 0 to 1; by default the share
+            escalated. It is larger for a judge that reads whole traces.
+
+    Returns:
+        The costs, with the choice they suggest: the cheap judge alone only if every item was kept.
+
+    Raises:
+        ValueError: A cost is negative or not finite.
+    """
+    for name, cost in (("cheap", cheap), ("strong", strong)):
+        if not (cost >= 0 and math.isfinite(cost)):
+            raise ValueError(f"{name}: the cost of a verdict must be 0 or more, got {cost!r}")
+    cascade = cheap + (1 - fit.coverage if asked is None else asked) * strong
+    choice: CascadeChoice = "cascade"
+    if fit.kept == 0 or cascade >= strong:
+        choice = "strong"
+    elif fit.kept == fit.n:
+        choice = "cheap"
+    return CascadeCost(
+        cheap=1000 * cheap,
+        strong=1000 * strong,
+        cascade=1000 * cascade,
+        coverage=fit.coverage,
+        break_even=cheap / strong if cheap < strong else None,
+        choice=choice,
+    )
+
 
 _SIZE = len(CONFIDENCE_GRID)
 
@@ -71,23 +213,13 @@ def fit_cascade_to_people(
     alpha: float = 0.05,
     level: float = 0.95,
 ) -> CascadeFit:
-    """Fit the threshold of a cascade whose answers are to be people's.
+    """Fit the threshold of a cascade whose answers are to be people's; otherwise as `fit_cascade`.
 
-    An item is an error where the cascade's answer, the cheap verdict if kept and else the strong one, is not
-    the label. So the strong judge's own errors count too: alpha must lie above the strong judge's error
-    rate, and where escalating all is not shown to be within alpha there is no threshold, nor a guarantee.
-    The errors may rise and fall with the threshold; what passes beyond a failure is not taken.
-
-    Args:
-        confidence: As in `fit_cascade`.
-        cheap: As in `fit_cascade`.
-        strong: As in `fit_cascade`.
-        people: The labels, 1 for relevant and 0 for not, shape (n,).
-        alpha: The greatest risk against the labels, between 0 and 1.
-        level: How sure to be of it, between 0 and 1.
-
-    Raises:
-        ValueError: As `fit_cascade`.
+    `people` are the labels, 1 for relevant and 0 for not, shape (n,). An item is an error if the cascade's
+    answer, the cheap verdict if kept and else the strong one, is not the label. The strong judge's own errors
+    count too: alpha must lie above its error rate. If escalating all is not shown to be within alpha, there
+    is no threshold and no guarantee. The errors may rise and fall with the threshold; a threshold passes only
+    if every higher one does.
     """
     sides = _Sides.of(confidence, cheap, strong)
     labels = verdicts(people, "people")
@@ -98,20 +230,20 @@ def fit_cascade_to_people(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sides:
-    """What both judges said of each item, shape (n,) each."""
+    """The verdicts of both judges on each item, shape (n,) each."""
 
     place: Ints
     """How many thresholds of the grid the confidence reaches: 0 is never kept."""
-    given: npt.NDArray[np.bool_]
+    known: npt.NDArray[np.bool_]
     """Whether the cheap judge gave a verdict."""
     cheap: Floats
     strong: Floats
 
     @classmethod
     def of(cls, confidence: Iterable[float | None], cheap: npt.ArrayLike, strong: npt.ArrayLike) -> _Sides:
-        # Plain floats are ten times as fast one by one as an array's.
-        each_one = confidence.tolist() if isinstance(confidence, np.ndarray) else confidence
-        reached = [None if each is None else hundredths(each) for each in each_one]
+        # Plain floats are ten times as fast as those of an array.
+        values = confidence.tolist() if isinstance(confidence, np.ndarray) else confidence
+        reached = [None if each is None else hundredths(each) for each in values]
         first, second = verdicts(cheap, "cheap"), verdicts(strong, "strong")
         if not len(reached) == first.size == second.size:
             raise ValueError(
@@ -119,8 +251,8 @@ class _Sides:
             )
         least = round(CONFIDENCE_GRID[0] * 100) - 1
         place = np.array([0 if each is None else max(0, each - least) for each in reached], dtype=np.int64)
-        given = np.array([each is not None for each in reached], dtype=np.bool_)
-        return cls(place, given, first, second)
+        known = np.array([each is not None for each in reached], dtype=np.bool_)
+        return cls(place, known, first, second)
 
 
 def _fit(target: CascadeTarget, sides: _Sides, truth: Floats, alpha: float, level: float) -> CascadeFit:
@@ -140,9 +272,9 @@ def _fit(target: CascadeTarget, sides: _Sides, truth: Floats, alpha: float, leve
     threshold = CONFIDENCE_GRID[at] if at < _SIZE else None
     stands = sides.place > at
     answer = np.where(stands, sides.cheap, sides.strong)
-    held = target == "strong" or passed
+    target_met = target == "strong" or passed
     bound = None
-    if held:
+    if target_met:
         free = allowed is None or (target == "strong" and threshold is None)
         bound = 0.0 if free else exact_upper(allowed, n, level=level)
     people = target == "people"
@@ -154,19 +286,17 @@ def _fit(target: CascadeTarget, sides: _Sides, truth: Floats, alpha: float, leve
         needed=traces_needed(alpha=alpha, level=level),
         allowed=allowed,
         threshold=threshold,
-        holds=held,
+        holds=target_met,
         errors=int((answer != truth).sum()),
         bound=bound,
         kept=int(stands.sum()),
         kept_risk=_kept_risk(int((stands & cheap_wrong).sum()), int(stands.sum()), level),
         wrongly_relevant=int((answer > truth).sum()),
         wrongly_irrelevant=int((answer < truth).sum()),
-        cheap_alone=_rate(int(cheap_wrong[sides.given].sum()), int(sides.given.sum()), level),
+        cheap_alone=_rate(int(cheap_wrong[sides.known].sum()), int(sides.known.sum()), level),
         strong_alone=_rate(escalated, n, level) if people else None,
         over_strong=_over_strong(stands, cheap_wrong, strong_wrong, level) if people and at < _SIZE else None,
-        curve=tuple(
-            CurvePoint(*point) for point in zip(CONFIDENCE_GRID, errors.tolist(), kept.tolist(), strict=True)
-        ),
+        curve=tuple(CurvePoint(*point) for point in zip(CONFIDENCE_GRID, errors.tolist(), kept.tolist(), strict=True)),
     )
 
 
@@ -181,26 +311,20 @@ def _rate(errors: int, n: int, level: float) -> Estimate:
 
 
 def _all_at_once(level: float) -> float:
-    """Return the level of each threshold's interval under which all of them hold at the level together.
-
-    The threshold was chosen by the very errors that the interval is made of (Bonferroni).
-    """
+    """Return the level of each threshold's interval so that all of them hold together (Bonferroni)."""
     return 1 - (1 - level) / _SIZE
 
 
 def _kept_risk(errors: int, kept: int, level: float) -> Estimate:
-    found = _rate(errors, kept, _all_at_once(level))
-    if found.interval is None:
-        return found
-    ends = found.interval
-    return Estimate(found.value, Interval(ends.low, ends.high, level, "exact, all thresholds at once"), kept)
+    rate = _rate(errors, kept, _all_at_once(level))
+    if rate.interval is None:
+        return rate
+    ends = rate.interval
+    return Estimate(rate.value, Interval(ends.low, ends.high, level, "exact, all thresholds at once"), kept)
 
 
 def _over_strong(
-    stands: npt.NDArray[np.bool_],
-    cheap_wrong: npt.NDArray[np.bool_],
-    strong_wrong: npt.NDArray[np.bool_],
-    level: float,
+    stands: npt.NDArray[np.bool_], cheap_wrong: npt.NDArray[np.bool_], strong_wrong: npt.NDArray[np.bool_], level: float
 ) -> Estimate:
     better = int((stands & strong_wrong & ~cheap_wrong).sum())
     worse = int((stands & cheap_wrong & ~strong_wrong).sum())

@@ -1,4 +1,4 @@
-"""Distribution functions that the tests rest on, with their inverses."""
+"""The distributions that tests and intervals need, and Fisher's exact test, to the last digits."""
 
 from __future__ import annotations
 
@@ -21,42 +21,25 @@ def normal_cdf(z: float) -> float:
 
 
 def normal_ppf(p: float) -> float:
-    """Return the z with P(Z <= z) = p.
-
-    Raises:
-        ValueError: p is not strictly between 0 and 1.
-    """
+    """Return the z with P(Z <= z) = p, 0 < p < 1."""
     _check_probability(p)
     return _STANDARD.inv_cdf(p)
 
 
 def beta_cdf(x: float, a: float, b: float) -> float:
-    """Return P(X <= x) of the beta distribution: the regularised incomplete beta function I_x(a, b).
-
-    Args:
-        x: Any number; below 0 the result is 0, above 1 it is 1.
-        a: First shape, > 0.
-        b: Second shape, > 0.
-
-    Raises:
-        ValueError: A shape is not positive.
-    """
+    """Return P(X <= x) of the beta distribution: the regularised incomplete beta function, a and b > 0."""
     if not (a > 0 and b > 0):
         raise ValueError(f"beta: the shapes must be positive, got {a} and {b}")
     return _incomplete_beta(a, b, x, 1 - x)[0]
 
 
 def beta_ppf(p: float, a: float, b: float) -> float:
-    """Return the x with `beta_cdf(x, a, b) == p`.
-
-    Raises:
-        ValueError: p is not strictly between 0 and 1, or a shape is not positive.
-    """
+    """Return the x with `beta_cdf(x, a, b) == p`, 0 < p < 1."""
     _check_probability(p)
     beta_cdf(0.5, a, b)
 
-    # Bisection on the logarithms keeps the relative accuracy of values close to 0.
-    # Whichever tail is the smaller is matched, since its probability is the one known to many digits.
+    # Bisection on the logarithms keeps the relative accuracy of values close to 0. It matches the smaller
+    # tail, whose probability is known to more digits.
     def excess(x: float, y: float) -> float:
         lower, upper = _incomplete_beta(a, b, x, y)
         return lower - p if p < 0.5 else (1 - p) - upper
@@ -67,33 +50,16 @@ def beta_ppf(p: float, a: float, b: float) -> float:
 
 
 def binomial_cdf(k: int, n: int, p: float) -> float:
-    """Return P(X <= k) of the number of successes in n independent trials, accurate in the lower tail.
-
-    Args:
-        k: Any whole number; below 0 the result is 0, from n on it is 1.
-        n: How many trials, >= 0.
-        p: The chance of a success, in [0, 1].
-
-    Raises:
-        ValueError: n or p is out of its range.
-    """
+    """Return P(X <= k) of the number of successes in n >= 0 trials, accurate in the lower tail."""
     if n < 0 or not 0 <= p <= 1:
-        raise ValueError(f"binomial: {n} trials with a chance of {p} are none")
+        raise ValueError(f"binomial: n must be 0 or more and p between 0 and 1, got {n} and {p}")
     if k < 0 or k >= n:
         return 0.0 if k < 0 else 1.0
     return _incomplete_beta(n - k, k + 1, 1 - p, p)[0]
 
 
 def t_sf(t: float, df: float) -> float:
-    """Return P(T > t), of Student's t distribution, accurate far out in the tail.
-
-    Args:
-        t: Any number.
-        df: Degrees of freedom, > 0, not necessarily whole.
-
-    Raises:
-        ValueError: The degrees of freedom are not positive.
-    """
+    """Return P(T > t) of Student's t distribution with df > 0 degrees of freedom, accurate in the tail."""
     if not df > 0:
         raise ValueError(f"t: the degrees of freedom must be positive, got {df}")
     if math.isinf(t):
@@ -106,11 +72,7 @@ def t_sf(t: float, df: float) -> float:
 
 @lru_cache(maxsize=1024)
 def t_ppf(p: float, df: float) -> float:
-    """Return the t with P(T <= t) = p.
-
-    Raises:
-        ValueError: p is not strictly between 0 and 1, or the degrees of freedom are not positive.
-    """
+    """Return the t with P(T <= t) = p, 0 < p < 1, for df > 0 degrees of freedom."""
     _check_probability(p)
     t_sf(0.0, df)
     if p == 0.5:
@@ -125,37 +87,27 @@ def t_ppf(p: float, df: float) -> float:
 
 
 def t_power(shift: float, df: float, alpha: float = 0.05) -> float:
-    """Return the power of the two-sided t test, from the noncentral t distribution.
-
-    P(|T| > t(1 - alpha/2)) where T = (Z + shift) / S, integrated over the distribution of
-    S = sqrt(chi2(df) / df) by Gauss-Legendre quadrature.
-
-    Args:
-        shift: The true difference in units of its standard error (the noncentrality).
-        df: Degrees of freedom, > 0.
-        alpha: The test's level, between 0 and 1.
-
-    Raises:
-        ValueError: An argument is out of its range.
-    """
+    """Return the power of the two-sided t test, from the noncentral t distribution."""
+    # P(|T| > t(1 - alpha/2)) where T = (Z + shift) / S, integrated over the distribution of S = sqrt(chi2(df)
+    # / df) by Gauss-Legendre quadrature. `shift` is the true difference in units of its standard error (the
+    # noncentrality).
     critical = t_ppf(1 - alpha / 2, df)
     spread = 12 / math.sqrt(2 * df)
     low, high = max(0.0, 1 - spread), 1 + spread
-    nodes, weights = _legendre()
+    nodes, weights = legendre(300)
     s = low + (high - low) * (nodes + 1) / 2
     log_density = (df - 1) * np.log(s) - df * (s * s - 1) / 2
-    # Normalising the weights themselves leaves the gamma function, and its rounding, out of it.
+    # Normalised weights need no gamma function.
     density = weights * np.exp(log_density - log_density.max())
     density /= density.sum()
-    above = np.array(
-        [normal_cdf(shift - critical * each) + normal_cdf(-shift - critical * each) for each in s]
-    )
+    above = np.array([normal_cdf(shift - critical * each) + normal_cdf(-shift - critical * each) for each in s])
     return float(min(1.0, density @ above))
 
 
-@lru_cache(maxsize=1)
-def _legendre() -> tuple[Floats, Floats]:
-    nodes, weights = np.polynomial.legendre.leggauss(300)
+@lru_cache(maxsize=2)
+def legendre(points: int) -> tuple[Floats, Floats]:
+    """Return the nodes in (-1, 1) and the weights of Gauss-Legendre quadrature."""
+    nodes, weights = np.polynomial.legendre.leggauss(points)
     return nodes, weights
 
 
@@ -187,11 +139,7 @@ def _incomplete_beta(a: float, b: float, x: float, y: float) -> tuple[float, flo
 
 
 def _log_power(a: float, b: float, x: float, y: float) -> float:
-    """Return ln(x^a y^b / B(a, b)) without the cancellation of large terms.
-
-    For a large shape the logarithms of the gamma functions are of the order a ln a while the result is of
-    the order 1; Stirling's series lets the large terms be subtracted before they are rounded.
-    """
+    """Return ln(x^a y^b / B(a, b)); Stirling's series subtracts its large terms before they are rounded."""
     if a < b:
         a, b, x, y = b, a, y, x
     if a < 10:
@@ -216,11 +164,9 @@ def _stirling(z: float) -> float:
 
 
 def _continued_fraction(a: float, b: float, x: float, y: float) -> float:
-    """Evaluate the continued fraction of Didonato and Morris (1992) for I_x(a, b), by Lentz's algorithm.
+    """Evaluate the continued fraction of Didonato and Morris (1992) for I_x(a, b), by Lentz's algorithm."""
 
-    It takes y = 1 - x beside x, so that no digit of a small y is lost.
-    """
-
+    # It takes y = 1 - x beside x, so that no digit of a small y is lost.
     def partial(m: int) -> float:
         outer = (a + m) * (a * y - b * x + 1 + m * (2 - x)) / (a + 2 * m + 1)
         return m + m * (b - m) * x / (a + 2 * m - 1) + outer if m else outer
@@ -240,7 +186,6 @@ def _continued_fraction(a: float, b: float, x: float, y: float) -> float:
 
 
 def _root(rising: Callable[[float], float], low: float, high: float) -> float:
-    """Find where a rising function crosses 0, to the last bits, by doubling and bisection."""
     while rising(high) < 0 and high < 1e150:
         low, high = high, high * 2
     for _ in range(200):
@@ -258,3 +203,24 @@ def _log_bisect(rising: Callable[[float], float]) -> float:
     """Find where a rising function of (0, 1) crosses 0, to the last bits of the logarithm."""
     log_x = _root(lambda u: rising(math.exp(u - 700.0)), 0.0, 700.0)
     return math.exp(log_x - 700.0)
+
+
+def fisher_greater(successes: int, size: int, all_successes: int, n: int) -> float:
+    """Return the one-sided p of Fisher's exact test (1935) that a group has no greater share than the rest.
+
+    The chance that a group of this size, drawn at random among n units, has so many successes or more
+    (hypergeometric).
+    """
+    rest = all_successes - successes
+    if not (0 <= successes <= size and 0 <= rest <= n - size):
+        raise ValueError(f"{successes} of {size} and {all_successes} of {n} are not counts of a part and all")
+
+    def log_choose(m: int, k: int) -> float:
+        return math.lgamma(m + 1) - math.lgamma(k + 1) - math.lgamma(m - k + 1)
+
+    whole = log_choose(n, size)
+    terms = (
+        log_choose(all_successes, k) + log_choose(n - all_successes, size - k) - whole
+        for k in range(successes, min(size, all_successes) + 1)
+    )
+    return min(1.0, math.fsum(map(math.exp, terms)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 
@@ -19,10 +20,10 @@ class Interval:
     def __contains__(self, value: float) -> bool:
         return self.low <= value <= self.high
 
-    def within(self, low: float, high: float | None) -> Interval:
+    def within(self, low: float | None, high: float | None) -> Interval:
         """Cut off what no value can reach, from `low` to `high` (None: no end); the coverage is the same."""
-        top = self.high if high is None else min(max(self.high, low), high)
-        bottom = max(self.low, low) if high is None else min(max(self.low, low), high)
+        least, most = -math.inf if low is None else low, math.inf if high is None else high
+        bottom, top = (min(max(end, least), most) for end in (self.low, self.high))
         return Interval(bottom, top, self.level, self.method)
 
     def __str__(self) -> str:

@@ -1,20 +1,195 @@
-"""Comparison of a candidate with a baseline on the same traces."""
+"""Comparison of two systems on the same traces."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from judge_eval.stats._arrays import Floats, Ints, check_level, group_codes, group_sums, pair
-from judge_eval.stats.distributions import t_sf
+from judge_eval.stats.distributions import normal_cdf, normal_ppf, t_ppf, t_sf
 from judge_eval.stats.estimate import Interval
-from judge_eval.stats.intervals import Limits, standard_error
-from judge_eval.stats.paired_bounds import Differences
-from judge_eval.stats.power import minimal_detectable_difference
+from judge_eval.stats.intervals import (
+    Limits,
+    bounded_end,
+    bounded_interval,
+    manski_quantile,
+    skewness,
+    standard_error,
+    student_holds,
+)
 from judge_eval.stats.randomisation import sign_flip_test
+from judge_eval.stats.sampling import minimal_detectable_difference
+
+Ends: TypeAlias = tuple[npt.ArrayLike, npt.ArrayLike]
+"""The least and the greatest possible value of each trace, shape (n,) each."""
+
+
+def score_bounds(losses: int, wins: int, n: int, *, level: float = 0.95) -> tuple[float, float]:
+    """Return a confidence interval for the difference of two paired rates (Tango 1998).
+
+    It holds all differences that the score test does not reject: it has width even if no pair differs. Each
+    end alone is a bound at (1 + level) / 2.
+
+    Args:
+        losses: Pairs in which only the first succeeded.
+        wins: Pairs in which only the second succeeded.
+        n: All pairs, at least one.
+        level: Confidence level.
+
+    Returns:
+        Both ends of the second rate minus the first, in [-1, 1].
+
+    Raises:
+        ValueError: The counts do not fit together.
+    """
+    if losses < 0 or wins < 0 or losses + wins > n or n < 1:
+        raise ValueError(f"losses={losses} and wins={wins} must be 0 or more, and at most n={n} together")
+    z = normal_ppf((1 + level) / 2)
+    return -_upper(losses, wins, n, z), _upper(wins, losses, n, z)
+
+
+def _upper(more: int, fewer: int, n: int, z: float) -> float:
+    """Return the largest difference of the rate of `more` over that of `fewer` within z of what was seen."""
+    low, high = (more - fewer) / n, 1.0
+    if low == 1.0:
+        return 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        if _score(more, fewer, n, middle) < -z:
+            high = middle
+        else:
+            low = middle
+    return (low + high) / 2
+
+
+def _score(more: int, fewer: int, n: int, difference: float) -> float:
+    """Return Tango's statistic: (more - fewer - n * difference) over its standard error there."""
+    a, b = 2 * n, (2 * n - more + fewer) * difference - more - fewer
+    c = -fewer * difference * (1 - difference)
+    rate = (math.sqrt(max(b * b - 4 * a * c, 0.0)) - b) / (2 * a)
+    variance = n * (2 * rate + difference * (1 - difference))
+    return (more - fewer - n * difference) / math.sqrt(variance) if variance > 0 else -math.inf
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Differences:
+    """Paired differences, with the intervals and bounds of their mean."""
+
+    totals: Floats
+    """The sum of the differences of each unit (a trace or a cluster), shape (g,)."""
+    sizes: Floats
+    """How many differences each unit has, shape (g,)."""
+    clustered: bool
+    span: float | None
+    """The greatest possible difference; None where there is none."""
+    rates: tuple[int, int, int] | None
+    """Pairs lost, pairs won and all pairs, where each value is a limit and traces are independent."""
+
+    @classmethod
+    def of(cls, a: Floats, b: Floats, d: Floats, units: tuple[Ints, int, bool], limits: Limits | None) -> Differences:
+        """Make the differences `d` of the values `a` and `b`.
+
+        `units`: the unit of each trace, how many there are, and whether they are clusters.
+        """
+        codes, groups, clustered = units
+        least, greatest = limits or (None, None)
+        span = None if least is None or greatest is None else greatest - least
+        rates = None
+        if least is not None and greatest is not None and not clustered:
+            ends = (least, greatest)
+            if np.isin(a, ends).all() and np.isin(b, ends).all():
+                rates = int((d < 0).sum()), int((d > 0).sum()), int(d.size)
+        sums, sizes = group_sums(d, codes, groups), group_sums(np.ones_like(d), codes, groups)
+        return cls(sums, sizes, clustered, span, rates)
+
+    def interval(self, level: float, mean: float, error: float) -> Interval | None:
+        """Return the two-sided interval: `score` for rates; else `t` (or `CR1 t`) or `gaffke`, by a rule.
+
+        Values with limits: Student's where `student_holds`, cut at the limits, else Gaffke's bound
+        (`bounded_interval` with the whole weight), because Student's of few or skewed differences covers .21
+        to .92. Without limits: Student's, and None where the differences do not vary.
+        """
+        if self.rates is not None:
+            return Interval(*self._score(level), level, "score")
+        if self.span is not None and not student_holds(self.totals, self.sizes):
+            ends = (-self.span, self.span)
+            bounds = bounded_interval(self.totals, self.sizes, ends, level, end_weight=1.0)
+            return Interval(*bounds, level, "gaffke")
+        if error == 0:
+            return None
+        half = t_ppf((1 + level) / 2, self.totals.size - 1) * error
+        made = Interval(mean - half, mean + half, level, "CR1 t" if self.clustered else "t")
+        return made if self.span is None else made.within(-self.span, self.span)
+
+    def bound(self, level: float, mean: float, error: float, *, upper: bool) -> float | None:
+        """Return the lower or the upper bound of the mean at the level, for decisions.
+
+        It keeps its level for few and lopsided traces too. Values between limits: Gaffke's bound on the
+        differences (`bounded_interval` with the whole weight). For rates the lower bound is that of Tango's
+        score test, which is sharper; its upper one would reject 7% of the drops that are just allowed. Else
+        Student's t, which needs variation: None without.
+        """
+        sign = 1.0 if upper else -1.0
+        if self.span is None:
+            return mean + sign * t_ppf(level, self.totals.size - 1) * error if error else None
+        if self.rates is not None and not upper:
+            return self._score(2 * level - 1)[0]
+        return bounded_end(self.totals, self.sizes, sign * self.span, level if upper else 1 - level)
+
+    def student_bound(self, level: float, mean: float, error: float, *, upper: bool) -> float | None:
+        """Return Student's bound of the mean where `student_holds`; None elsewhere.
+
+        Where the differences lean to its side it is further out, by the first term of the Cornish-Fisher
+        expansion: uncorrected it is wrong in up to .063 in place of .05 of samples.
+        """
+        if self.span is None or self.rates is not None or not student_holds(self.totals, self.sizes):
+            return None
+        units, sign = self.totals.size, 1.0 if upper else -1.0
+        t = t_ppf(level, units - 1)
+        lean = max(0.0, sign * (skewness(self.totals, self.sizes) or 0.0)) / math.sqrt(units)
+        return mean + sign * (t + lean * (2 * t * t + 1) / 6) * error
+
+    def _score(self, level: float) -> tuple[float, float]:
+        assert self.rates is not None
+        assert self.span is not None
+        low, high = score_bounds(*self.rates, level=level)
+        return low * self.span, high * self.span
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Side:
+    """The differences of two columns of values, with their mean and its standard error."""
+
+    d: Floats
+    differences: Differences
+    mean: float
+    error: float | None
+
+    @classmethod
+    def of(cls, a: Floats, b: Floats, units: tuple[Ints, int, bool], limits: Limits | None) -> _Side:
+        d = b - a
+        # Rounding of equal scores (0.1 + 0.2 against 0.3) is not a win.
+        d[np.abs(d) <= 1e-12 * np.maximum(np.abs(a), np.abs(b))] = 0.0
+        differences = Differences.of(a, b, d, units, limits)
+        return cls(d, differences, float(d.mean()), _error(a, b, d, *units[:2]))
+
+
+def _imbens_manski(low: _Side, middle: _Side, high: _Side, level: float) -> Interval | None:
+    """Return the interval of the difference between the least and the greatest ones, as `imbens_manski`."""
+    assert low.error is not None
+    assert high.error is not None
+    quantile = manski_quantile(high.mean - low.mean, max(low.error, high.error), level)
+    inner = 2 * normal_cdf(quantile) - 1
+    ends = [side.differences.interval(inner, side.mean, side.error or 0.0) for side in (low, high)]
+    if ends[0] is None or ends[1] is None:
+        return None
+    bottom, top = min(ends[0].low, middle.mean), max(ends[1].high, middle.mean)
+    return Interval(bottom, top, level, f"Imbens-Manski {ends[0].method}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +204,18 @@ class PairedComparison:
     candidate_mean: float
     difference: float
     interval: Interval | None
-    """Of the difference: `score` for rates, `t`, or `CR1 t` under clusters; `gaffke` where all differ alike.
+    """Of the difference: `score` for rates, `gaffke`, or `t` (`CR1 t` under clusters) where that holds.
 
     None for fewer than two units, and where equal differences of unlimited values allow none."""
     lower: float | None
     """The one-sided lower bound of the difference at the same level, for decisions; None as `interval`."""
     upper: float | None
     """The one-sided upper bound, likewise."""
+    t_lower: float | None
+    """Student's lower bound, corrected for skewness, where it was shown to hold and nothing is open."""
+    t_upper: float | None
+    baseline_range: tuple[float, float]
+    """The least and the greatest value of the baseline, which limit how far a trace can fall or rise."""
     standard_error: float | None
     p_t: float | None
     """Two-sided p of the paired t test (cluster-robust under clusters); None for fewer than two units."""
@@ -46,13 +226,17 @@ class PairedComparison:
     dz: float | None
     """Cohen's dz: the mean difference over its standard deviation; None without variation."""
     wins: int
-    """Traces where the candidate is higher."""
+    """Traces where the candidate is higher, whatever failed."""
     ties: int
     losses: int
+    n_open: int
+    """Traces whose difference failed verdicts leave open."""
     detectable: float | None
-    """The smallest true difference found with 80% power by a two-sided test.
+    """The smallest true difference that is shown in 80 of 100 samples of these traces, shifted by it.
 
-    None without variation, and where it lies beyond any difference that the limits leave possible.
+    Shown: the sign-flip test rejects at the level, divided by the number of comparisons, and the interval
+    leaves 0 out. None without variation, where no result of so many traces could be significant, and where
+    it lies beyond any difference that the limits leave possible.
     """
 
     def __str__(self) -> str:
@@ -67,13 +251,19 @@ def compare_paired(
     baseline: npt.ArrayLike,
     candidate: npt.ArrayLike,
     *,
+    ends: tuple[Ends, Ends] | None = None,
     clusters: Iterable[Hashable] | None = None,
     limits: Limits | None = None,
+    comparisons: int = 1,
     level: float = 0.95,
     permutations: int = 9999,
     seed: int = 0,
+    planning: bool = True,
 ) -> PairedComparison:
     """Compare two systems on per-trace values of the same traces.
+
+    If failed verdicts leave values open, interval and bounds cover all values they could have
+    (`imbens_manski`); means, tests and effect size are those of the values given.
 
     Without variation of the differences the t test has no standard error: p_t is 1 where they are all 0,
     and None where they are all the same other number.
@@ -81,11 +271,15 @@ def compare_paired(
     Args:
         baseline: One finite number a trace, shape (n,).
         candidate: The same traces in the same order.
+        ends: The least and the greatest possible values of the baseline, and of the candidate; None: all
+            values are known.
         clusters: One id a trace; None: traces are independent.
         limits: The least and the greatest value that one value can have; None: unknown.
+        comparisons: How many comparisons are made, this one included (Holm), for `detectable`.
         level: Confidence level of the interval and of each bound.
         permutations: Draws of the randomisation test where it is not exact.
         seed: Seed of those draws.
+        planning: Whether `detectable` is simulated, which takes longer than all else; else it is None.
 
     Raises:
         ValueError: There is no trace, a value is missing, or lengths differ.
@@ -94,17 +288,26 @@ def compare_paired(
     check_level(level)
     if a.size == 0:
         raise ValueError("no trace is common to both; there is nothing to compare")
-    d = b - a
-    # Rounding of equal scores (0.1 + 0.2 against 0.3) is no win.
-    d[np.abs(d) <= 1e-12 * np.maximum(np.abs(a), np.abs(b))] = 0.0
-    codes, groups = group_codes(clusters, d.size)
+    codes, groups = group_codes(clusters, a.size)
     clustered = clusters is not None
-    mean, error = float(d.mean()), _error(a, b, d, codes, groups)
-    differences = Differences.of(a, b, d, (codes, groups, clustered), limits)
-    interval = lower = upper = p_t = None
+    units = codes, groups, clustered
+    middle = low = high = _Side.of(a, b, units, limits)
+    if ends is not None:
+        (a_low, a_high), (b_low, b_high) = (pair(*side, ("least", "greatest")) for side in ends)
+        low, high = _Side.of(a_high, b_low, units, limits), _Side.of(a_low, b_high, units, limits)
+    d, mean, error = middle.d, middle.mean, middle.error
+    open_ = low.d != high.d
+    interval = lower = upper = p_t = t_lower = t_upper = None
     if error is not None:
-        lower, upper = differences.bounds(level, mean, error)
-        interval = differences.interval(level, mean, error)
+        lower = low.differences.bound(level, low.mean, low.error or 0.0, upper=False)
+        upper = high.differences.bound(level, high.mean, high.error or 0.0, upper=True)
+        interval = middle.differences.interval(level, mean, error)
+        if not open_.any():
+            t_lower, t_upper = (
+                middle.differences.student_bound(level, mean, error, upper=upper) for upper in (False, True)
+            )
+        else:
+            interval = _imbens_manski(low, middle, high, level)
         p_t = 2 * t_sf(abs(mean) / error, groups - 1) if error > 0 else 1.0 if mean == 0 else None
     flipped = sign_flip_test(group_sums(d, codes, groups), permutations=permutations, seed=seed)
     spread = float(d.std(ddof=1)) if d.size > 1 else 0.0
@@ -117,24 +320,78 @@ def compare_paired(
         interval=interval,
         lower=lower,
         upper=upper,
+        t_lower=t_lower,
+        t_upper=t_upper,
+        baseline_range=(float(a.min()), float(a.max())),
         standard_error=error,
         p_t=p_t,
         p_randomisation=flipped.p,
         exact=flipped.exact,
         dz=mean / spread if error and spread else None,
-        wins=int((d > 0).sum()),
-        ties=int((d == 0).sum()),
-        losses=int((d < 0).sum()),
-        detectable=_detectable(error, groups, limits),
+        wins=int((low.d > 0).sum()),
+        ties=int(((low.d == 0) & (high.d == 0)).sum()),
+        losses=int((high.d < 0).sum()),
+        n_open=int(open_.sum()),
+        detectable=_detectable(middle, interval, (1 - level) / comparisons, seed) if planning else None,
     )
 
 
-def _detectable(error: float | None, groups: int, limits: Limits | None) -> float | None:
-    if not error:
+POWER = 0.8
+_DRAWS = 200
+_MOST_DRAWN = 1000
+_ALL_SIGNS = 10
+
+
+def _detectable(side: _Side, interval: Interval | None, alpha: float, seed: int) -> float | None:
+    """Return the least shift that test and interval show with 80% power; see `PairedComparison`."""
+    totals, sizes, span = side.differences.totals, side.differences.sizes, side.differences.span
+    # The least p of a sign-flip test: that of all signs alike, and of all turned around.
+    if not side.error or interval is None or 2.0 ** (1 - totals.size) > alpha:
         return None
-    least = minimal_detectable_difference(error, groups - 1)
-    low, high = limits or (None, None)
-    return None if low is not None and high is not None and least > high - low else least
+    beyond = _shift_beyond(side, interval) + normal_ppf(POWER) * side.error
+    least = max(beyond, _shift_tested(totals - side.mean * sizes, sizes, side.error, alpha, seed))
+    return None if span is not None and least > span else least
+
+
+def _shift_beyond(side: _Side, interval: Interval) -> float:
+    """Return the shift of the centred differences, up or down, at which the interval leaves 0 out."""
+    span, sizes = side.differences.span, side.differences.sizes
+    if interval.method != "gaffke" or span is None or sizes.size > _MOST_DRAWN:
+        return (interval.high - interval.low) / 2
+    residuals = side.differences.totals - side.mean * sizes
+    found = []
+    for signed in (residuals, -residuals):
+        low, high = 0.0, span
+        for _ in range(12):
+            middle = (low + high) / 2
+            shifted = np.clip(signed + middle * sizes, -span * sizes, span * sizes)
+            ends = bounded_interval(shifted, sizes, (-span, span), interval.level, end_weight=1.0)
+            low, high = (low, middle) if ends[0] > 0 else (middle, high)
+        found.append(high)
+    return max(found)
+
+
+def _shift_tested(residuals: Floats, sizes: Floats, error: float, alpha: float, seed: int) -> float:
+    by_t = minimal_detectable_difference(error, residuals.size - 1, power=POWER, alpha=alpha)
+    if residuals.size > _MOST_DRAWN:
+        return by_t
+    drawn = np.random.default_rng(seed).integers(0, residuals.size, size=(_DRAWS, residuals.size))
+    low, high = 0.0, 8 * by_t
+    for _ in range(20):
+        middle = (low + high) / 2
+        rejected = _rejected(residuals[drawn] + middle * sizes[drawn], alpha).mean()
+        low, high = (low, middle) if rejected >= POWER else (middle, high)
+    return high
+
+
+def _rejected(rows: Floats, alpha: float) -> npt.NDArray[np.bool_]:
+    """Return which rows a sign-flip test rejects: by all signs, or for many units by its normal limit."""
+    sums = np.abs(rows.sum(axis=1))
+    n = rows.shape[1]
+    if n > _ALL_SIGNS:
+        return np.asarray(sums >= normal_ppf(1 - alpha / 2) * np.sqrt((rows**2).sum(axis=1)))
+    signs = 1.0 - 2.0 * ((np.arange(2 ** (n - 1))[:, None] >> np.arange(n)) & 1)  # the others are their mirror
+    return np.asarray((np.abs(rows @ signs.T) >= sums[:, None] * (1 - 1e-12)).mean(axis=1) <= alpha)
 
 
 def _error(a: Floats, b: Floats, d: Floats, codes: Ints, groups: int) -> float | None:

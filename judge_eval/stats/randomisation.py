@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from judge_eval.stats._arrays import Floats, numbers
+from judge_eval.stats._arrays import Floats, block_sizes, numbers
 
-_BLOCK = 4_000_000
 _EXACT_LIMIT = 16
 
 
@@ -67,7 +65,7 @@ def sign_flip_test(differences: npt.ArrayLike, *, permutations: int = 9999, seed
     d = d[d != 0]
     if permutations < 1:
         raise ValueError(f"permutations: {permutations} is not positive")
-    # Sums in another order differ in their last bits; those must count as equal.
+    # Sums in another order differ in their last bits and must count as equal.
     bound = abs(float(d.sum())) - 1e-12 * float(np.abs(d).sum())
     if d.size <= _EXACT_LIMIT:
         sums = np.zeros(1)
@@ -76,7 +74,7 @@ def sign_flip_test(differences: npt.ArrayLike, *, permutations: int = 9999, seed
         return Randomisation(float((np.abs(sums) >= bound).mean()), True, sums.size)
     rng = np.random.default_rng(seed)
     extreme = 0
-    for rows in _rows(permutations, d.size):
+    for rows in block_sizes(permutations, d.size):
         bits = np.unpackbits(rng.integers(0, 256, size=(rows, -(-d.size // 8)), dtype=np.uint8), axis=1)
         sums = 2 * (bits[:, : d.size].astype(np.float64) @ d) - d.sum()
         extreme += int((np.abs(sums) >= bound).sum())
@@ -103,9 +101,7 @@ def tukey_hsd(values: npt.ArrayLike, *, permutations: int = 9999, seed: int = 0)
     """
     table = np.asarray(values, dtype=np.float64)
     if table.ndim != 2 or table.shape[0] < 1 or table.shape[1] < 2:
-        raise ValueError(
-            f"values: shape (traces, systems) with two systems or more is needed, got {table.shape}"
-        )
+        raise ValueError(f"values: shape (traces, systems) with two systems or more is needed, got {table.shape}")
     if not np.isfinite(table).all():
         raise ValueError("values: a value is missing or not finite; keep the traces that all systems have")
     if permutations < 1:
@@ -116,7 +112,7 @@ def tukey_hsd(values: npt.ArrayLike, *, permutations: int = 9999, seed: int = 0)
     gaps = np.abs(means[firsts] - means[seconds])
     bounds = gaps - 1e-12 * max(1e-300, float(np.abs(table).max()))
     reached = np.zeros(gaps.size, dtype=np.int64)
-    for rows in _rows(permutations, table.size):
+    for rows in block_sizes(permutations, table.size):
         shuffled = rng.permuted(np.broadcast_to(table, (rows, *table.shape)), axis=2).mean(axis=1)
         ranges: Floats = np.ptp(shuffled, axis=1)
         reached += (ranges[:, None] >= bounds).sum(axis=0)
@@ -147,10 +143,3 @@ def holm(p_values: npt.ArrayLike) -> tuple[float, ...]:
     adjusted = np.empty_like(p)
     adjusted[order] = np.minimum(stepped, 1.0)
     return tuple(adjusted.tolist())
-
-
-def _rows(total: int, width: int) -> Iterator[int]:
-    """Yield how many draws to make at a time, so that a block stays small."""
-    step = max(1, _BLOCK // max(1, width))
-    for start in range(0, total, step):
-        yield min(step, total - start)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -34,8 +34,7 @@ def kendall_tau_b(a: npt.ArrayLike, b: npt.ArrayLike) -> float | None:
     agree = tied_x = tied_y = 0
     step = max(1, _BLOCK // max(1, x.size))
     for start in range(0, x.size, step):
-        dx = np.sign(x[start : start + step, None] - x).astype(np.int64)
-        dy = np.sign(y[start : start + step, None] - y).astype(np.int64)
+        dx, dy = (np.sign(v[start : start + step, None] - v).astype(np.int64) for v in (x, y))
         agree += int((dx * dy).sum())
         tied_x += int((dx == 0).sum())
         tied_y += int((dy == 0).sum())
@@ -45,18 +44,7 @@ def kendall_tau_b(a: npt.ArrayLike, b: npt.ArrayLike) -> float | None:
 
 
 def spearman(a: npt.ArrayLike, b: npt.ArrayLike) -> float | None:
-    """Return Spearman's rho: Pearson's correlation of mid-ranks.
-
-    Args:
-        a: Scores of the systems, shape (n,).
-        b: Other scores of the same systems.
-
-    Returns:
-        A number in [-1, 1]; None where one of the rankings does not vary.
-
-    Raises:
-        ValueError: A score is missing, or lengths differ.
-    """
+    """Return Spearman's rho: Pearson's correlation of mid-ranks; otherwise as `kendall_tau_b`."""
     x, y = pair(a, b, ("a", "b"))
     if x.size == 0:
         return None
@@ -121,9 +109,7 @@ def rbo(a: Ranking, b: Ranking, p: float = 0.9) -> float | None:
     if not 0 < p < 1:
         raise ValueError(f"p: {p} is not between 0 and 1; 0.9 looks at about 10 ranks")
     first, second = _tiers(a, "a"), _tiers(b, "b")
-    index = {
-        item: k for k, item in enumerate(dict.fromkeys(each for tier in first + second for each in tier))
-    }
+    index = {item: k for k, item in enumerate(dict.fromkeys(chain(*first, *second)))}
     short, long = sorted((sum(map(len, first)), sum(map(len, second))))
     if short == 0:
         return None
@@ -153,7 +139,6 @@ def _tie_groups(descending: Floats) -> list[tuple[int, int]]:
 
 
 def _tiers(ranking: Ranking, name: str) -> list[list[Hashable]]:
-    """Return the items in tiers of equal rank, best first."""
     if isinstance(ranking, Mapping):
         if not all(math.isfinite(score) for score in ranking.values()):
             raise ValueError(f"{name}: a score is missing or not finite")

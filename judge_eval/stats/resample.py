@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from judge_eval.stats._arrays import Floats, check_level, defined
+from judge_eval.stats._arrays import Floats, block_sizes, check_choice, check_level, defined
 from judge_eval.stats.distributions import normal_cdf, normal_ppf
 from judge_eval.stats.estimate import Estimate, Interval
 
@@ -17,7 +17,6 @@ Statistic = Callable[[Floats], Floats]
 
 ResampleMethod = Literal["bca", "percentile"]
 
-_BLOCK = 4_000_000
 MANY = 100_000
 """With more units than this, equal ones are drawn together."""
 
@@ -36,7 +35,7 @@ class Resampler:
         seed: Seed of the draws; equal seeds give equal intervals.
 
     Raises:
-        ValueError: An option is out of range, or parts is no array of finite numbers.
+        ValueError: An option is out of range, or `parts` is not an array of finite numbers.
     """
 
     def __init__(
@@ -51,8 +50,7 @@ class Resampler:
         array = np.asarray(parts, dtype=np.float64)
         if array.ndim < 1 or not np.isfinite(array).all():
             raise ValueError("parts: an array of finite numbers is needed, one entry a trace")
-        if method not in ("bca", "percentile"):
-            raise ValueError(f"method: {method!r} is none of 'bca', 'percentile'")
+        check_choice("method", method, get_args(ResampleMethod))
         if replicates < 100:
             raise ValueError(f"replicates: {replicates} are too few for an interval; take 1000 or more")
         self.level, self.method = check_level(level), method
@@ -97,25 +95,16 @@ class Resampler:
 
 
 def _interval(
-    value: float,
-    replicates: Floats,
-    left_out: Floats | None,
-    level: float = 0.95,
-    weights: Floats | None = None,
+    value: float, replicates: Floats, left_out: Floats | None, level: float = 0.95, weights: Floats | None = None
 ) -> Interval:
-    """Return the BCa interval of a figure, or the percentile interval.
+    """Return the BCa interval of a figure, or the percentile interval without jackknife values (`left_out`).
 
-    Args:
-        value: The figure on the data.
-        replicates: The figure on bootstrap samples, finite, shape (R,).
-        left_out: The figure without each unit in turn (the jackknife); None gives the percentile interval.
-        level: Confidence level.
-        weights: How many units each entry of `left_out` stands for; one each where None.
+    `replicates` are finite; `weights` says how many units each entry of `left_out` stands for.
     """
     tails = np.array([(1 - level) / 2, (1 + level) / 2])
     if left_out is not None:
         below = ((replicates < value).mean() + (replicates <= value).mean()) / 2
-        # A value outside all replicates would put the bias correction at infinity.
+        # A value outside all replicates would make the bias correction infinite.
         edge = 0.5 / replicates.size
         bias = normal_ppf(float(np.clip(below, edge, 1 - edge)))
         acceleration = _acceleration(left_out, weights)
@@ -141,25 +130,17 @@ def _acceleration(left_out: Floats, weights: Floats | None) -> float:
 
 
 def _drawn_alike(weights: npt.NDArray[np.int64], replicates: int, seed: int) -> Iterator[Floats]:
-    """Yield blocks of rows that say how often units of each kind were drawn, shape (rows, kinds).
-
-    Drawing units one by one and counting kinds has this very distribution, and takes far longer.
-    """
+    """Yield blocks of counts of the drawn units of each kind, shape (rows, kinds)."""
     rng = np.random.default_rng(seed)
-    rows = max(1, _BLOCK // len(weights))
-    for start in range(0, replicates, rows):
-        size = min(rows, replicates - start)
+    for size in block_sizes(replicates, len(weights)):
         yield rng.multinomial(weights.sum(), weights / weights.sum(), size=size).astype(np.float64)
 
 
 def _draws(groups: int, replicates: int, seed: int) -> Iterator[Floats]:
-    """Yield blocks of rows that say how often each unit was drawn, shape (rows, groups)."""
     if groups < 2:
         return
     rng = np.random.default_rng(seed)
-    rows = max(1, _BLOCK // groups)
-    for start in range(0, replicates, rows):
-        size = min(rows, replicates - start)
+    for size in block_sizes(replicates, groups):
         drawn = rng.integers(0, groups, size=(size, groups))
         drawn += np.arange(size)[:, None] * groups
         counts = np.bincount(drawn.ravel(), minlength=size * groups)

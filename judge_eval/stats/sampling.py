@@ -1,14 +1,115 @@
-"""Which traces to label next."""
+"""How many traces to label, and which ones."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
 
-from judge_eval.stats._arrays import Ints, group_codes
+from judge_eval.stats._arrays import Ints, check_choice, check_level, group_codes
+from judge_eval.stats.distributions import binomial_cdf, t_power, t_ppf
+
+
+@lru_cache(maxsize=1024)
+def errors_allowed(n: int, *, alpha: float = 0.05, level: float = 0.95) -> int | None:
+    """Return the largest k with P(Binomial(n, alpha) <= k) <= 1 - level: so few errors show a risk <= alpha.
+
+    Args:
+        n: How many independent items there are, >= 0.
+        alpha: The greatest risk, between 0 and 1.
+        level: How sure to be of it, between 0 and 1.
+
+    Returns:
+        None where n is too small: not even 0 errors show it.
+
+    Raises:
+        ValueError: An argument is out of its range.
+    """
+    low, high = -1, n
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _shows(middle, n, alpha, level):
+            low = middle
+        else:
+            high = middle
+    return low if _shows(low, n, alpha, level) and low >= 0 else None
+
+
+@lru_cache(maxsize=1024)
+def traces_needed(errors: int = 0, *, alpha: float = 0.05, level: float = 0.95) -> int:
+    """Return the fewest items, one a trace, of which so many may err and still show a risk <= alpha.
+
+    Args:
+        errors: How many errors are to be allowed, >= 0.
+        alpha: The greatest risk, between 0 and 1.
+        level: How sure to be of it, between 0 and 1.
+
+    Raises:
+        ValueError: An argument is out of its range.
+    """
+    if errors < 0:
+        raise ValueError(f"errors: {errors} is negative")
+    low, high = errors, errors + 1
+    while not _shows(errors, high, alpha, level):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _shows(errors, middle, alpha, level):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def _shows(errors: int, n: int, alpha: float, level: float) -> bool:
+    if not 0 < alpha < 1:
+        raise ValueError(f"alpha: {alpha} is not between 0 and 1; 0.05 is usual")
+    # 1 - .95 is a little more than .05 in binary floating point, and others are a little less.
+    return binomial_cdf(errors, n, alpha) <= (1 - check_level(level)) * (1 + 1e-12)
+
+
+def minimal_detectable_difference(
+    standard_error: float, df: float, *, power: float = 0.8, alpha: float = 0.05
+) -> float:
+    """Return the smallest true difference that a two-sided t test finds with the given power.
+
+    Exact under normal differences: the noncentral t distribution is solved for the noncentrality, which is
+    the difference over its standard error.
+
+    Args:
+        standard_error: Of the mean difference, >= 0, in its units.
+        df: Degrees of freedom: n - 1, or the number of clusters - 1.
+        power: The wanted power, above alpha and below 1.
+        alpha: The test's level, between 0 and 1.
+
+    Returns:
+        The difference in the units of the standard error, >= 0.
+
+    Raises:
+        ValueError: An argument is out of its range.
+    """
+    if standard_error < 0:
+        raise ValueError(f"standard_error: {standard_error} is negative")
+    if not 0 < alpha < power < 1:
+        raise ValueError(f"power: {power} must lie between alpha ({alpha}) and 1")
+    return standard_error * _noncentrality(df, power, alpha)
+
+
+@lru_cache(maxsize=1024)
+def _noncentrality(df: float, power: float, alpha: float) -> float:
+    low, high = 0.0, t_ppf(1 - alpha / 2, df)
+    while t_power(high, df, alpha) < power:
+        low, high = high, 2 * high
+    while high - low > 1e-12 * high:
+        middle = (low + high) / 2
+        if t_power(middle, df, alpha) < power:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +145,12 @@ def simple_random_sample(n: int, size: int, *, seed: int = 0) -> Sample:
 
 
 def stratified_sample(
-    strata: Iterable[Hashable],
-    size: int,
-    *,
-    allocation: Literal["proportional", "equal"] = "equal",
-    seed: int = 0,
+    strata: Iterable[Hashable], size: int, *, allocation: Literal["proportional", "equal"] = "equal", seed: int = 0
 ) -> Sample:
     """Choose traces at random within strata, such as the judged grade.
 
-    Each stratum gives two traces at least, or all it has, so that its variance can be seen and no trace is
-    without a chance. The rest goes by `allocation`: in proportion to the strata's sizes, or the same number
-    to each as far as they last.
+    Each stratum gives at least two traces, or all it has. The rest goes by `allocation`: in proportion to the
+    strata's sizes, or the same number to each as far as they last.
 
     Figures of such a sample must be weighted by `Sample.weights`, as `ppi_mean_sampled` does.
 
@@ -69,12 +165,9 @@ def stratified_sample(
     """
     ids = list(strata)
     codes, groups = group_codes(ids, len(ids), "strata")
-    if allocation not in ("proportional", "equal"):
-        raise ValueError(f"allocation: {allocation!r} is none of 'proportional', 'equal'")
+    check_choice("allocation", allocation, ("proportional", "equal"))
     if not max(1, groups) <= size <= len(ids):
-        raise ValueError(
-            f"size: {size} must lie between {max(1, groups)} (one a stratum) and {len(ids)} (all)"
-        )
+        raise ValueError(f"size: {size} must lie between {max(1, groups)} (one a stratum) and {len(ids)} (all)")
     available = np.bincount(codes, minlength=groups)
     take = _allocate(available, size, allocation)
     rng = np.random.default_rng(seed)
@@ -83,13 +176,46 @@ def stratified_sample(
     return Sample(tuple(sorted(np.concatenate(chosen).tolist())), tuple(probabilities.tolist()))
 
 
+def unequal_sample(shares: Sequence[float], size: int, *, seed: int = 0) -> Sample:
+    """Choose a fixed number at random without replacement, each with a chance in proportion to its share.
+
+    Systematic sampling of a list in random order (Madow 1949): chances are exact, those above 1 are cut to 1
+    and the rest share what is left. With equal shares it is a simple random sample.
+
+    Args:
+        shares: How much each should be chosen, > 0.
+        size: How many to choose, 1 <= size <= n.
+        seed: Seed; equal seeds choose equally.
+
+    Raises:
+        ValueError: The size or a share is out of its range.
+    """
+    given = np.array(shares, dtype=np.float64)
+    if not 1 <= size <= given.size or not (given > 0).all():
+        raise ValueError(f"size: {size} must lie between 1 and {given.size}, and every share above 0")
+    chances = np.zeros(given.size)
+    while True:
+        free = chances < 1
+        wanted = (size - (~free).sum()) * given / max(given[free].sum(), 1e-300)
+        if not (over := free & (wanted >= 1)).any():
+            break
+        chances[over] = 1.0
+    chances[free] = wanted[free]
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(given.size)
+    ends = np.cumsum(chances[order]) * (size / chances.sum())
+    ends[-1] = size  # whatever rounding left
+    hits = np.searchsorted(ends, rng.random() + np.arange(size), side="right")
+    return Sample(tuple(sorted(order[np.minimum(hits, given.size - 1)].tolist())), tuple(chances.tolist()))
+
+
 def _allocate(available: Ints, size: int, allocation: str) -> Ints:
-    """Share the sample out, one trace at a time, to the stratum furthest below its due (Sainte-Lague)."""
+    """Divide the sample, one trace at a time, to the stratum furthest below its share (Sainte-Lague)."""
     due = available.astype(np.float64) if allocation == "proportional" else np.ones(available.size)
     take = np.zeros(available.size, dtype=np.int64)
     least = np.minimum(available, 2)
     for _ in range(size):
-        # What is owed to each comes before any share, and one to each before two.
+        # The minimum of each stratum comes first, and one for each before two.
         owed = np.where(take < least, take, np.inf)
         shares = np.where(take < available, (take + 0.5) / due, np.inf)
         take[int(np.argmin(owed if np.isfinite(owed).any() else shares))] += 1

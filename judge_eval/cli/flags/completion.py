@@ -25,13 +25,10 @@ def prompts(incomplete: str) -> list[str]:
 
 def models(incomplete: str) -> list[str]:
     """Offer the providers, and the names of the fake judges."""
-    from judge_eval.backends.fake.backend import RULES
-    from judge_eval.registry import names
+    from judge_eval.llm.fake.fake_backend import RULES
+    from judge_eval.registry import provider_names
 
-    known = [
-        *(f"fake/{rule}" for rule in RULES),
-        *(f"{name}/" for name in names("backends") if name != "fake"),
-    ]
+    known = [*(f"fake/{rule}" for rule in RULES), *(f"{name}/" for name in provider_names())]
     return [name for name in known if name.startswith(incomplete)]
 
 
@@ -44,7 +41,7 @@ def judges(incomplete: str) -> list[str]:
 
 def runs(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Offer the newest runs by id and label, with what they are."""
-    from judge_eval.runs.keeping.finding import list_runs
+    from judge_eval.runs.keeping.lookup import list_runs
 
     out = Path(context.params.get("out") or "runs")
     offered = [("latest", "the newest run")]

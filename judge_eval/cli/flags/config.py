@@ -8,41 +8,40 @@ from inspect import signature
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
+from judge_eval.cli.flags.common import nearest_config
 from judge_eval.errors import ConfigError, advise
-from judge_eval.given import read_toml
+from judge_eval.settings import setting_of
 
-FILES = ("judge_eval.toml", "pyproject.toml")
+_in_force: list[tuple[Path, dict[str, Any]]] = []
+"""The configuration of the current command, if there is one."""
+
+
+@cache
+def records() -> tuple[type, ...]:
+    """Return the groups of options whose fields may be keys of `[tool.judge_eval]`."""
+    from judge_eval.cli.flags.calling import CallingFlags, RunningFlags
+    from judge_eval.cli.flags.judging import JudgingFlags
+    from judge_eval.cli.flags.keeping import KeepingFlags
+    from judge_eval.cli.flags.numbers import NumbersFlags
+    from judge_eval.compare.options import Gates
+    from judge_eval.data.options import ReadOptions
+    from judge_eval.runs.judging.selection import Selection
+    from judge_eval.server.settings import Serving
+
+    return (
+        JudgingFlags, NumbersFlags, KeepingFlags, CallingFlags, Gates, ReadOptions, Selection,
+        RunningFlags, Serving,
+    )  # fmt: skip
 
 
 @cache
 def settings() -> Mapping[str, Mapping[str, bool]]:
-    """Return the keys of `[tool.judge_eval]`, each with the parameters it sets.
-
-    They are the fields of the groups that are marked so. Of each parameter it says whether it takes a list.
-    """
-    from judge_eval.cli.flags.calling import CallingFlags
-    from judge_eval.cli.flags.gating import GatingFlags
-    from judge_eval.cli.flags.groups import flags_of, setting_of
-    from judge_eval.cli.flags.judging import JudgingFlags
-    from judge_eval.cli.flags.keeping import KeepingFlags
-    from judge_eval.cli.flags.numbers import NumbersFlags
-    from judge_eval.cli.flags.reading import ChoosingFlags, ReadingFlags
-    from judge_eval.cli.flags.running import RunningFlags
-    from judge_eval.cli.flags.serving import ServingFlags
+    """Return the keys of `[tool.judge_eval]` with the parameters each sets, and whether these take a list."""
+    from judge_eval.cli.flags.groups import flags_of
 
     keys: dict[str, dict[str, bool]] = {}
-    for group in (
-        JudgingFlags,
-        NumbersFlags,
-        KeepingFlags,
-        CallingFlags,
-        GatingFlags,
-        ReadingFlags,
-        ChoosingFlags,
-        RunningFlags,
-        ServingFlags,
-    ):
-        for name, flag in flags_of(group).items():
+    for record in records():
+        for name, flag in flags_of(record).items():
             mark = setting_of(flag.annotation)
             if mark is not None and mark.file:
                 kind = get_args(flag.annotation)[0]
@@ -52,47 +51,52 @@ def settings() -> Mapping[str, Mapping[str, bool]]:
 
 
 def find_config(start: Path | None = None) -> tuple[Path | None, dict[str, Any]]:
-    """Find the nearest configuration, in this folder or one above it.
+    """Find the nearest configuration, in this folder or one above it; None and nothing if there is none."""
+    # `judge_eval.toml` holds the keys at its top; `pyproject.toml` holds them under `[tool.judge_eval]`. An
+    # unknown key is an error. Its providers, `[provider.NAME]`, are known from then on.
+    _in_force.clear()
+    path, data = nearest_config(start)
+    if "provider" in data or "dialect" in data:
+        from judge_eval.providers import begin_project
 
-    `judge_eval.toml` holds the keys at its top; `pyproject.toml` holds them under `[tool.judge_eval]`.
+        begin_project(data, path or "")
+    if path is None:
+        return None, {}
+    values = _values(path, data)
+    _in_force.append((path, values))
+    return path, values
 
-    Returns:
-        The file and its settings by parameter name; None and nothing where there is no configuration.
 
-    Raises:
-        ConfigError: A file cannot be read, or holds a key that does not exist.
-    """
-    folder = (start or Path.cwd()).resolve()
-    for above in (folder, *folder.parents):
-        for name in FILES:
-            path = above / name
-            if path.is_file():
-                values = _read(path)
-                if values is not None:
-                    return path, values
-    return None, {}
+def blamed(message: str) -> str | None:
+    """Return the file of the configuration and which of its settings a message is about; None if none."""
+    for path, values in _in_force:
+        names = [
+            name
+            for name, value in values.items()
+            if f"--{name.replace('_', '-')} " in message.replace("'", " ")
+            or any(repr(each) in message for each in (value if isinstance(value, list) else [value]))
+        ]
+        if names:
+            return f"{path} sets {', '.join(names)}"
+    return None
 
 
 def settings_for(verb: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """Keep the settings that a verb's flags are marked for; others of its flags may bear the same name."""
-    from judge_eval.cli.flags.groups import setting_of
-
     marks = {name: setting_of(flag.annotation) for name, flag in signature(verb).parameters.items()}
     return {name: value for name, value in values.items() if (mark := marks.get(name)) and mark.file}
 
 
-def _read(path: Path) -> dict[str, Any] | None:
-    data: Any = read_toml(path)
-    if path.name == "pyproject.toml":
-        tool = data.get("tool")
-        data = tool.get("judge_eval") if isinstance(tool, dict) else None
-        if data is None:
-            return None
-        if not isinstance(data, dict):
-            raise ConfigError(f"{path}: tool.judge_eval is not a table; write [tool.judge_eval]")
+def _values(path: Path, data: Mapping[str, Any]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     keys = settings()
     for key, value in data.items():
+        if key == "judge" and isinstance(value, dict):
+            if odd := [name for name, table in value.items() if not isinstance(table, dict)]:
+                raise ConfigError(f"{path}: judge.{odd[0]} is not a table; write [judge.NAME] for each judge")
+            continue
+        if key in ("provider", "dialect"):
+            continue
         if key not in keys:
             raise ConfigError(f"{path}: no setting {key!r}; {advise(key, sorted(keys))}")
         if isinstance(value, dict):

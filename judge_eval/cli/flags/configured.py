@@ -1,4 +1,4 @@
-"""The evaluator that the command line would make without a flag, for those who cannot name one in code."""
+"""The evaluator that the command line makes without a flag."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from judge_eval.cli.flags.calling import CallingFlags
+from judge_eval.cli.flags.command import VerbCommand
 from judge_eval.cli.flags.config import find_config, settings_for
 from judge_eval.cli.flags.groups import spread, without
 from judge_eval.cli.flags.judging import JudgingFlags
 from judge_eval.cli.flags.keeping import Runs
 from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.errors import ConfigError
+from judge_eval.spelling import toml_spelling
 
 if TYPE_CHECKING:
     from judge_eval.evaluator import Evaluator
@@ -40,49 +42,35 @@ class Configured:
         return self.judging.model
 
     def evaluator(self, model: str | None = None, *, first: str) -> Evaluator:
-        """Make the evaluator; it is to be closed.
-
-        Args:
-            model: Who judges, in place of the one that is set.
-            first: A metric to compute beside those that are set.
-
-        Raises:
-            ConfigError: No model is named, or a setting cannot be used.
-        """
+        """Make the evaluator, which the caller closes, with `first` as one more metric."""
         from judge_eval.evaluator import DEFAULT_METRICS
 
         judging = replace(self.judging, model=model or self.model)
         metrics = dict.fromkeys([first, *(self.numbers.names or DEFAULT_METRICS)])
-        return judging.evaluator(self.calling, self.numbers, list(metrics))
+        try:
+            return judging.evaluator(self.calling, self.numbers, list(metrics))
+        except ConfigError as error:
+            raise ConfigError(error.spelled(toml_spelling)) from None
 
 
 def configured() -> Configured:
-    """Read the settings in force.
-
-    Raises:
-        ConfigError: A variable or a file holds what cannot be used.
-    """
-    found: list[Configured] = []
+    """Read the settings in force."""
+    settings_in_force: list[Configured] = []
 
     @spread
     def read(
-        runs: Runs,
-        judging: JudgingFlags,
-        numbers: NumbersFlags,
-        calling: Annotated[CallingFlags, without("base_url")],
+        runs: Runs, judging: JudgingFlags, numbers: NumbersFlags, calling: Annotated[CallingFlags, without("base_url")]
     ) -> None:
-        found.append(Configured(runs, judging, numbers, calling))
+        settings_in_force.append(Configured(runs, judging, numbers, calling))
 
     app = typer.Typer(add_completion=False)
-    app.command()(read)
+    app.command(cls=VerbCommand)(read)
     settings = settings_for(read, find_config()[1])
     try:
-        typer.main.get_command(app).main(
-            [], prog_name="judge-eval", standalone_mode=False, default_map=settings
-        )
+        typer.main.get_command(app).main([], prog_name="judge-eval", standalone_mode=False, default_map=settings)
     except Exception as error:
-        said = getattr(error, "format_message", None)  # what typer says of a value
-        if said is None:
+        message = getattr(error, "format_message", None)  # an error of typer
+        if message is None:
             raise
-        raise ConfigError(said()) from None
-    return found[0]
+        raise ConfigError(message()) from None
+    return settings_in_force[0]

@@ -4,39 +4,37 @@ from __future__ import annotations
 
 import functools
 import inspect
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from inspect import Parameter
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
+from typer import Option
 from typer.models import ArgumentInfo, OptionInfo
 
+from judge_eval.cli.flags import completion
 from judge_eval.errors import ConfigError, advise
-from judge_eval.given import check_text
-from judge_eval.ranges import RANGES
+from judge_eval.ranges import RANGES, Range
+from judge_eval.safe_text import public_url
+from judge_eval.settings import Setting, Several, hints_of, setting_of, settings_of
+from judge_eval.user_text import check_spelling_of_place, check_text, is_address
 
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
-"""What a path begins with that was written as a URL."""
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """Marks a flag that takes its default from the environment, from a configuration file, or from both."""
-
-    name: str = ""
-    """What it is called there; the field's name where empty."""
-    env: bool = True
-    """Whether the variable `JUDGE_EVAL_<NAME>` sets it."""
-    file: bool = True
-    """Whether it is a key of `[tool.judge_eval]`."""
-    also: tuple[str, ...] = ()
-    """Further variables that set it."""
-
-
-SET, ENV, FILE = Setting(), Setting(file=False), Setting(env=False)
-"""Set from both, from the environment alone, from a file alone."""
+_TRUSTED = Parameter(
+    "trust_host",
+    Parameter.KEYWORD_ONLY,
+    default=None,
+    annotation=Annotated[
+        list[str] | None,
+        Option(
+            metavar="HOST",
+            help="A host that may be called although only a file names it; repeatable (always: "
+            "JUDGE_EVAL_TRUST_HOSTS).",
+        ),
+    ],
+)
+"""The flag of every verb that `VerbCommand` reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +45,10 @@ class Portion:
     taken: bool
 
 
-def only(*names: str) -> Portion:
-    """Take these fields of a group alone; the mark stands in `Annotated` behind the group."""
-    return Portion(names, True)
+def only(*names: str | type) -> Portion:
+    """Take these fields of a group alone; a class stands for its fields."""
+    every = (tuple(settings_of(name)) if isinstance(name, type) else (name,) for name in names)
+    return Portion(tuple(chain.from_iterable(every)), True)
 
 
 def without(*names: str) -> Portion:
@@ -60,33 +59,48 @@ def without(*names: str) -> Portion:
 @functools.cache
 def flags_of(group: type) -> Mapping[str, Parameter]:
     """Return the flags of a group by field: the parameters typer is given."""
-    hints = get_type_hints(group, include_extras=True)
     flags = {}
     for field in fields(group):
-        hint = hints[field.name]
-        setting = setting_of(hint)
-        if setting is not None and setting.env:
+        hint = hints_of(group)[field.name]
+        setting = setting_of(hint) or Setting()
+        if not setting.flag or get_origin(hint) is not Annotated:
+            continue
+        kind, *extras = get_args(hint)
+        if not any(isinstance(extra, OptionInfo | ArgumentInfo) for extra in extras):
+            kind = setting.type or kind
+            hint = Annotated[kind, _option(field.name, kind, setting), setting]
+        if setting.env:
             (option,) = (extra for extra in get_args(hint) if isinstance(extra, OptionInfo))
-            variable = f"JUDGE_EVAL_{(setting.name or field.name).upper()}"
-            option.envvar = [variable, *setting.also] if setting.also else variable
+            also = setting.env if isinstance(setting.env, tuple) else ()
+            option.envvar = [f"JUDGE_EVAL_{(setting.name or field.name).upper()}", *also]
         _bound(field.name, hint)
-        default = Parameter.empty if field.default is MISSING else field.default
+        default: Any = field.default if field.default_factory is MISSING else None
+        if default is MISSING:
+            default = Parameter.empty
+        elif setting.type is not None and type(None) in get_args(setting.type):
+            default = None
+        elif setting.unit != 1:
+            default /= setting.unit
         flags[field.name] = Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=hint)
     return flags
 
 
-def setting_of(hint: Any) -> Setting | None:
-    """Return the mark of a flag that can be set elsewhere; None where it has none."""
-    return next((extra for extra in get_args(hint) if isinstance(extra, Setting)), None)
+def _option(name: str, kind: Any, setting: Setting) -> OptionInfo:
+    option: OptionInfo = Option(
+        *(setting.flags or ((f"--{name.replace('_', '-')}",) if kind is bool else ())),
+        help=setting.help,
+        rich_help_panel=setting.panel,
+        metavar=setting.metavar,
+        hidden=setting.hidden,
+        autocompletion=getattr(completion, setting.completion) if setting.completion else None,
+    )
+    return option
 
 
 def spread(function: Callable[..., None]) -> Callable[..., None]:
-    """Spread the groups in a verb's signature into their flags, and gather them again when it is called.
-
-    Raises:
-        TypeError: A part names a field its group does not have, leaves out one without a default, or two
-            groups bring the same flag. The program is wrong then, so this comes when it is imported.
-    """
+    """Spread the groups in a verb's signature into their flags, and gather them again when it is called."""
+    # A part that names an unknown field, leaves out one without a default, or repeats a flag is a fault of
+    # the program: `TypeError` at import.
     groups: dict[str, tuple[type, list[str]]] = {}
     flat: dict[str, Parameter] = {}
     hints = get_type_hints(function, include_extras=True)
@@ -103,13 +117,15 @@ def spread(function: Callable[..., None]) -> Callable[..., None]:
             raise TypeError(f"{function.__name__}: {', '.join(sorted(twice))} comes twice")
         flat |= taken
 
+    flat[_TRUSTED.name] = _TRUSTED
+
     @functools.wraps(function)
-    def gathered(**given: Any) -> None:
-        for name, value in given.items():
-            _see(flat[name], value)
-        own = {name: value for name, value in given.items() if name in hints and name not in groups}
+    def gathered(**values: Any) -> None:
+        for name, value in values.items():
+            _check(flat[name], value)
+        own = {name: value for name, value in values.items() if name in hints and name not in groups}
         for name, (group, names) in groups.items():
-            own[name] = group(**{field: given[field] for field in names})
+            own[name] = _gathered(group, {field: values[field] for field in names})
         function(**own)
 
     gathered.__signature__ = inspect.Signature(list(flat.values()))  # type: ignore[attr-defined]
@@ -117,48 +133,78 @@ def spread(function: Callable[..., None]) -> Callable[..., None]:
     return gathered
 
 
+def _gathered(group: type, flags: Mapping[str, Any]) -> Any:
+    """Make a group of its flags' values; a flag that was not given leaves the default."""
+    settings = settings_of(group)
+    values: dict[str, Any] = {}
+    for name, value in flags.items():
+        setting = settings.get(name) or Setting()
+        if value is None:
+            continue
+        if setting.unit != 1:
+            value = int(value * setting.unit)
+        value = setting.read(value) if setting.read else value
+        values |= value if isinstance(value, Several) else {name: value}
+    return group(**values)
+
+
+def _range_of(name: str, hint: Any) -> Range | None:
+    setting = setting_of(hint)
+    return (setting and setting.range) or (RANGES.get(name) if _is_number(hint) else None)
+
+
 def _bound(name: str, hint: Any) -> None:
-    """Show the range of a flag that takes a number; `_see` holds it."""
-    for option in get_args(hint)[1:] if _is_number(hint) and name in RANGES else ():
+    """Show what a flag takes: the range of a number, which `_check` holds, or a word for its type."""
+    known, kinds = _range_of(name, hint), _kinds(hint)
+    for option in get_args(hint)[1:]:
         if isinstance(option, OptionInfo) and option.metavar is None:
-            known = RANGES[name]
-            option.metavar = f"{known.low:g}.." + (f"{known.high:g}" if known.high < 10**7 else "")
+            if known is not None:
+                option.metavar = f"{known.low:g}.." + (f"{known.high:g}" if known.high < 10**7 else "")
+            else:
+                option.metavar = next((word for kind, word in _WORDS.items() if kind in kinds), None)
+
+
+_WORDS: dict[type, str] = {bool: "", str: "TEXT", Path: "PATH"}
+"""What stands for a value in the help; a choice shows its values."""
+
+
+def _kinds(hint: Any) -> set[Any]:
+    kinds = set(get_args(hint)[:1])
+    while inner := {each for kind in kinds for each in get_args(kind)} - kinds:
+        kinds |= inner
+    return kinds
 
 
 def _is_number(hint: Any) -> bool:
-    kinds = get_args(hint)[:1]
-    return bool({int, float} & {*kinds, *(each for kind in kinds for each in get_args(kind))})
+    return bool({int, float} & _kinds(hint))
 
 
-def _see(flag: Parameter, value: Any) -> None:
-    """See that a flag's texts can be written down, and that a place on this machine is one.
-
-    Raises:
-        ConfigError: They cannot, or it is a URL.
-    """
+def _check(flag: Parameter, value: Any) -> None:
+    """Check the range of a number, that texts are Unicode, and that a path is not a URL."""
     shown = _word(flag)
-    if _is_number(flag.annotation) and (known := RANGES.get(flag.name)) is not None:
+    if (known := _range_of(flag.name, flag.annotation)) is not None:
         known.check(value, shown)
     for each in value if isinstance(value, list | tuple) else [value]:
         if isinstance(each, str):
             check_text(shown, each)
-        elif isinstance(each, Path) and _URL.match(str(each)):
-            raise ConfigError(f"{shown} {each}: this is a file or folder of this machine, never a URL")
+            if is_address(each):
+                check_spelling_of_place(each, shown)
+        elif isinstance(each, Path) and is_address(each):
+            place = public_url(str(each).strip())
+            raise ConfigError(f"{shown} {place}: this is a file or folder of this machine, never a URL")
 
 
 def _word(flag: Parameter) -> str:
-    """Return what a flag or an argument is called on the command line."""
     extras = get_args(flag.annotation)
     if any(isinstance(extra, ArgumentInfo) for extra in extras):
         return flag.name.strip("_")
     options = (extra for extra in extras if isinstance(extra, OptionInfo))
-    given = (word for option in options for word in (option.default, *(option.param_decls or ())))
-    words = [word for word in given if isinstance(word, str) and word.startswith("--")]
+    spelled = (word for option in options for word in (option.default, *(option.param_decls or ())))
+    words = [word for word in spelled if isinstance(word, str) and word.startswith("--")]
     return words[0] if words else f"--{flag.name.strip('_').replace('_', '-')}"
 
 
 def _taken(group: type, extras: list[Any]) -> dict[str, Parameter]:
-    """Return the flags of a group that a verb takes."""
     flags = dict(flags_of(group))
     for part in extras:
         for name in part.names:

@@ -1,28 +1,39 @@
-"""The flags on judging: who judges, by which prompt, alone or in a panel."""
+"""The flags on judging: who judges, by which prompt, alone, in a panel or a cascade."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from judge_eval.cli.flags import completion
+from judge_eval.cli import start_is_over
 from judge_eval.cli.flags.calling import CallingFlags
-from judge_eval.cli.flags.cascades import CASCADE_FIELDS, CascadeFlags, cascade_flagged
-from judge_eval.cli.flags.groups import ENV, SET, only
+from judge_eval.cli.flags.cascades import CascadeFlags, ModeName
+from judge_eval.cli.flags.common import configured_judges
+from judge_eval.cli.flags.groups import only
 from judge_eval.cli.flags.numbers import JUDGING, NumbersFlags
 from judge_eval.errors import ConfigError
-from judge_eval.given import prompt_name
+from judge_eval.safe_text import public_url
+from judge_eval.settings import Setting
+from judge_eval.spelling import option
 
 if TYPE_CHECKING:
     from judge_eval.evaluator import Evaluator
-    from judge_eval.judges import Judge
+    from judge_eval.judge_file import JudgeSpec
 
-_flag = partial(typer.Option, rich_help_panel=JUDGING)
+_setting = partial(Setting, panel=JUDGING, changes_verdict=True)
+_kept = partial(_setting, env=True, file=True)
+SEVERAL = ("member", "panel", "repeat", "vote", CascadeFlags)
+"""The flags on several judges, for verbs that take a part of the group."""
+_SHARED = ("prompt", "mode", "layout", "relevant", "evidence", "blank", "confidence", "repeat", "vote")
+"""The options of one judge and of a panel."""
+_SUFFIXES = (".toml", ".json")
+"""How the names of judge files end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,107 +42,145 @@ class JudgingFlags(CascadeFlags):
 
     model: Annotated[
         str | None,
-        _flag(
-            "--model",
-            "-m",
-            help="Who judges: provider/model, such as openai/NAME or fake/overlap (offline).",
-            autocompletion=completion.models,
+        _kept(
+            "Who judges, such as openai/NAME or fake/overlap (offline).",
+            metavar="PROVIDER/MODEL",
+            flags=("--model", "-m"),
+            completion="models",
+            common=True,
         ),
-        SET,
     ] = None
     prompt: Annotated[
         str | None,
-        _flag(
-            help="A prompt's id (see `prompts list`), or file:PATH for one of your own; support/binary "
-            "unless given.",
-            autocompletion=completion.prompts,
+        _kept(
+            "A prompt's id (see `prompts list`), or file:PATH for your own. Default: support/binary.",
+            metavar="ID|file:PATH",
+            completion="prompts",
+            common=True,
         ),
-        SET,
     ] = None
     mode: Annotated[
-        Literal["pointwise", "listwise", "decision", "claims", "claims-list", "claims-decision"] | None,
-        _flag(
-            help="One chunk a call, all of a trace, or questions to a decision model; `decision` for "
-            "decisions/NAME and else `pointwise` unless given. Claim by claim of the reference: `claims`, or "
-            "`claims-list` for all chunks of a trace in one call."
+        ModeName | None,
+        _kept(
+            "`pointwise` (one chunk a call), `listwise` (all of a trace) or `decision` (questions to "
+            "decisions/NAME, its default). Claim by claim of the reference: `claims`, `claims-list`, "
+            "`claims-decision`.",
+            metavar="MODE",
+            common=True,
         ),
-        SET,
     ] = None
     layout: Annotated[
         Literal["question", "input", "request"],
-        _flag(
-            help="Where a decision model finds a chunk: in its own question, with all others in the input, "
-            "or alone in a request."
+        _kept(
+            "Where a decision model finds a chunk: in its own question, with all others in the input, or "
+            "alone in a request."
         ),
-        SET,
     ] = "question"
     member: Annotated[
-        list[str] | None,
-        _flag(metavar="MODEL[:PROMPT]", help="A member of a panel of judges; repeat for each."),
+        list[str] | None, _setting("A judge of a panel; repeat it for each.", metavar="MODEL[:PROMPT]")
     ] = None
-    panel: Annotated[Path | None, _flag(help="A panel of judges as TOML.")] = None
-    repeat: Annotated[int, _flag(help="Judge every chunk this many times, and vote."), ENV] = 1
-    vote: Annotated[
-        Literal["majority", "median", "mean"], _flag(help="How several verdicts become one."), ENV
-    ] = "majority"
+    panel: Annotated[Path | None, _setting("A panel of judges (TOML). The same as --judge FILE.")] = None
+    repeat: Annotated[int, _setting("Judge every chunk this many times, and vote.", env=True)] = 1
+    vote: Annotated[Literal["majority", "median", "mean"], _setting("How several verdicts become one.", env=True)] = (
+        "majority"
+    )
     evidence: Annotated[
         Literal["flag", "required"] | None,
-        _flag(
-            help="A relevant verdict whose quote is missing, too short or not in the chunk: `flag` counts it "
-            "and says so (the default, unless the prompt file says otherwise), `required` takes it for none."
+        _kept(
+            "A relevant verdict whose quote is missing, too short or not in the chunk: `flag` counts it and "
+            "says so (the default, unless the prompt file says otherwise), `required` makes it a failure."
         ),
-        SET,
+    ] = None
+    blank: Annotated[
+        Literal["no_verdict", "irrelevant"] | None,
+        _kept(
+            "A chunk without text, about which no judge is asked: `no_verdict` counts it as failed (the "
+            "default), `irrelevant` gives it the lowest grade."
+        ),
     ] = None
     confidence: Annotated[
-        bool,
-        _flag("--confidence", help="Ask the server for log-probabilities; where it refuses, do without."),
+        bool, _setting("Ask the server for log-probabilities; continue without them if it refuses.")
     ] = False
     judge: Annotated[
         str | None,
-        _flag(help="A judge of an installed package, in place of --mode.", autocompletion=completion.judges),
-        SET,
+        _kept(
+            "Who judges: a judge file, a table [judge.NAME] of the configuration, or a judge of an installed package.",
+            metavar="FILE|NAME",
+            completion="judges",
+        ),
     ] = None
 
     @property
     def asked(self) -> str:
         """The prompt, or that of those who name none."""
-        from judge_eval.judges.choose import DEFAULT_PROMPT
+        from judge_eval.judges.kinds import DEFAULT_PROMPT
 
         return self.prompt or DEFAULT_PROMPT
 
     @property
-    def by_claims(self) -> bool:
-        """Whether it may be judged by claims: that is asked for, or a judge of a package's own."""
-        return self.judge is not None or (self.mode or "").startswith("claims")
+    def is_named(self) -> bool:
+        """Whether anybody is named to judge."""
+        return any((self.model, self.judge, self.cascade, self.cascade_file, self.panel, self.member))
 
     @property
-    def needed_model(self) -> str:
-        """The model.
+    def by_claims(self) -> bool:
+        """Whether the judge may go by claims."""
+        return self.spec().by_claims
 
-        Raises:
-            ConfigError: None was named; the message says how to name one.
+    def spec(self, relevant: int | None = None) -> JudgeSpec:
+        """Return who judges, as a judge file states it, with `relevant` as the least grade that is relevant.
+
+        What a file leaves open is taken from the other options; a flag that contradicts the file is refused.
         """
-        if not self.model:
-            raise ConfigError(
-                "no model was named; give --model openai/NAME (or fake/overlap to try it offline), "
-                "set JUDGE_EVAL_MODEL, or write `model = ...` under [tool.judge_eval] in pyproject.toml"
-            )
-        return self.model
+        from judge_eval.judge_file import JudgeSpec, MemberSpec, cascade_spec
+        from judge_eval.prompts import prompt_ids
 
-    def laid_out(self, relevant: int | None) -> Judge | None:
-        """Make the judge of a decision model whose chunks stand elsewhere than in their questions.
+        values = {field.name: getattr(self, field.name) for field in fields(self)} | {"relevant": relevant}
+        file, where = self._file()
+        if self.cascade or self.cascade_file is not None or (file is not None and file.cheap is not None):
+            if self.member or self.panel is not None or self.repeat > 1 or (self.judge and file is None):
+                raise ConfigError("a cascade is of two judges; leave out --member, --panel, --repeat and --judge")
+            return cascade_spec(values) if file is None else file.beside(where, values)
+        self.check_cascade()
+        if self.panel is not None and file is not None and not file.member:
+            raise ConfigError(f"{where}: not a panel; write a table [[member]] for each member")
+        shared: dict[str, Any] = {name: values[name] for name in _SHARED if values[name] is not None}
+        if file is None:
+            members = tuple(MemberSpec(**split_member(text, prompt_ids())) for text in self.member or ())
+            return JudgeSpec(**shared, judge=self.judge, member=members, model=None if members else self.model)
+        if self.member:
+            if not file.member:
+                raise ConfigError(f"{option('member')} is for a panel, and {where} describes one judge")
+            more = (MemberSpec(**split_member(text, prompt_ids())) for text in self.member)
+            file = file.model_copy(update={"member": (*file.member, *more)})
+        if not file.member:
+            shared["model"] = self.model
+        for name in shared.keys() & file.model_fields_set:
+            stated = shared.pop(name)
+            if stated != getattr(file, name) and _is_flagged(name):
+                raise ConfigError(
+                    f"{option(name)} {stated}: {where} says {getattr(file, name)}; leave one of the two out"
+                )
+        return file.model_copy(update=shared)
 
-        Raises:
-            ConfigError: The model is none.
-        """
-        from judge_eval.judges.choose import make_judge, mode_for
+    def _file(self) -> tuple[JudgeSpec | None, str]:
+        """Return the judge that a file or a table of the configuration describes, and what that is called."""
+        from judge_eval.judge_file import JudgeSpec, read_judge
 
-        if self.layout == "question":
-            return None
-        mode = mode_for(self.model, self.mode)
-        if mode != "decision" or self.repeat > 1 or self.member or self.panel is not None:
-            raise ConfigError("--layout is for one decision model, asked once (--mode decision)")
-        return make_judge(prompt_name(self.asked), mode, relevant, 0, self.evidence, self.layout)
+        paths = [path for path in (self.panel, self.cascade_file) if path is not None]
+        if self.judge is not None and (Path(self.judge).is_file() or self.judge.endswith(_SUFFIXES)):
+            paths.append(Path(self.judge))
+        if len(paths) > 1:
+            raise ConfigError(f"{paths[0]} and {paths[1]} both describe a judge; leave one of the two out")
+        if paths:
+            return read_judge(paths[0]), str(paths[0])
+        if self.judge is None:
+            return None, ""
+        path, tables = configured_judges()
+        if self.judge in tables and path is not None:
+            where = f"{path}: [judge.{self.judge}]"
+            return JudgeSpec.of_table(tables[self.judge], where, path.parent), where
+        return None, ""
 
     def evaluator(
         self,
@@ -141,84 +190,46 @@ class JudgingFlags(CascadeFlags):
         *,
         fitting: bool = False,
     ) -> Evaluator:
-        """Make the evaluator; it is to be closed.
-
-        Args:
-            calling: How the judge is called.
-            numbers: What is computed.
-            metrics: Metrics in place of those of `numbers`.
-            fitting: Whether a cascade's threshold is still to be found.
-
-        Raises:
-            ConfigError: A setting cannot be used.
-        """
+        """Make the evaluator, which the caller closes; `fitting` leaves a cascade's threshold open."""
         from judge_eval.evaluator import DEFAULT_METRICS, Evaluator
-        from judge_eval.judges.choose import mode_for
 
-        options = calling.options()
-        asked = mode_for(self.model, self.mode)
-        if self.confidence and asked.startswith("claims"):
-            raise ConfigError("--confidence is not for judging by claims, whose verdicts follow by a rule")
-        if self.confidence and asked != "decision":  # which always tells
-            options = replace(options, params={**options.params, "logprobs": True, "top_logprobs": 5})
-        models: dict[str, str] | None = None
-        judge: Judge | str | None
-        if self.cascades:
-            if self.member or self.panel is not None or self.repeat > 1 or self.judge:
-                raise ConfigError(
-                    "a cascade is of two judges; leave out --member, --panel, --repeat and --judge"
-                )
-            models, judge, options = cascade_flagged(
-                self,
-                model=self.model,
-                prompt=self.prompt,
-                mode=self.mode,
-                layout=self.layout,
-                evidence=self.evidence,
-                relevant=numbers.relevant,
-                options=calling.options(),
-                fitting=fitting,
+        spec, options = self.spec(numbers.relevant), calling.options()
+        if spec.base_url and options.base_url not in (None, spec.base_url) and _is_flagged("fleet", "base_url"):
+            raise ConfigError(
+                f"{option('base_url')} {public_url(str(options.base_url))}: the judge file says "
+                f"{public_url(str(spec.base_url))}; leave one of the two out"
             )
-            if self.confidence and self.mode != "decision":
-                options = options.telling("strong")
-        elif self.member or self.panel is not None:
-            if self.repeat > 1:
-                raise ConfigError(
-                    "--repeat and a panel do not go together; give members `sample`s of their own"
-                )
-            from judge_eval.cli.flags.panels import panel_of
-
-            models, judge, options = panel_of(
-                self.member or (),
-                self.panel,
-                prompt=self.asked,
-                mode=self.mode,
-                vote=self.vote,
-                relevant=numbers.relevant,
-                evidence=self.evidence,
-                options=options,
-            )
-        else:
-            judge = self.judge or self.laid_out(numbers.relevant)
+        start_is_over()
         return Evaluator(
-            models or ("replay/cassette" if options.replay else self.needed_model),
-            judge=judge,
-            repeat=self.repeat,
-            vote=self.vote,
-            prompt=prompt_name(self.asked),
-            mode=self.mode,
+            **spec.keywords(options, fitting=fitting),
             metrics=metrics or numbers.names or DEFAULT_METRICS,
-            relevant=numbers.relevant,
-            evidence=self.evidence,
             cache=False if calling.no_cache else calling.cache or True,
-            options=options,
             intervals=numbers.intervals,
         )
 
 
+def _is_flagged(*names: str) -> bool:
+    """Tell whether an option is on the command line, not in a configuration file or the environment."""
+    click = typer.Context.__base__.__module__.rpartition(".")[0]  # some versions of typer bring their own
+    context = import_module(f"{click}.globals").get_current_context(silent=True)
+    sources = [context.get_parameter_source(name) for name in names] if context is not None else []
+    return any(source is not None and source.name == "COMMANDLINE" for source in sources)
+
+
+def split_member(text: str, known: Sequence[str]) -> dict[str, str]:
+    """Split `provider/model:prompt`; what stands behind the last colon is a prompt only if it is known."""
+    model, is_file, path = text.partition(":file:")
+    if is_file:
+        return {"model": model, "prompt": f"file:{path}"}
+    model, colon, prompt = text.rpartition(":")
+    if colon and (prompt.partition("@")[0] in known or "/" in prompt):
+        return {"model": model, "prompt": prompt}
+    return {"model": text}
+
+
 ServingJudge: TypeAlias = Annotated[
-    JudgingFlags, only("model", "prompt", "mode", "evidence", *CASCADE_FIELDS)
+    JudgingFlags, only("model", "prompt", "mode", "evidence", "blank", "judge", CascadeFlags)
 ]
 """One model that judges by a prompt, or a cascade of two."""
-OneJudge: TypeAlias = Annotated[JudgingFlags, only("model", "prompt", "mode", "evidence")]
-"""One model that judges by a prompt."""
+OneJudge: TypeAlias = Annotated[JudgingFlags, only("model", "prompt", "mode", "evidence", "blank", "judge")]
+"""One model that judges by a prompt, or the judge of a file."""

@@ -12,24 +12,25 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from judge_eval.cli.flags import completion
-from judge_eval.cli.flags.groups import SET, Setting
+from judge_eval.cli.flags.groups import without
+from judge_eval.runs.keeping.options import PANEL, Keeping
+from judge_eval.settings import Setting
 
 if TYPE_CHECKING:
     from judge_eval.eval_run import EvalRun
     from judge_eval.runs.folder.run import Run
 
-PANEL = "The run"
-_flag = partial(typer.Option, rich_help_panel=PANEL)
+_setting = partial(Setting, env=True, file=True, panel=PANEL)
 
 
-def _folder(given: str | Path) -> Path:
+def _folder(place: str | Path) -> Path:
     from judge_eval.data.remote import is_url
 
-    if not is_url(given):
-        return Path(given)
-    from judge_eval.runs.keeping.mirroring import place_of_runs
+    if not is_url(place):
+        return Path(place)
+    from judge_eval.runs.keeping.mirror import place_of_runs
 
-    return place_of_runs(given)
+    return place_of_runs(place)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,30 +38,21 @@ class Runs:
     """Where runs are kept."""
 
     out: Annotated[
-        Path, _flag(parser=_folder, metavar="PATH", help="The folder of runs, or its URL (s3://...)."), SET
+        Path,
+        typer.Option(
+            parser=_folder, metavar="PATH", help="The folder of runs, or its URL (s3://...).", rich_help_panel=PANEL
+        ),
+        Setting(env=True, file=True, common=True),
     ] = Path("runs")
 
     def find(self, name: str, say: Callable[[str], None] | None = None, *, any_: bool = False) -> Path:
-        """Return a run's folder.
-
-        Args:
-            name: Which run.
-            say: Told which was taken, and why, where `latest` or a label pass over newer ones.
-            any_: Whether `latest` and labels take the newest run whatever became of it.
-
-        Raises:
-            RunError: There is no such run.
-        """
-        from judge_eval.runs.keeping.finding import find_run
+        """Return a run's folder; see `find_run`."""
+        from judge_eval.runs.keeping.lookup import find_run
 
         return find_run(name, self.out, say, any_=any_)
 
     def load(self, name: str, say: Callable[[str], None] | None = None) -> EvalRun:
-        """Load a run; see `find`.
-
-        Raises:
-            RunError: There is no such run, or it cannot be read.
-        """
+        """Load a run; see `find`."""
         from judge_eval.eval_run import EvalRun
 
         return EvalRun.load(self.find(name, say))
@@ -73,55 +65,32 @@ class OneRun(Runs):
     run: Annotated[
         str,
         typer.Argument(
-            help="A run's folder, its id or the start of it, label:NAME or latest (the newest that did not "
-            "fail).",
+            help="A run's folder, its id or the start of it, label:NAME or latest (the newest that did not fail).",
             autocompletion=completion.runs,
         ),
     ]
 
     def loaded(self, say: Callable[[str], None] | None = None) -> EvalRun:
-        """Load the run; see `find`.
-
-        Raises:
-            RunError: There is no such run, or it cannot be read.
-        """
+        """Load the run; see `find`."""
         return self.load(self.run, say)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeepingFlags(Runs):
+class KeepingFlags(Runs, Keeping):
     """Where a new run is kept, and what people call it."""
 
-    label: Annotated[str | None, _flag(help="What people call the run."), SET] = None
-    href: Annotated[str | None, _flag(help="Where the run belongs: a pull request, a job."), SET] = None
-    tag: Annotated[list[str] | None, _flag(help="A word to filter by; repeatable."), Setting("tags")] = None
     server: Annotated[
         str | None,
-        _flag(
-            metavar="URL",
-            help="The address of a `serve` over these runs: the address of the run's page is printed.",
-        ),
-        SET,
+        _setting("The address of a `serve` of these runs, to print the address of the run's page.", metavar="URL"),
     ] = None
     columnar: Annotated[
-        bool,
-        _flag(
-            "--columnar",
-            help="Write Parquet parts beside the results, from which large runs are compared and reported "
-            "fast.",
-        ),
-        SET,
+        bool, _setting("Write Parquet parts beside the results, from which large runs are compared and reported fast.")
     ] = False
 
     def page(self, run: Run | None = None) -> str | None:
-        """Return the address of a run's page, or that of the server; None where no server is set.
-
-        Raises:
-            ConfigError: The server's address is none.
-        """
+        """Return the address of a run's page, or that of the server; None where no server is set."""
         from judge_eval.errors import ConfigError
-        from judge_eval.shown import web_address
-        from judge_eval.urls import public_url
+        from judge_eval.safe_text import public_url, web_address
 
         if not self.server:
             return None
@@ -133,9 +102,23 @@ class KeepingFlags(Runs):
         top = public_url(self.server).rstrip("/")
         return top if run is None else f"{top}/runs/{run.id}"
 
-    def named(self) -> tuple[str | None, str | None]:
-        """Return label and address, from the CI server where they are not given."""
+    def resolved(self, baseline: EvalRun | None = None) -> Keeping:
+        """Return the options with the run to resume found, and the label and address of a CI server."""
         from judge_eval.runs.judging.provenance import place_in_ci
 
         label, href = place_in_ci(os.environ)
-        return self.label or label, self.href or href
+        return Keeping(
+            out=self.out,
+            label=self.label or label,
+            href=self.href or href,
+            tags=self.tags,
+            baseline=None if baseline is None else baseline.id,
+            resume=self.resume if isinstance(self.resume, bool) else self.find(str(self.resume), any_=True),
+            new_if_done=self.new_if_done,
+            push_every=self.push_every,
+            push_grace=self.push_grace,
+        )
+
+
+AT_ONCE = without("resume", "new_if_done", "push_every", "push_grace")
+"""The part for a run that is made without calls."""

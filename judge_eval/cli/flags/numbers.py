@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-
-from judge_eval.cli.flags import completion
-from judge_eval.cli.flags.groups import SET
+from judge_eval.settings import Setting
 
 if TYPE_CHECKING:
     from judge_eval.runs.folder.records import Intervals
 
 PANEL = "Numbers"
 JUDGING = "Judging"
+_setting = partial(Setting, env=True, file=True, panel=PANEL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,38 +23,29 @@ class NumbersFlags:
 
     metrics: Annotated[
         list[str] | None,
-        typer.Option(
-            "--metrics",
-            "-k",
-            help="Metrics, with commas between or repeated: AP@5,MRR,NDCG@5.",
-            autocompletion=completion.metrics,
-            rich_help_panel=JUDGING,
+        _setting(
+            "Metrics, separated by commas or repeated: AP@5,MRR,NDCG@5.",
+            metavar="METRIC",
+            panel=JUDGING,
+            flags=("--metrics", "-k"),
+            completion="metrics",
+            common=True,
         ),
-        SET,
     ] = None
     relevant: Annotated[
         int | None,
-        typer.Option(
-            help="The least grade that counts as relevant, in place of the prompt's.", rich_help_panel=JUDGING
+        _setting(
+            "The least grade that counts as relevant, instead of the prompt's.", panel=JUDGING, changes_verdict=True
         ),
-        SET,
     ] = None
     interval: Annotated[
         Literal["auto", "t", "bca"],
-        typer.Option(
-            help="The intervals of means: what suits the values, or always Student's t or the BCa bootstrap.",
-            rich_help_panel=PANEL,
+        _setting(
+            "How intervals of means are computed: as suits the values, or always by Student's t or the BCa bootstrap."
         ),
-        SET,
     ] = "auto"
     cluster: Annotated[
-        str,
-        typer.Option(
-            metavar="KEY",
-            help="The key of a trace's metadata that says which traces belong together.",
-            rich_help_panel=PANEL,
-        ),
-        SET,
+        str, _setting("The key of a trace's metadata that says which traces belong together.", metavar="KEY")
     ] = "cluster"
 
     @property

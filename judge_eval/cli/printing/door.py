@@ -1,4 +1,4 @@
-"""The one door through which everything goes that is printed."""
+"""The streams through which everything is printed."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
-from judge_eval.shown import logged, one_line, printable
+import typer
+
+from judge_eval.llm.http.secrets import keys_to_hide
+from judge_eval.safe_text import logged, one_line, printable, without_passwords
+from judge_eval.views.tones import BAD, DOUBTFUL, GOOD
 
 _STYLE = re.compile(r"(\x1b\[[\d;]*[mAKJ]|\x1b\[\?25[lh]|\r)")
-"""What rich and typer write to a terminal: colours, a bar that moves up and is cleared, a hidden cursor."""
+"""What rich and typer write to a terminal: colours, a bar that is redrawn, a hidden cursor."""
 _ORDER = re.compile(r"#(?=#\w*\[)")
-"""What Azure and TeamCity take for a command wherever it stands in a line."""
-GOOD, DOUBTFUL, BAD = "green", "yellow", "bold red"
-"""How what is good, doubtful or bad is shown on a terminal."""
+"""What Azure and TeamCity take for a command anywhere in a line."""
 _TONES = (
     ("error: gate undecided", DOUBTFUL),
     ("error: ", BAD),
@@ -26,47 +28,33 @@ _TONES = (
     ("gate passed", GOOD),
     ("gate undecided", DOUBTFUL),
 )
-"""By what a remark begins with, how that is shown."""
+"""The colour of a remark by its first words."""
 _CODES = {GOOD: "32", DOUBTFUL: "33", BAD: "1;31"}
 _BEYOND_ASCII = re.compile(r"[\x7f-\U0010ffff]")
 
 
 class OutputError(Exception):
-    """Standard output takes nothing more.
-
-    Args:
-        error: What the system said.
-    """
+    """Standard output cannot be written."""
 
     def __init__(self, error: OSError) -> None:
         self.closed = isinstance(error, BrokenPipeError)
-        """Whether whoever read it has left, which is no fault."""
+        """Whether the reader has closed the pipe, which is not a fault."""
         super().__init__(error.strerror or str(error))
 
 
 class Door:
-    """A standard stream that shows control characters as escapes, whoever writes to it.
-
-    On a terminal colours pass. Where errors cannot be written there is nobody to tell, so nothing is raised.
-
-    Args:
-        stream: The stream.
-        errors: Whether it is the stream of errors.
-    """
+    """A standard stream that shows control characters as escapes; a failing stderr raises nothing."""
 
     def __init__(self, stream: TextIO, *, errors: bool) -> None:
         self._stream, self._errors = stream, errors
         self._watched = stream.isatty()
         self._inside = False
+        self._keys = keys_to_hide()
 
     def write(self, text: str) -> int:
-        """Write a text.
-
-        Raises:
-            OutputError: It cannot be written.
-        """
+        """Write a text."""
         parts = _STYLE.split(text) if self._watched else [text]
-        parts[::2] = [self._made(part) for part in parts[::2]]
+        parts[::2] = [self._escape(part) for part in parts[::2]]
         self.pass_on("".join(parts))
         return len(text)
 
@@ -76,21 +64,15 @@ class Door:
             self.write(line)
 
     def pass_on(self, text: str) -> None:
-        """Write a text as it is.
-
-        Raises:
-            OutputError: It cannot be written.
-        """
-        with self._told():
+        """Write a text as it is, with stars in place of keys: as many, so that columns and JSON stay."""
+        for key in self._keys:
+            text = text.replace(key, "*" * len(key))
+        with self._guarded():
             self._stream.write(text)
 
     def flush(self) -> None:
-        """Write what waits.
-
-        Raises:
-            OutputError: It cannot be written.
-        """
-        with self._told():
+        """Flush the stream."""
+        with self._guarded():
             self._stream.flush()
 
     def isatty(self) -> bool:
@@ -100,43 +82,39 @@ class Door:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
-    def _made(self, part: str) -> str:
+    def _escape(self, part: str) -> str:
         if not part:
             return part
-        # A command to a CI server stands at the start of a line, so what goes on with one is none.
-        made = logged("x" + part)[1:] if self._inside else logged(part)
+        # A command to a CI server starts a line; the rest of a line is never one.
+        escaped = logged("x" + part)[1:] if self._inside else logged(part)
         self._inside = not part.endswith("\n")
-        return made
+        return escaped
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _guarded(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
-            _let_go(self._stream)
+            _redirect(self._stream)
             if not self._errors:
                 raise OutputError(error) from None
 
 
-def _let_go(stream: TextIO) -> None:
-    """Turn a stream that fails to nowhere, so that Python does not fail at it again when it ends."""
+def _redirect(stream: TextIO) -> None:
+    """Redirect a failed stream to the null device, so that Python does not fail again at exit."""
     with suppress(OSError, ValueError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stream.fileno())
-        os.close(nowhere)
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, stream.fileno())
+        os.close(null)
 
 
 @contextmanager
 def doors() -> Iterator[None]:
-    """Let all that is printed within the block go through doors, and let warnings be remarks.
-
-    Raises:
-        OutputError: Standard output is closed, or takes no more.
-    """
+    """Let all that is printed within the block go through doors, and let warnings be remarks."""
     closed = sys.stdout is None
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:  # else the next file that is opened gets its number
-            setattr(sys, name, _nowhere(number))
+            setattr(sys, name, _null_stream(number))
     before = sys.stdout, sys.stderr
     for stream in before:
         if isinstance(stream, io.TextIOWrapper):
@@ -156,11 +134,11 @@ def doors() -> Iterator[None]:
         sys.stdout, sys.stderr = before
 
 
-def _nowhere(number: int) -> TextIO:
-    made = os.open(os.devnull, os.O_RDWR)
-    if made != number:
-        os.dup2(made, number)
-        os.close(made)
+def _null_stream(number: int) -> TextIO:
+    null = os.open(os.devnull, os.O_RDWR)
+    if null != number:
+        os.dup2(null, number)
+        os.close(null)
     return os.fdopen(number, "r" if number == 0 else "w")
 
 
@@ -179,7 +157,6 @@ def coloured(stream: Any) -> bool:
 
 
 def _toned(line: str) -> str:
-    """Colour what a remark begins with, where somebody watches."""
     tone = next(((start, style) for start, style in _TONES if line.startswith(start)), None)
     if tone is None or not coloured(sys.stderr):
         return line
@@ -188,7 +165,7 @@ def _toned(line: str) -> str:
 
 
 def tell(text: object = "", *, flush: bool = False) -> None:
-    """Print a line, which no text within it can end."""
+    """Print a text as one line."""
     print(one_line(str(text)), flush=flush)
 
 
@@ -198,10 +175,7 @@ def tell_lines(text: str) -> None:
 
 
 def give_json(text: str) -> None:
-    """Print JSON, the same data: what would steer a terminal is written as JSON escapes it.
-
-    In JSON such characters stand in strings alone.
-    """
+    """Print JSON; control characters, which stand only in strings, become JSON escapes."""
     lines = (line if line.isprintable() else _BEYOND_ASCII.sub(_spell, line) for line in text.split("\n"))
     plain = _ORDER.sub(r"\\u0023", "\n".join(lines)) + "\n"
     if isinstance(sys.stdout, Door):
@@ -218,14 +192,25 @@ def _spell(hit: re.Match[str]) -> str:
     return "".join(f"\\u{units[k : k + 4]}" for k in range(0, len(units), 4))
 
 
+def can_answer() -> bool:
+    """Tell whether somebody sees a question and can answer it."""
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def trusts(host: str, file: str) -> bool:
+    """Ask whether a host that only a file names may be called; a yes is kept in the user's configuration."""
+    question = f"{file} names the host {host}, which you have not named. Trust it from now on?"
+    return typer.confirm(one_line(question), err=True)
+
+
 def complain(message: str) -> None:
     """Write an error to stderr."""
     remark(f"error: {message}")
 
 
 def remark(message: str) -> None:
-    """Write a warning or a remark to stderr; where that cannot be written there is nobody to tell."""
+    """Write a warning or a remark to stderr."""
     try:
-        print(_toned(one_line(message)), file=sys.stderr, flush=True)
+        print(_toned(one_line(without_passwords(message))), file=sys.stderr, flush=True)
     except OSError:
-        _let_go(sys.stderr)
+        _redirect(sys.stderr)

@@ -1,20 +1,26 @@
-"""From how a command ended to its exit code, with one message and no traceback."""
+"""Exit codes and error messages of commands; users see one message and never a traceback."""
 
 from __future__ import annotations
 
 import functools
+import inspect
 import os
+import shlex
 import tempfile
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from judge_eval.cli.flags.config import blamed
 from judge_eval.cli.flags.groups import spread
 from judge_eval.cli.printing.door import OutputError, complain, doors, remark
 from judge_eval.cli.stopping import TERMINATED, Terminated
 from judge_eval.errors import ConfigError, DataError, FatalCallError, JudgeEvalError, StoreError, mask
+from judge_eval.llm.http.secrets import environment_secrets
+from judge_eval.spelling import OptionName, Spelling, spell
 
 if TYPE_CHECKING:
     from judge_eval.evaluator import Evaluator
@@ -28,16 +34,24 @@ _UsageError = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ 
 """The base of what is wrong with a command line; typer brings its own click, or uses the one installed."""
 
 
-def verb(function: Callable[..., None]) -> Callable[..., None]:
+def verb(function: Callable[..., None], home: str | None = None) -> Callable[..., None]:
     """Make a command take its groups' flags, and answer errors with one message and the right exit code."""
+    # `home` is the verb whose flags messages name that this one lacks, such as `batch export`.
     command = spread(function)
+    own = frozenset(inspect.signature(command).parameters)
+
+    def spelling(named: OptionName) -> str:
+        flag = flag_spelling(named)
+        if home is None or named.name in own:
+            return flag
+        return "the same arguments" if named.name == "resume" else f"`{home} {flag}`"
 
     @functools.wraps(command)
-    def guarded(**given: Any) -> None:
+    def guarded(**flags: Any) -> None:
         try:
-            command(**given)
+            command(**flags)
         except JudgeEvalError as error:
-            raise typer.Exit(_told(error)) from None
+            raise typer.Exit(_report(error, spelling, "resume" in own)) from None
         except KeyboardInterrupt:
             complain("interrupted; what was judged is kept")
             raise typer.Exit(INTERRUPTED) from None
@@ -48,8 +62,12 @@ def verb(function: Callable[..., None]) -> Callable[..., None]:
     return guarded
 
 
+batch_verb = functools.partial(verb, home="batch export")
+"""Of what a batch is, its export says all; the other steps have few flags."""
+
+
 def exit_code(command: Callable[[], object]) -> int:
-    """Run a command line, say what went wrong, and return the code to exit with."""
+    """Run a command line, print what went wrong, and return the exit code."""
     code = OK
     try:
         with doors():
@@ -68,7 +86,7 @@ def _code_of(command: Callable[[], object]) -> int:
     except (OutputError, SystemExit):
         raise
     except JudgeEvalError as error:
-        return _told(error)
+        return _report(error, flag_spelling)
     except typer.Abort:
         remark("stopped: the question was not answered with yes")
         return INTERRUPTED
@@ -84,18 +102,35 @@ def _code_of(command: Callable[[], object]) -> int:
     return code if isinstance(code, int) else OK
 
 
-def _told(error: JudgeEvalError) -> int:
-    """Say what an error says, and how to go on; return the exit code."""
-    complain(str(error))
-    if error.run_folder:
-        advise_resume(error.run_folder)
-    # Going on does not help where the key, the settings or the data are at fault.
-    mine = isinstance(error, FatalCallError | ConfigError | DataError)
-    return USAGE if mine or error.run_folder is None else INCOMPLETE
+def _report(error: JudgeEvalError, spelling: Spelling, resumes: bool = True) -> int:
+    """Print an error with how to go on; return the exit code."""
+    _complain_of_settings(error.spelled(spelling))
+    kept = error.run_folder is not None and Path(error.run_folder).is_dir()  # it may have been deleted
+    if error.run_folder and kept:
+        advise_resume(error.run_folder, resumes)
+    # Resuming does not help if the key, the settings or the data are at fault.
+    is_users = isinstance(error, FatalCallError | ConfigError | DataError)
+    return INCOMPLETE if kept and not is_users else USAGE
+
+
+def flag_spelling(named: OptionName) -> str:
+    """Spell an option that a message names as a flag: `--mode pointwise`."""
+    flag, value = named.name.replace("_", "-"), named.value
+    if value is None or isinstance(value, bool):
+        return f"--no-{flag}" if value is False else f"--{flag}"
+    if isinstance(value, Mapping):
+        value = [f"{key}={each}" for key, each in value.items()]
+    values = value if isinstance(value, list) else [value]
+    return " ".join(f"--{flag} {shlex.quote(str(each))}" for each in values)
+
+
+def spelled_remark(message: str) -> None:
+    """Write a remark to stderr, with the options that it names as flags."""
+    remark(spell(message, flag_spelling))
 
 
 def _show_usage(error: Any) -> None:
-    """Say what is wrong with the command line; a bare command shows its help."""
+    """Print what is wrong with the command line; a bare command shows its help."""
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
         return
@@ -103,15 +138,21 @@ def _show_usage(error: Any) -> None:
         for line in error.ctx.get_usage().splitlines():
             remark(line)
         remark(f"Try '{error.ctx.command_path} --help' for help.")
-    complain(error.format_message())
+    _complain_of_settings(error.format_message())
+
+
+def _complain_of_settings(text: str) -> None:
+    """Print an error; if it may be about a setting of the configuration, also the file that sets it."""
+    complain(text)
+    if (settings := blamed(text)) is not None:
+        remark(settings)
 
 
 def _fault(error: Exception) -> str:
-    """Keep the traceback of an error nobody has foreseen, and say where; keys are left out of it."""
-    ends = ("KEY", "TOKEN", "SECRET", "PASSWORD")
-    secrets = [value for name, value in os.environ.items() if name.upper().endswith(ends) and len(value) > 5]
+    """Write the traceback of an unexpected error to a file, without keys; return the message."""
+    secrets = environment_secrets()
     text = mask("".join(traceback.format_exception(error)), secrets)
-    said = mask(f"{type(error).__name__}: {error}"[:300], secrets)
+    summary = mask(f"{type(error).__name__}: {error}"[:300], secrets)
     try:
         number, name = tempfile.mkstemp(prefix="judge-eval-", suffix=".txt")
         with os.fdopen(number, "w", encoding="utf-8", errors="backslashreplace") as file:
@@ -119,17 +160,19 @@ def _fault(error: Exception) -> str:
         where = f"its traceback is in {name}"
     except OSError:
         where = "its traceback could not be written to a temporary file"
-    return f"unexpected {said}; this is a fault of judge-eval, please report it: {where}"
+    return f"unexpected {summary}; this is a fault of judge-eval, please report it: {where}"
 
 
-def advise_resume(folder: str) -> None:
-    """Say how to go on with a run that ended early."""
-    remark(f"the run is kept in {folder}; the same command with --resume {folder} goes on where it stopped")
+def advise_resume(folder: str, resumes: bool = True) -> None:
+    """Print how to go on with a run that ended early; `resumes`: whether the verb has the flag."""
+    again = f"the same command with --resume {folder}" if resumes else "the same command"
+    remark(f"the run is kept in {folder}; {again} continues where it stopped")
 
 
 def close(evaluator: Evaluator) -> None:
-    """Close an evaluator whose run is whole and kept; a cache that fails then is worth a remark, no more."""
+    """Close an evaluator after its run was kept; if the cache fails then, a remark is enough."""
     try:
         evaluator.close()
     except StoreError as error:
-        remark(f"warning: {error}; the run is whole, and a later one would pay for these answers again")
+        why = error.spelled(flag_spelling)
+        remark(f"warning: {why}; the run is whole, and a later one would pay for these answers again")

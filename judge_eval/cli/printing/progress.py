@@ -1,45 +1,87 @@
-"""Progress of a run, on stderr and only where somebody watches."""
+"""What is said of a run before and while it is judged: its plan, its progress, where answers are kept."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from judge_eval.cli.printing.door import remark, tell
+from judge_eval.safe_text import counted
+from judge_eval.views.cascade import one_of_clusters
+from judge_eval.views.plan import escalation_lines, plan_lines, stage_lines
+
 if TYPE_CHECKING:
+    from judge_eval.evaluator import Evaluator
     from judge_eval.runs.judging.counting import Progress
+    from judge_eval.runs.judging.selection import Selecting
+    from judge_eval.trials import PairedPilot, PilotSample
 
 
 @contextmanager
 def watching(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
-    """Show a bar with rate, cache hits, failures and the time that is left; nothing off a terminal."""
+    """Show a bar with the progress and the time that is left; nothing if stderr is not a terminal."""
     if quiet or not sys.stderr.isatty():
         yield None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
-    bar = Bar(
-        TextColumn("judging"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("traces  {task.fields[line]}"),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
-    with bar:
-        task = bar.add_task("", total=None, line="")
+    from judge_eval.views.progress import progress_line
+
+    columns = TextColumn("judging"), BarColumn(), TextColumn("{task.description}"), TimeRemainingColumn()
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
 
         def watch(progress: Progress) -> None:
-            rate = (progress.verdicts + progress.failed) / max(progress.seconds, 1e-9)
-            line = f"{rate:,.0f} verdicts/s  {progress.hits} cached"
-            if progress.retries:
-                line += f"  {progress.retries} retries"
-            if progress.failed:
-                line += f"  [red]{progress.failed} failed[/red]"
-            bar.update(task, completed=progress.traces, total=progress.total, line=line)
+            line = progress_line(progress)
+            bar.update(task, completed=progress.traces, total=progress.total, description=line)
 
         yield watch
+
+
+def show_plan(evaluator: Evaluator, path: Path | str, selected: Selecting) -> None:
+    """Print what judging the data would take."""
+    from judge_eval.judges import Cascade
+    from judge_eval.judges.judge import OnRoute, judges_chunks_alone
+
+    dataset, plan = evaluator.plan(path, **selected)
+    stack, judge = evaluator.stack, evaluator.judge
+    lines = [f"{selected['name']}: {counted(plan.traces, 'trace')}, {counted(plan.chunks, 'chunk')}"]
+    if dataset.skipped:
+        lines.append(f"{counted(dataset.skipped, 'invalid record')} would be skipped")
+    if isinstance(judge, Cascade):
+        _, strong = evaluator.with_judge(OnRoute(judge.strong, judge.routes[1])).plan(path, **selected)
+        fitted = judge.guarantee
+        same = fitted is not None and fitted.explain_positives == judge.explain_positives
+        guarantee = fitted if same and judges_chunks_alone(judge.strong) else None
+        escalates_all = judge.threshold is None
+        lines += stage_lines(stack, "cheap", plan)
+        lines += escalation_lines(stack, strong, escalates_all=escalates_all, guarantee=guarantee)
+    else:
+        lines += plan_lines(stack, plan)
+    for each in dataset.remarks:
+        remark(each)
+    _tell(lines)
+
+
+def show_pilot(pilot: PairedPilot, drawn: PilotSample) -> None:
+    """Print what asking both judges about the sample would take."""
+    alone = all(len(trace.chunks) == 1 for trace in drawn.spots)
+    lines = [
+        f"{drawn.dataset}: {len(drawn.traces)} of {drawn.eligible} traces drawn, "
+        f"{one_of_clusters(drawn.clusters, drawn.cluster)}{sum(len(trace.chunks) for trace in drawn.traces)} "
+        f"chunks for the cheap judge, {'one of each trace' if alone else 'whole traces'} for the strong one"
+    ]
+    for stage, plan in pilot.plans(drawn).items():
+        lines += stage_lines(pilot.evaluator.stack, stage, plan)
+    _tell(lines)
+
+
+def _tell(lines: list[str]) -> None:
+    for line in lines:
+        tell(line)
+    remark("no request was sent")

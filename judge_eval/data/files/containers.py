@@ -8,22 +8,20 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from judge_eval.data.files.jsonfile import records, walk
-from judge_eval.data.files.jsonlists import Fits
+from judge_eval import limits
+from judge_eval.data.files.jsonfile import DECODER, Fits, JsonText, records, walk
+from judge_eval.data.files.jsonl import bounded_lines
 from judge_eval.data.files.opening import reading_file
-from judge_eval.data.files.sheets import sheet_rows
-from judge_eval.data.files.tables import Row, csv_rows
+from judge_eval.data.files.tables import Row, csv_rows, sheet_rows
 from judge_eval.errors import ConfigError, DataError, needs_extra
+from judge_eval.foreign import check_single_keys
+from judge_eval.spelling import option
 
-Container: TypeAlias = Literal["jsonl", "json", "csv", "tsv", "parquet", "xlsx"]
+Container: TypeAlias = Literal["jsonl", "json", "csv", "tsv", "parquet", "xlsx", "objects"]
 
 
 def kind_of(path: Path, name: str) -> Container:
-    """Tell a file's container from its first bytes, with the suffix where they leave it open.
-
-    Raises:
-        DataError: The file cannot be read.
-    """
+    """Tell a file's container from its first bytes, with the suffix where they leave it open."""
     with reading_file(name), path.open("rb") as file:
         head = file.read(65536)
     if head[:4] == b"PAR1":
@@ -37,31 +35,31 @@ def kind_of(path: Path, name: str) -> Container:
     if head[:8] == b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1":
         fault = "an old or password-protected Excel workbook; save it as .xlsx without a password, or as CSV"
         raise DataError(fault, file=name)
+    if head.startswith(b"version https://git-lfs"):
+        raise DataError("a Git LFS pointer, not the file itself; run `git lfs pull`", file=name)
+    if Path(name).name.startswith("~$"):
+        fault = "the lock file that Excel writes beside an open workbook; give the workbook"
+        raise DataError(fault, file=name)
     suffix = path.suffix.lower()
     bare = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if suffix in (".csv", ".tsv"):
         return "tsv" if suffix == ".tsv" else "csv"
     if bare[:1] == b"[":
         return "json"
-    if suffix == ".json" and bare[:1] == b"{":
-        return "jsonl" if _is_lines(bare) else "json"
-    return "jsonl"
+    if suffix == ".json" and bare[:1] == b"{" and not _is_lines(bare):
+        return "objects" if _is_sequence(bare) else "json"
+    return "objects" if bare[:1] == b"{" and not _is_lines(bare) and _is_sequence(bare) else "jsonl"
 
 
 def _zipped(path: Path, name: str) -> Container:
-    """Tell a workbook from other archives.
-
-    Raises:
-        DataError: It is another one.
-    """
     try:
         with zipfile.ZipFile(path) as archive:
-            held = set(archive.namelist())
+            members = set(archive.namelist())
     except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
         raise DataError(f"a ZIP archive that cannot be read: {error}", file=name) from None
-    if "xl/workbook.xml" in held:
+    if "xl/workbook.xml" in members:
         return "xlsx"
-    if "xl/workbook.bin" in held or {"mimetype", "content.xml"} <= held:
+    if "xl/workbook.bin" in members or {"mimetype", "content.xml"} <= members:
         raise DataError("a workbook of another kind; save it as .xlsx or as CSV", file=name)
     raise DataError("a ZIP archive; unpack it, and give the file inside", file=name)
 
@@ -77,27 +75,26 @@ def _is_lines(head: bytes) -> bool:
         return False
 
 
+def _is_sequence(head: bytes) -> bool:
+    text = head.decode("utf-8", "ignore")
+    try:
+        _, end = DECODER.raw_decode(text)
+    except (ValueError, RecursionError):
+        return False
+    return "\n" in text[:end] and text[end:].lstrip()[:1] == "{"
+
+
 def rows(path: Path, kind: Container, name: str, fits: Fits, wanted: str | None = None) -> Iterator[Row]:
-    """Yield the records of a file, streamed; of JSON the lists of records are.
-
-    Args:
-        path: The file.
-        kind: Its container.
-        name: What to call it in messages.
-        fits: Whether an object is a record; asked where a JSON file may hold them in more than one place.
-        wanted: Where they stand: the path of a list in JSON, or a worksheet's name.
-
-    Raises:
-        DataError: The file cannot be read at all. A record that cannot is yielded as its error.
-        ConfigError: The file has only one place for records.
-    """
+    """Yield the records of a file, or their errors, streamed; of JSON the lists of records are."""
     if wanted is not None and kind not in ("json", "jsonl", "xlsx"):
-        raise ConfigError(f"--records {wanted}: {name} holds its records in one place; leave it out")
+        raise ConfigError(f"{option('records', wanted)}: {name} holds its records in one place; leave it out")
     with reading_file(name):
         if kind == "jsonl":
             yield from _jsonl(path, name, wanted)
         elif kind == "json":
             yield from _json(path, name, fits, wanted)
+        elif kind == "objects":
+            yield from _objects(path, name)
         elif kind == "parquet":
             yield from _parquet(path, name)
         elif kind == "xlsx":
@@ -108,7 +105,7 @@ def rows(path: Path, kind: Container, name: str, fits: Fits, wanted: str | None 
 
 def _jsonl(path: Path, name: str, wanted: str | None) -> Iterator[Row]:
     with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
+        for number, line in enumerate(bounded_lines(file), 1):
             if not line.strip():
                 continue
             record = _object(line, number == 1, name, number)
@@ -121,7 +118,9 @@ def _jsonl(path: Path, name: str, wanted: str | None) -> Iterator[Row]:
 
 def _object(line: bytes, first: bool, name: str, number: int) -> Mapping[str, Any] | DataError:
     try:
-        data = json.loads(line.decode("utf-8-sig" if first else "utf-8"))
+        if len(line) > limits.LINE:
+            raise ValueError(f"longer than {limits.LINE // 2**20} MiB")
+        data = check_single_keys(line, json.loads(line.decode("utf-8-sig" if first else "utf-8")))
     except UnicodeDecodeError as error:
         return DataError(f"not UTF-8: {error.reason} at byte {error.start}", file=name, line=number)
     except (ValueError, RecursionError) as error:
@@ -139,6 +138,18 @@ def _checked(data: Any, name: str, line: int | None, prefix: str) -> Mapping[str
 def _json(path: Path, name: str, fits: Fits, wanted: str | None) -> Iterator[Row]:
     for data, line, prefix in records(path, name, fits, wanted):
         yield Row(data if isinstance(data, DataError) else _checked(data, name, line, prefix), line, prefix)
+
+
+def _objects(path: Path, name: str) -> Iterator[Row]:
+    with path.open("rb") as file:
+        text = JsonText(file, name)
+        while text.peek():
+            try:
+                data, line = text.value()
+            except DataError as error:  # what follows cannot be told apart any more
+                yield Row(error, error.line)
+                return
+            yield Row(_checked(data, name, line, ""), line)
 
 
 def _parquet(path: Path, name: str) -> Iterator[Row]:

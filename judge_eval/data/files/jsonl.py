@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import codecs
+import difflib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -13,13 +14,16 @@ from pydantic_core import from_json
 from judge_eval import limits
 from judge_eval.data.files.opening import reading_file
 from judge_eval.data.files.values import worded
-from judge_eval.errors import DataError
+from judge_eval.errors import ConfigError, DataError
+from judge_eval.files import replacing
+from judge_eval.foreign import RepeatedKeyError, check_single_keys
 from judge_eval.record import TOO_DEEP
-from judge_eval.schema import Chunk, Trace
+from judge_eval.schema import Chunk, Trace, has_made_id
 
 TRACE_FIELDS = frozenset(Trace.model_fields)
 WITHOUT_POOL = TRACE_FIELDS - {"pool"}
 CHUNK_FIELDS = frozenset(Chunk.model_fields) | {"document", "relevance"}
+_OF_TRACE, _OF_CHUNK = TRACE_FIELDS - {"metadata"}, Chunk.model_fields.keys() - {"metadata"}
 
 
 def read_jsonl(
@@ -32,15 +36,8 @@ def read_jsonl(
 ) -> Iterator[Trace]:
     """Read a file of traces, one JSON object a line, without holding more than one.
 
-    Fields that are not ours are kept in `metadata`. Blank lines are passed over.
-
-    Args:
-        path: The file, UTF-8 (a byte order mark is allowed).
-        name: What to call it in messages; its path by default.
-        admit: Called with each trace and its line; returns it, perhaps changed. A `DataError` it raises is
-            given the file and line.
-        on_invalid: Whether an invalid record ends the reading or is skipped.
-        on_skip: Called with the error of each record that is skipped.
+    Fields that are not ours are kept in `metadata`. Blank lines are passed over. `admit` takes each trace and
+    its line, and returns the trace, perhaps changed, or raises `DataError`.
 
     Raises:
         DataError: The file cannot be read, or a record is invalid under `on_invalid="error"`.
@@ -49,7 +46,7 @@ def read_jsonl(
     with reading_file(name):
         file = path.open("rb")
     with file:
-        for number, line in enumerate(_lines(file), 1):
+        for number, line in enumerate(bounded_lines(file), 1):
             if line.isspace():
                 continue
             try:
@@ -64,7 +61,7 @@ def read_jsonl(
                     on_skip(error)
 
 
-def _lines(file: IO[bytes]) -> Iterator[bytes]:
+def bounded_lines(file: IO[bytes]) -> Iterator[bytes]:
     """Yield the lines of a file; of one that is too long no more than shows it."""
     while line := file.readline(limits.LINE + 1):
         rest = line
@@ -83,7 +80,8 @@ def _trace(line: bytes, name: str, number: int, admit: Callable[[Trace, int | No
     except RecursionError:
         raise DataError(TOO_DEEP, file=name, line=number) from None
     except ValueError as error:
-        raise DataError(f"not JSON: {error}", file=name, line=number) from None
+        fault = str(error) if isinstance(error, RepeatedKeyError) else f"not JSON: {error}"
+        raise DataError(fault, file=name, line=number) from None
     if not isinstance(data, dict):
         kind = type(data).__name__
         raise DataError(f"a line holds one JSON object (a trace), not a {kind}", file=name, line=number)
@@ -92,7 +90,7 @@ def _trace(line: bytes, name: str, number: int, admit: Callable[[Trace, int | No
         try:
             return admit(trace, number)
         except DataError as error:
-            raise DataError(error.message, file=name, line=number, field=error.field) from None
+            raise error.at(file=name, line=number, field=error.field) from None
     return trace
 
 
@@ -103,7 +101,7 @@ def _parsed(data: dict[str, Any], name: str, number: int) -> Trace:
         try:
             words = worded(data)
         except DataError as error:
-            raise DataError(error.message, file=name, line=number, field=error.field) from None
+            raise error.at(file=name, line=number, field=error.field) from None
         if words == data:
             raise first
     return Trace.parse(words, file=name, line=number)
@@ -111,10 +109,11 @@ def _parsed(data: dict[str, Any], name: str, number: int) -> Trace:
 
 def _loads(line: bytes) -> Any:
     try:
-        return from_json(line, allow_inf_nan=False)
+        value = from_json(line, allow_inf_nan=False)
     except ValueError:
         # Either a lone surrogate, which only the slower reader takes, or an error it words better.
-        return mend(json.loads(line.decode()))
+        value = mend(json.loads(line.decode()))
+    return check_single_keys(line, value)
 
 
 def fields_of(record: Mapping[str, Any]) -> frozenset[str]:
@@ -151,11 +150,77 @@ def _into_metadata(data: dict[str, Any], fields: frozenset[str]) -> dict[str, An
 def mend(value: Any) -> Any:
     """Replace lone surrogates, which JSON can spell and no file can hold."""
     if isinstance(value, str):
-        return (
-            value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        )
+        return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, list):
         return [mend(item) for item in value]
     if isinstance(value, dict):
         return {mend(key): mend(item) for key, item in value.items()}
     return value
+
+
+LIKE = 0.8
+"""From this share of common characters on, two names are taken for one that is misspelt."""
+
+
+class Misspelt:
+    """Looks through traces for metadata whose name is nearly that of a field which the trace lacks."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, str], tuple[int, str]] = {}
+
+    def add(self, trace: Trace) -> None:
+        """Look at a trace and its chunks."""
+        pairs = set(_pairs(trace.metadata, _lacking(trace, _OF_TRACE, has_made_id(trace)), ""))
+        for rank, chunk in enumerate(trace.chunks, 1):
+            if chunk.metadata:
+                lacking = _lacking(chunk, _OF_CHUNK, chunk.id == f"c{rank}")
+                pairs.update(_pairs(chunk.metadata, lacking, "chunks[]."))
+        for pair in pairs:
+            count, first = self._seen.get(pair, (0, trace.id))
+            self._seen[pair] = count + 1, first
+
+    def remarks(self) -> list[str]:
+        """Say what was found, the most frequent first."""
+        pairs = sorted(self._seen.items(), key=lambda item: (-item[1][0], item[0]))
+        return [
+            f"{theirs!r} is not one of our fields and is kept as metadata, in {count} "
+            f"trace{'s' * (count != 1)} (the first is {first!r}); did you mean {ours!r}?"
+            for (theirs, ours), (count, first) in pairs
+        ]
+
+
+def _pairs(metadata: Mapping[str, Any], lacking: Iterable[str], prefix: str) -> list[tuple[str, str]]:
+    by_fold = {_fold_name(field): field for field in lacking}
+    return [
+        (f"{prefix}{name}", f"{prefix}{by_fold[near[0]]}")
+        for name in metadata
+        if (near := difflib.get_close_matches(_fold_name(name), by_fold, n=1, cutoff=LIKE))
+    ]
+
+
+def _fold_name(name: str) -> str:
+    return "".join(character for character in name.casefold() if character.isalnum())
+
+
+def _lacking(record: Trace | Chunk, fields: Iterable[str], made_id: bool) -> list[str]:
+    return [
+        field for field in sorted(fields) if (made_id if field == "id" else getattr(record, field) in (None, (), ""))
+    ]
+
+
+def trace_line(trace: Trace) -> bytes:
+    """Write a trace as its line, with the line end; fields that hold nothing are left out."""
+    return trace.model_dump_json(exclude_none=True, exclude_defaults=True).encode() + b"\n"
+
+
+def write_jsonl(traces: Iterable[Trace], path: Path) -> int:
+    """Write traces to a file, one by one; the file appears, or is replaced, only when all are written."""
+    written = 0
+    try:
+        with replacing(path) as file:
+            for trace in traces:
+                file.write(trace_line(trace))
+                written += 1
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror or error}") from None
+    return written

@@ -28,11 +28,7 @@ _BLOCK = 1 << 20
 
 @contextmanager
 def reading_file(name: str | Path) -> Iterator[None]:
-    """Read a file within the block.
-
-    Raises:
-        DataError: The system does not let it be read.
-    """
+    """Read a file within the block."""
     try:
         yield
     except OSError as error:
@@ -46,29 +42,24 @@ def is_stream(path: Path) -> bool:
 
 @contextmanager
 def steady(path: Path) -> Iterator[Path]:
-    """Yield a file or folder that can be read more than once, packed files unpacked and texts in UTF-8.
-
-    What can be read only once, is packed (bzip2, gzip, xz) or is written in UTF-16 with its mark is copied to
-    a temporary file.
-
-    Raises:
-        DataError: It cannot be read, or unpacks to more than the limit.
-    """
-    with ExitStack() as held:
+    """Yield a file or folder that can be read more than once, packed files unpacked and texts in UTF-8."""
+    # What can be read only once, is packed (bzip2, gzip, xz) or is written in UTF-16 with its mark is copied
+    # to a temporary file.
+    with ExitStack() as stack:
         name = str(path)
         if is_stream(path):
             with reading_file(path):
                 source = path.open("rb")
-            path = held.enter_context(copied(source, name, path.suffix))
+            path = stack.enter_context(copied(source, name, path.suffix))
         if path.is_file():
             with reading_file(name), path.open("rb") as file:
                 packed = _begins(file, PACKED)
             if packed is not None:
-                path = held.enter_context(_unpacked(path, packed, name))
+                path = stack.enter_context(_unpacked(path, packed, name))
             with reading_file(name), path.open("rb") as file:
                 encoding = _begins(file, MARKS)
             if encoding is not None:
-                path = held.enter_context(_in_utf8(path, encoding, name))
+                path = stack.enter_context(_in_utf8(path, encoding, name))
         yield path
 
 
@@ -79,11 +70,7 @@ def _begins(file: BinaryIO, known: dict[bytes, str]) -> str | None:
 
 @contextmanager
 def copied(source: BinaryIO, name: str, suffix: str = "") -> Iterator[Path]:
-    """Copy a stream to a temporary file, read as JSON Lines where no suffix says otherwise, and close it.
-
-    Raises:
-        DataError: It cannot be read.
-    """
+    """Copy a stream to a temporary file, read as JSON Lines where no suffix says otherwise, and close it."""
     with tempfile.NamedTemporaryFile(prefix="judge_eval-", suffix=suffix or ".jsonl") as file:
         with reading_file(name), source:
             shutil.copyfileobj(source, file, _BLOCK)
@@ -115,11 +102,7 @@ class _Unpacking(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """Read the next bytes.
-
-        Raises:
-            DataError: The file is torn, or larger than the limit.
-        """
+        """Read the next bytes."""
         try:
             data: bytes = self._file.read(_BLOCK if size < 0 else size)
         except Exception as error:  # zlib and lzma have errors of their own, beside OSError and EOFError
@@ -138,7 +121,6 @@ class _Unpacking(io.RawIOBase):
 
 @contextmanager
 def _in_utf8(path: Path, encoding: str, name: str) -> Iterator[Path]:
-    """Copy a text of another encoding to a temporary file."""
     with tempfile.NamedTemporaryFile(prefix="judge_eval-", suffix=path.suffix or ".jsonl") as out:
         try:
             with reading_file(name), path.open(encoding=encoding, newline="") as file:

@@ -12,15 +12,14 @@ from typing import Any
 
 from judge_eval.errors import DataError
 from judge_eval.objects import HEAVY, number_text, plain
+from judge_eval.spelling import option
+
+WHERE = option("map", {"query": "...", "chunks": "..."})
+"""The option that says under which keys the question and the chunks are."""
 
 
 class Mapped(dict[str, Any]):
-    """A record in which people have said what some of our fields are called; those stand under our names.
-
-    Args:
-        record: The record.
-        fields: Which of our fields were mapped.
-    """
+    """A record in which people have said what some of our fields are called; those stand under our names."""
 
     def __init__(self, record: Mapping[str, Any], fields: Collection[str]) -> None:
         super().__init__(record)
@@ -37,11 +36,7 @@ WHOLE = "none"
 
 
 def text(record: Mapping[str, Any], *keys: str) -> str | None:
-    """Return the first of the keys that holds a text; None where none is there or all are empty.
-
-    Raises:
-        DataError: The value is something else.
-    """
+    """Return the first of the keys that holds a text; None where none is there or all are empty."""
     for key in keys:
         value = record.get(key)
         if is_missing(value):
@@ -53,11 +48,7 @@ def text(record: Mapping[str, Any], *keys: str) -> str | None:
 
 
 def need_text(record: Mapping[str, Any], *keys: str) -> str:
-    """Return the question: the first of the keys that holds a text.
-
-    Raises:
-        DataError: None does.
-    """
+    """Return the question: the first of the keys that holds a text."""
     if is_mapped(record, "query"):
         keys = ("query",)
     question = text(record, *keys)
@@ -68,35 +59,23 @@ def need_text(record: Mapping[str, Any], *keys: str) -> str:
 
 
 def items(record: Mapping[str, Any], *keys: str) -> list[Any]:
-    """Return the chunks: the first of the keys that holds a list.
-
-    Raises:
-        DataError: None is there, or it is null (which does not say that nothing was retrieved: `[]` does).
-    """
+    """Return the chunks: the first of the keys that holds a list; null is an error, `[]` is empty."""
     if is_mapped(record, "chunks"):
         keys = ("chunks",)
     for key in keys:
         if key in record and record[key] is not None:
             return as_list(record[key], key)
-    raise DataError(
-        "the list of retrieved chunks is missing; write [] where nothing was retrieved", field=keys[0]
-    )
+    fault = "the list of retrieved chunks is missing; give what was retrieved, or [] if nothing was"
+    raise DataError(fault, field=keys[0])
 
 
 def worded(data: dict[str, Any]) -> dict[str, Any]:
-    """Write the numbers among a trace's ids and answers as text.
-
-    Raises:
-        DataError: A list or an object stands where a text is meant.
-    """
+    """Write the numbers among a trace's ids and answers as text."""
     for key in ("id", "query", "reference", "answer"):
         data = _worded(data, key, key, key != "query")
     chunks = data.get("chunks")
     if isinstance(chunks, list):
-        out = [
-            _worded_chunk(chunk, place) if isinstance(chunk, dict) else chunk
-            for place, chunk in enumerate(chunks)
-        ]
+        out = [_worded_chunk(chunk, place) if isinstance(chunk, dict) else chunk for place, chunk in enumerate(chunks)]
         data = {**data, "chunks": out}
     return data
 
@@ -118,11 +97,7 @@ def _worded(data: dict[str, Any], key: str, where: str, numbers: bool) -> dict[s
 
 
 def as_list(value: Any, field: str) -> list[Any]:
-    """Check that a value is a list.
-
-    Raises:
-        DataError: It is something else.
-    """
+    """Check that a value is a list."""
     if isinstance(value, list | tuple):
         return list(value)
     raise DataError(f"holds {kind(value)}, not a list", field=field)
@@ -139,25 +114,16 @@ def side_by_side(value: Any) -> Any:
 
 
 def maybe_list(record: Mapping[str, Any], key: str) -> list[Any]:
-    """Return the list under a key; empty where there is none.
-
-    Raises:
-        DataError: The value is something else.
-    """
+    """Return the list under a key; empty where there is none."""
     value = record.get(key)
     return [] if is_missing(value) else as_list(value, key)
 
 
 def decode_list(value: Any, field: str, separator: str | None = None) -> Any:
-    """Turn a text that spells a list into the list; leave everything else as it is.
-
-    JSON, Python's notation and a printed NumPy array of texts (as pandas writes them into CSV cells) are
-    understood. Other text is split at the separator where one is given, and never on a guess.
-
-    Raises:
-        DataError: The text is no list, or is a printed NumPy array whose items cannot be told apart: one
-            that NumPy has shortened, or one with arrays inside.
-    """
+    """Turn a text that spells a list into the list; leave everything else as it is."""
+    # JSON, Python's notation and a printed NumPy array of texts (as pandas writes them into CSV cells) are
+    # understood, unless NumPy has shortened it or it has arrays inside. Other text is split at the separator
+    # where one is given, and never on a guess.
     if not isinstance(value, str):
         return value
     bare = value.strip()
@@ -172,8 +138,9 @@ def decode_list(value: Any, field: str, separator: str | None = None) -> Any:
     if separator is not None:
         return [part.strip() for part in value.split(separator) if part.strip()]
     raise DataError(
-        "holds a text where a list belongs; write the list as JSON, or say with --list-sep what stands "
-        "between its items (DeepEval's own files: '|'), or --list-sep none where it is one chunk",
+        "holds a text where a list belongs; write the list as JSON, or say with "
+        f"{option('list_sep')} what stands between its items (DeepEval's own files: '|'), or "
+        f"{option('list_sep', 'none')} where it is one chunk",
         field=field,
     )
 
@@ -200,7 +167,7 @@ def _literal(bare: str, field: str) -> Any:
         return ast.literal_eval(bare)
     except _UntoldError:
         raise DataError(
-            "holds a printed NumPy array, whose items cannot be told apart; write the column as lists "
+            "holds a printed NumPy array, whose items cannot be separated; write the column as lists "
             "(`.tolist()`) or as JSON",
             field=field,
         ) from None
@@ -213,11 +180,7 @@ class _UntoldError(Exception):
 
 
 def _printed_array(bare: str) -> list[str] | None:
-    """Read texts side by side without a comma, each in quotes of its own, as NumPy prints an array of them.
-
-    Returns:
-        The texts; None where nothing stands side by side.
-    """
+    """Read texts side by side without a comma, each in its quotes, as NumPy prints an array; else None."""
     if bare.startswith("[array("):
         raise _UntoldError
     texts, others, glued, end = [], 0, False, (0, 0)
@@ -238,7 +201,7 @@ def _printed_array(bare: str) -> list[str] | None:
         return None
     if others > 2:  # more than the brackets: an ellipsis, commas, a list inside
         raise _UntoldError
-    return [str(ast.literal_eval(one)) for one in texts]
+    return [str(ast.literal_eval(literal)) for literal in texts]
 
 
 def is_missing(value: Any) -> bool:

@@ -1,1 +1,4 @@
-"""Shapes of one record, whatever tool wrote it."""
+"""Shapes of records, one file for each kind of tool: what a module here has as `SHAPES` can be read.
+
+Another file in this folder is found without being named anywhere.
+"""

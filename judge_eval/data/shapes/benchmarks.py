@@ -16,7 +16,7 @@ from judge_eval.data.files.values import (
     maybe_list,
     need_text,
 )
-from judge_eval.data.shapes.shape import REMARKS, Data, Shape, has, has_any
+from judge_eval.data.shapes.shape import PLACE, REMARKS, Data, Shape, has, has_any
 from judge_eval.errors import DataError
 from judge_eval.objects import number_text
 
@@ -54,9 +54,7 @@ def _objects(value: Any, field: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield where, item
 
 
-def _passages(
-    value: Any, field: str, key: str, *beside: str
-) -> Iterator[tuple[Mapping[str, Any], dict[str, Any]]]:
+def _passages(value: Any, field: str, key: str, *beside: str) -> Iterator[tuple[Mapping[str, Any], dict[str, Any]]]:
     """Yield objects with the chunk of each: the text under a key, and of what stands beside it metadata."""
     for where, item in _objects(value, field):
         kept = {name: item[name] for name in beside if not is_missing(item.get(name))}
@@ -87,11 +85,7 @@ def _autorag(record: Data) -> Iterator[dict[str, Any]]:
     used = {*QUERY, "retrieved_contents", "retrieved_ids", "retrieve_scores", "generated_texts"}
     used |= _identified(data, record, "qid")
     wanted = decode_mapping(record.get("retrieval_gt"))
-    groups = (
-        [group if isinstance(group, list) else [group] for group in wanted]
-        if isinstance(wanted, list)
-        else []
-    )
+    groups = [group if isinstance(group, list) else [group] for group in wanted] if isinstance(wanted, list) else []
     relevant = {str(key) for group in groups for key in group}
     if relevant and all("id" in chunk for chunk in chunks):
         for chunk in chunks:
@@ -106,8 +100,8 @@ def _autorag(record: Data) -> Iterator[dict[str, Any]]:
 
 def _financebench(record: Data) -> Iterator[dict[str, Any]]:
     evidence = record.get("evidence", [record])
-    found = _passages(evidence, "evidence", "evidence_text", "doc_name", "evidence_page_num")
-    chunks = [{**chunk, "label": 1} for _, chunk in found]
+    passages = _passages(evidence, "evidence", "evidence_text", "doc_name", "evidence_page_num")
+    chunks = [{**chunk, "label": 1} for _, chunk in passages]
     data: dict[str, Any] = {"query": need_text(record, *QUERY), "chunks": chunks, REMARKS: [CHOSEN]}
     data["relevant_total"] = len(chunks)
     used = {*QUERY, "evidence", "evidence_text", "evidence_text_full_page", "answer"}
@@ -117,8 +111,8 @@ def _financebench(record: Data) -> Iterator[dict[str, Any]]:
 
 def _crag(record: Data) -> Iterator[dict[str, Any]]:
     pages = record.get("search_results")
-    found = _passages(pages, "search_results", "page_snippet", "page_url", "page_last_modified")
-    chunks = [{**chunk, "title": page.get("page_name")} for page, chunk in found]
+    passages = _passages(pages, "search_results", "page_snippet", "page_url", "page_last_modified")
+    chunks = [{**chunk, "title": page.get("page_name")} for page, chunk in passages]
     data: dict[str, Any] = {"query": need_text(record, *QUERY), "chunks": chunks}
     used = {*QUERY, "search_results", "answer", *_identified(data, record, "interaction_id")}
     if _answers(data, [record.get("answer"), *maybe_list(record, "alt_ans")], "alt_ans"):
@@ -130,15 +124,12 @@ def _rgb(record: Data) -> Iterator[dict[str, Any]]:
     chunks = []
     for key, label in (("positive", 1), ("negative", 0)):
         for text in as_list(decode_mapping(record.get(key)), key):
-            chunks += [{"text": one, "label": label} for one in (text if isinstance(text, list) else [text])]
+            chunks += [{"text": piece, "label": label} for piece in (text if isinstance(text, list) else [text])]
     data: dict[str, Any] = {"query": need_text(record, *QUERY), "chunks": chunks, REMARKS: [CHOSEN]}
     data["relevant_total"] = sum(chunk["label"] for chunk in chunks)
     # Each part of an answer is wanted; of a part that is a list any one will do.
     answer = decode_mapping(record.get("answer"))
-    parts = [
-        part if isinstance(part, list) else [part]
-        for part in (answer if isinstance(answer, list) else [answer])
-    ]
+    parts = [part if isinstance(part, list) else [part] for part in (answer if isinstance(answer, list) else [answer])]
     texts = [str(number_text(part[0])) for part in parts if part and not is_missing(part[0])]
     if texts:
         data["reference"] = "; ".join(texts)
@@ -157,8 +148,11 @@ def _squad(record: Data) -> Iterator[dict[str, Any]]:
     beside = {} if is_missing(record.get("title")) else {"title": record["title"]}
     for where, paragraph in _objects(record.get("paragraphs"), "paragraphs"):
         context = _text_in(paragraph, "context", f"{where}.")
-        for _, question in _objects(paragraph.get("qas"), f"{where}.qas"):
-            yield _squad_question(question, context, record.get("title"), beside)
+        for place, question in _objects(paragraph.get("qas"), f"{where}.qas"):
+            data = _squad_question(question, context, record.get("title"), beside)
+            article = f" of {record['title']!r}" if beside else ""
+            unanswerable = ", unanswerable" if question.get("is_impossible") is True else ""
+            yield {**data, PLACE: f"{place} ({question.get('id', 'a question')}{article}{unanswerable})"}
 
 
 def _squad_question(record: Data, context: str, title: Any, beside: Data) -> dict[str, Any]:
@@ -191,9 +185,7 @@ SHAPES = (
         "AutoRAG's table of a node's results",
         lambda keys: "retrieved_contents" in keys and has_any(keys, *QUERY),
         _autorag,
-        frozenset(
-            {"qid", "query", "retrieved_contents", "retrieved_ids", "retrieve_scores", "generation_gt"}
-        ),
+        frozenset({"qid", "query", "retrieved_contents", "retrieved_ids", "retrieve_scores", "generation_gt"}),
         frozenset({"retrieved_contents", "retrieved_ids", "retrieve_scores"}),
     ),
     Shape(
@@ -201,10 +193,7 @@ SHAPES = (
         "FinanceBench: questions with the evidence that people chose, as labels",
         lambda keys: (
             "question" in keys
-            and (
-                "evidence_text" in keys
-                or ("evidence" in keys and has_any(keys, "financebench_id", "doc_name"))
-            )
+            and ("evidence_text" in keys or ("evidence" in keys and has_any(keys, "financebench_id", "doc_name")))
         ),
         _financebench,
         frozenset({"financebench_id", "question", "answer", "evidence", "doc_name"}),

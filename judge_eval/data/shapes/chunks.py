@@ -2,58 +2,36 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
 
 from judge_eval.data.files.values import decode_mapping, is_missing, kind
 from judge_eval.errors import DataError
-from judge_eval.objects import HEAVY, chunk_of, number_text, plain
-from judge_eval.schema import Chunk
+from judge_eval.objects import HEAVY, IMAGE, chunk_of, number_text, plain
+from judge_eval.schema import Chunk, Trace
 
 TEXT = ("text", "page_content", "pageContent", "content", "document", "context", "passage", "passage_text")
 ID = ("id", "id_", "doc_id", "chunk_id", "document_id", "node_id", "docid", "passage_id", "pid", "_id")
 SCORE = ("score", "relevance", "relevance_score")
 META = ("metadata", "meta", "extra_info")
 NOISE = HEAVY | {
-    "type",
-    "class_name",
-    "lc",
-    "text_resource",
-    "image_resource",
-    "audio_resource",
-    "video_resource",
-    "mimetype",
-    "metadata_template",
-    "metadata_separator",
-    "metadata_seperator",
-    "text_template",
+    "type", "class_name", "lc", "text_resource", "image_resource", "audio_resource", "video_resource",
+    "mimetype", "metadata_template", "metadata_separator", "metadata_seperator", "text_template",
     "start_char_idx",
-    "end_char_idx",
-    "excluded_embed_metadata_keys",
-    "excluded_llm_metadata_keys",
-    "hash",
-}
+    "end_char_idx", "excluded_embed_metadata_keys", "excluded_llm_metadata_keys", "hash",
+}  # fmt: skip
 """Keys of other tools' serialisations that say nothing about the chunk."""
 
 
 def chunk_data(item: Any, field: str) -> dict[str, Any]:
-    """Read one chunk: a text, or what a framework makes of a document.
+    """Read one chunk: a text, or what a framework makes of a document; without `text` if it has only an id.
 
     Known are our own fields, `ContextChunk(document, relevance)`, LangChain (`page_content`, also
     serialised), LlamaIndex (a node, also inside a node with score), Haystack (`content` with `meta`, also
     flattened), OpenInference (`document.content`), the objects that `chunk_of` knows, and pairs of any of
     these and a score.
-
-    Args:
-        item: The chunk.
-        field: Where it stands, for the message.
-
-    Returns:
-        The data of a `Chunk`, without `text` where the item brings only an id.
-
-    Raises:
-        DataError: It is none of these.
     """
     if isinstance(item, str):
         return {"text": item}
@@ -66,21 +44,19 @@ def chunk_data(item: Any, field: str) -> dict[str, Any]:
         return scored if is_missing(item[1]) else {**scored, "score": item[1]}
     if isinstance(item, Chunk):
         return item.model_dump(exclude_defaults=True)
-    found = chunk_of(item)
-    if found is None:
+    chunk = chunk_of(item)
+    if chunk is None:
         raise DataError(f"is {kind(item)}; a chunk is a text or an object with one", field=field)
-    return found
+    return chunk
 
 
 def _is_scored(document: Any, score: Any) -> bool:
-    """Tell a document with its score from two chunks."""
     if isinstance(document, Mapping) or score is None:
         return True
     return isinstance(score, Real) and not isinstance(score, bool)
 
 
 def _unwrapped(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Take a document out of what frameworks put around it."""
     out = dict(item)
     for around in ("kwargs", "init_parameters", "__data__"):
         inner = decode_mapping(out.get(around))
@@ -117,6 +93,10 @@ def _mapping(item: dict[str, Any], field: str) -> dict[str, Any]:
     for key in ("title", "label"):
         if not is_missing(item.get(key)):
             data[key] = item[key]
+    picture = None if data.get("text", "").strip() else _picture(item)
+    if picture is not None and "text" not in data:
+        fault = f"an image ({picture}) without a text; only texts are judged: give its caption or what it reads"
+        raise DataError(fault, field=field)
     if not data.keys() & {"text", "id"}:
         keys = ", ".join(sorted(map(str, item))) or "none"
         raise DataError(f"no text; the keys found are: {keys}", field=field)
@@ -126,9 +106,65 @@ def _mapping(item: dict[str, Any], field: str) -> dict[str, Any]:
         inner = decode_mapping(item.get(key))
         if isinstance(inner, Mapping):
             metadata |= plain(inner)
+    if picture is not None:
+        metadata.setdefault(IMAGE, picture)
     if metadata:
         data["metadata"] = metadata
     return data
+
+
+FILE_NAME = re.compile(
+    r"[^\n]{1,200}\.(?:pdf|docx?|txt|md|mdx|rst|html?|jsonl?|csv|tsv|xlsx?|pptx?|xml|ya?ml|parquet|py|png|jpe?g)",
+    re.IGNORECASE,
+)
+REFERENCE = re.compile(
+    r"(?:[a-z]+://|\.{0,2}[/\\])[!-~]+"  # a URL or a path
+    r"|[!-~]+[/\\][!-~]+[/\\][!-~]+"
+    r"|[0-9]+|[0-9a-f-]{16,}"  # a number, a hash, a UUID
+    r"|(?=[!-~]*[a-z])(?=[!-~]*[0-9_])[a-z0-9]+(?:[-_.:/#@|][a-z0-9]+)*",  # doc_12, q1-c3, c7
+    re.IGNORECASE,
+)
+"""What stands for a passage: one word in ASCII that is an address, a number or a name with digits."""
+NO_PASSAGES = "the texts of its chunks look like ids or file names, not like passages"
+
+
+IMAGES = "images are not supported: one without a text has no verdict; give its caption or what it reads"
+REFERENCE_IS_FILE = "the reference looks like the name of a file, not like an answer"
+
+
+def _picture(item: Mapping[str, Any]) -> str | None:
+    if str(item.get("type", "")).startswith("image"):
+        return "type"
+    return next((key for key in item if "image" in str(key).lower() and not is_missing(item[key])), None)
+
+
+def has_image(trace: Trace) -> bool:
+    """Tell whether a chunk of a trace is an image without a text, as far as its metadata say."""
+    blank = (chunk.metadata for chunk in trace.chunks if chunk.metadata and chunk.is_blank)
+    return any(
+        IMAGE in str(key).lower() or str(value).startswith(f"{IMAGE}/")
+        for metadata in blank
+        for key, value in metadata.items()
+    )
+
+
+def looks_like_file(text: str | None) -> bool:
+    """Tell whether a text looks like the name of a file."""
+    return text is not None and FILE_NAME.fullmatch(text.strip()) is not None
+
+
+def looks_like_id(text: str) -> bool:
+    """Tell whether a text looks like an id, a path or the name of a file; it may be a short answer."""
+    text = text.strip()
+    return len(text) <= 200 and (FILE_NAME.fullmatch(text) or REFERENCE.fullmatch(text)) is not None
+
+
+def has_no_passage(trace: Trace) -> bool:
+    """Tell whether a trace has chunks and each text of them looks like an id."""
+    for chunk in trace.chunks:
+        if not looks_like_id(chunk.text):
+            return False
+    return bool(trace.chunks)
 
 
 def looks_ours(item: Any) -> bool:

@@ -22,6 +22,7 @@ from judge_eval.data.files.values import (
 from judge_eval.data.shapes.shape import REMARKS, Data, Keys, Shape, has, has_any
 from judge_eval.errors import DataError
 from judge_eval.objects import plain
+from judge_eval.spelling import option
 
 QUERY = ("query", "question")
 MARKS = ("evolution_type", "episode_done")
@@ -54,7 +55,7 @@ def read_ragas(record: Data) -> Iterator[dict[str, Any]]:
     ids = [str(key) for key in maybe_list(record, "retrieved_context_ids")]
     made_from = not is_missing(record.get("reference_contexts")) and not is_mapped(record, "chunks")
     if record.get("retrieved_contexts") is None and not ids and made_from:
-        raise no_retrieval("reference_contexts", "--map chunks=reference_contexts")
+        raise no_retrieval("reference_contexts", {"chunks": "reference_contexts"})
     if record.get("retrieved_contexts") is None and ids:
         chunks: list[Any] = [{"id": key} for key in ids]
     else:
@@ -112,18 +113,26 @@ def _lynxius(record: Data) -> Iterator[dict[str, Any]]:
 
 
 def _deepeval(record: Data) -> Iterator[dict[str, Any]]:
+    if _is_link(frozenset(record)):
+        fault = "holds only the link to a test run on DeepEval's server, no test cases; log out of it (or unset "
+        raise DataError(fault + "its key), run the tests again, and the file holds them", field="testRunLink")
     camel = not {"retrievalContext", "expectedOutput", "actualOutput"}.isdisjoint(record)
     names = ("actualOutput", "expectedOutput", "retrievalContext")
     answer, reference, chunks = names if camel else ("actual_output", "expected_output", "retrieval_context")
     made_from = not is_missing(record.get("context")) and not is_mapped(record, "chunks")
     if record.get(chunks) is None and made_from:
-        maps = f"--map query=input --map chunks=context --map reference={reference}"
-        raise no_retrieval("context", maps)
+        raise no_retrieval("context", {"query": "input", "chunks": "context", "reference": reference})
     data = {"query": need_text(record, "input"), "chunks": items(record, chunks)}
     yield completed(data, record, {"input", answer, reference, chunks}, answer=answer, reference=reference)
 
 
+def _is_link(keys: Keys) -> bool:
+    return "testRunLink" in keys and "testRunData.testCases" not in keys
+
+
 def _fits_deepeval(keys: Keys) -> bool:
+    if _is_link(keys):
+        return True
     outputs = ("expected_output", "actual_output", "expectedOutput", "actualOutput")
     golden = "context" in keys and has_any(keys, *outputs)
     return "input" in keys and (has_any(keys, "retrieval_context", "retrievalContext") or golden)
@@ -139,21 +148,15 @@ def _documents(record: Data) -> Iterator[dict[str, Any]]:
     yield completed(data, record, used, answer=answers, reference=references)
 
 
-def no_retrieval(field: str, maps: str, otherwise: str = "") -> DataError:
-    """Make the error for a record that holds no retrieval but the texts its question was made from.
-
-    Args:
-        field: Where those texts stand.
-        maps: The flags that judge them in place of a retrieval.
-        otherwise: What else to do.
-    """
+def no_retrieval(field: str, fields: Mapping[str, str], otherwise: str = "") -> DataError:
+    """Make the error for a record that holds no retrieval but the texts its question was made from."""
     fault = "holds no retrieved chunks, only the texts that the question was made from; to judge those, say"
-    return DataError(f"{fault} {maps}{otherwise}", field=field)
+    return DataError(f"{fault} {option('map', fields)}{otherwise}", field=field)
 
 
 def _labelled(_: Data) -> Iterator[dict[str, Any]]:
-    maps = "--map chunks=reference_contexts --map reference=reference_answer"
-    raise no_retrieval("reference_contexts", maps)
+    fields = {"chunks": "reference_contexts", "reference": "reference_answer"}
+    raise no_retrieval("reference_contexts", fields)
 
 
 def _chain(record: Data) -> Iterator[dict[str, Any]]:
@@ -166,7 +169,26 @@ def _fits_contexts(keys: Keys) -> bool:
     return has_any(keys, *QUERY) and "contexts" in keys and not has_any(keys, *MARKS)
 
 
+def _testset(record: Data) -> Iterator[dict[str, Any]]:
+    old = "reference_contexts" not in record
+    if is_mapped(record, "chunks"):
+        yield from read_contexts(record) if has_any(frozenset(record), *QUERY) else read_ragas(record)
+    elif old:
+        otherwise = f"; where your retriever has filled them in, say {option('format', 'ragas-old')}"
+        raise no_retrieval("contexts", {"chunks": "contexts"}, otherwise)
+    else:
+        raise no_retrieval("reference_contexts", {"chunks": "reference_contexts"})
+
+
+def _fits_testset(keys: Keys) -> bool:
+    made = has(keys, "user_input", "reference_contexts")
+    if made and not has_any(keys, "retrieved_contexts", "retrieved_context_ids"):
+        return True
+    return has_any(keys, *QUERY) and "contexts" in keys and has_any(keys, *MARKS)
+
+
 TRUTHS = ("ground_truth", "ground_truths", "reference", "reference_answer", "response")
+
 
 SHAPES = (
     Shape(
@@ -184,14 +206,7 @@ SHAPES = (
         lambda keys: "user_input" in keys and has_any(keys, "retrieved_contexts", "retrieved_context_ids"),
         read_ragas,
         frozenset({"user_input", "retrieved_contexts", "reference", "response", "reference_contexts"}),
-        frozenset(
-            {
-                "retrieved_contexts",
-                "reference_contexts",
-                "retrieved_context_ids",
-                "reference_context_ids",
-            }
-        ),
+        frozenset({"retrieved_contexts", "reference_contexts", "retrieved_context_ids", "reference_context_ids"}),
     ),
     Shape(
         "ragas-old",
@@ -220,9 +235,7 @@ SHAPES = (
     Shape(
         "llama-index-rag",
         "LlamaIndex' labelled dataset, which holds no retrieval",
-        lambda keys: (
-            has(keys, "query", "reference_contexts") and not has_any(keys, "contexts", "chunks", *DOCUMENTS)
-        ),
+        lambda keys: has(keys, "query", "reference_contexts") and not has_any(keys, "contexts", "chunks", *DOCUMENTS),
         _labelled,
         frozenset({"query", "reference_contexts", "reference_answer", "query_by"}),
     ),
@@ -250,6 +263,14 @@ SHAPES = (
         _lynxius,
         frozenset({"query", "reference", "contexts", "data", "label", "href"}),
         frozenset({"contexts"}),
+    ),
+    Shape(
+        "ragas-testset",
+        "a testset of ragas, which holds no retrieval",
+        _fits_testset,
+        _testset,
+        frozenset({"user_input", "reference_contexts", "reference", "synthesizer_name", *MARKS}),
+        frozenset({"reference_contexts", "contexts"}),
     ),
 )
 

@@ -9,9 +9,7 @@ from judge_eval.data.files.values import as_list, completed, decode_mapping, is_
 from judge_eval.data.shapes.shape import Data, Shape, has
 from judge_eval.errors import DataError
 
-ASSERTIONS = frozenset(
-    {"javascript", "python", "fn", "eval", "grade", "cost", "latency", "regex", "levenshtein"}
-)
+ASSERTIONS = frozenset({"javascript", "python", "fn", "eval", "grade", "cost", "latency", "regex", "levenshtein"})
 """promptfoo's assertions of one word that hold no answer."""
 QUERY = ("query", "question")
 
@@ -34,7 +32,6 @@ def _hotpot(record: Data) -> Iterator[dict[str, Any]]:
 
 
 def _pairs(value: Any, field: str, left: str, right: str) -> list[tuple[Any, Any]]:
-    """Read pairs, written as such or as two lists side by side."""
     if isinstance(value, Mapping):
         sides = as_list(value.get(left), f"{field}.{left}"), as_list(value.get(right), f"{field}.{right}")
         value = list(zip(*sides, strict=False))
@@ -71,10 +68,7 @@ def _expected(cell: str) -> str | None:
     """Take the expected answer out of a promptfoo assertion; None where it is about something else."""
     head, colon, value = cell.partition(":")
     name = head.split("(", 1)[0].strip()
-    if (
-        name in ("equals", "similar", "contains", "icontains", "factuality", "context-recall", "answer")
-        and colon
-    ):
+    if name in ("equals", "similar", "contains", "icontains", "factuality", "context-recall", "answer") and colon:
         return value.strip()
     bare = name.removeprefix("not-")
     typed = bare.replace("-", "").isalpha() and bare.islower() and ("-" in name or bare in ASSERTIONS)

@@ -11,6 +11,8 @@ Data: TypeAlias = Mapping[str, Any]
 
 REMARKS = "remarks"
 """Where a shape puts sentences on a record that are worth knowing, beside the fields of a trace."""
+PLACE = "place"
+"""Where a shape puts the place of a trace inside its record, for messages."""
 NESTS = frozenset({"resourceSpans", "resource_spans", "scopeSpans", "scope_spans", "spans", "observations"})
 DEPTH = 5
 
@@ -22,7 +24,7 @@ class Shape:
     Packages add their own under the entry point group `judge_eval.readers`.
 
     Args:
-        name: What `--format` calls it.
+        name: What the option `format` calls it.
         title: What it is, for people.
         fits: Whether records with these keys have this shape. Keys inside mappings are joined by a dot
             (`inputs.query`), and those inside lists of spans or attributes are there as well.
@@ -33,7 +35,7 @@ class Shape:
         known: The keys it is known by, to find the nearest shape where none fits.
         lists: Keys whose value is a list. Where a file holds a text instead (a CSV cell, JSON inside JSON)
             it is decoded before `read` is called.
-        aliases: Other names for `--format`.
+        aliases: Other names for it.
     """
 
     name: str
@@ -65,9 +67,7 @@ def _collect(value: Data, prefix: str, keys: set[str], depth: int) -> None:
                 if isinstance(item, Mapping):
                     _collect(item, f"{path}.", keys, depth - 1)
         elif isinstance(inner, list) and key == "attributes":
-            keys.update(
-                f"{path}.{item['key']}" for item in inner if isinstance(item, Mapping) and "key" in item
-            )
+            keys.update(f"{path}.{item['key']}" for item in inner if isinstance(item, Mapping) and "key" in item)
 
 
 def has(keys: Keys, *wanted: str) -> bool:

@@ -1,16 +1,194 @@
-"""Shapes of tracing tools, where a retrieval is a span or a run among others."""
+"""Shapes of tracing tools, in which a retrieval is a span or a run among others."""
 
 from __future__ import annotations
 
+import base64
+import contextlib
+import json
+import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from judge_eval.data.files.values import decode_mapping, maybe_list, rest
-from judge_eval.data.shapes.finding import REFERENCES, documents_in, question_in, recorded, reference_in
+from judge_eval.data.files.values import decode_mapping, first_of, maybe_list, rest
 from judge_eval.data.shapes.shape import Data, Keys, Shape, has, has_any
-from judge_eval.data.shapes.spans import Span, listed, spans_in
 from judge_eval.errors import DataError
 from judge_eval.objects import plain
+from judge_eval.spelling import option
+
+QUESTIONS = ("query", "question", "input", "user_input", "text", "search_query")
+REFERENCES = (
+    "reference", "expected_response", "expected_output", "expected_answer", "answer", "ground_truth",
+)  # fmt: skip
+LISTS = (
+    "documents", "retrieved_contexts", "contexts", "retrieval_context", "context", "source_documents",
+    "chunks",
+)  # fmt: skip
+
+
+def question_in(value: Any) -> str | None:
+    """Find the question in what a retriever was called with: a text, or an object that holds one."""
+    value = decode_mapping(value)
+    if isinstance(value, str):
+        return value.strip('"') or None
+    if isinstance(value, list) and len(value) == 1:
+        return question_in(value[0])
+    if isinstance(value, Mapping):
+        for key in QUESTIONS:
+            if isinstance(value.get(key), str) and value[key]:
+                return str(value[key])
+        texts = [inner for inner in value.values() if isinstance(inner, str) and inner]
+        if len(texts) == 1:
+            return texts[0]
+    return None
+
+
+def documents_in(value: Any) -> list[Any] | None:
+    """Find the documents in what a retriever returned: a list, or an object that holds one."""
+    value = decode_mapping(value)
+    if isinstance(value, list):
+        return value
+    if isinstance(value, Mapping):
+        for key in LISTS:
+            if isinstance(decode_mapping(value.get(key)), list):
+                return list(decode_mapping(value[key]))
+        if isinstance(value.get("output"), list | Mapping):
+            return documents_in(value["output"])
+    return None
+
+
+def recorded(documents: list[Any] | None, where: str) -> list[Any]:
+    """Return documents that were recorded; a gap is not an empty retrieval."""
+    if documents is None:
+        raise DataError(
+            "the retrieval's documents are not recorded here (it failed, or content is hidden); "
+            f"leave such records out with {option('on_invalid', 'skip')}",
+            field=where,
+        )
+    return documents
+
+
+def reference_in(value: Any) -> str | None:
+    """Find the expected answer in what people wrote down: a text, or an object that holds one."""
+    value = decode_mapping(value)
+    if isinstance(value, str):
+        return value or None
+    if isinstance(value, Mapping):
+        texts = [value[key] for key in REFERENCES if isinstance(value.get(key), str) and value[key]]
+        return texts[0] if texts else None
+    return None
+
+
+GROUPS = ("resourceSpans", "resource_spans", "scopeSpans", "scope_spans", "spans")
+VALUES = ("stringValue", "intValue", "doubleValue", "boolValue", "string_value", "int_value", "double_value")
+PLACE = re.compile(r"(?P<before>.*?)\.(?P<place>[0-9]+)\.(?P<after>.+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A span: its ids, its kind, its attributes under dotted names."""
+
+    span_id: str | None
+    trace_id: str | None
+    name: str
+    attributes: Mapping[str, Any]
+    parent: str | None = None
+    events: tuple[Mapping[str, Any], ...] = ()
+
+
+def spans_in(record: Mapping[str, Any]) -> Iterator[Span]:
+    """Yield the spans of a record: the record itself, or those inside an export of OTLP or a whole trace."""
+    for group in GROUPS:
+        inner = decode_mapping(record.get(group))
+        if isinstance(inner, list):
+            for item in inner:
+                if isinstance(item, Mapping):
+                    yield from spans_in(item)
+            return
+    nested = record.get("data")
+    if isinstance(nested, Mapping) and isinstance(nested.get("spans"), list):
+        yield from spans_in(nested)
+        return
+    yield _span(record)
+
+
+def _span(record: Mapping[str, Any]) -> Span:
+    context = record.get("context")
+    flat = dict(flat_attributes(record.get("attributes")))
+    for key, value in record.items():
+        if key.startswith("attributes."):
+            flat.update(_flat_pair(key.removeprefix("attributes."), value))
+    ids = dict(context) if isinstance(context, Mapping) else {}
+    ids |= {key.removeprefix("context."): value for key, value in record.items() if key.startswith("context.")}
+
+    def id_of(*keys: str) -> str | None:
+        value = first_of({key: record.get(key, ids.get(key)) for key in keys}, *keys)
+        return None if value is None else _hexadecimal(str(value).removeprefix("0x"))
+
+    events = record.get("events")
+    return Span(
+        id_of("span_id", "spanId"),
+        id_of("trace_id", "traceId"),
+        str(record.get("name") or ""),
+        flat,
+        id_of("parent_id", "parentSpanId", "parent_span_id"),
+        tuple(e for e in events if isinstance(e, Mapping)) if isinstance(events, list) else (),
+    )
+
+
+def _hexadecimal(key: str) -> str:
+    if key.endswith("=") and len(key) in (12, 24):
+        with contextlib.suppress(ValueError):
+            return base64.b64decode(key, validate=True).hex()
+    return key
+
+
+def flat_attributes(attributes: Any) -> Iterator[tuple[str, Any]]:
+    """Yield attributes under dotted names: from a flat or nested mapping, or from OTLP's list of pairs."""
+    attributes = decode_mapping(attributes)
+    if isinstance(attributes, list):
+        for pair in attributes:
+            if isinstance(pair, Mapping) and isinstance(pair.get("key"), str):
+                yield pair["key"], _otlp_value(pair.get("value"))
+    elif isinstance(attributes, Mapping):
+        for key, value in attributes.items():
+            yield from _flat_pair(str(key), value)
+
+
+def _flat_pair(key: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for inner, deeper in value.items():
+            yield from _flat_pair(f"{key}.{inner}", deeper)
+    else:
+        yield key, value
+
+
+def _otlp_value(value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        return value
+    for key in VALUES:
+        if key in value:
+            return value[key]
+    array = value.get("arrayValue") or value.get("array_value")
+    if isinstance(array, Mapping):
+        return [_otlp_value(item) for item in array.get("values") or []]
+    pairs = value.get("kvlistValue") or value.get("kvlist_value")
+    if isinstance(pairs, Mapping):
+        return dict(flat_attributes(pairs.get("values") or []))
+    return None
+
+
+def listed(attributes: Mapping[str, Any], name: str) -> list[dict[str, Any]] | None:
+    """Return a list of objects kept in attributes: as `name.0.key`, as a list, or as JSON."""
+    whole = decode_mapping(attributes.get(name))
+    if isinstance(whole, list):
+        return [dict(item) for item in whole if isinstance(item, Mapping)]
+    objects: dict[int, dict[str, Any]] = {}
+    for key, value in attributes.items():
+        match = PLACE.fullmatch(key)
+        if match and match["before"] == name:
+            objects.setdefault(int(match["place"]), {})[match["after"]] = value
+    return [objects[place] for place in sorted(objects)] if objects else None
 
 
 def _data(query: str | None, chunks: list[Any], where: str, **more: Any) -> dict[str, Any]:
@@ -29,9 +207,7 @@ def _span_data(span: Span, query: Any, chunks: list[Any], where: str) -> dict[st
 def _openinference(record: Data) -> Iterator[dict[str, Any]]:
     for span in spans_in(record):
         kind = str(
-            span.attributes.get(
-                "openinference.span.kind", record.get("span_kind", record.get("spanKind", ""))
-            )
+            span.attributes.get("openinference.span.kind", record.get("span_kind", record.get("spanKind", "")))
         ).upper()
         documents = listed(span.attributes, "retrieval.documents")
         if kind not in ("RETRIEVER", "") or (documents is None and kind == ""):
@@ -90,10 +266,7 @@ def _mlflow(record: Data) -> Iterator[dict[str, Any]]:
             continue
         chunks = recorded(documents_in(span.attributes.get("mlflow.spanOutputs")), "mlflow.spanOutputs")
         query = span.attributes.get("mlflow.spanInputs")
-        more = {
-            "reference": reference,
-            "answer": answer if isinstance(answer, str) and span is not root else None,
-        }
+        more = {"reference": reference, "answer": answer if isinstance(answer, str) and span is not root else None}
         data = _span_data(span, query, chunks, "mlflow.spanInputs")
         data |= {key: value for key, value in more.items() if value}
         trace_id = info.get("trace_id") or info.get("request_id")
@@ -103,16 +276,10 @@ def _mlflow(record: Data) -> Iterator[dict[str, Any]]:
 
 
 def _unquoted(value: Any) -> Any:
-    """Take the quotes of JSON off a text."""
-    quoted = isinstance(value, str) and len(value) > 1 and value[0] == value[-1] == '"'
-    if not quoted:
-        return value
-    import json
-
-    try:
-        return json.loads(value)
-    except ValueError:
-        return value
+    if isinstance(value, str) and len(value) > 1 and value[0] == value[-1] == '"':
+        with contextlib.suppress(ValueError):
+            return json.loads(value)
+    return value
 
 
 def _langsmith(record: Data) -> Iterator[dict[str, Any]]:
@@ -124,9 +291,7 @@ def _langsmith(record: Data) -> Iterator[dict[str, Any]]:
             "inputs.query",
             reference=reference_in(decode_mapping(record.get("reference_outputs"))),
             tags=[tag for tag in maybe_list(record, "tags") if isinstance(tag, str)],
-            metadata={
-                key: plain(record[key]) for key in ("name", "trace_id", "session_id") if record.get(key)
-            },
+            metadata={key: plain(record[key]) for key in ("name", "trace_id", "session_id") if record.get(key)},
         )
         yield {**data, "id": str(record["id"])} if record.get("id") else data
     for child in maybe_list(record, "child_runs"):
@@ -135,7 +300,6 @@ def _langsmith(record: Data) -> Iterator[dict[str, Any]]:
 
 
 def _langfuse(record: Data) -> Iterator[dict[str, Any]]:
-    """An observation, a trace with its observations, or an item of a dataset."""
     inner = record.get("observations")
     if isinstance(inner, list) and any(isinstance(item, Mapping) for item in inner):
         answer = reference_in(record.get("output"))
@@ -146,19 +310,17 @@ def _langfuse(record: Data) -> Iterator[dict[str, Any]]:
         return
     if record.get("type") is not None and not _is_retriever(record):
         return
-    given, output = decode_mapping(record.get("input")), record.get("output")
+    inputs, output = decode_mapping(record.get("input")), record.get("output")
     expected = record.get("expectedOutput", record.get("expected_output"))
     chunks = documents_in(output)
-    for place in (given, record.get("metadata")):
+    for place in (inputs, record.get("metadata")):
         chunks = documents_in(place) if chunks is None and not isinstance(place, list) else chunks
     chunks = recorded(chunks, "output")
     used = ("id", "input", "output", "expectedOutput", "expected_output", "type")
-    metadata = rest(
-        record, *used, *[key for key in record if "Token" in key or "Price" in key or "Cost" in key]
-    )
+    metadata = rest(record, *used, *[key for key in record if "Token" in key or "Price" in key or "Cost" in key])
     if record.get("type") is not None and record.get("id"):
         metadata["span_id"] = str(record["id"])
-    data = _data(question_in(given), chunks, "input", reference=reference_in(expected), metadata=metadata)
+    data = _data(question_in(inputs), chunks, "input", reference=reference_in(expected), metadata=metadata)
     yield {**data, "id": str(record["id"])} if record.get("id") else data
 
 
@@ -195,9 +357,7 @@ SHAPES = (
     Shape(
         "otel-genai",
         "retrieval spans under OpenTelemetry's GenAI conventions",
-        lambda keys: (
-            _ends(keys, "gen_ai.operation.name", "gen_ai.retrieval") and not _ends(keys, "openinference.")
-        ),
+        lambda keys: _ends(keys, "gen_ai.operation.name", "gen_ai.retrieval") and not _ends(keys, "openinference."),
         _genai,
         frozenset({"attributes", "context", "name", "attributes.gen_ai.retrieval.documents"}),
         aliases=("opentelemetry",),
@@ -205,9 +365,7 @@ SHAPES = (
     Shape(
         "mlflow",
         "MLflow traces",
-        lambda keys: (
-            has(keys, "info", "data.spans") or ("spans" in keys and _ends(keys, "mlflow.", "trace_metadata"))
-        ),
+        lambda keys: has(keys, "info", "data.spans") or ("spans" in keys and _ends(keys, "mlflow.", "trace_metadata")),
         _mlflow,
         frozenset({"info", "data", "data.spans", "info.trace_id", "info.assessments"}),
     ),
@@ -222,12 +380,9 @@ SHAPES = (
         "langfuse",
         "Langfuse observations, traces or dataset items",
         lambda keys: (
-            "input" in keys
-            and has_any(keys, "traceId", "observations", "datasetId", "datasetName", "dataset_id")
+            "input" in keys and has_any(keys, "traceId", "observations", "datasetId", "datasetName", "dataset_id")
         ),
         _langfuse,
-        frozenset(
-            {"id", "traceId", "type", "input", "output", "expectedOutput", "observations", "datasetId"}
-        ),
+        frozenset({"id", "traceId", "type", "input", "output", "expectedOutput", "observations", "datasetId"}),
     ),
 )

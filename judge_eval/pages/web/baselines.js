@@ -1,4 +1,4 @@
-import { el, quoted, count, day } from "./dom.js";
+import { el, quoted, phrase, pieces, day } from "./dom.js";
 
 // Which run this one is held against: what that shows, and a choice of others where there is a server.
 export function againstWhat(source, data, served) {
@@ -9,12 +9,12 @@ export function againstWhat(source, data, served) {
   return el("section.versus", { "aria-label": "Baseline" },
     data.opening && el(`p.opening.${data.opening.finding}`, null, data.opening.sentence),
     data.opening && data.opening.warnings.length > 0 && el("details.doubts", null,
-      el("summary", null, `⚠ ${count(data.opening.warnings.length, "warning")}: a difference in scores may not come from the retriever`),
-      el("p.dim", null, "“There” is the baseline, “here” is this run."), el("ul", null, data.opening.warnings.map((text) => quoted("li", text)))),
+      el("summary", null, phrase("baselines.doubts", { n: data.opening.warnings.length })),
+      el("p.dim", null, phrase("baselines.sides")), el("ul", null, data.opening.warnings.map((text) => quoted("li", text)))),
     data.problem && el("p.badtext", null, quoted("span", data.problem)),
     el("p.against", null,
-      before ? el("span", null, "Compared with ", quoted("b", name), el("span.dim", null, ` (${day(before.created)}), ${count(before.traces, "trace")}; coloured only where the interval leaves 0 out`)) : null,
-      before && served && el("a", { href: `/compare?a=${encodeURIComponent(before.id)}&b=${encodeURIComponent(data.head.id)}` }, "side by side"),
+      before ? el("span", null, pieces("baselines.against", { name: quoted("b", name) }), " ", el("span.dim", null, phrase("baselines.details", { day: day(before.created), traces: phrase("dom.traces", { n: before.traces }) }))) : null,
+      before && served && el("a", { href: `/compare?a=${encodeURIComponent(before.id)}&b=${encodeURIComponent(data.head.id)}` }, phrase("baselines.pair")),
       choice));
 }
 
@@ -26,11 +26,11 @@ function picker(source, before) {
   } });
   const label = (run) => `${run.label || run.id.slice(0, 8)}, ${day(run.created)}`;
   const option = (run, chosen) => el("option", { value: run.id, selected: chosen, dir: "auto" }, label(run));
-  select.append(el("option", { value: "none" }, "no baseline"));
+  select.append(el("option", { value: "none" }, phrase("baselines.none")));
   if (before) select.append(option(before, true));
   source.baselines().then((runs) => {
     const rest = runs.filter((run) => !before || run.id !== before.id);
-    for (const [title, same] of [["runs of the same data", true], ["runs of other data", false]]) {
+    for (const [title, same] of [[phrase("baselines.same"), true], [phrase("baselines.other"), false]]) {
       const found = rest.filter((run) => run.same === same);
       if (found.length) select.append(el("optgroup", { label: title }, found.map((run) => option(run, false))));
     }

@@ -1,5 +1,5 @@
-import { el, put, quoted, num, count, tagChip, wayOf, changeOf } from "./dom.js";
-import { meaning, square } from "./draw.js";
+import { el, put, quoted, num, phrase, pieces, tagChip, wayOf, changeOf } from "./dom.js";
+import { gradesOf, meaning, square, gradeWord } from "./draw.js";
 import { clamped } from "./clamp.js";
 import { strips } from "./strips.js";
 import { claimGrid } from "./claims.js";
@@ -8,11 +8,11 @@ const SHOWN = 20000;
 const STEP = 200000;
 
 // A text with its marked parts; a very long one is shown in part, with a button for more.
-function marked(pieces, spec) {
+function marked(parts, spec) {
   const node = el(spec, { dir: "auto" });
   let left = SHOWN;
   let rest = null;
-  for (const [i, piece] of pieces.entries()) {
+  for (const [i, piece] of parts.entries()) {
     if (rest !== null) { rest += piece; continue; }
     const shown = piece.length > left && i % 2 === 0 ? piece.slice(0, left) : piece;
     if (i % 2) node.append(quoted("mark", shown));
@@ -27,7 +27,7 @@ function marked(pieces, spec) {
     if (rest) more.textContent = label();
     else more.remove();
   } });
-  const label = () => `… show ${Math.min(STEP, rest.length).toLocaleString("en")} more of ${rest.length.toLocaleString("en")} characters`;
+  const label = () => phrase("card.more", { step: Math.min(STEP, rest.length), rest: rest.length });
   more.textContent = label();
   node.append(more);
   return node;
@@ -39,33 +39,33 @@ function field(name, text, spec = "p.said") {
 }
 
 function callOf(call, systems) {
-  if (call.same_as) return el("p.note", null, `Judged in the same call as rank ${call.same_as}.`);
+  if (call.same_as) return el("p.note", null, phrase("card.again", { rank: call.same_as }));
   const body = el("div.call");
-  const details = el("details", null, el("summary", null, "The judge's call", call.route && [" (", quoted("bdi", call.route), ")"],
-    el("span.dim", null, ` ${call.input_tokens.toLocaleString("en")} + ${call.output_tokens.toLocaleString("en")} tokens`)), body);
+  const details = el("details", null, el("summary", null, phrase("card.call"), call.route && [" (", quoted("bdi", call.route), ")"],
+    " ", el("span.dim", null, phrase("card.tokens", { input: call.input_tokens, output: call.output_tokens }))), body);
   details.addEventListener("toggle", () => {
     if (!details.open || body.childNodes.length) return;
-    const rows = [["model", call.model || "unknown"], ["finish", call.finish], ["tokens", `${call.input_tokens} in, ${call.output_tokens} out`], ["cache key", call.key]];
-    if (call.dropped.length) rows.push(["left out", call.dropped.join(", ")]);
+    const rows = [["model", call.model || "unknown"], ["finish", call.finish], ["tokens", phrase("card.in_out", { input: call.input_tokens, output: call.output_tokens })], [phrase("card.key"), call.key]];
+    if (call.dropped.length) rows.push([phrase("card.dropped"), call.dropped.join(", ")]);
     body.append(el("dl.facts", null, rows.map(([name, value]) => [el("dt", null, name), el("dd", null, quoted("code", value))])));
     for (const [role, text] of call.prompt || []) {
-      body.append(el("h4", null, `Prompt: ${role}`), marked([typeof text === "number" ? systems[text] : text], "pre"));
+      body.append(el("h4", null, phrase("card.prompt", { role })), marked([typeof text === "number" ? systems[text] : text], "pre"));
     }
     for (const asked of call.questions || []) {
-      body.append(el("section", null, el("h4", null, `Question ${asked.name}, about `, quoted("bdi", asked.chunks.join(", "))),
+      body.append(el("section", null, el("h4", null, pieces("card.question", { name: asked.name, chunks: quoted("bdi", asked.chunks.join(", ")) })),
         el("p.said", null, asked.text), asked.levels.length > 0 && el("ul", null, asked.levels.map((level) => el("li", null, level))),
         asked.data && marked([asked.data], "pre"), asked.answer !== null && el("p.answer", null, el("b", null, "answer: "), quoted("span", asked.answer))));
     }
-    if (!call.prompt) body.append(el("p.note", null, "Prompt not shown: " + (call.prompt_note || "it was left out") + "."));
-    if (call.reply === null) body.append(el("p.note", null, "Raw reply not shown: " + (call.reply_note || "it was left out") + "."));
-    else body.append(el("h4", null, "Raw reply"), marked([call.reply], "pre"));
+    if (!call.prompt) body.append(el("p.note", null, phrase("card.no_prompt", { why: call.prompt_note || phrase("card.omitted") })));
+    if (call.reply === null) body.append(el("p.note", null, phrase("card.no_reply", { why: call.reply_note || phrase("card.omitted") })));
+    else body.append(el("h4", null, phrase("card.reply")), marked([call.reply], "pre"));
   });
   return details;
 }
 
 function labelling(source, trace, chunk, scale, again) {
   if (!source.canLabel) return null;
-  const grades = Array.from({ length: (scale ? scale.maximum : 1) + 1 }, (_, i) => i);
+  const grades = gradesOf(scale);
   const told = el("span.dim", { role: "status" });
   const give = async (grade) => {
     try {
@@ -75,45 +75,41 @@ function labelling(source, trace, chunk, scale, again) {
       told.textContent = error.message;
     }
   };
-  return el("div.labelling", { role: "group", "aria-label": `Your label for rank ${chunk.rank}` }, el("span.dim", null, "Your label: "),
+  return el("div.labelling", { role: "group", "aria-label": phrase("card.label_rank", { rank: chunk.rank }) }, el("span.dim", null, phrase("card.label")),
     grades.map((grade) => el("button.quiet", { type: "button", "aria-pressed": String(chunk.label === grade), onclick: () => give(grade) },
-      scale && scale.maximum > 1 ? String(grade) : grade ? "relevant" : "not relevant")),
+      scale && scale.maximum > 1 ? String(grade) : phrase(grade ? "draw.relevant" : "draw.irrelevant"))),
     chunk.label !== null && el("button.quiet", { type: "button", onclick: () => give(null) }, "clear"), told);
 }
 
 function cardOf(source, trace, chunk, scale, systems, again) {
   const sign = chunk.hidden ? "?" : chunk.why ? "!" : String(chunk.grade);
   const told = meaning(sign, scale);
-  const word = chunk.why ? `no verdict: ${chunk.why}` : chunk.hidden ? "hidden until you label it"
-    : (chunk.relevant ? "relevant" : "not relevant") + (scale && scale.maximum > 1 ? `, grade ${chunk.grade}` : "");
-  const stage = chunk.stage && `${chunk.stage} judge`;
+  const word = chunk.why ? phrase("dom.why", { why: chunk.why }) : chunk.hidden ? phrase("card.hidden") : gradeWord(chunk.relevant, chunk.grade, scale);
+  const rank = phrase("card.cell", { rank: chunk.rank, word });
   const facts = [
-    chunk.score !== null && el("span", { title: "the retriever's score" }, "score ", el("b", null, num(chunk.score))),
-    chunk.precision !== null && chunk.precision !== undefined && el("span", { title: `of the first ${chunk.rank} chunks, the share that is relevant` }, `P@${chunk.rank} `, el("b", null, num(chunk.precision))),
+    chunk.score !== null && el("span", { title: phrase("card.score") }, "score ", el("b", null, num(chunk.score))),
+    chunk.precision !== null && chunk.precision !== undefined && el("span", { title: phrase("card.precision", { rank: chunk.rank }) }, `P@${chunk.rank} `, el("b", null, num(chunk.precision))),
   ];
-  if (typeof chunk.confidence === "number") facts.push(el("span", { title: "the probability that it is relevant, as the model told it" }, "probability of relevance ", el("b", null, num(chunk.confidence))));
-  if (typeof chunk.expected_grade === "number" && scale && scale.maximum > 1) facts.push(el("span", { title: "the mean grade under the model's probabilities" }, "expected grade ", el("b", null, num(chunk.expected_grade))));
+  if (typeof chunk.confidence === "number") facts.push(el("span", { title: phrase("card.probability_title") }, phrase("card.probability"), " ", el("b", null, num(chunk.confidence))));
+  if (typeof chunk.expected_grade === "number" && scale && scale.maximum > 1) facts.push(el("span", { title: phrase("card.expected_title") }, phrase("card.expected"), " ", el("b", null, num(chunk.expected_grade))));
   if (chunk.share !== null && chunk.share !== undefined) {
     const fill = el("i");
     fill.style.width = `${Math.round(chunk.share * 1000) / 10}%`;
-    facts.push(el("span.share", { title: "what this rank adds to average precision" }, "adds ", el("b", null, num(chunk.share)), el("span.bar", { "aria-hidden": "true" }, fill)));
+    facts.push(el("span.share", { title: phrase("card.adds") }, "adds ", el("b", null, num(chunk.share)), el("span.bar", { "aria-hidden": "true" }, fill)));
   }
-  const flags = [
-    chunk.evidence && chunk.found === false && el("div.warn", null, el("b", null, "quote not found"), " in the chunk, or too short: ", quoted("q", chunk.evidence)),
-    chunk.instruction && el("div.warn", null, el("b", null, "instruction found in chunk"), ": the judge saw an attempt to instruct it"),
-  ];
+  const flags = (chunk.notes || []).map((note) => quoted("div.warn", note));
   const human = chunk.label === null || chunk.label === undefined ? null
     : el(`span.human.${chunk.agrees === false ? "no" : "yes"}`, null,
-      `human label ${chunk.label}` + (chunk.agrees === undefined ? "" : chunk.agrees ? ", agrees" : ", disagrees"));
-  return el(`article.card.${told.kind}`, { id: `rank-${chunk.rank}`, "aria-label": `Rank ${chunk.rank}: ${word}${stage ? `, by the ${stage}` : ""}` },
+      phrase(chunk.agrees === undefined ? "card.human" : chunk.agrees ? "card.agrees" : "card.disagrees", { label: chunk.label }));
+  return el(`article.card.${told.kind}`, { id: `rank-${chunk.rank}`, "aria-label": chunk.stage ? phrase("card.by_stage", { rank, stage: chunk.stage }) : rank },
     el("header", null,
       el("span.rank", null, chunk.rank), square(sign, scale, chunk.agrees === false), el(`strong.word.${told.kind}`, null, word),
-      stage && el(`span.chip.stage.${chunk.stage}`, { title: `the ${stage} of the cascade gave this verdict` }, stage),
+      chunk.stage && el(`span.chip.stage.${chunk.stage}`, { title: phrase("card.stage_title", { stage: chunk.stage }) }, phrase("dom.stage", { stage: chunk.stage })),
       quoted("span.cid", chunk.id), human, el("span.facts", null, facts)),
     chunk.title && el("h3.title", { dir: "auto" }, ...(chunk.title_marks || [chunk.title]).map((piece, i) => i % 2 ? quoted("mark", piece) : piece)),
     marked(chunk.text, "p.text"),
     flags,
-    chunk.why ? el("p.reason", null, el("b", null, "what happened: "), quoted("span", chunk.detail || "not told"))
+    chunk.why ? el("p.reason", null, el("b", null, phrase("dom.happened")), quoted("span", chunk.detail || phrase("card.no_detail")))
       : chunk.no_reason ? el("p.reason.dim", null, chunk.no_reason)
         : chunk.reason && el("p.reason", null, el("b", null, "reason: "), quoted("span", chunk.reason)),
     labelling(source, trace, chunk, scale, again),
@@ -122,21 +118,21 @@ function cardOf(source, trace, chunk, scale, systems, again) {
 
 // One trace in full.
 export function traceView(source, trace, scale, systems, again, back, cutoff, fewer) {
-  const moved = (trace.row && trace.row.d) || {};
+  const moved = (trace.row && trace.row.deltas) || {};
   const scores = Object.entries(trace.scores).map(([name, value]) => el("span.chip", null, name + " ", el("b", null, num(value)),
-    wayOf(moved[name]) !== "even" && [" ", changeOf("span.delta", moved[name], wayOf(moved[name], fewer.has(name)), fewer.has(name), 3, "change against the baseline")],
-    value === null && trace.bounds[name] && ` between ${num(trace.bounds[name][0])} and ${num(trace.bounds[name][1])}`));
+    wayOf(moved[name]) !== "even" && [" ", changeOf("span.delta", moved[name], wayOf(moved[name], fewer.has(name)), fewer.has(name), 3, phrase("card.change"))],
+    value === null && trace.bounds[name] && [" ", phrase("card.between", { low: num(trace.bounds[name][0]), high: num(trace.bounds[name][1]) })]));
   const meta = Object.keys(trace.metadata || {}).length > 0;
   return el("div.trace", null,
-    el("button.quiet.back", { type: "button", onclick: back }, "← All traces"),
+    el("button.quiet.back", { type: "button", onclick: back }, phrase("card.all")),
     clamped(el("h2", { tabindex: "-1", id: "trace-title", dir: "auto" }, trace.query), 2),
-    el("p.chips", null, el("a.chip.rid", { href: "#" + encodeURIComponent(trace.id), title: "link to this trace" }, "# ", quoted("bdi", trace.id)),
+    el("p.chips", null, el("a.chip.rid", { href: "#" + encodeURIComponent(trace.id), title: phrase("card.link") }, "# ", quoted("bdi", trace.id)),
       scores, trace.tags.map(tagChip),
-      trace.relevant_total !== null && el("span.chip", null, `${trace.relevant_total} relevant in the pool`)),
-    trace.row && trace.row.b !== null && trace.row.b !== undefined && strips(trace.row, scale, cutoff),
+      trace.relevant_total !== null && el("span.chip", null, phrase("card.pool", { n: trace.relevant_total }))),
+    trace.row && trace.row.before !== null && trace.row.before !== undefined && strips(trace.row, scale, cutoff),
     field("Reference", trace.reference), field("Answer", trace.answer),
     meta && el("details", null, el("summary", null, "Metadata"), quoted("pre", JSON.stringify(trace.metadata, null, 2))),
     claimGrid(trace.claims, trace.chunks),
-    el("h3.ranks", null, trace.chunks.length ? count(trace.chunks.length, "chunk") + " retrieved" : "Nothing was retrieved"),
+    el("h3.ranks", null, trace.chunks.length ? phrase("card.chunks", { n: trace.chunks.length }) : phrase("card.nothing")),
     trace.chunks.map((chunk) => cardOf(source, trace, chunk, scale, systems, again)));
 }

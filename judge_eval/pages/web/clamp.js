@@ -1,4 +1,4 @@
-import { el } from "./dom.js";
+import { el, phrase } from "./dom.js";
 
 // A text of a few lines; where it has more, a button shows them.
 export function clamped(node, lines) {
@@ -9,8 +9,8 @@ export function clamped(node, lines) {
     const button = el("button.linkish.unclamp", { type: "button", "aria-expanded": "false", onclick: () => {
       const open = node.classList.toggle("clamped") === false;
       button.setAttribute("aria-expanded", String(open));
-      button.textContent = open ? "Show less" : "Show all";
-    } }, "Show all");
+      button.textContent = phrase(open ? "clamp.less" : "clamp.more");
+    } }, phrase("clamp.more"));
     node.after(button);
   });
   return node;

@@ -1,11 +1,10 @@
-import { el, quoted, link, num, signed, range, pvalue, count, day, wayOf, changeOf, lessNote, table, typing, tagChip } from "./dom.js";
+import { el, page, topBar, statusChip, quoted, link, num, signed, range, pvalue, phrase, failedNote, day, wayOf, changeOf, lessNote, table, typing, tagChip, plain } from "./dom.js";
 import { scatter, ladderOf, legend, meaning, square } from "./draw.js";
 import { pairStrips } from "./strips.js";
+import { EmbeddedCompare, ServedCompare } from "./source.js";
 import { clamped } from "./clamp.js";
-import { changedClaims, movedClaims } from "./claims.js";
-import { topBar, statusChip } from "./runpage.js";
+import { drawBlocks } from "./claims.js";
 
-const CHANGES = { retrieval: "retrieval changed", verdicts: "verdict flipped", both: "retrieval and verdict", claims: "claim won or lost", scores: "only the scores" };
 
 function side(name, head, served) {
   const label = head.label || head.id.slice(0, 8);
@@ -13,30 +12,29 @@ function side(name, head, served) {
     el("h2", null, el("span.letter", null, name), head.href ? link(label, head.href) : quoted("bdi", label)),
     el("p.chips", null, statusChip(head.status), head.tags.map(tagChip)),
     el("p.dim", null, quoted("bdi", head.dataset.name), ", ", quoted("bdi", head.model), head.prompt && [", ", quoted("bdi", head.prompt)], `, ${day(head.created)}`),
-    head.failed > 0 && el("p.badtext", null, `${count(head.failed, "failed verdict")} in ${count(head.failed_traces, "trace")}`),
-    served && el("p", null, el("a", { href: `/runs/${head.id}` }, "open this run")));
+    failedNote(head),
+    served && el("p", null, el("a", { href: `/runs/${head.id}` }, phrase("dom.open"))));
 }
 
 function moveWords(move) {
-  if (move.a === null) return `new at rank ${move.b}`;
-  if (move.b === null) return `gone (was rank ${move.a})`;
-  return move.a === move.b ? `rank ${move.b}` : `rank ${move.a} → ${move.b}`;
+  const kind = move.a === null ? "new" : move.b === null ? "gone" : move.a === move.b ? "stayed" : "moved";
+  return phrase(`comparepage.${kind}`, { a: move.a, b: move.b });
 }
 
 function verdictWords(said, scale) {
-  return said ? [meaning(said.sign, scale).glyph, " ", said.why ? `no verdict: ${said.why}` : meaning(said.sign, scale).word] : "–";
+  return said ? [meaning(said.sign, scale).glyph, " ", said.why ? phrase("dom.why", { why: said.why }) : meaning(said.sign, scale).word] : "–";
 }
 
 function reasonOf(name, said) {
   if (said && said.no_reason) return el("p.reason.dim", null, name, said.no_reason);
-  return said && said.reason ? clamped(el("p.reason", null, el("b", null, said.why ? `${name}what happened: ` : `${name}reason: `), quoted("span", said.reason)), 3) : null;
+  return said && said.reason ? clamped(el("p.reason", null, el("b", null, name, said.why ? phrase("dom.happened") : "reason: "), quoted("span", said.reason)), 3) : null;
 }
 
 // Which judge of a cascade said it, in A and in B where both had one.
 function stagesOf(m) {
-  const told = [m.was, m.now].map((said) => (said && said.stage ? `${said.stage} judge` : null));
+  const told = [m.was, m.now].map((said) => (said && said.stage ? phrase("dom.stage", { stage: said.stage }) : null));
   if (!told[0] && !told[1]) return null;
-  return el("span.chip.stage", null, m.was && m.now && told[0] !== told[1] ? `A: ${told[0] || "no cascade"}, B: ${told[1] || "no cascade"}` : told[1] || told[0]);
+  return el("span.chip.stage", null, m.was && m.now && told[0] !== told[1] ? phrase("comparepage.stages", { a: told[0] || phrase("comparepage.no_stage"), b: told[1] || phrase("comparepage.no_stage") }) : told[1] || told[0]);
 }
 
 // A chunk that moved, came, went or got another verdict: what it says, and why the judge said so.
@@ -56,7 +54,7 @@ function movedChunk(m, scales) {
 const SOME_CHUNKS = 3;
 
 function movedChunks(told, scales) {
-  const list = el("ul.movedlist", { "aria-label": "chunks that moved or changed" });
+  const list = el("ul.movedlist", { "aria-label": phrase("comparepage.moved_chunks") });
   const left = told.notable.map((place) => told.moves[place]);
   const draw = (n) => list.append(...left.splice(0, n).map((m) => movedChunk(m, scales)));
   draw(SOME_CHUNKS);
@@ -66,25 +64,25 @@ function movedChunks(told, scales) {
     more.remove();
     list.children[at].tabIndex = -1;
     list.children[at].focus();
-  } }, `Show ${count(left.length, "more chunk")} that moved or changed`);
-  return told.notable.length ? [list, more] : el("p.note.left", null, `The same chunks with the same verdicts; only ${told.change === "claims" ? "claims" : "the scores"} differ.`);
+  } }, phrase("comparepage.more", { n: left.length }));
+  return told.notable.length ? [list, more] : el("p.note.left", null, told.same);
 }
 
-function changedCard(told, scales, lead, served, ids) {
+function changedCard(told, scales, lead, served, ids, words) {
   const rows = told.moves.map((m) => [quoted("bdi", m.id), moveWords(m), verdictWords(m.was, scales[0]), el(m.flipped ? "b" : "span", null, verdictWords(m.now, scales[1]))]);
-  const delta = lead ? told.d[lead.name] : undefined;
+  const delta = lead ? told.deltas[lead.name] : undefined;
   return el("article.card.pairing", { "data-trace": told.id },
-    el("header", null, el(`span.flag.${told.change}`, null, CHANGES[told.change]),
+    el("header", null, el(`span.flag.${told.change}`, null, words[told.change]),
       el("span.facts", null, lead && el("span", null, `${lead.name} `, num(told.a.scores[lead.name]), " → ", el("b", null, num(told.b.scores[lead.name])), " ", changeOf("span.delta", delta, wayOf(delta, lead.less_is_better), lead.less_is_better)), quoted("span.cid", told.id))),
-    clamped(quoted("h3.query", told.q), 2),
+    clamped(quoted("h3.query", told.query), 2),
     pairStrips(told, scales, lead ? lead.cutoff : null),
-    told.claims.length > 0 && changedClaims(told.claims, told.id),
+    drawBlocks(told.claims, phrase("comparepage.claims_of", { id: plain(told.id) })),
     movedChunks(told, scales),
-    el("details", null, el("summary", null, `All ${count(told.moves.length, "chunk")}`), table([{ name: "chunk" }, { name: "place" }, { name: "A" }, { name: "B" }], rows, { label: "chunks of both runs" }),
-      served && el("p.chips", null, el("a", { href: `/runs/${ids[0]}#${encodeURIComponent(told.a.id)}` }, "trace in A"), el("a", { href: `/runs/${ids[1]}?baseline=${ids[0]}#${encodeURIComponent(told.id)}` }, "trace in B"))));
+    el("details", null, el("summary", null, phrase("comparepage.all", { n: told.moves.length })), table([{ name: "chunk" }, { name: "place" }, { name: "A" }, { name: "B" }], rows, { label: phrase("comparepage.chunks") }),
+      served && el("p.chips", null, el("a", { href: `/runs/${ids[0]}#${encodeURIComponent(told.a.id)}` }, phrase("comparepage.trace", { side: "A" })), el("a", { href: `/runs/${ids[1]}?baseline=${ids[0]}#${encodeURIComponent(told.id)}` }, phrase("comparepage.trace", { side: "B" })))));
 }
 
-const ORDERS = [["change", "largest loss first"], ["-change", "largest gain first"], ["order", "dataset order"]];
+const ORDERS = [["change", "comparepage.lost"], ["-change", "comparepage.won"], ["order", "dom.order"]];
 
 export async function comparePage(root, source, served) {
   const data = await source.page();
@@ -92,14 +90,14 @@ export async function comparePage(root, source, served) {
   const [a, b] = [data.a, data.b];
   const scales = [a.scale, b.scale];
   const [nameA, nameB] = [a, b].map((head) => head.label || head.id.slice(0, 8));
-  document.title = `${nameB} against ${nameA} · judge_eval`;
+  document.title = phrase("comparepage.title", { a: nameA, b: nameB });
   let ids = null, lead = data.metrics[0] || null;
   const list = el("div.changed"), told = el("p.told", { role: "status" });
-  const more = el("button.quiet", { type: "button", hidden: true, onclick: () => fill(false) }, "Show more");
-  const clear = el("button.quiet", { type: "button", hidden: true, onclick: () => { ids = null; fill(true); } }, "Show all changed traces");
-  const box = el("input", { type: "search", id: "filter", placeholder: "retrieval, verdicts, both, claims, or text of the question", "aria-label": "Filter changed traces", autocomplete: "off", oninput: () => { clearTimeout(box.timer); box.timer = setTimeout(() => fill(true), 120); } });
-  const order = el("select", { id: "order", "aria-label": "Sort changed traces", onchange: () => fill(true) }, ORDERS.map(([value, text]) => el("option", { value }, text)));
-  const which = el("select", { id: "metric", "aria-label": "Metric of the changed traces and the charts", hidden: names.length < 2, onchange: () => { lead = data.metrics.find((m) => m.name === which.value); draw(); fill(true); } },
+  const more = el("button.quiet", { type: "button", hidden: true, onclick: () => fill(false) }, phrase("dom.more"));
+  const clear = el("button.quiet", { type: "button", hidden: true, onclick: () => { ids = null; fill(true); } }, phrase("comparepage.clear"));
+  const box = el("input", { type: "search", id: "filter", placeholder: phrase("comparepage.place"), "aria-label": phrase("comparepage.search"), autocomplete: "off", oninput: () => { clearTimeout(box.timer); turn++; box.timer = setTimeout(() => fill(true), 120); } });
+  const order = el("select", { id: "order", "aria-label": phrase("comparepage.sort"), onchange: () => fill(true) }, ORDERS.map(([value, name]) => el("option", { value }, phrase(name))));
+  const which = el("select", { id: "metric", "aria-label": phrase("comparepage.metric"), hidden: names.length < 2, onchange: () => { lead = data.metrics.find((m) => m.name === which.value); draw(); fill(true); } },
     names.map((name) => el("option", { value: name }, name)));
   let turn = 0;
   async function fill(fresh) {
@@ -112,10 +110,10 @@ export async function comparePage(root, source, served) {
       return;
     }
     if (mine !== turn) return;
-    const cards = answer.rows.map((row) => changedCard(row, scales, lead, served, [a.id, b.id]));
+    const cards = answer.rows.map((row) => changedCard(row, scales, lead, served, [a.id, b.id], data.words));
     if (fresh) list.replaceChildren(...cards);
     else list.append(...cards);
-    told.textContent = answer.total ? count(answer.total, "changed trace") + (ids ? " at this point" : "") : ids ? "no changed trace at this point" : "no changed trace fits";
+    told.textContent = phrase(answer.total ? (ids ? "comparepage.here" : "comparepage.told") : ids ? "comparepage.none_here" : "comparepage.none", { n: answer.total });
     more.hidden = list.children.length >= answer.total;
     clear.hidden = ids === null;
   }
@@ -125,40 +123,40 @@ export async function comparePage(root, source, served) {
     document.getElementById("changed").scrollIntoView({ block: "start" });
   }
   const columns = [{ name: "metric" }, { name: "A", right: true }, { name: "B", right: true }, { name: "difference", right: true }, { name: "95% interval" }, { name: "p", right: true }, { name: "p (Holm)", right: true }, { name: "wins", right: true }, { name: "ties", right: true }, { name: "losses", right: true }, { name: "n", right: true }, { name: "detectable", right: true }];
+  const certain = (m, p) => (p <= 0.05 && m.way === "unsure" ? "" : pvalue(p)); // a small p alone would mislead
   const rows = data.metrics.map((m) => {
-    return [el("span.whole", null, m.name, lessNote(m)), num(m.baseline), num(m.candidate), changeOf("b.pairing", m.difference, m.way, m.less_is_better), el("span.whole", null, range(m.interval, 3, signed)), pvalue(m.p), pvalue(m.p_holm), m.wins, m.ties, m.losses, m.n, num(m.detectable)];
+    return [el("span.whole", null, m.name, lessNote(m)), num(m.baseline), num(m.candidate), changeOf("b.pairing", m.difference, m.way, m.less_is_better), el("span.whole", null, range(m.interval, 3, signed)), certain(m, m.p), certain(m, m.p_holm), m.wins, m.ties, m.losses, m.n, num(m.detectable)];
   });
   const charts = el("div.columns");
-  const chartsBox = el("details.charts", { ontoggle: () => draw() }, el("summary", null, "Charts: every trace in A and B"), charts);
+  const chartsBox = el("details.charts", { ontoggle: () => draw() }, el("summary", null, phrase("comparepage.charts")), charts);
   function draw() { // once they are looked at
     if (!chartsBox.open) return;
     charts.replaceChildren(
-      el("section.panel", null, el("h3", null, `${lead.name}: B against A`), scatter(data.points[lead.name], lead.name, lead.less_is_better, (point) => only(point.ids)), el("p.dim", null, `${lead.less_is_better ? "Below" : "Above"} the diagonal B is better. The larger the mark, the more traces. A mark, clicked, lists its changed traces.`)),
-      el("section.panel", null, el("h3", null, "Sorted differences"), ladderOf(data.differences[lead.name], lead.less_is_better, (id) => only([id])), el("p.dim", null, "One bar a trace", data.shown && " of those that moved most", ", candidate minus baseline.")));
+      el("section.panel", null, el("h3", null, phrase("comparepage.versus", { name: lead.name })), scatter(data.points[lead.name], lead.name, lead.less_is_better, (point) => only(point.ids)), el("p.dim", null, data.sentences.better[lead.name])),
+      el("section.panel", null, el("h3", null, phrase("comparepage.differences")), ladderOf(data.differences[lead.name], lead.less_is_better, (id) => only([id])), el("p.dim", null, data.sentences.ladder)));
   }
   const key = legend(scales[1], true, data.metrics.some((m) => m.cutoff));
-  const missing = [data.only_a && `${count(data.only_a, "trace")} only in A`, data.only_b && `${count(data.only_b, "trace")} only in B`].filter(Boolean);
   const changes = Object.entries(data.changes).filter(([name]) => name !== "same");
   root.replaceChildren(topBar(served), el("main", null,
     el("header.head", null, el("p.kicker", null, el("span.letter", null, "B"), quoted("bdi", nameB), " against ", el("span.letter", null, "A"), quoted("bdi", nameA)),
-      data.opening ? el(`h1.opening.${data.opening.finding}`, null, data.opening.sentence) : el("h1", null, "Nothing to compare"),
-      el("p.sub", null, "Differences are B (candidate) minus A (baseline), over ", count(data.common, "trace"), " in common", missing.length ? `; ${missing.join(", ")}` : "", ".")),
-    data.warnings.length > 0 && el("section.banner", { role: "note", "aria-label": "Warnings" }, el("h2", null, "⚠ A difference in scores may not come from the retriever"),
-      el("p", null, "In brackets, “there” is A (the baseline) and “here” is B (the candidate)."),
+      data.opening ? el(`h1.opening.${data.opening.finding}`, null, data.opening.sentence) : el("h1", null, phrase("comparepage.nothing")),
+      el("p.sub", null, data.sentences.scope)),
+    data.warnings.length > 0 && el("section.banner", { role: "note", "aria-label": "Warnings" }, el("h2", null, `⚠ ${data.sentences.doubt}`),
+      el("p", null, data.sentences.sides),
       el("ul", null, data.warnings.map((text) => quoted("li", text)))),
-    names.length ? table(columns, rows, { label: "paired comparison" }) : el("p.note", null, "The runs have no metric and trace in common."),
-    el("details.about", null, el("summary", null, "The runs, and what the columns mean"),
-      el("p.dim", null, "p: randomisation test; Holm: the same, adjusted for all metrics shown. Detectable: the smallest true difference these traces would show with 80% power. Coloured only where the interval leaves 0 out."),
+    names.length ? table(columns, rows, { label: phrase("comparepage.table") }) : el("p.note", null, data.sentences.nothing),
+    el("details.about", null, el("summary", null, phrase("comparepage.sides")),
+      el("p.dim", null, data.sentences.columns),
       data.notes.map((text) => quoted("p.dim", text)),
       el("div.columns", null, side("A", a, served), side("B", b, served))),
-    data.claims && movedClaims(data.claims),
-    el("section", { id: "changed" }, el("h2", null, "Changed traces"),
-      data.shown && el("p.note.left", null, `This file holds the ${data.shown.n.toLocaleString("en")} changed traces that moved most, of ${data.shown.of.toLocaleString("en")}; all figures are of all traces.`),
-      el("p.chips", null, changes.map(([name, n]) => el("span.chip", null, CHANGES[name] + " ", el("b", null, n))), el("span.chip", null, "same ", el("b", null, data.changes.same || 0))),
+    data.claims.length > 0 && el("section", { id: "claims", "aria-label": phrase("comparepage.claims") }, el("h2", null, phrase("comparepage.claims")), drawBlocks(data.claims)),
+    el("section", { id: "changed" }, el("h2", null, phrase("comparepage.heading")),
+      data.sentences.part && el("p.note.left", null, data.sentences.part),
+      el("p.chips", null, changes.map(([name, n]) => el("span.chip", null, data.words[name] + " ", el("b", null, n))), el("span.chip", null, "same ", el("b", null, data.changes.same || 0))),
       el("div.controls", null, box, order, which, clear),
       lead && chartsBox,
       key, told, list, more)));
-  key.append(el("span", null, "lines join the same chunk: thin where it stayed, dashed where it moved, thick where its verdict flipped"));
+  key.append(el("span", null, data.sentences.strips));
   await fill(true);
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") box.blur();
@@ -173,3 +171,8 @@ export async function comparePage(root, source, served) {
   });
   document.documentElement.dataset.ready = "true";
 }
+
+page("compare", (root, data) => {
+  const query = new URLSearchParams(location.search);
+  return comparePage(root, data ? new EmbeddedCompare(data) : new ServedCompare(query.get("a"), query.get("b")), !data);
+});

@@ -35,6 +35,21 @@ function fill(node, props, children) {
   return node;
 }
 
+// The texts of the pages, which Python writes: a script only puts values into their places.
+const TEXTS = JSON.parse(document.getElementById("texts").textContent);
+
+const placed = (value) => (Number.isInteger(value) ? value.toLocaleString("en") : value ?? "");
+
+// A text in pieces, in which the values stand (elements too); of two texts the one that fits the number n.
+export function pieces(name, values = {}) {
+  const text = Array.isArray(TEXTS[name]) ? TEXTS[name][values.n === 1 ? 0 : 1] : TEXTS[name];
+  return text.split(/\{(\w+)\}/).map((piece, i) => (i % 2 ? placed(values[piece]) : piece));
+}
+
+export function phrase(name, values) {
+  return pieces(name, values).join("");
+}
+
 // el("div.card.wide", {id: "x"}, "text", el("b", null, "more"))
 export function el(spec, props, ...children) {
   const [tag, ...classes] = spec.split(".");
@@ -86,27 +101,16 @@ export function signed(value, digits = 3) {
   return Number(text) === 0 ? "±" + text : (value < 0 ? "−" : "+") + text;
 }
 
+export function shownMean(told) { // the bounds, where too many verdicts failed
+  return told.headline === "bounds" && told.bounds ? phrase("dom.to", { low: num(told.bounds[0]), high: num(told.bounds[1]) }) : num(told.mean);
+}
+
 export function range(pair, digits = 3, how = num) {
-  return pair ? `[${how(pair[0], digits)}, ${how(pair[1], digits)}]` : "no interval";
+  return pair ? `[${how(pair[0], digits)}, ${how(pair[1], digits)}]` : phrase("dom.interval");
 }
 
 export function pvalue(p) {
   return p === null || p === undefined ? "–" : p < 0.001 ? "<0.001" : p.toFixed(3);
-}
-
-export function count(n, one, many = one + "s") {
-  return `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
-}
-
-export function duration(seconds) {
-  if (seconds === null || seconds === undefined) return "–";
-  if (seconds < 60) return `${seconds.toFixed(1)} s`;
-  const minutes = Math.floor(seconds / 60);
-  return minutes < 60 ? `${minutes} min ${Math.round(seconds % 60)} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
-}
-
-export function money(value) {
-  return value === null || value === undefined ? "unknown" : value === 0 ? "$0" : value < 0.01 ? `$${value.toFixed(4)}` : `$${value.toFixed(2)}`;
 }
 
 export function day(iso) {
@@ -126,7 +130,7 @@ export function changeOf(spec, value, way, fewer, digits = 3, title = null) {
 }
 
 export function lessNote(metric) {
-  return metric.less_is_better && el("span.dim.less", null, " less is better");
+  return metric.less_is_better && el("span.dim.less", null, " ", phrase("dom.better"));
 }
 
 export function table(columns, rows, props) {
@@ -199,3 +203,21 @@ export function typing(event) {
   return event.ctrlKey || event.metaKey || event.altKey ||
     (node instanceof Element && node.closest("input:not([type=checkbox]), textarea, select") !== null);
 }
+
+export function failedNote(head) {
+  return head.failed > 0 && el("p.badtext", null, phrase("dom.failed", { verdicts: phrase("dom.verdicts", { n: head.failed }), traces: phrase("dom.traces", { n: head.failed_traces }) }));
+}
+
+export function statusChip(status) {
+  return el(`span.chip.status.${status}`, null, { done: "✓ ", failed: "✕ ", incomplete: "! ", interrupted: "‖ " }[status] || "… ", status);
+}
+
+export function topBar(home, ...rest) {
+  return el("nav.top", { "aria-label": "Site" },
+    home ? el("a.brand", { href: "/" }, "judge_eval") : el("span.brand", null, "judge_eval"), rest, themeButton());
+}
+
+// What draws each page: its script names it here. It is called with the data that a file holds, or null where
+// a server is asked for them.
+export const PAGES = new Map();
+export function page(name, draw) { PAGES.set(name, draw); }

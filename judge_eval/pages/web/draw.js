@@ -1,16 +1,29 @@
-import { el, svg, num, signed, count, wayOf } from "./dom.js";
+import { el, svg, num, signed, phrase, wayOf } from "./dom.js";
+
+// All grades of a scale, the lowest first.
+export function gradesOf(scale) {
+  const least = (scale && scale.minimum) || 0;
+  return Array.from({ length: (scale ? scale.maximum : 1) - least + 1 }, (_, i) => least + i);
+}
+
+const traces = (n) => phrase("dom.traces", { n });
+
+export function gradeWord(relevant, grade, scale) {
+  const word = phrase(relevant ? "draw.relevant" : "draw.irrelevant");
+  return scale && scale.maximum > 1 ? phrase("draw.graded", { word, grade }) : word;
+}
 
 // What a sign of a strip means: a shape, a word and a colour for each.
 export function meaning(sign, scale) {
-  if (sign === "!") return { word: "no verdict", kind: "failed", glyph: "!" };
-  if (sign === "?") return { word: "hidden until labelled", kind: "hidden", glyph: "?" };
-  const grade = { "+": 1, ".": 0 }[sign] ?? Number(sign);
+  if (sign === "!") return { word: phrase("draw.failed"), kind: "failed", glyph: "!" };
+  if (sign === "?") return { word: phrase("draw.hidden"), kind: "hidden", glyph: "?" };
+  const grade = { "+": 1, ".": 0, X: 10 }[sign] ?? Number(sign);
   const graded = scale && scale.maximum > 1;
   const relevant = grade >= (scale ? scale.relevant : 1);
-  const word = (relevant ? "relevant" : "not relevant") + (graded ? `, grade ${grade}` : "");
+  const word = gradeWord(relevant, grade, scale);
   const glyph = graded ? String(grade) : relevant ? "+" : "·";
   const shade = relevant ? 1 + Math.round((3 * (grade - scale.relevant)) / Math.max(1, scale.maximum - scale.relevant)) : 0;
-  return { word, kind: relevant ? "yes" : grade > 0 ? "some" : "no", glyph, shade: graded ? shade : 4 };
+  return { word, kind: relevant ? "yes" : grade > ((scale && scale.minimum) || 0) ? "some" : "no", glyph, shade: graded ? shade : 4 };
 }
 
 export function square(sign, scale, off) {
@@ -19,12 +32,12 @@ export function square(sign, scale, off) {
 }
 
 export function legend(scale, labels, cutoff) {
-  const signs = scale && scale.maximum > 1 ? Array.from({ length: scale.maximum + 1 }, (_, i) => String(i)) : ["1", "0"];
+  const signs = scale && scale.maximum > 1 ? gradesOf(scale).map(String) : ["1", "0"];
   return el("p.legend", null,
     signs.map((sign) => el("span", null, square(sign, scale), " ", meaning(sign, scale).word)),
-    el("span", null, square("!", scale), " no verdict"),
-    labels && el("span", null, square("1", scale, true), " outlined: human label disagrees"),
-    cutoff && el("span", null, el("span.cut", { "aria-hidden": "true" }), " cutoff: later ranks do not count"));
+    el("span", null, square("!", scale), " ", phrase("draw.failed")),
+    labels && el("span", null, square("1", scale, true), " ", phrase("draw.off")),
+    cutoff && el("span", null, el("span.cut", { "aria-hidden": "true" }), " ", phrase("draw.cutoff")));
 }
 
 // A mean with its interval on a line from 0 to 1.
@@ -46,7 +59,7 @@ export function histogram(told, name, onpick) {
   const total = told.counts.reduce((a, b) => a + b, 0);
   const bars = told.counts.map((n, i) => {
     const height = n ? Math.max(2, (n / most) * (h - bottom - 14)) : 0;
-    const title = `${name} ${num(told.edges[i], 2)} to ${num(told.edges[i + 1], 2)}: ${count(n, "trace")}`;
+    const title = phrase("draw.bin", { name, low: num(told.edges[i], 2), high: num(told.edges[i + 1], 2), traces: traces(n) });
     return svg("g", { class: "bar", onclick: n ? () => onpick(told.edges[i], told.edges[i + 1], i === told.counts.length - 1) : null },
       svg("title", null, title),
       svg("rect", { x: i * step, y: 0, width: step, height: h - bottom, class: "hit" }),
@@ -54,7 +67,7 @@ export function histogram(told, name, onpick) {
       n > 0 && n === most && svg("text", { x: i * step + step / 2, y: h - bottom - height - 3, "text-anchor": "middle" }, n));
   });
   const low = told.edges[0], high = told.edges[told.edges.length - 1];
-  return svg("svg", { viewBox: `0 0 ${w} ${h}`, class: "histogram", role: "img", "aria-label": `Distribution of ${name} over ${count(total, "trace")}` },
+  return svg("svg", { viewBox: `0 0 ${w} ${h}`, class: "histogram", role: "img", "aria-label": phrase("draw.histogram", { name, traces: traces(total) }) },
     bars, svg("line", { x1: 0, x2: w, y1: h - bottom, y2: h - bottom, class: "axis" }),
     [[0, "start", low], [w / 2, "middle", (low + high) / 2], [w, "end", high]].map(([x, anchor, v]) =>
       svg("text", { x, y: h - 4, "text-anchor": anchor }, num(v, 1))));
@@ -75,11 +88,11 @@ export function scatter(points, name, fewer, onpick) {
     const shape = kind === "even" ? svg("circle", { cx, cy, r: r * 0.8 })
       : svg("path", { d: `M${cx - r} ${cy - up * r * 0.7}L${cx + r} ${cy - up * r * 0.7}L${cx} ${cy + up * r}Z` });
     return svg("g", { class: `mark ${kind}`, onclick: () => onpick(point) },
-      svg("title", null, `A ${num(point.a)}, B ${num(point.b)}: ${count(point.n, "trace")}`), shape);
+      svg("title", null, phrase("draw.point", { a: num(point.a), b: num(point.b), traces: traces(point.n) })), shape);
   });
   const total = points.reduce((sum, p) => sum + p.n, 0);
   return svg("svg", { viewBox: `0 0 ${size} ${size}`, class: "scatter", role: "img",
-    "aria-label": `${name} of B against A for ${count(total, "trace")}; ${fewer ? "below" : "above"} the diagonal B is better` },
+    "aria-label": phrase(fewer ? "draw.below" : "draw.above", { name, traces: traces(total) }) },
     ticks.map((t) => [
       svg("line", { x1: x(t), x2: x(t), y1: y(0), y2: y(most), class: "grid" }),
       svg("line", { x1: x(0), x2: x(most), y1: y(t), y2: y(t), class: "grid" })]),
@@ -87,8 +100,8 @@ export function scatter(points, name, fewer, onpick) {
     [0, 0.5, 1].map((t) => [
       svg("text", { x: x(t * most), y: size - pad + 14, "text-anchor": "middle" }, num(t * most, 1)),
       svg("text", { x: pad - 6, y: y(t * most) + 4, "text-anchor": "end" }, num(t * most, 1))]),
-    svg("text", { x: x(most / 2), y: size - 3, "text-anchor": "middle", class: "name" }, `A (baseline) ${name}`),
-    svg("text", { x: 12, y: y(most / 2), "text-anchor": "middle", transform: `rotate(-90 12 ${y(most / 2)})`, class: "name" }, `B (candidate) ${name}`),
+    svg("text", { x: x(most / 2), y: size - 3, "text-anchor": "middle", class: "name" }, phrase("draw.baseline", { name })),
+    svg("text", { x: 12, y: y(most / 2), "text-anchor": "middle", transform: `rotate(-90 12 ${y(most / 2)})`, class: "name" }, phrase("draw.candidate", { name })),
     marks);
 }
 
@@ -114,7 +127,7 @@ export function ladderOf(told, fewer, onpick) {
   }
   if (!passed) zeroAt = x;
   return svg("svg", { viewBox: `0 0 ${w} ${h}`, class: "ladder", role: "img",
-    "aria-label": `Differences per trace: ${list.filter(([, d]) => d < 0).length} lower, ${told.zero} equal, ${list.filter(([, d]) => d > 0).length} higher` },
+    "aria-label": phrase("draw.ladder", { lower: list.filter(([, d]) => d < 0).length, equal: told.zero, higher: list.filter(([, d]) => d > 0).length }) },
     svg("line", { x1: 0, x2: w, y1: h / 2, y2: h / 2, class: "axis" }), bars,
     gap > 0 && svg("text", { x: zeroAt + gap / 2, y: h / 2 - 6, "text-anchor": "middle" }, `${told.zero} ±0`),
     svg("text", { x: 2, y: 12 }, signed(most, 2)), svg("text", { x: 2, y: h - 4 }, signed(-most, 2)));

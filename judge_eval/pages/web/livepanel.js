@@ -1,30 +1,30 @@
-import { el, num, count } from "./dom.js";
+import { el, phrase, shownMean } from "./dom.js";
 
 const EVERY = 2000; // milliseconds between looks
 const QUIET = 10; // seconds without news after which a rate is not believed
 const LONG = 60; // and after which something is wrong
 
 export function seconds(value) {
-  if (value < 60) return count(Math.max(1, Math.round(value)), "second");
+  if (value < 60) return phrase("livepanel.second", { n: Math.max(1, Math.round(value)) });
   const minutes = Math.round(value / 60);
-  if (minutes < 60) return count(minutes, "minute");
-  return minutes < 48 * 60 ? count(Math.round(minutes / 60), "hour") : count(Math.round(minutes / 1440), "day");
+  if (minutes < 60) return phrase("livepanel.minute", { n: minutes });
+  return minutes < 48 * 60 ? phrase("livepanel.hour", { n: Math.round(minutes / 60) }) : phrase("livepanel.day", { n: Math.round(minutes / 1440) });
 }
 
 export function isGoing(run) { return ["submitted", "running"].includes(run.status); }
 export function isQuiet(run) { return run.status === "running" && run.silent !== null && run.silent >= QUIET; }
 
 export function rateWords(rate) {
-  return rate === null ? "not known yet" : `${rate >= 10 ? Math.round(rate).toLocaleString("en") : rate.toFixed(1)} chunks a second`;
+  return rate === null ? phrase("livepanel.unknown") : phrase("livepanel.rate", { rate: rate >= 10 ? Math.round(rate) : rate.toFixed(1) });
 }
 
 // How far a run is in a few words, for a list.
 export function progressWords(run) {
   const progress = run.progress;
-  if (run.status === "submitted") return "waits for its turn";
-  const words = progress ? [`${progress.traces.toLocaleString("en")} of ${progress.total === null ? "?" : progress.total.toLocaleString("en")}`] : [];
-  if (isQuiet(run)) words.push(`no news for ${seconds(run.silent)}`);
-  else if (progress && progress.left !== null) words.push(`${seconds(progress.left)} left`);
+  if (run.status === "submitted") return phrase("livepanel.wait");
+  const words = progress ? [phrase("livepanel.part", { done: progress.traces, total: progress.total ?? "?" })] : [];
+  if (isQuiet(run)) words.push(phrase("livepanel.quiet", { time: seconds(run.silent) }));
+  else if (progress && progress.left !== null) words.push(phrase("livepanel.later", { time: seconds(progress.left) }));
   return words.join(", ");
 }
 
@@ -36,7 +36,7 @@ function stat(name, value, bad) {
 // its traces in the list below as they come. It looks for the first time when it is told to.
 export function livePanel(source, list, signal) {
   const fill = el("i");
-  const bar = el("div.gauge", { role: "progressbar", "aria-label": "traces judged", "aria-valuemin": 0 }, fill);
+  const bar = el("div.gauge", { role: "progressbar", "aria-label": phrase("livepanel.gauge"), "aria-valuemin": 0 }, fill);
   const line = el("p.how"), figures = el("dl.stats"), means = el("p.chips.sofar"), state = el("p.state", { role: "status" });
   const fresh = el("button.quiet", { type: "button", hidden: true, onclick: () => { shown = read; fresh.hidden = true; list.refresh(); } });
   const node = el("section.panel.live", { id: "going", "aria-label": "Progress" }, line, bar, figures, means, state, fresh);
@@ -56,13 +56,12 @@ export function livePanel(source, list, signal) {
       line.textContent = "";
       bar.hidden = fresh.hidden = true;
       figures.replaceChildren();
-      say(`The run has ended: ${run.status}. `, false, el("button.quiet", { type: "button", onclick: () => location.reload() }, "Show it whole"));
+      say(phrase("livepanel.ended", { status: run.status }), false, " ", el("button.quiet", { type: "button", onclick: () => location.reload() }, phrase("livepanel.whole")));
       return false;
     }
     const done = progress ? progress.traces : now, total = progress ? progress.total : null;
-    const of = total === null ? "" : ` of ${total.toLocaleString("en")}`;
-    line.replaceChildren(el("b", null, run.status === "submitted" ? "Waiting for its turn to be judged" : quiet && run.silent >= LONG ? "Judged so far" : "Being judged"),
-      run.status === "submitted" ? "" : `: ${done.toLocaleString("en")}${of} traces`);
+    line.replaceChildren(el("b", null, phrase(`livepanel.${run.status === "submitted" ? "submitted" : quiet && run.silent >= LONG ? "done" : "going"}`)),
+      ...(run.status === "submitted" ? [] : [": ", phrase(total === null ? "livepanel.some" : "livepanel.of", { done, total })]));
     bar.hidden = !total;
     if (total) {
       bar.setAttribute("aria-valuemax", total);
@@ -72,17 +71,17 @@ export function livePanel(source, list, signal) {
     const asked = progress ? progress.calls + progress.hits : 0;
     figures.replaceChildren(...(progress ? [
       stat("rate", quiet ? "–" : rateWords(progress.rate)),
-      stat("time left", quiet || progress.left === null ? "–" : `about ${seconds(progress.left)}`),
-      stat("from the cache", asked ? `${progress.hits.toLocaleString("en")} of ${count(asked, "answer")}` : "–"),
-      stat("failed verdicts", progress.failed.toLocaleString("en"), progress.failed > 0),
-      progress.retries > 0 ? stat("calls repeated", progress.retries.toLocaleString("en")) : "",
+      stat(phrase("livepanel.left"), quiet || progress.left === null ? "–" : phrase("livepanel.about", { time: seconds(progress.left) })),
+      stat(phrase("livepanel.cache"), asked ? phrase("livepanel.hits", { hits: progress.hits, n: asked }) : "–"),
+      stat(phrase("livepanel.failed"), progress.failed.toLocaleString("en"), progress.failed > 0),
+      progress.retries > 0 ? stat(phrase("livepanel.repeated"), progress.retries.toLocaleString("en")) : "",
     ] : []));
-    means.replaceChildren(...(found.some((m) => m.n) ? [el("span.dim", null, `So far, over ${count(now, "trace")}: `),
-      ...found.map((m) => el("span.chip", null, m.name + " ", el("b", null, num(m.mean))))] : []));
+    means.replaceChildren(...(found.some((m) => m.n) ? [el("span.dim", null, phrase("livepanel.means", { traces: phrase("dom.traces", { n: now }) })), " ",
+      ...found.map((m) => el("span.chip", null, m.name + " ", el("b", null, shownMean(m))))] : []));
     if (quiet) {
-      say(`No news for ${seconds(run.silent < LONG ? 10 * Math.floor(run.silent / 10) : run.silent)}.` + (run.silent < LONG ? "" : " The process that judged this run has ended without a word, or stands still. "
-        + "What it judged is kept: the same command with --resume goes on from here."), true);
-    } else if (run.status === "running" && !progress) say("The process that judges it tells nothing of how fast it goes.");
+      const news = phrase("livepanel.quiet_now", { time: seconds(run.silent < LONG ? 10 * Math.floor(run.silent / 10) : run.silent) });
+      say(run.silent < LONG ? news : `${news} ${phrase("livepanel.dead")}`, true);
+    } else if (run.status === "running" && !progress) say(phrase("livepanel.mute"));
     else say("");
     take(now);
     return true;
@@ -98,7 +97,7 @@ export function livePanel(source, list, signal) {
     }
     const reading = list.box.value || list.view.scrollTop > 0 || list.rows.length > 100 || list.list.contains(document.activeElement);
     fresh.hidden = !reading;
-    if (reading) fresh.textContent = read > shown ? `Show ${count(read - shown, "new trace")}` : "Show the traces anew";
+    if (reading) fresh.textContent = phrase(read > shown ? "livepanel.fresh" : "livepanel.again", { n: read - shown });
     else {
       shown = read;
       list.refresh();
@@ -112,7 +111,7 @@ export function livePanel(source, list, signal) {
       try {
         going = draw(await source.live());
       } catch (error) {
-        say(error.status ? error.message : "This server does not answer.", true);
+        say(error.status ? error.message : phrase("livepanel.unreachable"), true);
       }
     }
     if (going && !signal.aborted) setTimeout(look, EVERY);

@@ -1,8 +1,7 @@
-import { el, quoted, link, num, signed, range, count, day, wayOf, changeOf, lessNote, typing, tagChip, plain } from "./dom.js";
+import { el, page, topBar, statusChip, quoted, link, num, shownMean, signed, range, phrase, failedNote, day, wayOf, changeOf, lessNote, typing, tagChip, plain } from "./dom.js";
 import { legend, meaning, square, whisker } from "./draw.js";
 import { strip } from "./strips.js";
 import { Blocks, api } from "./source.js";
-import { topBar, statusChip } from "./runpage.js";
 
 const ROWS = 100;
 const lettered = (i) => el("span.letter", { "aria-hidden": "true" }, String.fromCharCode(65 + i));
@@ -10,20 +9,20 @@ const called = (head) => head.label || head.id.slice(0, 8);
 
 // How far apart the runs are; below 0 where fewer than two have a value.
 function spread(row, metric) {
-  const known = row.c.flatMap((cell) => (cell && typeof cell.v[metric] === "number" ? [cell.v[metric]] : []));
+  const known = row.cells.flatMap((cell) => (cell && typeof cell.scores[metric] === "number" ? [cell.scores[metric]] : []));
   return known.length > 1 ? Math.max(...known) - Math.min(...known) : -1;
 }
 
 // The same rules as the server's.
 export function matrixRows(rows, metrics, { filter = "", sort = "order", metric = metrics[0] }) {
   const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
-  const holds = (row, word) => (word.startsWith("tag:") ? row.t.some((tag) => tag.toLowerCase() === word.slice(4))
+  const holds = (row, word) => (word.startsWith("tag:") ? row.tags.some((tag) => tag.toLowerCase() === word.slice(4))
     : word === "differs" ? metrics.some((name) => spread(row, name) > 1e-9)
-      : row.id.toLowerCase().includes(word) || row.q.toLowerCase().includes(word));
+      : row.id.toLowerCase().includes(word) || row.query.toLowerCase().includes(word));
   const found = rows.filter((row) => words.every((word) => holds(row, word)));
   if (sort === "apart") found.sort((a, b) => spread(b, metric) - spread(a, metric));
   else if (sort !== "order") {
-    const value = (row) => row.c[sort]?.v[metric] ?? null;
+    const value = (row) => row.cells[sort]?.scores[metric] ?? null;
     found.sort((a, b) => {
       const [x, y] = [value(a), value(b)];
       return x === null || y === null ? (x === null) - (y === null) : x - y;
@@ -37,7 +36,7 @@ export class EmbeddedMatrix {
     this.data = data;
     this.blocks = new Blocks();
     this.metrics = data.metrics.map((m) => m.name);
-    this.places = new Map(data.rows.map((row, i) => [row.p, i]));
+    this.places = new Map(data.rows.map((row, i) => [row.place, i]));
   }
   async page() { return this.data; }
   async rows({ offset = 0, limit = ROWS, ...asked }) {
@@ -58,11 +57,11 @@ function figureCell(told, metric, i) {
   if (told.mean === null) return el("td", { role: "cell", "data-run": i }, el("span.headed", null, lettered(i), "–"));
   const pair = told.pair;
   return el("td", { role: "cell", "data-run": i }, el("span.headed", null, lettered(i),
-    el("span.figure", null, el("b", null, num(told.mean)), " ", el("span.dim.whole", null, range(told.interval)),
+    el("span.figure", null, el("b", null, shownMean(told)), " ", el("span.dim.whole", null, range(told.interval)),
       whisker(told.mean, told.interval, pair ? pair.baseline : null),
-      pair && el("span.against", { title: `${metric.name}: over ${pair.n} traces in common with A` }, changeOf("b.pairing", pair.difference, pair.way, metric.less_is_better), " ",
+      pair && el("span.against", { title: phrase("matrixpage.over", { name: metric.name, n: pair.n }) }, changeOf("b.pairing", pair.difference, pair.way, metric.less_is_better), " ",
         el("span.dim.whole", null, range(pair.interval, 3, signed))),
-      told.n_failed > 0 && el("span.badtext", null, ` ${told.n_failed} without a value`))));
+      told.n_failed > 0 && [" ", el("span.badtext", null, phrase("dom.without", { n: told.n_failed }))])));
 }
 
 function heading(head, i, served) {
@@ -76,7 +75,7 @@ function about(head, i) {
     el("h2", null, lettered(i), head.href ? link(called(head), head.href) : quoted("bdi", called(head))),
     el("p.chips", null, statusChip(head.status), head.tags.map(tagChip)),
     el("p.dim", null, quoted("bdi", head.dataset.name), ", ", quoted("bdi", head.imported || head.model), head.prompt && [", ", quoted("bdi", head.prompt)], `, ${day(head.created)}`),
-    head.failed > 0 && el("p.badtext", null, `${count(head.failed, "failed verdict")} in ${count(head.failed_traces, "trace")}`));
+    failedNote(head));
 }
 
 export async function matrixPage(root, source, served) {
@@ -84,30 +83,30 @@ export async function matrixPage(root, source, served) {
   const heads = data.runs, names = data.metrics.map((m) => m.name), scales = heads.map((head) => head.scale);
   const fewer = new Set(data.metrics.filter((m) => m.less_is_better).map((m) => m.name));
   let metric = names[0] ?? null, rows = [], total = 0, turn = 0;
-  document.title = `${heads.length} runs side by side · judge_eval`;
+  document.title = `${phrase("matrixpage.title", { n: heads.length })} · judge_eval`;
 
   function figures() {
-    return el("div.scroll", { tabindex: "0", role: "region", "aria-label": "means of all runs" }, el("table.means", { role: "table" },
+    return el("div.scroll", { tabindex: "0", role: "region", "aria-label": phrase("matrixpage.means") }, el("table.means", { role: "table" },
       el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, el("th", { scope: "col", role: "columnheader" }, "metric"), heads.map((head, i) => heading(head, i, served)))),
       el("tbody", { role: "rowgroup" }, data.metrics.map((m) => el("tr", { role: "row" }, el("th", { scope: "row", role: "rowheader" }, m.name, lessNote(m)), m.runs.map((told, i) => figureCell(told, m, i)))))));
   }
 
   function cellOf(row, i) {
-    const cell = row.c[i], id = (cell && cell.id) || row.id;
-    if (!cell) return el("td.lacking", { role: "cell", "data-run": i }, lettered(i), el("span.dim", null, "not in this run"));
-    const value = cell.v[metric] ?? null, first = row.c[0] && (row.c[0].v[metric] ?? null);
+    const cell = row.cells[i], id = (cell && cell.id) || row.id;
+    if (!cell) return el("td.lacking", { role: "cell", "data-run": i }, lettered(i), el("span.dim", null, phrase("matrixpage.alone")));
+    const value = cell.scores[metric] ?? null, first = row.cells[0] && (row.cells[0].scores[metric] ?? null);
     const delta = i && value !== null && typeof first === "number" ? value - first : null;
     const number = el("b.value", null, value === null ? "none" : num(value, 2));
     return el("td", { role: "cell", "data-run": i }, el("span.score", null, lettered(i),
-      served ? el("a", { href: `/runs/${heads[i].id}#${encodeURIComponent(id)}`, "aria-label": `${metric ?? "trace"} ${number.textContent}, in ${called(heads[i])}` }, number) : number,
-      delta !== null && changeOf("span.delta", delta, wayOf(delta, fewer.has(metric)), fewer.has(metric), 2, "against A")),
+      served ? el("a", { href: `/runs/${heads[i].id}#${encodeURIComponent(id)}`, "aria-label": phrase("matrixpage.cell", { name: metric ?? "trace", value: number.textContent, run: called(heads[i]) }) }, number) : number,
+      delta !== null && changeOf("span.delta", delta, wayOf(delta, fewer.has(metric)), fewer.has(metric), 2, phrase("matrixpage.versus"))),
     strip(cell, scales[i]));
   }
 
   function chunkCell(cell, i) {
     if (!cell) return el("td.lacking", { role: "cell", "data-run": i }, lettered(i), el("span.dim", null, "–"));
-    const word = meaning(cell.s, scales[i]).word;
-    return el("td", { role: "cell", "data-run": i }, el("span.score", null, lettered(i), square(cell.s, scales[i], false), `rank ${cell.r}, ${word}`, cell.g && el("span.chip.stage", null, `${cell.g} judge`)), cell.w && quoted("span.dim.why", cell.w));
+    const word = meaning(cell.sign, scales[i]).word;
+    return el("td", { role: "cell", "data-run": i }, el("span.score", null, lettered(i), square(cell.sign, scales[i], false), phrase("matrixpage.chunk", { rank: cell.rank, word }), cell.stage && el("span.chip.stage", null, phrase("dom.stage", { stage: cell.stage }))), cell.reason && quoted("span.dim.why", cell.reason));
   }
 
   async function open(row, holder, button) {
@@ -118,7 +117,7 @@ export async function matrixPage(root, source, served) {
     holder.dataset.filled = "true";
     const cell = holder.firstChild;
     try {
-      const told = await source.trace(row.p);
+      const told = await source.trace(row.place);
       cell.replaceChildren(...[
         told.reference && el("p.dim.reference", null, "Reference: ", quoted("bdi", told.reference)),
         el("table.chunks", { role: "table", "aria-label": "chunks" }, el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, el("th", { scope: "col", role: "columnheader" }, "chunk"), heads.map((head, i) => el("th", { scope: "col", role: "columnheader" }, el("span.headed", null, lettered(i), quoted("bdi.clamp", called(head))))))),
@@ -132,21 +131,21 @@ export async function matrixPage(root, source, served) {
   }
 
   function rowsOf(row) {
-    const id = `chunks-${row.p}`;
+    const id = `chunks-${row.place}`;
     const button = el("button.quiet.opens", { type: "button", "aria-expanded": "false", "aria-controls": id, onclick: () => open(row, holder, button) }, "Chunks");
     const holder = el("tr.opened", { id, role: "row", hidden: true }, el("td", { role: "cell", colspan: heads.length + 1 }));
     return [el("tr.trace-row", { role: "row", "data-trace": row.id, tabindex: "-1" },
-      el("th", { scope: "row", role: "rowheader" }, el("span.query.clamp", { dir: "auto", title: plain(row.q) }, row.q),
-        el("span.under", null, button, quoted("span.cid.crop", row.id), row.t.map(tagChip))),
-      row.c.map((_, i) => cellOf(row, i))), holder];
+      el("th", { scope: "row", role: "rowheader" }, el("span.query.clamp", { dir: "auto", title: plain(row.query) }, row.query),
+        el("span.under", null, button, quoted("span.cid.crop", row.id), row.tags.map(tagChip))),
+      row.cells.map((_, i) => cellOf(row, i))), holder];
   }
 
   const body = el("tbody", { role: "rowgroup" }), told = el("p.told", { role: "status" });
-  const box = el("input", { type: "search", id: "filter", placeholder: "text of question or id, tag:x, differs", "aria-label": "Filter traces", autocomplete: "off", spellcheck: "false", oninput: () => later() });
-  const sort = el("select", { id: "sort", "aria-label": "Sort traces", onchange: () => fill(true) },
-    [["order", "dataset order"], ["apart", "furthest apart"], ...heads.map((_, i) => [String(i), `lowest in ${String.fromCharCode(65 + i)}`])].map(([value, text]) => el("option", { value }, text)));
-  const which = el("select", { id: "metric", "aria-label": "Metric shown", onchange: () => { metric = which.value; fill(true); } }, names.map((name) => el("option", { value: name }, name)));
-  const more = el("button.quiet.moar", { type: "button", hidden: true, onclick: () => fill(false) }, "Show more");
+  const box = el("input", { type: "search", id: "filter", placeholder: phrase("matrixpage.place"), "aria-label": phrase("dom.filter"), autocomplete: "off", spellcheck: "false", oninput: () => later() });
+  const sort = el("select", { id: "sort", "aria-label": phrase("dom.sort"), onchange: () => fill(true) },
+    [["order", phrase("dom.order")], ["apart", phrase("matrixpage.apart")], ...heads.map((_, i) => [String(i), phrase("matrixpage.lowest", { run: String.fromCharCode(65 + i) })])].map(([value, text]) => el("option", { value }, text)));
+  const which = el("select", { id: "metric", "aria-label": phrase("dom.metric"), onchange: () => { metric = which.value; fill(true); } }, names.map((name) => el("option", { value: name }, name)));
+  const more = el("button.quiet.moar", { type: "button", hidden: true, onclick: () => fill(false) }, phrase("dom.more"));
 
   let timer = null;
   function later() {
@@ -167,7 +166,7 @@ export async function matrixPage(root, source, served) {
       const nodes = found.rows.flatMap(rowsOf);
       if (fresh) body.replaceChildren(...nodes);
       else body.append(...nodes);
-      told.textContent = total ? count(total, "trace") + (box.value ? " fit" : "") : "no trace fits this filter";
+      told.textContent = phrase(!total ? "dom.none" : box.value ? "dom.matching" : "dom.traces", { n: total });
       more.hidden = rows.length >= total;
     } catch (error) {
       told.textContent = error.message;
@@ -177,17 +176,17 @@ export async function matrixPage(root, source, served) {
   }
 
   root.replaceChildren(topBar(served), el("main", null,
-    el("header.head", null, el("h1", null, `${heads.length} runs side by side`), el("p.sub", null, "Differences are to run A, over the traces in common; they are coloured only where the 95% interval leaves 0 out.")),
-    data.warnings.length > 0 && el("section.banner", { role: "note", "aria-label": "Warnings" }, el("h2", null, "⚠ A difference in scores may not come from the retriever"), el("ul", null, data.warnings.map((text) => quoted("li", text)))),
+    el("header.head", null, el("h1", null, phrase("matrixpage.title", { n: heads.length })), el("p.sub", null, phrase("matrixpage.scope"))),
+    data.warnings.length > 0 && el("section.banner", { role: "note", "aria-label": "Warnings" }, el("h2", null, phrase("matrixpage.doubt")), el("ul", null, data.warnings.map((text) => quoted("li", text)))),
     data.notes.map((text) => quoted("p.dim", text)),
-    el("details.abouts", null, el("summary", null, "What these runs are"), el("div.columns", null, heads.map(about))),
+    el("details.abouts", null, el("summary", null, phrase("matrixpage.about")), el("div.columns", null, heads.map(about))),
     el("p.runkey", { "aria-hidden": "true" }, heads.map((head, i) => el("span.headed", null, lettered(i), quoted("bdi.clamp", called(head))))),
-    names.length ? figures() : el("p.note", null, "The runs have no metric in common."),
+    names.length ? figures() : el("p.note", null, phrase("matrixpage.nothing")),
     el("section", { id: "traces", "aria-label": "Traces" }, el("h2", null, "Traces"),
-      data.shown && el("p.note.left", null, `This file holds the ${data.shown.n.toLocaleString("en")} traces in which the runs are furthest apart, of ${data.shown.of.toLocaleString("en")}; all figures are of all traces.`),
+      data.shown && el("p.note.left", null, phrase("matrixpage.shown", data.shown)),
       legend(scales[0], true),
       el("div.controls", null, box, sort, which), told,
-      el("div.scroll", { tabindex: "0", role: "region", "aria-label": "traces of all runs" }, el("table.several", { role: "table" },
+      el("div.scroll", { tabindex: "0", role: "region", "aria-label": phrase("matrixpage.table") }, el("table.several", { role: "table" },
         el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, el("th", { scope: "col", role: "columnheader" }, "trace"), heads.map((head, i) => heading(head, i, served)))), body)),
       more)));
   await fill(true);
@@ -205,3 +204,5 @@ export async function matrixPage(root, source, served) {
   });
   document.documentElement.dataset.ready = "true";
 }
+
+page("matrix", (root, data) => matrixPage(root, data ? new EmbeddedMatrix(data) : new ServedMatrix(new URLSearchParams(location.search).getAll("run")), !data));

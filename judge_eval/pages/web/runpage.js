@@ -1,19 +1,11 @@
-import { el, link, quoted, num, signed, range, pvalue, count, duration, money, day, changeOf, table, tabs, themeButton, typing, tagChip } from "./dom.js";
+import { el, page, statusChip, topBar, link, quoted, num, shownMean, signed, range, pvalue, phrase, pieces, day, changeOf, table, tabs, themeButton, typing, tagChip } from "./dom.js";
 import { whisker, histogram } from "./draw.js";
-import { missedClaims } from "./claims.js";
+import { drawBlocks } from "./claims.js";
 import { disagreements, failures, provenance } from "./runtabs.js";
 import { TraceList } from "./traces.js";
 import { againstWhat } from "./baselines.js";
 import { traceView } from "./card.js";
-
-export function statusChip(status) {
-  return el(`span.chip.status.${status}`, null, { done: "✓ ", failed: "✕ ", incomplete: "! ", interrupted: "‖ " }[status] || "… ", status);
-}
-
-export function topBar(home, ...rest) {
-  return el("nav.top", { "aria-label": "Site" },
-    home ? el("a.brand", { href: "/" }, "judge_eval") : el("span.brand", null, "judge_eval"), rest, themeButton());
-}
+import { EmbeddedRun, ServedRun } from "./source.js";
 
 function stat(name, value, kind = "") {
   return el("div.stat" + (kind ? "." + kind : ""), null, el("dt", null, name), el("dd", null, value));
@@ -21,38 +13,26 @@ function stat(name, value, kind = "") {
 
 export function headOf(head) {
   const counted = head.verdicts !== undefined; // not while a run is judged, and not before a blind label
-  const cached = head.cached === null ? "–" : `${Math.round(head.cached * 100)}%`;
   return el("header.head", null,
     el("div.title", null, el("h1", null, head.href ? link(head.label || head.id.slice(0, 8), head.href) : quoted("bdi", head.label || head.id.slice(0, 8))),
       statusChip(head.status), head.tags.map(tagChip)),
-    el("p.sub", null, quoted("bdi", head.dataset.name), head.dataset.digest && el("code", { title: "digest of the dataset: " + head.dataset.digest }, head.dataset.digest.slice(0, 12)),
-      head.imported ? [", ", quoted("bdi", head.imported)]
-        : [" judged by ", quoted("bdi", head.model), head.prompt && [" with ", quoted("bdi", head.prompt)]], el("span.dim", null, ` on ${day(head.created)}`)),
-    counted && el("dl.stats", null,
-      stat("queries", head.traces.toLocaleString("en") + (head.of > head.traces ? ` of ${head.of.toLocaleString("en")}` : "")),
-      stat("verdicts", head.verdicts.toLocaleString("en")),
-      stat("failed verdicts", head.failed ? `${head.failed.toLocaleString("en")} in ${count(head.failed_traces, "trace")}` : "0", head.failed ? "bad" : ""),
-      Object.entries(head.stages || {}).map(([stage, n]) => stat(`by the ${stage} judge`, n.toLocaleString("en"))),
-      head.unsupported > 0 && stat("without found evidence", head.unsupported.toLocaleString("en")),
-      head.beyond_total > 0 && stat("found more than relevant_total", head.beyond_total.toLocaleString("en")),
-      stat("from the cache", cached), stat("cost", money(head.cost)), stat("time", duration(head.seconds)),
-      head.skipped > 0 && stat("records skipped", head.skipped, "bad")),
-    counted && head.cascade?.length > 0 && quoted("p.dim.rests", head.cascade.join("; ")));
+    el("p.sub", null, pieces(head.imported ? "runpage.plain" : head.prompt ? "runpage.judged_with" : "runpage.judged", {
+      data: el("span", null, quoted("bdi", head.dataset.name), head.dataset.digest && el("code", { title: phrase("runpage.digest", { digest: head.dataset.digest }) }, head.dataset.digest.slice(0, 12))),
+      source: quoted("bdi", head.imported), judge: quoted("bdi", head.model), prompt: quoted("bdi", head.prompt), day: day(head.created) })),
+    counted && el("dl.stats", null, head.figures.map((figure) => stat(figure.name, figure.text, figure.bad ? "bad" : ""))),
+    counted && head.remarks.length > 0 && el("ul.remarks", { "aria-label": "Remarks" }, head.remarks.map((remark) => quoted(`li.${remark.tone}`, remark.text + "."))));
 }
 
-function metricCard(metric, baseline, unsupported) {
+function metricCard(metric, baseline) {
   const pair = metric.pair;
   return el("div.metric", { title: metric.definition },
     el("div.top", null, el("h3", null, metric.name), el("p.dim", null, `n = ${metric.n}`)),
-    el("div.top.mean", null, el("p.big", null, num(metric.mean)), el("p.interval", null, range(metric.interval))),
-    metric.less_is_better && el("p.dim", null, "less is better"),
+    el("div.top.mean", null, el("p.big", null, shownMean(metric)), el("p.interval", null, range(metric.interval))),
     whisker(metric.mean, metric.interval, pair ? pair.baseline : null),
-    metric.n_failed > 0 && el("p.dim.badtext", null, `${metric.n_failed} without a value`),
-    unsupported > 0 && el("p.dim", { title: "relevant verdicts whose quote is missing, too short or not in the chunk" }, `counts ${count(unsupported, "verdict")} without found evidence`),
-    metric.n_failed > 0 && metric.bounds && el("p.dim", { title: "with every failed verdict irrelevant, and with every one relevant" }, "bounds " + range(metric.bounds)),
+    (metric.notes || []).map((note) => el(note.tone === "bad" ? "p.dim.badtext" : "p.dim", { title: note.title }, note.text)),
     baseline && (pair
-      ? el(`p.pairing.${pair.way}`, { title: `p = ${pvalue(pair.p)} (randomisation), ${pair.n} traces in common` }, changeOf("b", pair.difference, pair.way, metric.less_is_better), " against the baseline", el("br"), range(pair.interval, 3, signed))
-      : el("p.dim", null, "not in the baseline")));
+      ? el(`p.pairing.${pair.way}`, { title: phrase("runpage.p", { p: pvalue(pair.p), n: pair.n }) }, changeOf("b", pair.difference, pair.way, metric.less_is_better), " ", phrase("runpage.baseline"), el("br"), range(pair.interval, 3, signed))
+      : el("p.dim", null, phrase("runpage.unpaired"))));
 }
 
 const SOME_TAGS = 8;
@@ -61,23 +41,23 @@ const SOME_METRICS = 5; // a row of cards: the traces begin below it
 function figures(data, list) {
   const panel = el("div.columns");
   let metric = data.metrics[0].name, allTags = false;
-  const choose = el("select", { "aria-label": "Metric of the distribution", hidden: data.metrics.length < 2, onchange: (event) => { metric = event.target.value; draw(); choose.focus(); } },
+  const choose = el("select", { "aria-label": phrase("runpage.choose"), hidden: data.metrics.length < 2, onchange: (event) => { metric = event.target.value; draw(); choose.focus(); } },
     data.metrics.map((m) => el("option", { value: m.name }, m.name)));
   const chart = el("section.panel"), tags = el("section.panel");
   function draw() {
     const told = data.histograms[metric];
     const pick = (low, high, last) => list.setFilter(`${metric}>=${+low.toFixed(4)} ${metric}${last ? "<=" : "<"}${+high.toFixed(4)}`);
-    chart.replaceChildren(el("div.heading", null, el("h3", null, metric, " per trace"), choose), histogram(told, metric, pick),
-      el("p.dim", null, told.missing > 0 ? `${count(told.missing, "trace")} without a value not shown. ` : "", "A bar, clicked, filters the traces."));
+    chart.replaceChildren(el("div.heading", null, el("h3", null, phrase("runpage.per_trace", { name: metric })), choose), histogram(told, metric, pick),
+      el("p.dim", null, told.missing > 0 && [phrase("runpage.missing", { traces: phrase("dom.traces", { n: told.missing }) }), " "], phrase("runpage.click")));
     const rows = data.by_tag[metric].slice(0, allTags ? undefined : SOME_TAGS);
     const rest = data.by_tag[metric].length - rows.length;
     tags.hidden = !rows.length; // an empty card is not drawn
     chart.hidden = !told.counts.some((n) => n > 0) && data.metrics.length < 2;
     panel.classList.toggle("single", tags.hidden || chart.hidden);
-    tags.replaceChildren(el("h3", null, metric, " by tag"),
+    tags.replaceChildren(el("h3", null, phrase("runpage.by_tag", { name: metric })),
       table([{ name: "tag" }, { name: "mean", right: true }, { name: "95% interval" }, { name: "" }, { name: "n", right: true }],
-        rows.map((r) => [el("button.linkish", { type: "button", onclick: () => list.setFilter(/\s/.test(r.tag) ? `tag:"${r.tag}"` : `tag:${r.tag}`) }, quoted("bdi", r.tag)), num(r.value), el("span.whole", null, range(r.interval)), whisker(r.value, r.interval), r.n]), { label: metric + " by tag" }),
-    rest > 0 && el("p", null, el("button.quiet", { type: "button", onclick: () => { allTags = true; draw(); tags.querySelector("button")?.focus(); } }, `Show ${rest} more tags`)) || "");
+        rows.map((r) => [el("button.linkish", { type: "button", onclick: () => list.setFilter(/\s/.test(r.tag) ? `tag:"${r.tag}"` : `tag:${r.tag}`) }, quoted("bdi", r.tag)), num(r.value), el("span.whole", null, range(r.interval)), whisker(r.value, r.interval), r.n]), { label: phrase("runpage.by_tag", { name: metric }) }),
+    rest > 0 && el("p", null, el("button.quiet", { type: "button", onclick: () => { allTags = true; draw(); tags.querySelector("button")?.focus(); } }, phrase("runpage.tags", { n: rest }))) || "");
   }
   draw();
   panel.append(chart, tags);
@@ -91,7 +71,7 @@ export async function runPage(root, source, served) {
   const detail = el("div.detail", { "aria-label": "Trace", role: "region" });
   const split = el("div.split");
   const scale = data.head.scale;
-  const page = new AbortController(); // ends what listens, where the page is drawn anew
+  const ended = new AbortController(); // ends what listens, where the page is drawn anew
   const figured = !data.live && !data.blind;
   let shown = null;
 
@@ -105,7 +85,7 @@ export async function runPage(root, source, served) {
       if (shown !== id) return;
       const again = async (at) => { await list.refresh(); show(id, 0, false, false).then(() => document.querySelector(`#rank-${at} .labelling button`)?.focus()); };
       view = trace ? traceView(source, trace, scale, await source.systems(), again, close, list.cutoff, list.fewer)
-        : el("p.note", null, "No trace of this run has the id ", quoted("code", id), ".");
+        : el("p.note", null, pieces("runpage.no_trace", { id: quoted("code", id) }));
     } catch (error) {
       view = el("p.warn", { role: "alert" }, error.message);
     }
@@ -133,7 +113,7 @@ export async function runPage(root, source, served) {
   }
   const told = tabs([
     { name: "traces", title: "Traces", badge: data.live ? undefined : data.head.traces, draw: tracesTab },
-    figured && data.claims && { name: "claims", title: "Claims", badge: data.claims.distinct, draw: () => missedClaims(data.claims, data.opening && data.opening.claims) },
+    figured && data.claims && { name: "claims", title: "Claims", badge: data.claims.distinct, draw: () => el("div.missed", null, (data.opening ? data.opening.claims : []).map((text) => el("p.told", null, pieces("runpage.change", { text: quoted("span", text) }))), drawBlocks(data.claims.blocks)) },
     figured && { name: "disagreements", title: "Disagreements", badge: data.agreement ? data.agreement.count : undefined, draw: () => disagreements(data.agreement) },
     figured && { name: "failures", title: "Failures", badge: data.failures.count, draw: () => failures(data.failures) },
     { name: "provenance", title: "Provenance", draw: () => provenance(data.provenance) },
@@ -158,30 +138,29 @@ export async function runPage(root, source, served) {
     await show(id, rank, !list.node.contains(document.activeElement));
   }
 
-  const blind = served && el("label.check", { title: "Verdicts and means stay hidden; a verdict shows once you have labelled its chunk" },
+  const blind = served && el("label.check", { title: phrase("runpage.blind_title") },
     el("input", { type: "checkbox", id: "blind", checked: source.blind, onchange: async (event) => {
       source.blind = event.target.checked;
       const asked = new URLSearchParams(location.search);
       if (source.blind) asked.set("blind", "1");
       else asked.delete("blind");
       history.replaceState(null, "", location.pathname + (asked.size ? `?${asked}` : "") + location.hash);
-      page.abort();
+      ended.abort();
       await runPage(root, source, served);
       document.getElementById("blind")?.focus();
-    } }), " Blind labelling");
+    } }), " ", phrase("runpage.blind"));
   const extras = figured && againstWhat(source, data, served);
-  const cardOfMetric = (m) => metricCard(m, data.baseline, data.head.unsupported);
-  const skip = el("button.skip", { type: "button", onclick: () => { told.pick("traces"); list.box.focus(); } }, "Skip to the traces");
-  const going = served && data.live && (await import("./livepanel.js")).livePanel(source, list, page.signal);
+  const cardOfMetric = (m) => metricCard(m, data.baseline);
+  const skip = el("button.skip", { type: "button", onclick: () => { told.pick("traces"); list.box.focus(); } }, phrase("runpage.skip"));
+  const going = served && data.live && (await import("./livepanel.js")).livePanel(source, list, ended.signal);
   root.replaceChildren(skip, topBar(served, blind), el("main", null, headOf(data.head),
     going && going.node, extras || "",
-    data.blind && el("p.versus", { id: "hidden" }, "Blind labelling: the run's means and figures are hidden, and so is each verdict until its chunk has your label."),
+    data.blind && el("p.versus", { id: "hidden" }, phrase("runpage.blind_note")),
     figured && el("section.metrics", { "aria-label": "Metrics" }, data.metrics.slice(0, SOME_METRICS).map(cardOfMetric)),
-    figured && data.metrics.length > SOME_METRICS && el("details", null, el("summary", null, count(data.metrics.length - SOME_METRICS, "more metric")),
-      el("section.metrics.rest", { "aria-label": "More metrics" }, data.metrics.slice(SOME_METRICS).map(cardOfMetric))),
-    figured && el("details.overview", null, el("summary", null, "Distribution and tags"), figures(data, { setFilter: (text) => { told.pick("traces"); return list.setFilter(text); } })),
-    data.shown && el("p.note.left", null, `This file holds ${data.shown.n.toLocaleString("en")} of ${data.shown.of.toLocaleString("en")} traces: `,
-      data.baseline ? "those that lost most against the baseline" : "those without a value, and those with the worst scores", ". All figures are of all traces."),
+    figured && data.metrics.length > SOME_METRICS && el("details", null, el("summary", null, phrase("runpage.more", { n: data.metrics.length - SOME_METRICS })),
+      el("section.metrics.rest", { "aria-label": phrase("runpage.others") }, data.metrics.slice(SOME_METRICS).map(cardOfMetric))),
+    figured && el("details.overview", null, el("summary", null, phrase("runpage.distribution")), figures(data, { setFilter: (text) => { told.pick("traces"); return list.setFilter(text); } })),
+    data.shown && el("p.note.left", null, phrase(data.baseline ? "runpage.shown_lost" : "runpage.shown", data.shown)),
     told.node));
 
   document.addEventListener("keydown", (event) => {
@@ -196,8 +175,8 @@ export async function runPage(root, source, served) {
       told.pick("traces");
       list.box.focus();
     }
-  }, { signal: page.signal });
-  addEventListener("hashchange", follow, { signal: page.signal });
+  }, { signal: ended.signal });
+  addEventListener("hashchange", follow, { signal: ended.signal });
   await list.refresh(null);
   if (going) going.look();
   if (location.hash.length > 1) await follow();
@@ -209,3 +188,9 @@ export async function runPage(root, source, served) {
   }
   document.documentElement.dataset.ready = "true";
 }
+
+page("run", (root, data) => {
+  const query = new URLSearchParams(location.search);
+  const served = () => new ServedRun(decodeURIComponent(location.pathname.split("/")[2]), query.get("baseline"), query.get("blind") === "1");
+  return runPage(root, data ? new EmbeddedRun(data) : served(), !data);
+});

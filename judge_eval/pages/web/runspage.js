@@ -1,8 +1,7 @@
-import { el, quoted, link, num, range, count, day, plain } from "./dom.js";
+import { el, page, statusChip, topBar, quoted, link, num, shownMean, range, phrase, pieces, day, plain } from "./dom.js";
 import { whisker } from "./draw.js";
 import { trend } from "./trend.js";
 import { api } from "./source.js";
-import { statusChip, topBar } from "./runpage.js";
 import { isGoing, isQuiet, progressWords } from "./livepanel.js";
 
 const PAGE = 100;
@@ -33,40 +32,41 @@ function command(text) {
 }
 
 function emptyState() {
-  return el("section.panel.empty", { id: "empty" }, el("h2", null, "No runs here yet"),
-    el("p", null, "Judge a dataset in a terminal. The run is listed here as soon as it begins, with its traces as they come:"),
-    command("judge-eval run traces.jsonl --model openai/NAME --label main"),
-    el("p", null, "No data or no key at hand? This writes a tiny dataset and has an offline judge look at it:"),
-    command("judge-eval init && judge-eval run traces.jsonl"),
-    el("p.dim", null, "Run it where this server was started. Where the server was given a folder (", el("code", null, "--out FOLDER"), "), give ", el("code", null, "run"), " the same one."));
+  return el("section.panel.empty", { id: "empty" }, el("h2", null, phrase("runspage.empty")),
+    el("p", null, phrase("runspage.begin")),
+    command(phrase("runspage.judge")),
+    el("p", null, phrase("runspage.offline")),
+    command(phrase("runspage.offline_judge")),
+    el("p.dim", null, pieces("runspage.folder", { run: el("code", null, "run") })));
 }
 
 // The folder of runs: a list to filter, a trend, two or more to hold side by side.
 export async function runsPage(root) {
-  document.title = "Runs · judge_eval";
+  document.title = phrase("runspage.title");
   const asked = new URLSearchParams(location.search);
   const picked = [], chosen = new Set(asked.getAll("tag"));
   let runs = [], total = 0, metric = null, thresholds = {}, rows = new Map();
-  const label = el("input", { type: "search", id: "label", placeholder: "label", "aria-label": "Filter by label", value: asked.get("label"), oninput: () => later() });
-  const tag = el("input", { type: "search", id: "tag", placeholder: "tags", title: "tags, with spaces between", "aria-label": "Filter by tags", oninput: () => later() });
-  const status = el("select", { "aria-label": "Filter by status", id: "status", onchange: () => load(true) });
-  options(status, ["", "submitted", "running", "done", "incomplete", "failed", "interrupted"], asked.get("status"), (s) => s || "any status");
-  const which = el("select", { "aria-label": "Metric shown", id: "metric", onchange: () => { metric = which.value; draw(); } });
-  const dataset = el("select", { "aria-label": "Dataset of the trend", id: "dataset", onchange: () => drawTrend() });
+  const label = el("input", { type: "search", id: "label", placeholder: "label", "aria-label": phrase("runspage.label"), value: asked.get("label"), oninput: () => later() });
+  const tag = el("input", { type: "search", id: "tag", placeholder: "tags", title: phrase("runspage.spaces"), "aria-label": phrase("runspage.tags"), oninput: () => later() });
+  const status = el("select", { "aria-label": phrase("runspage.status"), id: "status", onchange: () => load(true) });
+  options(status, ["", "submitted", "running", "done", "incomplete", "failed", "interrupted"], asked.get("status"), (s) => s || phrase("runspage.any"));
+  const which = el("select", { "aria-label": phrase("dom.metric"), id: "metric", onchange: () => { metric = which.value; draw(); } });
+  const dataset = el("select", { "aria-label": phrase("runspage.dataset"), id: "dataset", onchange: () => drawTrend() });
   const compare = el("button", { type: "button", id: "compare", disabled: true, onclick: () => {
     location.href = picked.length === 2 ? `/compare?a=${picked[0]}&b=${picked[1]}` : `/matrix?${picked.map((id) => `run=${id}`).join("&")}`;
   } });
   const told = el("p.told", { role: "status" });
   const only = el("p.chips", { id: "only", hidden: true });
-  const unreadable = el("ul.note", { id: "unreadable", "aria-label": "Runs that cannot be read" });
+  const unreadable = el("ul.note", { id: "unreadable", "aria-label": phrase("runspage.unreadable") });
   const head = el("tr", { role: "row" }), body = el("tbody", { role: "rowgroup" });
   const chart = el("div");
-  const more = el("button.quiet", { type: "button", hidden: true, onclick: () => load(false) }, "Show more");
+  const more = el("button.quiet", { type: "button", hidden: true, onclick: () => load(false) }, phrase("dom.more"));
   const list = el("div.runlist"), empty = emptyState();
   let timer = null, poll = null, turn = 0, drawn = "";
 
   function later() {
     clearTimeout(timer);
+    turn++; // an answer under way is no longer wanted
     timer = setTimeout(() => load(true), 150);
   }
 
@@ -96,7 +96,7 @@ export async function runsPage(root) {
     history.replaceState(null, "", kept.size ? `?${kept}` : location.pathname);
     runs = fresh ? [...found.runs] : [...runs, ...found.runs];
     ({ total, thresholds } = found);
-    unreadable.replaceChildren(...found.unreadable.map((run) => el("li.badtext", null, "cannot be read: ", quoted("bdi", run.folder), " – ", quoted("span", run.error))));
+    unreadable.replaceChildren(...found.unreadable.map((run) => el("li.badtext", null, pieces("runspage.unread", { folder: quoted("bdi", run.folder), error: quoted("span", run.error) }))));
     unreadable.hidden = !found.unreadable.length;
     const names = [...new Set(runs.flatMap((run) => Object.keys(run.metrics)))];
     if (!names.includes(metric)) metric = names.find((n) => n.startsWith("AP")) || names[0] || null;
@@ -128,8 +128,8 @@ export async function runsPage(root) {
   function columns() {
     return [
       { name: "pick", kind: "pick", cell: (run) => {
-        const at = picked.indexOf(run.id);
-        const box = el("input", { type: "checkbox", "aria-label": `Pick ${nameOf(run)} to compare` + (at < 0 ? "" : `, picked as ${letter(at)}`), disabled: at < 0 && picked.length >= MOST, onchange: () => pick(run.id, box) });
+        const at = picked.indexOf(run.id), name = phrase("runspage.pick", { name: nameOf(run) });
+        const box = el("input", { type: "checkbox", "aria-label": at < 0 ? name : phrase("runspage.chosen", { pick: name, letter: letter(at) }), disabled: at < 0 && picked.length >= MOST, onchange: () => pick(run.id, box) });
         box.checked = at >= 0;
         return el("span.picking", null, box, at >= 0 && el("span.letter", { "aria-hidden": "true" }, letter(at)));
       } },
@@ -137,9 +137,9 @@ export async function runsPage(root) {
       { name: "status", kind: "state", cell: (run) => [statusChip(run.status), isGoing(run) && el(isQuiet(run) ? "div.badtext.far" : "div.dim.far", null, progressWords(run)), run.error && el("div.badtext", null, quoted("span", run.error))] },
       { name: "tags", kind: "tags", cell: (run) => (run.tags.length ? el("span.chips", null, run.tags.map(tagButton)) : el("span.dim", null, "–")) },
       { name: "dataset", kind: "set", cell: (run) => { const node = quoted("bdi.clamp", run.dataset); node.title = plain(run.dataset); return node; } },
-      { name: metric ? `mean ${metric}` : "mean", kind: "right", cell: (run) => el("b", null, valueOf(run) ? num(valueOf(run).mean) : "–") },
+      { name: metric ? phrase("runspage.mean", { name: metric }) : "mean", kind: "right", cell: (run) => el("b", null, valueOf(run) ? shownMean(valueOf(run)) : "–") },
       { name: "95% interval", kind: "interval", cell: (run) => el("span.whole", null, valueOf(run) && valueOf(run).interval ? range(valueOf(run).interval) : "–") },
-      { name: "from 0 to 1", kind: "drawn", cell: (run) => valueOf(run) && whisker(valueOf(run).mean, valueOf(run).interval) },
+      { name: phrase("runspage.unit"), kind: "drawn", cell: (run) => valueOf(run) && whisker(valueOf(run).mean, valueOf(run).interval) },
       Object.keys(thresholds).length > 0 && { name: "threshold", kind: "limit", cell: passCell },
       { name: "traces", kind: "right", cell: (run) => run.traces.toLocaleString("en") },
       { name: "failed", kind: "right", cell: (run) => (run.failed ? el("span.badtext", null, run.failed.toLocaleString("en")) : "0") },
@@ -177,13 +177,13 @@ export async function runsPage(root) {
     const filtered = Boolean(wanted.label || wanted.status || wanted.tag.length);
     list.hidden = !total && !filtered;
     empty.hidden = !list.hidden;
-    told.textContent = total ? `${count(total, "run")}; pick two or more to compare` : filtered ? "no run fits" : "";
+    told.textContent = total ? phrase("runspage.told", { n: total }) : filtered ? phrase("runspage.none") : "";
     only.hidden = !filtered;
     only.replaceChildren(...[...chosen].map((name) => { const chip = tagButton(name); chip.append(el("span", { "aria-hidden": "true" }, " ✕")); return chip; }),
-      el("button.quiet", { type: "button", id: "clear", onclick: clear }, "Clear all filters"));
+      el("button.quiet", { type: "button", id: "clear", onclick: clear }, phrase("runspage.clear")));
     more.hidden = runs.length >= total;
     compare.disabled = picked.length < 2;
-    compare.textContent = picked.length < 2 ? "Compare" : picked.length === 2 ? "Compare A with B" : `Show ${picked.length} side by side`;
+    compare.textContent = picked.length < 2 ? "Compare" : picked.length === 2 ? phrase("runspage.compare") : phrase("runspage.several", { n: picked.length });
     drawTrend();
   }
 
@@ -194,14 +194,14 @@ export async function runsPage(root) {
     const now = JSON.stringify([points, metric, thresholds]);
     if (now === trended) return;
     trended = now;
-    chart.replaceChildren(points.length ? trend(points, metric, thresholds[metric]) : el("p.note", null, "No run of this dataset has a mean to draw."));
+    chart.replaceChildren(points.length ? trend(points, metric, thresholds[metric]) : el("p.note", null, phrase("runspage.trend_empty")));
   }
 
   list.append(el("div.filters", null, label, tag, status, which, compare), only, told,
     el("div.scroll", { tabindex: "0", role: "region", "aria-label": "runs" }, el("table.runs", { role: "table" },
       el("thead", { role: "rowgroup" }, head), body)), more,
     el("section.panel", null, el("div.heading", null, el("h2", null, "Trend"), dataset), chart,
-      el("p.dim", null, "Oldest first, with 95% intervals; the dashed line is the threshold. A point leads to its run.")));
+      el("p.dim", null, phrase("runspage.trend"))));
   root.replaceChildren(topBar(true, el("a", { href: "/docs" }, "API")), el("main", null,
     el("header.head", null, el("h1", null, "Runs")), empty, list, unreadable));
   await load(true);
@@ -210,3 +210,5 @@ export async function runsPage(root) {
   });
   document.documentElement.dataset.ready = "true";
 }
+
+page("runs", runsPage);

@@ -1,3 +1,5 @@
+import { phrase } from "./dom.js";
+
 // Where a page's data come from: out of the file itself, or page by page from a server.
 
 async function inflate(base64) {
@@ -20,7 +22,7 @@ export function findMetric(name, metrics) {
 }
 
 const COMPARE = { "<": (a, b) => a < b, "<=": (a, b) => a <= b, ">": (a, b) => a > b, ">=": (a, b) => a >= b, "=": (a, b) => a === b };
-const FLAGS = { disagree: (row) => row.x > 0, failed: (row) => row.f > 0, changed: (row) => row.c !== "" };
+const FLAGS = { disagree: (row) => row.disagreements > 0, failed: (row) => row.failed > 0, changed: (row) => row.change !== "" };
 
 function comparison(word, metrics) {
   const found = /^([^<>=]+?)(<=|>=|<|>|=)(-?\d*\.?\d+)$/.exec(word);
@@ -30,7 +32,7 @@ function comparison(word, metrics) {
   const metric = isDelta ? metrics[0] : findMetric(found[1], metrics);
   if (metric === null) return null;
   return (row) => {
-    const value = isDelta ? row.d[metric] : row.v[metric];
+    const value = isDelta ? row.deltas[metric] : row.scores[metric];
     return value !== null && value !== undefined && test(value, number);
   };
 }
@@ -42,7 +44,7 @@ export function parseFilter(text, metrics) {
     let test = null;
     if (prefix.toLowerCase() === "tag:") {
       const tag = (inQuotes || bare || "").toLowerCase();
-      test = (row) => row.t.some((given) => given.toLowerCase() === tag);
+      test = (row) => row.tags.some((given) => given.toLowerCase() === tag);
     } else if (!prefix && bare) {
       test = (Object.hasOwn(FLAGS, bare.toLowerCase()) && FLAGS[bare.toLowerCase()]) || comparison(bare, metrics);
     }
@@ -59,7 +61,7 @@ export function parseFilter(text, metrics) {
 export function sortRows(rows, by, metric, metrics) {
   const fewer = by.endsWith("change") && metrics.some((m) => m.name === metric && m.less_is_better);
   const sign = by.startsWith("-") !== fewer ? -1 : 1;
-  const key = { score: (r) => r.v[metric], change: (r) => r.d[metric] }[by.replace("-", "")];
+  const key = { score: (r) => r.scores[metric], change: (r) => r.deltas[metric] }[by.replace("-", "")];
   const sorted = [...rows];
   if (key) {
     sorted.sort((a, b) => {
@@ -67,9 +69,9 @@ export function sortRows(rows, by, metric, metrics) {
       if (x === null || y === null) return (x === null) - (y === null);
       return sign * (x - y);
     });
-  } else if (by === "failed") sorted.sort((a, b) => b.f - a.f);
-  else if (by === "disagree") sorted.sort((a, b) => b.x - a.x);
-  else sorted.sort((a, b) => a.p - b.p);
+  } else if (by === "failed") sorted.sort((a, b) => b.failed - a.failed);
+  else if (by === "disagree") sorted.sort((a, b) => b.disagreements - a.disagreements);
+  else sorted.sort((a, b) => a.position - b.position);
   return sorted;
 }
 
@@ -139,7 +141,7 @@ export class EmbeddedCompare {
     const places = new Map(this.data.changed.map((row, i) => [row, i]));
     const fit = sortRows([...places.keys()].filter((row) =>
       (!wanted || wanted.has(row.id)) &&
-      (!word || row.c === word || row.id.toLowerCase().includes(word) || row.q.toLowerCase().includes(word))), sort, metric, this.data.metrics);
+      (!word || row.change === word || row.id.toLowerCase().includes(word) || row.query.toLowerCase().includes(word))), sort, metric, this.data.metrics);
     const rows = [];
     for (const row of fit.slice(offset, offset + limit)) rows.push(await this.blocks.item(places.get(row)));
     return { total: fit.length, rows };
@@ -170,13 +172,31 @@ export function send(path, query = {}, { method = "GET", body } = {}) {
   return fetch(`/api/v1${path}${search ? "?" + search : ""}`, { method, headers, body });
 }
 
+// What is waited for, on top of the page; null when it has come.
+function showWait(message) {
+  let note = document.getElementById("wait");
+  if (!message) return note && note.remove();
+  if (!note) {
+    note = Object.assign(document.createElement("p"), { id: "wait" });
+    note.setAttribute("role", "status");
+    document.body.prepend(note);
+  }
+  note.textContent = message;
+}
+
 export async function api(path, query = {}, { method, body } = {}) {
   const answer = await send(path, query, { method, body: body === undefined ? undefined : JSON.stringify(body) });
   if (answer.status === 204) return null;
   let told = null;
   try { told = await answer.json(); } catch { /* not JSON: the status says enough */ }
+  if (answer.status === 503 && told && told.error && told.error.type === "indexing") {
+    showWait(told.error.message);
+    await new Promise((later) => setTimeout(later, 1000));
+    return api(path, query, { method, body });
+  }
+  showWait(null);
   if (!answer.ok) {
-    const error = new ServerError((told && told.error && told.error.message) || `the server answered ${answer.status}`);
+    const error = new ServerError((told && told.error && told.error.message) || phrase("source.status", { status: answer.status }));
     error.status = answer.status;
     throw error;
   }
@@ -228,3 +248,6 @@ export class ServedCompare {
     return api("/compare/changed", { ...this.query, filter, sort, metric, trace_id: ids ? ids.slice(0, 50) : null, offset, limit });
   }
 }
+
+// The data of a page that has no addresses of its own, for the runs that its address names.
+export function pageData(name) { return api(`/pages/${name}`, { run: new URLSearchParams(location.search).getAll("run") }); }

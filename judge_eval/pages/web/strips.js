@@ -1,9 +1,9 @@
-import { el, svg } from "./dom.js";
+import { el, svg, phrase } from "./dom.js";
 import { meaning, square } from "./draw.js";
 
 const FOLD = 8; // fewer chunks in a row that are not relevant are drawn one by one
 
-function folded(n) { return `${n} not relevant`; }
+function folded(n) { return phrase("strips.fold", { n }); }
 
 // The parts of a strip: squares, long stretches of chunks that are not relevant, the mark of the cutoff.
 export function partsOf(signs, scale, cutoff, isOff) {
@@ -23,40 +23,45 @@ export function partsOf(signs, scale, cutoff, isOff) {
   return parts;
 }
 
+function offWord(sign, scale, off) {
+  const { word } = meaning(sign, scale);
+  return off ? phrase("strips.off", { word }) : word;
+}
+
 // What is to be heard of a strip.
 function heard(signs, scale, cutoff, isOff) {
   return partsOf(signs, scale, cutoff, isOff).map((part) =>
-    part.cut ? `cutoff after rank ${cutoff}`
-      : part.at !== undefined ? `${part.at + 1} ${meaning(signs[part.at], scale).word}${isOff(part.at) ? " (human disagrees)" : ""}`
-        : `${part.from + 1} to ${part.to} not relevant`).join("; ");
+    part.cut ? phrase("strips.cut", { rank: cutoff })
+      : part.at !== undefined ? `${part.at + 1} ${offWord(signs[part.at], scale, isOff(part.at))}`
+        : phrase("strips.from_to", { low: part.from + 1, high: part.to })).join("; ");
 }
 
 // A square a rank, with one sentence for those who hear it.
 export function strip(row, scale, cutoff) {
-  const signs = [...row.s];
-  const isOff = (i) => row.o[i] === "1";
-  const node = el("span.strip", { role: "img", "aria-label": signs.length ? "ranks: " + heard(signs, scale, cutoff, isOff) : "nothing retrieved" },
+  const signs = [...row.strip];
+  const isOff = (i) => row.off[i] === "1";
+  const node = el("span.strip", { role: "img", "aria-label": signs.length ? phrase("strips.ranks", { ranks: heard(signs, scale, cutoff, isOff) }) : phrase("strips.nothing") },
     partsOf(signs, scale, cutoff, isOff).map((part) =>
-      part.cut ? el("span.cut", { title: `cutoff ${cutoff}`, "aria-hidden": "true" })
+      part.cut ? el("span.cut", { title: phrase("strips.cutoff", { rank: cutoff }), "aria-hidden": "true" })
         : part.at !== undefined ? square(signs[part.at], scale, isOff(part.at))
           : el("span.fold", { "aria-hidden": "true" }, folded(part.to - part.from))));
-  if (row.n > signs.length) node.append(el("span.more", { "aria-hidden": "true" }, `+${row.n - signs.length}`));
-  if (!signs.length) node.append(el("span.more", { "aria-hidden": "true" }, "nothing retrieved"));
+  if (row.ranks > signs.length) node.append(el("span.more", { "aria-hidden": "true" }, `+${row.ranks - signs.length}`));
+  if (!signs.length) node.append(el("span.more", { "aria-hidden": "true" }, phrase("strips.nothing")));
   return node;
 }
 
 // The strip of a row; where the baseline's was another, both, one above the other.
 export function strips(row, scale, cutoff) {
-  if (row.b === null || row.b === undefined || (row.b === row.s && row.m === row.n)) return strip(row, scale, cutoff);
+  if (row.before === null || row.before === undefined || (row.before === row.strip && row.ranks_before === row.ranks)) return strip(row, scale, cutoff);
   const line = (when, told) => el("span.turn", null, el("span.when", null, when), strip(told, scale, cutoff));
-  return el("span.turns", null, line("before", { s: row.b, o: "", n: row.m }), line("after", row));
+  return el("span.turns", null, line("before", { strip: row.before, off: "", ranks: row.ranks_before }), line("after", row));
 }
 
 // Two strips one above the other, with a line between the same chunks.
 export function pairStrips(told, scales, cutoff) {
   const [cell, left, top, below, height] = [24, 26, 4, 58, 84];
   const layOut = (signs, scale) => {
-    const parts = partsOf(signs.map((sign) => sign.s), scale, cutoff, (i) => signs[i].o);
+    const parts = partsOf(signs.map((sign) => sign.sign), scale, cutoff, (i) => signs[i].off);
     const middles = [], folds = new Set();
     let x = left;
     for (const part of parts) {
@@ -89,12 +94,12 @@ export function pairStrips(told, scales, cutoff) {
         svg("text", { x: part.x + part.width / 2, y: y + 14, "text-anchor": "middle" }, folded(part.to - part.from))];
     }
     const sign = signs[part.at];
-    const box = square(sign.s, scale, sign.o);
-    box.title = `${sign.id}: rank ${part.at + 1}, ${meaning(sign.s, scale).word}${sign.o ? " (human label disagrees)" : ""}`;
+    const box = square(sign.sign, scale, sign.off);
+    box.title = phrase("strips.square", { id: sign.id, rank: part.at + 1, word: offWord(sign.sign, scale, sign.off) });
     return svg("foreignObject", { x: part.x, y, width: 20, height: 20 }, box);
   });
-  const say = (name, signs, scale) => `${name}: ` + (heard(signs.map((sign) => sign.s), scale, cutoff, (i) => signs[i].o) || "nothing");
-  return el("div.scroll", { tabindex: "0", role: "region", "aria-label": "ranks of both runs" }, svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, class: "pairs", role: "img",
+  const say = (name, signs, scale) => `${name}: ` + (heard(signs.map((sign) => sign.sign), scale, cutoff, (i) => signs[i].off) || "nothing");
+  return el("div.scroll", { tabindex: "0", role: "region", "aria-label": phrase("strips.both") }, svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, class: "pairs", role: "img",
     "aria-label": say("A", told.a.strip, scales[0]) + ". " + say("B", told.b.strip, scales[1]) },
     lines,
     svg("text", { x: 4, y: top + 15, class: "name" }, "A"), svg("text", { x: 4, y: below + 15, class: "name" }, "B"),

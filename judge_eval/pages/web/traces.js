@@ -1,19 +1,19 @@
-import { el, put, num, count, wayOf, changeOf } from "./dom.js";
+import { el, put, num, phrase, pieces, wayOf, changeOf } from "./dom.js";
 import { legend } from "./draw.js";
 import { strips } from "./strips.js";
 
 const PAGE = 100;
 
 const SORTS = [
-  ["order", "dataset order"], ["score", "lowest score"], ["-score", "highest score"],
-  ["change", "largest loss"], ["-change", "largest gain"], ["failed", "most failed"], ["disagree", "most disagreements"],
+  ["order", "dom.order"], ["score", "traces.low"], ["-score", "traces.high"],
+  ["change", "traces.loss"], ["-change", "traces.gain"], ["failed", "traces.failed"], ["disagree", "traces.disagree"],
 ];
-const NEWEST = ["newest", "newest first"]; // of a run that is judged
+const NEWEST = ["newest", "traces.newest"]; // of a run that is judged
 
 const HELP = [
-  ["text", "in any text of the trace"], ['"two words"', "a phrase"], ["tag:x", "carries the tag"],
-  ["ap<0.5", "a metric by its beginning; also <= > >= ="], ["delta<0", "change against the baseline"],
-  ["disagree", "a human label disagrees"], ["failed", "a verdict failed"], ["changed", "differs from the baseline"], ["-word", "not"],
+  ["text", "traces.text"], [phrase("traces.phrase_word"), "traces.phrase"], ["tag:x", "traces.tag"],
+  ["ap<0.5", "traces.metric"], ["delta<0", "traces.delta"],
+  ["disagree", "traces.disagrees"], ["failed", "traces.failure"], ["changed", "traces.changed"], ["-word", "traces.not"],
 ];
 
 // The list of traces: filter, sort, one row a trace, more rows as one scrolls.
@@ -21,6 +21,7 @@ export class TraceList {
   constructor(source, data, onpick) {
     this.source = source;
     this.scale = data.head.scale;
+    this.words = data.words;
     this.metrics = data.metrics.map((m) => m.name);
     this.metric = this.metrics[0];
     this.cutoffs = new Map(data.metrics.map((m) => [m.name, m.cutoff]));
@@ -32,21 +33,21 @@ export class TraceList {
     this.total = 0;
     this.at = -1;
     this.turn = 0;
-    this.box = el("input", { type: "search", id: "filter", placeholder: "text, tag:x, ap<0.5, disagree, failed" + (this.withBaseline ? ", changed" : ""),
-      "aria-label": "Filter traces", autocomplete: "off", spellcheck: "false", oninput: () => this.later() });
-    this.sort = el("select", { "aria-label": "Sort traces", id: "sort", onchange: () => this.reorder() },
-      [...(data.live ? [NEWEST] : []), ...SORTS].filter(([value]) => this.withBaseline || !value.endsWith("change")).map(([value, text]) => el("option", { value }, text)));
-    this.which = el("select", { "aria-label": "Metric shown", id: "metric", onchange: () => { this.metric = this.which.value; this.reorder(); } },
+    this.box = el("input", { type: "search", id: "filter", placeholder: phrase(this.withBaseline ? "traces.place_changed" : "traces.place"),
+      "aria-label": phrase("dom.filter"), autocomplete: "off", spellcheck: "false", oninput: () => this.later() });
+    this.sort = el("select", { "aria-label": phrase("dom.sort"), id: "sort", onchange: () => this.reorder() },
+      [...(data.live ? [NEWEST] : []), ...SORTS].filter(([value]) => this.withBaseline || !value.endsWith("change")).map(([value, name]) => el("option", { value }, phrase(name))));
+    this.which = el("select", { "aria-label": phrase("dom.metric"), id: "metric", onchange: () => { this.metric = this.which.value; this.reorder(); } },
       this.metrics.map((name) => el("option", { value: name }, name)));
     this.told = el("p.told", { role: "status" });
     this.list = el("ol.rows", { "aria-label": "Traces", onkeydown: (event) => this.key(event) });
-    this.more = el("button.quiet.moar", { type: "button", hidden: true, onclick: () => this.extend() }, "Show more");
+    this.more = el("button.quiet.moar", { type: "button", hidden: true, onclick: () => this.extend() }, phrase("dom.more"));
     this.view = el("div.rowsbox", null, this.list, this.more);
     this.node = el("div.tracelist", null,
       el("div.controls", null, this.box, el("div.pair", null, this.sort, this.which),
-        el("details.help", null, el("summary", null, "Filter words and keys"),
-          el("dl", null, HELP.map(([word, text]) => [el("dt", null, el("code", null, word)), el("dd", null, text)])),
-          el("p", null, el("kbd", null, "j"), " next, ", el("kbd", null, "k"), " previous, ", el("kbd", null, "/"), " filter, ", el("kbd", null, "Esc"), " leave the box")),
+        el("details.help", null, el("summary", null, phrase("traces.help")),
+          el("dl", null, HELP.map(([word, name]) => [el("dt", null, el("code", null, word)), el("dd", null, phrase(name))])),
+          el("p", null, pieces("traces.keys", { j: el("kbd", null, "j"), k: el("kbd", null, "k"), slash: el("kbd", null, "/"), esc: el("kbd", null, "Esc") }))),
         this.told),
       this.view, legend(this.scale, Boolean(data.agreement), data.metrics.some((m) => m.cutoff)));
     if (this.withBaseline) this.sort.value = "change";
@@ -66,6 +67,7 @@ export class TraceList {
 
   later() {
     clearTimeout(this.timer);
+    this.turn++; // an answer under way is no longer wanted
     this.timer = setTimeout(() => this.refresh(), 120);
   }
 
@@ -116,23 +118,23 @@ export class TraceList {
   }
 
   say() {
-    this.told.textContent = this.total ? count(this.total, "trace") + (this.box.value ? " fit" : "") : "no trace fits this filter";
+    this.told.textContent = phrase(!this.total ? "dom.none" : this.box.value ? "dom.matching" : "dom.traces", { n: this.total });
     this.more.hidden = this.rows.length >= this.total;
   }
 
   row(row, i) {
-    const value = row.v[this.metric];
-    const delta = row.d[this.metric], fewer = this.fewer.has(this.metric);
-    const changed = row.c ? { retrieval: "retrieval", verdicts: "verdict", both: "retrieval and verdict", claims: "claim", scores: "scores" }[row.c] : "";
+    const value = row.scores[this.metric];
+    const delta = row.deltas[this.metric], fewer = this.fewer.has(this.metric);
+    const changed = row.change && this.words[row.change];
     return el("li", null, el("a.row", { href: "#" + encodeURIComponent(row.id), tabindex: i === 0 ? "0" : "-1", "data-place": i,
       onclick: (event) => { event.preventDefault(); this.pick(i, true); } },
       el("span.line", null,
-        el("span.query", { dir: "auto" }, row.q),
+        el("span.query", { dir: "auto" }, row.query),
         el("span.value", { title: this.metric }, value === null || value === undefined ? (this.source.blind ? "hidden" : "none") : num(value, 2)),
-        this.withBaseline && (delta === undefined ? el("span.delta.even") : changeOf("span.delta", delta, wayOf(delta, fewer), fewer, 2, "change against the baseline"))),
+        this.withBaseline && (delta === undefined ? el("span.delta.even") : changeOf("span.delta", delta, wayOf(delta, fewer), fewer, 2, phrase("traces.delta")))),
       el("span.line", null, strips(row, this.scale, this.cutoff),
         el("span.side", null,
-          row.f > 0 && el("span.flag.bad", null, `${row.f} failed`),
+          row.failed > 0 && el("span.flag.bad", null, phrase("traces.some_failed", { n: row.failed })),
           changed && el("span.flag", null, changed),
           el("span.rid", { dir: "auto" }, row.id)))));
   }

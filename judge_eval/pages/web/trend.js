@@ -1,4 +1,4 @@
-import { el, svg, num, range, count, day, plain } from "./dom.js";
+import { el, svg, num, range, phrase, day, plain } from "./dom.js";
 
 const [HEIGHT, LEFT, RIGHT, TOP, BELOW] = [230, 40, 16, 10, 46];
 const SLOT = 92; // pixels that a point's name takes
@@ -26,7 +26,7 @@ function draw(points, name, threshold, width, tell) {
   const path = points.map((p, i) => `${i ? "L" : "M"}${x(i)} ${y(p.mean)}`).join("");
   const shown = named(points, step);
   const room = Math.min(2 * side, Math.max(SLOT, step)) - 8;
-  return svg("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, width, height: HEIGHT, class: "trend", role: "group", "aria-label": `${name} over ${count(points.length, "run")}, oldest first` },
+  return svg("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, width, height: HEIGHT, class: "trend", role: "group", "aria-label": phrase("trend.over", { name, n: points.length }) },
     [low, (low + high) / 2, high].map((v) => [
       svg("line", { x1: LEFT, x2: width - RIGHT, y1: y(v), y2: y(v), class: "grid" }),
       svg("text", { x: LEFT - 6, y: y(v) + 4, "text-anchor": "end" }, num(v, 2))]),

@@ -1,5 +1,5 @@
 // A form to try a request of the API, and what the server answered to it.
-import { el, put, quoted } from "./dom.js";
+import { el, put, quoted, phrase, pieces } from "./dom.js";
 import { send } from "./source.js";
 
 const SHOWN = 100000; // characters of an answer
@@ -14,7 +14,7 @@ function field(parameter, id) {
   const named = { id, name: parameter.name, required: parameter.required };
   const choices = kind.enum || (kind.type === "boolean" ? ["true", "false"] : null);
   if (choices) return el("select", named, el("option", { value: "" }, ""), choices.map((choice) => el("option", { value: choice }, choice)));
-  if (kind.type === "array") return el("textarea", { ...named, rows: 2, spellcheck: "false", placeholder: "one a line" });
+  if (kind.type === "array") return el("textarea", { ...named, rows: 2, spellcheck: "false", placeholder: phrase("tryout.one") });
   const usual = parameter.schema.default;
   return el("input", { ...named, type: "text", autocomplete: "off", spellcheck: "false", placeholder: usual === undefined || usual === "" ? kind.format || kind.type : usual });
 }
@@ -33,14 +33,14 @@ function bodyParts(told, prefix) {
   const pick = examples.length > 1 && [
     el("label", { for: `${prefix}-example` }, "example "),
     el("select", { id: `${prefix}-example`, onchange: (event) => show(event.target.value) }, examples.map(([name]) => el("option", { value: name }, name)))];
-  return { text, nodes: [pick && el("p", null, pick), el("label", { for: text.id }, "body (JSON)"), text] };
+  return { text, nodes: [pick && el("p", null, pick), el("label", { for: text.id }, phrase("tryout.body")), text] };
 }
 
 async function shown(told) {
   const text = await told.text();
   let pretty = text;
   try { pretty = JSON.stringify(JSON.parse(text), null, 2); } catch { /* not JSON: as it came */ }
-  return pretty.length > SHOWN ? pretty.slice(0, SHOWN) + `\n… ${(pretty.length - SHOWN).toLocaleString("en")} more characters` : pretty;
+  return pretty.length > SHOWN ? pretty.slice(0, SHOWN) + "\n" + phrase("tryout.more", { n: pretty.length - SHOWN }) : pretty;
 }
 
 // A form of one operation of the document, folded up; `newest` is the id to begin with where a run is asked for.
@@ -74,19 +74,19 @@ export function tryout(path, method, told, newest) {
       const text = await shown(came);
       const address = new URL(came.url);
       answer.replaceChildren(
-        el("p", null, el("b.code", null, String(came.status)), ` ${came.statusText} in ${took} ms: `, quoted("code", `${method.toUpperCase()} ${address.pathname}${address.search}`)),
-        text ? put(el("pre", { tabindex: "0", "aria-label": "the answer" }), text) : el("p.dim", null, "an empty answer"));
+        el("p", null, el("b.code", null, String(came.status)), " ", pieces("tryout.sent", { text: came.statusText, ms: took, address: quoted("code", `${method.toUpperCase()} ${address.pathname}${address.search}`) })),
+        text ? put(el("pre", { tabindex: "0", "aria-label": phrase("tryout.answer") }), text) : el("p.dim", null, phrase("tryout.empty")));
     } catch (error) {
-      answer.replaceChildren(el("p.warn", { role: "alert" }, `the server cannot be reached: ${error.message}`));
+      answer.replaceChildren(el("p.warn", { role: "alert" }, phrase("tryout.unreachable", { error: error.message })));
     }
     button.disabled = false;
   }
 
-  return el("details.try", { id: prefix }, el("summary", null, "Try it"),
+  return el("details.try", { id: prefix }, el("summary", null, phrase("tryout.try")),
     el("form", { onsubmit: ask },
       parameters.map((parameter, i) => el("p.field", null, el("label", { for: nodes[i].id }, el("code", null, parameter.name), parameter.required ? " *" : ""), nodes[i])),
       body && body.nodes,
-      gone && el("p", null, el("input", { type: "checkbox", id: `${prefix}-sure`, required: true }), " ", el("label", { for: `${prefix}-sure` }, "remove this run for good")),
+      gone && el("p", null, el("input", { type: "checkbox", id: `${prefix}-sure`, required: true }), " ", el("label", { for: `${prefix}-sure` }, phrase("tryout.sure"))),
       el("p", null, button)),
     answer);
 }

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from judge_eval.digest import digest_parts
 from judge_eval.metrics.ragged import offsets_of
-from judge_eval.runs.folder.index import cluster_of
+from judge_eval.runs.folder.journal import cluster_of
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.schema import NoVerdict, Verdict
 
@@ -20,18 +20,19 @@ Hashes: TypeAlias = NDArray[np.uint64]
 Places: TypeAlias = NDArray[np.int64]
 Small: TypeAlias = NDArray[np.int8]
 
-WHYS: Final = ("unreachable", "refused", "unparsable", "truncated", "budget", "unsupported", "unjudged")
-"""Why there is no verdict, in the order of its codes in `Columns.grades`: -1, -2, ..."""
+WHYS: Final = (
+    "unreachable", "refused", "unparsable", "truncated", "budget", "unsupported", "unjudged", "empty",
+)  # fmt: skip
+"""Why there is no verdict, in the order of its codes in `Columns.grades`: -1, -2, ...; new ones come last."""
 NO_LABEL: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """What the traces of a run say, about 160 bytes a trace of ten chunks, however long its texts are.
+    """The traces of a run in columns, about 160 bytes a trace of ten chunks, however long its texts are.
 
-    Texts stand as hashes of 64 bits (ids of traces of 128), good for telling them apart; what is shown to
-    people is read from the results. Chunks of all traces stand one after the other, `starts[k]` to
-    `starts[k + 1]` being those of the k-th.
+    Texts are hashes of 64 bits (ids of traces of 128), to tell them apart; texts to show are read from the
+    results. The chunks of all traces follow each other: those of trace k are `starts[k]` to `starts[k + 1]`.
     """
 
     metrics: tuple[str, ...]
@@ -77,14 +78,7 @@ class Columns:
         return counts
 
     def chunks_of(self, traces: Places) -> tuple[Places, Places, Places]:
-        """Return the chunks of some traces, one after the other.
-
-        Args:
-            traces: Their places, shape (n,).
-
-        Returns:
-            Of each chunk which of the n traces it is of (from 0), its place among all, its rank (from 1).
-        """
+        """Return for each chunk of n traces: which trace (from 0), its place among all, its rank (from 1)."""
         sizes = self.sizes[traces]
         rows = np.repeat(np.arange(len(traces)), sizes)
         within = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
@@ -102,22 +96,22 @@ class Columns:
 
 
 def id_hash(text: str) -> bytes:
-    """Return the 16 bytes that stand for the id of a trace."""
+    """Return the 16 bytes for the id of a trace."""
     return digest_parts([text])[:16]
 
 
 def chunk_hash(text: str) -> bytes:
-    """Return the 8 bytes that stand for the id of a chunk."""
+    """Return the 8 bytes for the id of a chunk."""
     return digest_parts([text])[:8]
 
 
 def passage_hash(title: str | None, text: str) -> bytes:
-    """Return the 8 bytes that stand for what a chunk says."""
+    """Return the 8 bytes for title and text of a chunk."""
     return digest_parts([title or "", text])[:8]
 
 
 def question_hash(query: str, reference: str | None, answer: str | None) -> bytes:
-    """Return the 8 bytes that stand for what a trace asks."""
+    """Return the 8 bytes for the question of a trace."""
     return digest_parts([query, reference or "", answer or ""])[:8]
 
 
@@ -127,27 +121,19 @@ def grade_code(outcome: Verdict | NoVerdict) -> int:
 
 
 def label_code(label: int | None) -> int:
-    """Return what stands for a label in `Columns.labels`; one that is no grade stays one that is none."""
+    """Return the code of a label in `Columns.labels`; a label that is not a grade stays one that is not."""
     return NO_LABEL if label is None else max(NO_LABEL, min(label, 99))
 
 
 class Packer:
     """Packs results into columns, one after the other.
 
-    Args:
-        metrics: Which scores to keep.
-        cluster: The key of `metadata` that groups traces.
-        chunk_ids: Whether to keep the ids of chunks.
-        probabilities: Whether to keep the judge's probabilities, 8 bytes a chunk.
+    `metrics` says which scores to keep, `cluster` which key of `metadata` groups traces; ids of chunks and
+    the judge's probabilities (8 bytes a chunk) are kept on request.
     """
 
     def __init__(
-        self,
-        metrics: Sequence[str],
-        cluster: str = "cluster",
-        *,
-        chunk_ids: bool = False,
-        probabilities: bool = False,
+        self, metrics: Sequence[str], cluster: str = "cluster", *, chunk_ids: bool = False, probabilities: bool = False
     ) -> None:
         self._metrics, self._cluster, self._with_ids = tuple(metrics), cluster, chunk_ids
         self._probabilities = array("d") if probabilities else None
@@ -175,8 +161,8 @@ class Packer:
             self._grades.append(grade_code(outcome))
             self._labels.append(label_code(chunk.label))
             if self._probabilities is not None:
-                told = outcome.confidence if outcome.kind == "verdict" else None
-                self._probabilities.append(float("nan") if told is None else told)
+                probability = outcome.confidence if outcome.kind == "verdict" else None
+                self._probabilities.append(float("nan") if probability is None else probability)
 
     def done(self) -> Columns:
         """Return the columns of what was packed."""
@@ -185,9 +171,7 @@ class Packer:
             ids=_hashes(self._ids).reshape(-1, 2),
             questions=_hashes(self._questions),
             clusters=_hashes(self._clusters),
-            scores=np.frombuffer(self._scores, dtype=np.float64).reshape(
-                len(self._sizes), len(self._metrics)
-            ),
+            scores=np.frombuffer(self._scores, dtype=np.float64).reshape(len(self._sizes), len(self._metrics)),
             starts=offsets_of(np.frombuffer(self._sizes, dtype=np.dtype("l"))),
             chunk_ids=_hashes(self._chunk_ids),
             passages=_hashes(self._passages),
@@ -213,17 +197,8 @@ def pack(
 
 
 def put_labels(columns: Columns, labels: Mapping[tuple[str, str], int], onto: Small) -> int:
-    """Write labels onto those of a run's chunks.
-
-    Args:
-        columns: The run.
-        labels: Grades by trace and chunk.
-        onto: What is changed, shape (chunks,).
-
-    Returns:
-        How many of the labels are of chunks that the run holds.
-    """
-    held = 0
+    """Write labels by trace and chunk into a column, and return how many are of chunks of the run."""
+    matched = 0
     names = list(dict.fromkeys(trace for trace, _ in labels))
     ids = _hashes(bytearray(b"".join(map(id_hash, names)))).reshape(-1, 2)
     rows = dict(zip(names, find_ids(ids, columns.ids).tolist(), strict=True))
@@ -234,17 +209,12 @@ def put_labels(columns: Columns, labels: Mapping[tuple[str, str], int], onto: Sm
             wanted = np.frombuffer(chunk_hash(chunk), dtype=np.uint64)[0]
             places = start + np.flatnonzero(columns.chunk_ids[start:end] == wanted)
             onto[places] = label_code(label)
-            held += len(places)
-    return held
+            matched += len(places)
+    return matched
 
 
 def find_ids(wanted: Hashes, among: Hashes) -> Places:
-    """Return the row of each id among others, -1 where it is not there.
-
-    Args:
-        wanted: Shape (n, 2).
-        among: Shape (m, 2), each once.
-    """
+    """Return the row of each id, shape (n, 2), among others, shape (m, 2), each once; -1 if absent."""
     places = np.full(len(wanted), -1, dtype=np.int64)
     if not len(among) or not len(wanted):
         return places
@@ -265,3 +235,13 @@ def find_ids(wanted: Hashes, among: Hashes) -> Places:
 
 def _hashes(data: bytearray) -> Hashes:
     return np.frombuffer(data, dtype=np.uint64)
+
+
+def cluster_codes(clusters: Hashes) -> list[int] | None:
+    """Number the clusters of traces, one for each trace without; None if no two traces share one."""
+    if len(np.unique(clusters[clusters != 0])) == np.count_nonzero(clusters):
+        return None
+    names, codes = np.unique(clusters, return_inverse=True)
+    alone = np.flatnonzero(clusters == 0)
+    codes[alone] = len(names) + np.arange(len(alone))
+    return [int(code) for code in codes]

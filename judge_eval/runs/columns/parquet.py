@@ -1,22 +1,27 @@
-"""Writing Parquet parts beside a run's results, and telling whether they are of these results."""
+"""The Parquet files beside a run's results: writing them, and reading the columns of a run from them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from judge_eval.errors import RunError, needs_extra
-from judge_eval.files import replacing, write_atomically
-from judge_eval.runs.columns.packed import label_code, passage_hash, question_hash
+from judge_eval.errors import ConfigError, RunError, needs_extra
+from judge_eval.files import is_plain, open_plain, replacing, write_atomically
+from judge_eval.metrics.ragged import offsets_of
+from judge_eval.runs.columns import packed
 from judge_eval.runs.folder.files import MANIFEST, TRACES, VERDICTS, locked
-from judge_eval.runs.folder.index import cluster_of
-from judge_eval.runs.folder.integrity import sha256_of
+from judge_eval.runs.folder.integrity import are_parts_sealed, sha256_of, with_parts
+from judge_eval.runs.folder.journal import ResultsFile, cluster_of
+from judge_eval.runs.folder.labels import Labelled, given_labels
 from judge_eval.runs.folder.records import Manifest, TraceResult
-from judge_eval.runs.folder.results import ResultsFile
 from judge_eval.runs.folder.run import Run, load_manifest
 
 KEY = b"judge_eval"
@@ -24,32 +29,23 @@ _BLOCK = 4096
 
 
 def write_parts(run: Run) -> tuple[Path, Path]:
-    """Write the parts of a run in a folder: `traces.parquet` and `verdicts.parquet`.
-
-    They name the size and the SHA-256 of the results they were made from, and are read only as long as the
-    results are these: the results stay what counts. The manifest takes in their own digests, in the folder
-    and in the run in hand.
-
-    Raises:
-        ConfigError: PyArrow is not installed.
-        RunError: The run has no folder, is being written, was changed, or the parts cannot be written.
-    """
+    """Write `traces.parquet` and `verdicts.parquet` beside the results of a run."""
+    # They contain the size and the SHA-256 of the results, and are read only while the results match. Their
+    # own digests are added to the manifest, in the folder and in `run`.
     arrow, parquet = load_arrow()
     if run.folder is None or not isinstance(run.results, ResultsFile):
-        raise RunError("a run in memory has no parts; judge it into a folder")
+        raise RunError("a run in memory has no Parquet files; judge it into a folder")
     paths = run.folder / TRACES, run.folder / VERDICTS
     try:
         with locked(run.folder):
             _write(run.results, run.manifest, paths, arrow, parquet)
             _take_in(run, paths)
     except OSError as error:
-        raise RunError(f"the parts cannot be written: {error.strerror or error}", file=run.folder) from None
+        raise RunError(f"the Parquet files cannot be written: {error.strerror or error}", file=run.folder) from None
     return paths
 
 
-def _write(
-    results: ResultsFile, manifest: Manifest, paths: tuple[Path, Path], arrow: Any, parquet: Any
-) -> None:
+def _write(results: ResultsFile, manifest: Manifest, paths: tuple[Path, Path], arrow: Any, parquet: Any) -> None:
     metrics, cluster = manifest.metrics, manifest.intervals.cluster
     origin = json.dumps(_origin(results.path, metrics, cluster)).encode()
     traces = _traces_schema(arrow, metrics).with_metadata({KEY: origin})
@@ -66,23 +62,18 @@ def _write(
 
 
 def _take_in(run: Run, paths: tuple[Path, Path]) -> None:
-    """Note the digests of the parts in the manifest of a run that has those of its results."""
+    """Add the digests of the Parquet files to the manifest of a run that has those of its results."""
     assert run.folder is not None
     there = load_manifest(run.folder)
     if there.seal is None:
         return
     parts = {path.name: sha256_of(path) for path in paths}
-    results = there.seal.model_copy(update={"parts": parts})
-    run.manifest = there.model_copy(update={"results": results})
+    run.manifest = there.model_copy(update={"results": with_parts(there.seal, parts)})
     write_atomically(run.folder / MANIFEST, run.manifest.model_dump_json(indent=2).encode() + b"\n")
 
 
 def load_arrow() -> tuple[Any, Any]:
-    """Import PyArrow and its Parquet module.
-
-    Raises:
-        ConfigError: It is not installed.
-    """
+    """Import PyArrow and its Parquet module."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -92,7 +83,6 @@ def load_arrow() -> tuple[Any, Any]:
 
 
 def _origin(results: Path, metrics: Sequence[str], cluster: str) -> dict[str, Any]:
-    """Say which results parts are made from, and how."""
     size = results.stat().st_size
     return {"v": 1, "bytes": size, "sha256": sha256_of(results), "metrics": list(metrics), "cluster": cluster}
 
@@ -124,6 +114,7 @@ def _verdicts_schema(arrow: Any) -> Any:
         ("relevant", arrow.bool_()),
         ("confidence", arrow.float64()),
         ("why", name),
+        ("stage", name),
         ("label", arrow.int8()),
         ("passage", arrow.uint64()),
     ]
@@ -133,13 +124,12 @@ def _verdicts_schema(arrow: Any) -> Any:
 def _blocks(
     results: ResultsFile, metrics: Sequence[str], cluster: str
 ) -> Iterator[tuple[list[dict[str, Any]], list[dict[str, Any]]]]:
-    """Yield the rows of both parts, a block of traces at a time."""
     places = iter(results.places.tolist())
     rows: list[dict[str, Any]] = []
     chunks: list[dict[str, Any]] = []
     for result, (offset, line) in zip(results, places, strict=True):
         trace = result.trace
-        question = question_hash(trace.query, trace.reference, trace.answer)
+        question = packed.question_hash(trace.query, trace.reference, trace.answer)
         row = {
             "position": result.position,
             "trace_id": result.trace_id,
@@ -171,9 +161,10 @@ def _chunk_rows(result: TraceResult) -> Iterator[dict[str, Any]]:
             "grade": None if judged is None else judged.grade,
             "relevant": None if judged is None else judged.relevant,
             "confidence": None if judged is None else judged.confidence,
+            "stage": None if judged is None else judged.stage,
             "why": outcome.why if outcome.kind == "no_verdict" else None,
-            "label": None if chunk.label is None else label_code(chunk.label),
-            "passage": hash_number(passage_hash(chunk.title, chunk.text)),
+            "label": None if chunk.label is None else packed.label_code(chunk.label),
+            "passage": hash_number(packed.passage_hash(chunk.title, chunk.text)),
         }
 
 
@@ -183,7 +174,7 @@ def hash_number(digest: bytes) -> int:
 
 
 def parts_fit(origin: Any, path: Path, metrics: Sequence[str], cluster: str) -> bool:
-    """Tell whether parts hold what is wanted, and were made from the results that are there now."""
+    """Return whether Parquet files hold the wanted columns and were made from the current results."""
     if not isinstance(origin, dict) or origin.get("v") != 1 or origin.get("cluster") != cluster:
         return False
     if not set(metrics) <= set(origin.get("metrics", ())) or origin.get("bytes") != path.stat().st_size:
@@ -192,6 +183,164 @@ def parts_fit(origin: Any, path: Path, metrics: Sequence[str], cluster: str) -> 
 
 
 def parts_known(manifest: Manifest, paths: Sequence[Path]) -> bool:
-    """Tell whether parts are those that the manifest names; one without digests names none, and takes any."""
-    results = manifest.seal
-    return results is None or all(results.parts.get(path.name) == sha256_of(path) for path in paths)
+    """Return whether the manifest holds the sealed digests of these Parquet files."""
+    seal = manifest.seal
+    if seal is None or not are_parts_sealed(seal):
+        return False
+    return all(seal.parts.get(path.name) == sha256_of(path) for path in paths)
+
+
+def foreign_row(run: Run) -> tuple[str, int] | None:
+    """Find a Parquet file and its row (from 1) that does not follow from the results; None if all do."""
+    with suppress(ConfigError):
+        arrow, parquet = load_arrow()
+        assert run.folder is not None
+        assert isinstance(run.results, ResultsFile)
+        place, number = TRACES, 0
+        try:
+            with (
+                open_plain(run.folder / TRACES) as first,
+                open_plain(run.folder / VERDICTS) as second,
+                parquet.ParquetFile(first) as traces,
+                parquet.ParquetFile(second) as verdicts,
+            ):
+                origin = json.loads((traces.schema_arrow.metadata or {})[KEY])
+                if not parts_fit(origin, run.results.path, (), origin["cluster"]):
+                    return TRACES, 1
+                blocks = _blocks(run.results, origin["metrics"], origin["cluster"])
+                for place, stored, expected in (
+                    (TRACES, _rows_of(traces), (row for rows, _ in blocks for row in rows)),
+                    (VERDICTS, _rows_of(verdicts), chain.from_iterable(map(_chunk_rows, run.results))),
+                ):
+                    for number, (row, true) in enumerate(zip_longest(stored, expected), 1):
+                        if not row or not true or not row.items() <= true.items():
+                            return place, number
+        except (arrow.ArrowException, OSError, KeyError, ValueError, TypeError):
+            return place, number + 1
+    return None
+
+
+def _rows_of(file: Any) -> Iterator[dict[str, Any]]:
+    for batch in file.iter_batches(_BLOCK, use_threads=False):
+        yield from batch.to_pylist()
+
+
+_ROWS = 32_768
+_COLUMNS = ("trace_id", "question", "cluster", "chunks", "offset", "line")
+
+
+def columns_of(
+    run: Run,
+    metrics: Sequence[str],
+    cluster: str,
+    *,
+    chunk_ids: bool = False,
+    labels: bool = False,
+    probabilities: bool = False,
+) -> packed.Columns:
+    """Return the columns of a run: from its Parquet files if they match the results, else from these."""
+    later_labels: Mapping[tuple[str, str], int] = {}
+    if isinstance(run.results, Labelled):
+        later_labels, run = run.results.labels, Run(run.manifest, run.results.plain, run.folder)
+    elif labels and run.folder is not None:
+        there = given_labels(run.folder).items()
+        later_labels = {key: label.label for key, label in there if label.label is not None}
+    names, wanted = tuple(metrics), chunk_ids or bool(later_labels)
+    columns = _from_parts(run, names, cluster, wanted, probabilities)
+    if columns is None:
+        columns = packed.pack(run.results, names, cluster, chunk_ids=wanted, probabilities=probabilities)
+    if later_labels:
+        changed = columns.labels.copy()
+        packed.put_labels(columns, later_labels, changed)
+        columns = replace(columns, labels=changed)
+    return columns
+
+
+def _from_parts(
+    run: Run, metrics: tuple[str, ...], cluster: str, chunk_ids: bool, probabilities: bool
+) -> packed.Columns | None:
+    """Read the Parquet files; None if there are none, or they are of other results."""
+    results = run.results
+    if not isinstance(results, ResultsFile) or run.folder is None:
+        return None
+    paths = run.folder / TRACES, run.folder / VERDICTS
+    if not all(is_plain(path) for path in paths):
+        return None
+    try:
+        arrow, parquet = load_arrow()
+    except ConfigError:  # the results say the same, only slower
+        return None
+    try:
+        if not parts_known(run.manifest, paths):
+            return None
+        with (
+            open_plain(paths[0]) as first,
+            open_plain(paths[1]) as second,
+            parquet.ParquetFile(first) as traces,
+            parquet.ParquetFile(second) as verdicts,
+        ):
+            origins = [json.loads((part.schema_arrow.metadata or {})[KEY]) for part in (traces, verdicts)]
+            if origins[0] != origins[1] or not parts_fit(origins[0], results.path, metrics, cluster):
+                return None
+            columns, places = _read(traces, verdicts, metrics, chunk_ids, probabilities)
+            return columns if results.placed(places, origins[0]["sha256"]) else None
+    except (arrow.ArrowException, OSError, KeyError, ValueError):  # damaged: the results are there
+        return None
+
+
+def _read(
+    traces: Any, verdicts: Any, metrics: tuple[str, ...], chunk_ids: bool, probabilities: bool
+) -> tuple[packed.Columns, NDArray[np.int64]]:
+    n, m = traces.metadata.num_rows, verdicts.metadata.num_rows
+    ids, questions = np.empty((n, 2), np.uint64), np.empty(n, np.uint64)
+    clusters, sizes = np.zeros(n, np.uint64), np.empty(n, np.int64)
+    scores, places = np.empty((n, len(metrics))), np.empty((n, 2), np.int64)
+    at = 0
+    for batch in traces.iter_batches(_ROWS, columns=[*_COLUMNS, *metrics], use_threads=False):
+        here = slice(at, at + len(batch))
+        at += len(batch)
+        columns = {name: batch.column(name) for name in batch.schema.names}
+        digests = b"".join(map(packed.id_hash, columns["trace_id"].to_pylist()))
+        ids[here] = np.frombuffer(digests, np.uint64).reshape(-1, 2)
+        questions[here] = columns["question"].to_numpy()
+        sizes[here] = columns["chunks"].to_numpy()
+        places[here, 0], places[here, 1] = columns["offset"].to_numpy(), columns["line"].to_numpy()
+        if columns["cluster"].null_count < len(batch):
+            clusters[here] = [
+                0 if name is None else hash_number(packed.chunk_hash(name)) for name in columns["cluster"].to_pylist()
+            ]
+        for column, name in enumerate(metrics):
+            scores[here, column] = columns[name].to_numpy(zero_copy_only=False)
+    names, passages = np.empty(m if chunk_ids else 0, np.uint64), np.empty(m, np.uint64)
+    grades, labels = np.empty(m, np.int8), np.empty(m, np.int8)
+    likely = np.empty(m if probabilities else 0)
+    at = 0
+    wanted = [*(["chunk_id"] if chunk_ids else []), *(["confidence"] if probabilities else [])]
+    wanted += ["grade", "why", "label", "passage"]
+    for batch in verdicts.iter_batches(_ROWS, columns=wanted, use_threads=False):
+        here = slice(at, at + len(batch))
+        at += len(batch)
+        columns = {name: batch.column(name) for name in batch.schema.names}
+        if chunk_ids:
+            names[here] = _by_name(columns["chunk_id"], lambda name: hash_number(packed.chunk_hash(name)))
+        if probabilities:  # parts of older versions lack the column, and the results are read
+            likely[here] = columns["confidence"].to_numpy(zero_copy_only=False)
+        passages[here] = columns["passage"].to_numpy()
+        grades[here] = columns["grade"].fill_null(0).to_numpy(zero_copy_only=False)
+        failed = columns["grade"].is_null().to_numpy(zero_copy_only=False)
+        if failed.any():
+            whys = [packed.WHYS.index(why) for why in columns["why"].drop_null().to_pylist()]
+            grades[here][failed] = -1 - np.array(whys)
+        labels[here] = columns["label"].fill_null(packed.NO_LABEL).to_numpy(zero_copy_only=False)
+    if at != m or int(sizes.sum()) != m:
+        raise ValueError("the parts do not fit together")
+    starts = offsets_of(sizes)
+    return (
+        packed.Columns(metrics, ids, questions, clusters, scores, starts, names, passages, grades, labels, likely),
+        places,
+    )
+
+
+def _by_name(column: Any, make: Any) -> Any:
+    table = np.array([make(name) for name in column.dictionary.to_pylist()], dtype=np.uint64)
+    return table[column.indices.to_numpy()]

@@ -1,4 +1,4 @@
-"""A run in a line: what was judged, and what failed."""
+"""Who judged a run, and how the manifests of two runs differ, in words."""
 
 from __future__ import annotations
 
@@ -7,21 +7,20 @@ from collections.abc import Mapping
 from pydantic import JsonValue
 
 from judge_eval.digest import short
-from judge_eval.runs.folder.records import Manifest, Tally
-
-
-def describe(m: Manifest) -> str:
-    """Say in one line what was judged, by whom and how."""
-    return f"{m.dataset.name}: {m.tally.traces} traces, {judged_by(m)}"
+from judge_eval.llm.backend import Identity
+from judge_eval.runs.folder.records import ClaimsOrigin, Manifest
+from judge_eval.safe_text import counted
 
 
 def judged_by(m: Manifest) -> str:
     """Say who judged and how, or where the verdicts were imported from."""
     if m.imported:
         source = imported_from(m)
+        if isinstance(made := source.get("what_if"), dict):
+            return f"the verdicts of {source.get('file')} put into new lists ({made.get('recipe')})"
         file, sha256 = source.get("file"), short(str(source.get("sha256")))
         return f"verdicts imported from {file} (sha256 {sha256})"
-    return f"judged by {models_of(m)} with {_judge_in_words(m.judge)}"
+    return f"judged by {models_of(m)} with {judge_in_words(m.judge)}"
 
 
 def models_of(m: Manifest) -> str:
@@ -33,23 +32,24 @@ def models_of(m: Manifest) -> str:
 def prompt_of(m: Manifest) -> str | None:
     """Name the prompt, or say which panel or cascade judged; None where that is not known."""
     known = any(name in m.judge for name in ("prompt", "members", "threshold"))
-    return _judge_in_words(m.judge) if known else None
+    return judge_in_words(m.judge) if known else None
 
 
-def _judge_in_words(judge: Mapping[str, JsonValue]) -> str:
+def judge_in_words(judge: Mapping[str, JsonValue]) -> str:
+    """Name the prompt of a judge, or say which panel or cascade it is."""
     prompt, members = judge.get("prompt"), judge.get("members")
     cheap, strong = judge.get("cheap"), judge.get("strong")
     if isinstance(prompt, dict):
-        return f"{prompt.get('id', 'a prompt of its own')}@{prompt.get('version', '?')}"
+        return f"{prompt.get('id', 'a custom prompt')}@{prompt.get('version', '?')}"
     if isinstance(members, list):
         return f"a panel of {len(members)} ({judge.get('vote')})"
     if isinstance(cheap, dict) and isinstance(strong, dict):
         threshold = judge.get("threshold")
         where = f"below {threshold:.2f}" if isinstance(threshold, float) else "for every chunk"
         positives = " and for relevant ones" if judge.get("explain_positives") else ""
-        first, then = _judge_in_words(cheap), _judge_in_words(strong)
+        first, then = judge_in_words(cheap), judge_in_words(strong)
         return f"a cascade ({first} first, {then} {where}{positives})"
-    return "a judge of its own"
+    return "a custom judge"
 
 
 def cascaded(m: Manifest) -> list[str]:
@@ -57,36 +57,47 @@ def cascaded(m: Manifest) -> list[str]:
     if m.judge.get("mode") != "cascade":
         return []
     cheap, strong = m.tally.stages.get("cheap", 0), m.tally.stages.get("strong", 0)
-    failed = m.tally.failed_verdicts
+    failed = m.tally.open_verdicts
     asked = cheap + strong + failed
-    said = []
+    sentences = []
     if asked:
         without = f", {failed} of these without a verdict" if failed else ""
         share = (strong + failed) / asked
-        said.append(
-            f"cascade: {cheap} verdicts by the cheap judge, {strong + failed} of {asked} chunks "
-            f"({share:.1%}) escalated{without}"
+        sentences.append(
+            f"cascade: {counted(cheap, 'verdict')} by the cheap judge, {strong + failed} of "
+            f"{counted(asked, 'chunk')} ({share:.1%}) escalated{without}"
         )
     rests = m.judge.get("guarantee")
     fitted, scored = _relevant_from(m.judge.get("strong")), _relevant_from(m.judge)
     if isinstance(rests, dict) and fitted is not None and fitted != scored:
-        said.append(
+        sentences.append(
             f"the threshold was fitted to what is relevant from grade {fitted}; scored as relevant from "
             f"{scored}, nothing bounds how often the cheap judge errs"
         )
     elif isinstance(rests, dict):
         whose = "the strong judge's" if rests.get("target") == "strong" else "people's"
-        one, of = (" (one of each cluster)", " of a random cluster") if rests.get("cluster") else ("", "")
-        said.append(
-            f"on data like the {rests.get('traces')} traces it was fitted on{one}, the answer for a random "
+        strong_record = m.judge.get("strong")
+        reads_traces = isinstance(strong_record, dict) and strong_record.get("reads") == "trace"
+        if rests.get("target") == "strong" and reads_traces:
+            whose += " (which reads whole traces)"
+        each, of = (" (one of each cluster)", " of a random cluster") if rests.get("cluster") else ("", "")
+        sentences.append(
+            f"on data like the {rests.get('traces')} traces it was fitted on{each}, the answer for a random "
             f"chunk of a random trace{of} is other than {whose} in at most {_percent(rests.get('bound'))} "
             f"({_percent(rests.get('level'))} sure; cascade file {short(str(rests.get('digest')))})"
         )
     elif m.judge.get("threshold") is None:
-        said.append("everything is escalated: no threshold is known to keep the risk within its limit")
+        sentences.append("everything is escalated: no threshold is known to keep the risk within its limit")
     else:
-        said.append("the threshold was named, not fitted: nothing bounds how often the cheap judge errs")
-    return said
+        sentences.append("the threshold was named, not fitted: nothing bounds how often the cheap judge errs")
+    return sentences
+
+
+def escalation(m: Manifest) -> str:
+    """Say a cascade's threshold, what it escalated and what it rests on; nothing of other judges."""
+    threshold, sentences = m.judge.get("threshold"), cascaded(m)
+    level = f"threshold {threshold:.2f}" if isinstance(threshold, float) else "no threshold"
+    return "; ".join([level, *sentences]) if sentences else ""
 
 
 def _relevant_from(judge: JsonValue | Mapping[str, JsonValue]) -> JsonValue:
@@ -104,67 +115,109 @@ def imported_from(m: Manifest) -> Mapping[str, JsonValue]:
     return source if isinstance(source, dict) else {}
 
 
-def remarks(m: Manifest) -> list[str]:
-    """Say what a reader of the numbers should know of the data: repeats, verdicts of no chunk, no claims."""
-    said = []
-    unmatched = imported_from(m).get("unmatched")
-    if isinstance(unmatched, int) and unmatched > 0:
-        are = "1 verdict of the file is" if unmatched == 1 else f"{unmatched} verdicts of the file are"
-        said.append(f"{are} of chunks that the data do not hold; nothing was made of them")
-    if isinstance(applied := m.judge.get("calibration"), dict):
-        what = [f"relevant from {applied['threshold']}"] if "threshold" in applied else []
-        what += ["probabilities"] if "method" in applied else []
-        labels = f"{applied.get('traces')} labelled traces of run {applied.get('run')}"
-        said.append(f"calibrated: {' and '.join(what)} by {labels}")
-    if m.tally.repeated:
-        read = "1 chunk reads" if m.tally.repeated == 1 else f"{m.tally.repeated} chunks read"
-        said.append(
-            f"{read} like an earlier one of the same trace, and every rank counts; AP(dedup=text) and "
-            "P(dedup=text) count a text once"
-        )
-    return said + without_claims({name: a.n_undefined for name, a in m.aggregates.items()}, "the mean")
-
-
 def without_claims(undefined: Mapping[str, int], what: str) -> list[str]:
-    """Say how many traces have nothing to measure, and so no part in something; metrics alike as one.
-
-    Args:
-        undefined: By metric how many traces.
-        what: In what they have no part.
-    """
-    said = []
+    """Say how many traces are not part of `what`, by metric; metrics with the same count share a sentence."""
+    sentences = []
     for count in sorted(set(undefined.values()) - {0}):
         names = ", ".join(name for name, traces in undefined.items() if traces == count)
         have = "1 trace has" if count == 1 else f"{count} traces have"
-        said.append(f"{have} no claim that {names} could measure, and no part in {what}")
-    return said
+        sentences.append(f"{have} no claim that {names} could measure, and no part in {what}")
+    return sentences
 
 
-def unsupported(t: Tally) -> str:
-    """Say how many relevant verdicts rest on no sound evidence; empty where none does, or nobody counted."""
-    if not t.unsupported:
-        return ""
-    if t.unsupported == 1:
-        return "1 relevant verdict rests on no quote found in its chunk; the means count it"
-    return f"{t.unsupported} relevant verdicts rest on no quote found in their chunks; the means count them"
+def differences(old: Manifest, new: Manifest, *, metrics: bool = True) -> str:
+    """Name what makes two manifests those of different runs (also other `metrics`); empty if nothing."""
+    sentences = []
+    claims = _claims(old.dataset.claims), _claims(new.dataset.claims)
+    if old.dataset.digest != new.dataset.digest and claims[0] != claims[1]:
+        sentences.append(f"the claims differ ({claims[0]} there; {claims[1]} here)")
+    if old.dataset.digest and new.dataset.digest and old.dataset.digest != new.dataset.digest:
+        sentences.append(
+            f"the data differ (digest {short(old.dataset.digest)}, {old.dataset.traces} traces there; "
+            f"{short(new.dataset.digest)}, {new.dataset.traces} traces here)"
+        )
+    if str(old.dataset.shard) != str(new.dataset.shard):
+        there, here = old.dataset.shard or "the whole", new.dataset.shard or "the whole"
+        sentences.append(f"the shards differ ({there} there; {here} here)")
+    sentences += judge_differences(old, new)
+    if metrics and old.metrics != new.metrics:
+        there, here = ", ".join(old.metrics), ", ".join(new.metrics)
+        sentences.append(f"the metrics differ ({there} there; {here} here): use `score` once it has finished")
+    return "; ".join(sentences)
 
 
-def doubts(t: Tally) -> list[str]:
-    """Say what makes a run's means doubtful beside failed verdicts; empty where nothing does."""
-    return [text for text in (unsupported(t), _beyond_total(t)) if text]
+def judge_differences(old: Manifest, new: Manifest) -> list[str]:
+    """Name what differs in who judged and how, in sentences; empty where both judged alike."""
+    old, new = _as_judged(old), _as_judged(new)
+    if old.imported != new.imported:
+        return [f"the judges differ ({judged_by(old)} there; {judged_by(new)} here)"]
+    judges = current_record(old.judge), current_record(new.judge)
+    if {old.judge.get("mode"), new.judge.get("mode")} > {"cascade"}:
+        return [f"the judges differ ({judged_by(old)} there; {judged_by(new)} here)"]
+    return field_differences("judge", *judges) + field_differences(
+        "model", current_backend(old.backend), current_backend(new.backend)
+    )
 
 
-def _beyond_total(t: Tally) -> str:
-    if not t.beyond_total:
-        return ""
-    names = ", ".join(t.beyond) + (", ..." if t.beyond_total > len(t.beyond) else "")
-    traces = "1 trace has" if t.beyond_total == 1 else f"{t.beyond_total} traces have"
-    return f"{traces} more relevant verdicts than relevant_total says ({names}); those found are counted"
+def _as_judged(m: Manifest) -> Manifest:
+    """Return the manifest with who gave the verdicts that a run of new lists was made of."""
+    source = imported_from(m)
+    run = source.get("run") if "what_if" in source else None
+    return m.model_copy(update={name: run[name] for name in ("judge", "backend")}) if isinstance(run, dict) else m
 
 
-def failures(t: Tally) -> str:
-    """Say how many verdicts failed and why."""
-    whys = ", ".join(f"{why} {count}" for why, count in t.failures.items())
-    verdicts = f"{t.failed_verdicts} verdict{'s' if t.failed_verdicts != 1 else ''}"
-    traces = f"{t.failed_traces} trace{'s' if t.failed_traces != 1 else ''}"
-    return f"{verdicts} failed in {traces} ({whys}); the means leave these traces out"
+def current_record(judge: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Complete an older version's record of a judge: verdicts without sound evidence were always flagged."""
+    record = dict(judge)
+    if record.get("mode") in ("pointwise", "listwise"):
+        record.setdefault("evidence", "flag")
+    if isinstance(pointwise := record.get("pointwise"), dict):
+        record["pointwise"] = current_record(pointwise)
+    if isinstance(members := record.get("members"), list):
+        record["members"] = [current_record(part) if isinstance(part, dict) else part for part in members]
+    return record
+
+
+def current_backend(record: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Spell the numbers and the address in the record of a model, or of several, as they are now."""
+    current = dict(record)
+    if isinstance(params := record.get("params"), dict):
+        pairs = tuple((name, str(text)) for name, text in params.items())
+        identity = Identity("", "", str(record.get("base_url", "")), pairs)
+        current |= {"base_url": identity.base_url, "params": dict[str, JsonValue](identity.params)}
+    if isinstance(members := record.get("members"), dict):
+        current["members"] = {
+            name: current_backend(member) if isinstance(member, dict) else member for name, member in members.items()
+        }
+    return current
+
+
+def field_differences(
+    what: str, old: Mapping[str, JsonValue], new: Mapping[str, JsonValue], *, under: str = ""
+) -> list[str]:
+    """Name each field in which two records differ, in sentences; `under` precedes those of inner judges."""
+    out: list[str] = []
+    for key in sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key)):
+        there, here = old.get(key), new.get(key)
+        if isinstance(there, dict) and isinstance(here, dict) and "mode" in there:
+            out += field_differences(what, there, here, under=f"{under}{key}.")
+        else:
+            out.append(f"the {what} differs in {under}{key} ({_brief(there)} there; {_brief(here)} here)")
+    return out
+
+
+def _brief(value: JsonValue | None) -> str:
+    if isinstance(value, dict):
+        inner = ", ".join(f"{k}={_within(k, v)}" for k, v in value.items())
+        return f"{{{inner}}}"
+    return "none" if value is None else repr(value)
+
+
+def _within(key: str, value: JsonValue) -> str:
+    if key == "digest":
+        return short(str(value))
+    return _brief(value) if isinstance(value, dict) else str(value)
+
+
+def _claims(origin: ClaimsOrigin | None) -> str:
+    return "of no file" if origin is None else f"of {origin.name}, digest {short(origin.digest)}"

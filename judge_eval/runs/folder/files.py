@@ -14,19 +14,15 @@ MANIFEST, RESULTS, LABELS = "manifest.json", "results.jsonl", "labels.jsonl"
 TRACES, VERDICTS = "traces.parquet", "verdicts.parquet"
 PROGRESS = "progress.json"
 """There while a process judges the run, or where one was killed; no part of the run."""
-
+TAKEN = ".taken.jsonl"
+"""There while a process judges the run, or where one was killed: what it has paid by then."""
 
 MOST_MANIFEST = 64 * 2**20
 """Bytes that a manifest may have: more than any whose breakdown by tag is full."""
 
 
 def lock_folder(folder: Path) -> IO[bytes]:
-    """Take the folder's lock for the life of this process; the system frees it however the process ends.
-
-    Raises:
-        RunError: Another process holds it.
-        OSError: It cannot be opened, or is a link.
-    """
+    """Lock the folder for the life of this process, however it ends; raises `OSError` for a link."""
     file = open_plain(folder / ".lock", "ab")
     if not hold(file, wait=False):
         file.close()
@@ -36,11 +32,7 @@ def lock_folder(folder: Path) -> IO[bytes]:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock while the block runs.
-
-    Raises:
-        RunError: Another process holds it, or it cannot be taken.
-    """
+    """Hold the folder's lock while the block runs."""
     try:
         file = lock_folder(folder)
     except OSError as error:
@@ -49,18 +41,14 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def whole_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield the offset and bytes of every line that was written to its end.
-
-    Raises:
-        RunError: The file cannot be read.
-    """
-    offset = 0
+def whole_lines(path: Path, offset: int = 0) -> Iterator[tuple[int, bytes]]:
+    """Yield the offset and bytes of every complete line from an offset on."""
     try:
         opened = open_plain(path)
     except OSError as error:
         raise RunError(f"cannot be read: {error.strerror or error}", file=path) from None
     with opened as file:
+        file.seek(offset)
         for line in file:
             if not line.endswith(b"\n"):
                 return

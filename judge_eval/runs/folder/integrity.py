@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from io import BufferedReader
 from itertools import islice, zip_longest
 from pathlib import Path
@@ -23,18 +23,13 @@ ADVICE = (
     "(`runs verify` says what was changed)"
 )
 
-_FIGURES = {"metrics", "intervals", "aggregates", "tally"}
+_SEAL = "seal"
+_FIGURES = {"metrics", "intervals", "aggregates", "reranking", "tally"}
 _ORIGIN = {"dataset", "judge", "backend"}
 
 
 def with_digests(manifest: Manifest, lines: Iterable[bytes], count: int) -> Manifest:
-    """Return the manifest of a run that has ended, with the digest of its results.
-
-    Args:
-        manifest: As it will be written but for the digest.
-        lines: The results as they were written, in order.
-        count: How many lines there are.
-    """
+    """Return the manifest of a run that has ended, with the digest of its `count` lines of results."""
     size = block_size(count)
     whole, block = hashlib.sha256(), hashlib.sha256()
     blocks: list[str] = []
@@ -59,17 +54,25 @@ def with_digests(manifest: Manifest, lines: Iterable[bytes], count: int) -> Mani
     return manifest.model_copy(update={"results": results})
 
 
-def sealed_file(manifest: Manifest, path: Path, count: int) -> Manifest:
-    """Return the manifest with the digest of the results that a file holds; see `with_digests`.
+def with_parts(digest: ResultsDigest, parts: Mapping[str, str]) -> ResultsDigest:
+    """Return the digest of a run's files with those of its Parquet files, and a seal over both."""
+    named = {name: each for name, each in parts.items() if name != _SEAL}
+    text = digest.model_copy(update={"parts": named}).model_dump_json()
+    return digest.model_copy(update={"parts": {**named, _SEAL: digest_json(json.loads(text))}})
 
-    Raises:
-        RunError: The file cannot be read.
-    """
+
+def are_parts_sealed(digest: ResultsDigest) -> bool:
+    """Return whether the digests of Parquet files have a seal that fits."""
+    return _SEAL in digest.parts and with_parts(digest, digest.parts) == digest
+
+
+def sealed_file(manifest: Manifest, path: Path, count: int) -> Manifest:
+    """Return the manifest with the digest of the results in a file; see `with_digests`."""
     return with_digests(manifest, (line for _, line in whole_lines(path)), count)
 
 
 def block_size(count: int) -> int:
-    """Return how many lines make a block of a file of so many."""
+    """Return how many lines make a block of a file with `count` lines."""
     return max(1, -(-count // BLOCKS))
 
 
@@ -79,7 +82,7 @@ def figures_of(manifest: Manifest) -> str:
 
 
 def origin_of(manifest: Manifest) -> str:
-    """Digest what a manifest says of judge, model and data; people may change what neither digest holds."""
+    """Digest a manifest's judge, model and data; the fields that neither digest covers may be edited."""
     return _digest(manifest, _ORIGIN)
 
 
@@ -89,18 +92,14 @@ def _digest(manifest: Manifest, fields: set[str]) -> str:
 
 
 def blocks_of(lines: Iterable[bytes], size: int) -> Iterator[str]:
-    """Yield what stands for each block of so many lines in a `ResultsDigest`."""
+    """Yield the digest of each block of `size` lines, as in a `ResultsDigest`."""
     rest = iter(lines)
     while block := list(islice(rest, size)):
         yield hashlib.sha256(b"".join(block)).hexdigest()[:16]
 
 
 def changed_lines(path: Path, expected: ResultsDigest) -> Iterator[tuple[int, int]]:
-    """Yield the first and last lines of each stretch that is not what was written, as exactly as is known.
-
-    Raises:
-        RunError: The file cannot be read.
-    """
+    """Yield the first and last line of each changed stretch, as exactly as known."""
     size = block_size(expected.lines)
     count, first = 0, None
 
@@ -123,26 +122,14 @@ def changed_lines(path: Path, expected: ResultsDigest) -> Iterator[tuple[int, in
 
 
 def fits(manifest: Manifest, sha256: str, traces: int) -> bool:
-    """Tell whether results are those of a manifest; without a digest in it the count of an ended run tells.
-
-    Args:
-        manifest: Of the run.
-        sha256: Of the results' file.
-        traces: How many results it holds.
-    """
+    """Return whether results match a manifest: by digest, else by the count of a run that has ended."""
     if manifest.seal is not None:
         return (manifest.seal.sha256, manifest.seal.lines) == (sha256, traces)
     return manifest.counted in (None, traces)
 
 
 class ResultsCheck:
-    """The results of a run as they are read, checked at the end against what its manifest says of them.
-
-    Args:
-        path: Of the results.
-        expected: What they must be; None where that is not known.
-        count: How many there must be; None where that is not known.
-    """
+    """Checks the results of a run, while they are read, against their digest and number, if known."""
 
     def __init__(self, path: Path, expected: ResultsDigest | None, count: int | None = None) -> None:
         self.path, self.expected, self.count = path, expected, count
@@ -157,14 +144,7 @@ class ResultsCheck:
             self._hash.update(line)
 
     def conclude(self, traces: int | None = None) -> None:
-        """See that what was read is what was written.
-
-        Args:
-            traces: How many different traces the lines are about; as many as there are lines where None.
-
-        Raises:
-            RunError: It is not.
-        """
+        """Check what was read, with the number of different traces in it; None: one for each line."""
         expected = self.expected
         if expected is not None:
             if self._lines != expected.lines:
@@ -176,46 +156,34 @@ class ResultsCheck:
                 within = f" (within the lines to {last:,})" if first != last else ""
                 self._refuse(f"is not what was written when the run ended{within}", first)
         else:
-            held = self._lines if traces is None else traces
-            if self.count not in (None, held):
-                self._refuse(f"holds {held:,} results, and its manifest counts {self.count:,}")
+            results = self._lines if traces is None else traces
+            if self.count not in (None, results):
+                self._refuse(f"holds {results:,} results, and its manifest counts {self.count:,}")
 
     def _refuse(self, what: str, line: int | None = None) -> None:
         raise RunError(f"{what}; {ADVICE}", file=self.path, line=line)
 
 
 def sha256_of(path: Path) -> str:
-    """Digest a file.
-
-    Raises:
-        OSError: It is a link, or cannot be read.
-    """
+    """Digest a file, which must not be a link."""
     with open_plain(path) as file:
         return hashlib.file_digest(cast(BufferedReader, file), "sha256").hexdigest()
 
 
 def check_length(path: Path, manifest: Manifest) -> None:
-    """See that the results of a run are as long as its manifest says, without reading them.
-
-    Raises:
-        RunError: They are not, or are not there.
-    """
+    """Check that the results of a run have the size in its manifest, without reading them."""
     if manifest.seal is not None:
         try:
             size = path.lstat().st_size
         except OSError as error:
             raise RunError(f"cannot be read: {error.strerror or error}; {ADVICE}", file=path) from None
         if size != manifest.seal.bytes:
-            check_results(path, manifest)
+            check_results(path, manifest.seal, manifest.counted)
 
 
-def check_results(path: Path, manifest: Manifest) -> None:
-    """See that the results of a run are those that its manifest tells of; about a second a gigabyte.
-
-    Raises:
-        RunError: They are not, or cannot be read.
-    """
-    check = ResultsCheck(path, manifest.seal, manifest.counted)
+def check_results(path: Path, expected: ResultsDigest | None, count: int | None = None) -> None:
+    """Check a results file against its digest or its number of results; about a second a gigabyte."""
+    check = ResultsCheck(path, expected, count)
     for _, line in whole_lines(path):
         check.add(line)
     check.conclude()

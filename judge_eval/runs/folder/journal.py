@@ -1,73 +1,394 @@
-"""Writing a run's folder: an append-only journal, put in the dataset's order when the run ends."""
+"""The results file of a run: reading it, appending to it, and the index of its rows."""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, overload
 
+import numpy as np
+from numpy.typing import NDArray
+
+from judge_eval.digest import canonical_json
 from judge_eval.errors import RunError
 from judge_eval.files import open_plain, replacing, write_atomically
-from judge_eval.runs.folder.files import MANIFEST, RESULTS, lock_folder, whole_lines
-from judge_eval.runs.folder.index import Index
-from judge_eval.runs.folder.integrity import ResultsCheck, sealed_file
-from judge_eval.runs.folder.records import Manifest, TraceResult
-from judge_eval.runs.folder.results import encode, read_result
+from judge_eval.foreign import RepeatedKeyError
+from judge_eval.metrics.ragged import offsets_of
+from judge_eval.record import KEPT
+from judge_eval.runs.folder.files import MANIFEST, RESULTS, TAKEN, lock_folder, whole_lines
+from judge_eval.runs.folder.graded import GradedTrace
+from judge_eval.runs.folder.integrity import ResultsCheck, check_results, fits, sealed_file
+from judge_eval.runs.folder.records import FORMAT, Manifest, Tally, TraceResult
+from judge_eval.schema import Trace
+from judge_eval.spelling import option
+
+DEFAULT_CLUSTER = "cluster"
+TRACE_KEYS = ("trace_id", "traceId")
+"""What tracing tools call the trace that a retrieval belongs to."""
+
+
+def cluster_of(trace: Trace, key: str) -> str | None:
+    """Return the id of the cluster that a trace belongs to by a key of its metadata, or None."""
+    return cluster_in(trace.metadata, key)
+
+
+def cluster_in(metadata: Mapping[str, Any], key: str) -> str | None:
+    """Return the id of the cluster in a trace's metadata; a value that is not text goes by its JSON."""
+    # Under the default key, retrievals of one agent trace are a cluster: their `trace_id` (`traceId`) counts
+    # where there is no `cluster`.
+    keys = (key, *TRACE_KEYS) if key == DEFAULT_CLUSTER else (key,)
+    value = next((metadata[name] for name in keys if metadata.get(name) is not None), None)
+    return value if value is None or isinstance(value, str) else canonical_json(value)
+
+
+class Index:
+    """Where each result is in the results file, with its scores: a few numbers for each line."""
+
+    def __init__(self, metrics: Sequence[str], cluster: str = "cluster") -> None:
+        self.cluster = cluster
+        self.positions, self.offsets, self.lengths = array("q"), array("q"), array("q")
+        self.scores = {name: array("d") for name in metrics}
+        self.bounds: dict[str, dict[int, tuple[float, float]]] = {name: {} for name in metrics}
+        self.tags: list[tuple[str, ...]] = []
+        self.clusters: list[str | None] = []
+        self.grades, self.sizes = array("b"), array("l")
+        """Of all chunks, -1 without a verdict; and how many chunks each trace has."""
+        self.letters = array("q")
+        """How long the chunks of each trace are together, in characters."""
+        self.open: dict[int, GradedTrace] = {}
+        """By row what scoring reads of the traces with failed verdicts."""
+        self._tags_seen: dict[tuple[str, ...], tuple[str, ...]] = {}
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def add(self, result: TraceResult, offset: int, length: int) -> None:
+        """Add a line; a later line of the same position replaces it when the run is sorted."""
+        row, tags = len(self.positions), result.trace.tags
+        self.positions.append(result.position)
+        self.offsets.append(offset)
+        self.lengths.append(length)
+        self.tags.append(self._tags_seen.setdefault(tags, tags))  # few differ: one tuple serves many rows
+        self.clusters.append(cluster_in(result.trace.metadata, self.cluster))
+        self.grades.extend(-1 if o.kind == "no_verdict" else o.grade for o in result.outcomes)
+        self.sizes.append(len(result.outcomes))
+        self.letters.append(sum(len(chunk.text) for chunk in result.trace.chunks))
+        if result.failed or (result.claims and None in result.claims.together.values()):
+            self.open[row] = GradedTrace.of(result.trace, result.outcomes)
+        for name, column in self.scores.items():
+            value = result.scores.get(name)
+            column.append(float("nan") if value is None else value)
+            if name in result.bounds:
+                self.bounds[name][row] = result.bounds[name]
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """Where the chunks of each trace begin in `grades`, and where the last ones end."""
+        return offsets_of(np.array(self.sizes, dtype=np.int64))
+
+    def order(self) -> list[int]:
+        """Return the rows by position; of two rows with the same position only the later one."""
+        last = {position: row for row, position in enumerate(self.positions)}
+        return [last[position] for position in sorted(last)]
+
+    def in_order(self) -> bool:
+        """Return whether the lines are in the order of their positions, each once."""
+        return all(a < b for a, b in zip(self.positions, self.positions[1:], strict=False))
+
+    def sorted(self) -> Index:
+        """Return the index that the file has once it is sorted."""
+        out, offset = Index(list(self.scores), self.cluster), 0
+        starts = self.starts.tolist()
+        for new, row in enumerate(self.order()):
+            out.grades.extend(self.grades[starts[row] : starts[row + 1]])
+            out.sizes.append(self.sizes[row])
+            out.letters.append(self.letters[row])
+            if row in self.open:
+                out.open[new] = self.open[row]
+            out.positions.append(self.positions[row])
+            out.offsets.append(offset)
+            out.lengths.append(self.lengths[row])
+            out.tags.append(self.tags[row])
+            out.clusters.append(self.clusters[row])
+            offset += self.lengths[row]
+            for name, column in self.scores.items():
+                out.scores[name].append(column[row])
+                if row in self.bounds[name]:
+                    out.bounds[name][new] = self.bounds[name][row]
+        return out
+
+
+_FIELDS = {"calls", "hits", "input_tokens", "output_tokens", "cost", "retries", "dropped", "cache"}
+
+
+class Notes:
+    """Notes of what all sessions of a run paid by the time its results have a certain size.
+
+    A note is written before the results that it covers, and holds once these are in the file. Errors are
+    ignored: a folder that cannot take notes has none.
+    """
+
+    def __init__(self, folder: Path, size: int, tally: Tally) -> None:
+        self._path = folder / TAKEN
+        self.drop()
+        self._file = None
+        with suppress(OSError):
+            self._file = open_plain(self._path, "ab")
+        self.add(size, tally)
+
+    def add(self, size: int, tally: Tally) -> None:
+        """Note what the run has paid by the time its results have this size."""
+        if self._file is not None:
+            note = {"size": size, "tally": tally.model_dump(include=_FIELDS, exclude_defaults=True)}
+            with suppress(OSError):
+                self._file.write(json.dumps(note).encode() + b"\n")
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+
+    def drop(self) -> None:
+        """Remove the notes; the manifest holds the same once the run has ended."""
+        with suppress(OSError):
+            self._path.unlink(missing_ok=True)
+
+
+def read_notes(folder: Path) -> list[tuple[int, Tally]]:
+    """Read the notes of a run that was killed, by growing size; unreadable notes are left out."""
+    notes: list[tuple[int, Tally]] = []
+    with suppress(OSError), open_plain(folder / TAKEN) as file:
+        for line in file:
+            with suppress(ValueError, KeyError, TypeError):
+                note = json.loads(line)
+                size = int(note["size"])
+                tally = Tally.model_validate_json(json.dumps(note["tally"]), context=KEPT)
+                while notes and notes[-1][0] >= size:  # of results that were never written
+                    notes.pop()
+                notes.append((size, tally))
+    return notes
+
+
+def encode(result: TraceResult) -> bytes:
+    """Return a result as a line with its line end."""
+    return result.model_dump_json(exclude=None if result.parts else {"parts"}).encode() + b"\n"
+
+
+def read_result(line: bytes, path: Path, number: int, *, sealed: bool = False) -> TraceResult:
+    """Read a line of the results file; of a sealed one, `runs verify` looks for keys that stand twice."""
+    try:
+        if sealed:
+            return TraceResult.model_validate_json(line, context=KEPT)
+        return TraceResult.from_json(line, kept=True)
+    except RepeatedKeyError as error:
+        raise RunError(f"not a result of a run: {error}", file=path, line=number) from None
+    except ValueError:
+        if version := later_format(line):
+            raise RunError(f"written by a later version (format {version}); upgrade", file=path, line=number) from None
+        raise RunError("not a result of a run; the file was changed or damaged", file=path, line=number) from None
+
+
+def later_format(data: bytes) -> int | None:
+    """Return the format of a record if it is later than this version supports."""
+    with suppress(ValueError, AttributeError, RecursionError):
+        version = json.loads(data).get("v")
+        return version if isinstance(version, int) and version > FORMAT else None
+    return None
+
+
+class ResultsFile(Sequence[TraceResult]):
+    """The results in a run's folder, read one by one on demand.
+
+    The first access reads the file once and checks it against the manifest; a file that changes later is
+    refused too. An incomplete last line is ignored; of two lines about one trace the later one counts.
+    """
+
+    def __init__(self, path: Path, manifest: Manifest | None = None) -> None:
+        self.path, self.manifest = path, manifest
+        self._entries: NDArray[np.int64] | None = None
+        self._stamp: tuple[int, ...] | None = None
+
+    @property
+    def places(self) -> NDArray[np.int64]:
+        """Offset and line number of each result in order, shape (n, 2): 16 bytes a trace."""
+        return self._index()
+
+    def placed(self, places: NDArray[np.int64], sha256: str) -> bool:
+        """Take over stored places if they are of results with this digest, and return whether they are."""
+        if self.manifest is not None and not fits(self.manifest, sha256, len(places)):
+            return False
+        self._stamp, self._entries = _stamp_of(self.path.lstat()), places
+        return True
+
+    def stamp(self) -> tuple[int, ...]:
+        """Return values that change when the file changes."""
+        return _stamp_of(self.path.lstat())
+
+    def unchanged(self) -> bool:
+        """Return whether the file was checked, and is as it was then."""
+        return self._stamp == self.stamp()
+
+    def _index(self) -> NDArray[np.int64]:
+        if self._entries is None:
+            offsets, positions = array("q"), array("q")
+            manifest = self.manifest
+            digest, count = (manifest.seal, manifest.counted) if manifest else (None, None)
+            check = ResultsCheck(self.path, digest, count)
+            for number, (offset, line) in enumerate(whole_lines(self.path), 1):
+                check.add(line)
+                offsets.append(offset)
+                positions.append(_position(line, self.path, number))
+            where = np.array(positions, dtype=np.int64)
+            entries = np.column_stack([np.array(offsets, dtype=np.int64), np.arange(1, where.size + 1)])
+            if (np.diff(where) <= 0).any():
+                order = np.argsort(where, kind="stable")
+                last = np.append(np.diff(where[order]) > 0, True)
+                entries = entries[order[last]]
+            check.conclude(len(entries))
+            if check.expected is not None:  # what has no digest may still be written
+                self._stamp = _stamp_of(self.path.lstat())
+            self._entries = entries
+        return self._entries
+
+    def __len__(self) -> int:
+        return len(self._index())
+
+    @overload
+    def __getitem__(self, index: int) -> TraceResult: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[TraceResult]: ...
+    def __getitem__(self, index: int | slice) -> TraceResult | list[TraceResult]:
+        entries = self._index()[index]
+        if entries.ndim == 1:
+            return next(self._read(entries[np.newaxis]))
+        return list(self._read(entries))
+
+    def __iter__(self) -> Iterator[TraceResult]:
+        return self._read(self._index())
+
+    def at(self, places: NDArray[np.int64]) -> Iterator[TraceResult]:
+        """Yield the results at many places, in the order of `places`; the file is opened once."""
+        return self._read(self._index()[places])
+
+    def lines(self) -> Iterator[tuple[int, bytes, int]]:
+        """Yield position, bytes and number of every result's line, in order, without parsing it."""
+        for number, line in self._lines(self._index()):
+            yield _position(line, self.path, number), line, number
+
+    def _read(self, entries: NDArray[np.int64]) -> Iterator[TraceResult]:
+        sealed = self.manifest is not None and self.manifest.seal is not None
+        for number, line in self._lines(entries):
+            yield read_result(line, self.path, number, sealed=sealed)
+
+    def _lines(self, entries: NDArray[np.int64]) -> Iterator[tuple[int, bytes]]:
+        with open_plain(self.path) as file:
+            if self._stamp is not None and _stamp_of(os.fstat(file.fileno())) != self._stamp:
+                raise RunError("was changed while it was read; open the run again", file=self.path)
+            at = 0
+            for start in range(0, len(entries), 4096):
+                for offset, number in entries[start : start + 4096].tolist():
+                    if offset != at:  # seeking throws away what was read ahead
+                        file.seek(offset)
+                    line = file.readline()
+                    at = offset + len(line)
+                    yield number, line
+
+
+def _stamp_of(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _position(line: bytes, path: Path, number: int) -> int:
+    """Read the position from the start of a line: 0.7 us; parsing the line takes 60."""
+    head = line[:60]
+    start = head.find(b'"position":')
+    digits = head[start + 11 :].split(b",", 1)[0].strip() if start >= 0 else b""
+    return int(digits) if digits.isdigit() else read_result(line, path, number).position
 
 
 class Journal:
-    """The results of a run being written.
+    """The results of a run that is being written.
 
-    Lines are appended as traces finish; a line that a kill tore off is cut away when the run is resumed.
-    Only one process writes a run at a time.
-
-    Args:
-        folder: The run's folder; made where it is not there.
-        manifest: Written at once, without the digest of the results, which those that are there must fit.
-        rescored: Gives a result of an earlier sitting the scores of the manifest's metrics, where it was
-            written under others.
-
-    Raises:
-        RunError: The folder cannot be written, another process is writing it, or its results were changed.
+    Lines are appended as traces finish; an incomplete line left by a kill is removed on resume. Only one
+    process writes a run at a time. Existing results are read once: `take` is called with each and the offset
+    of its end, and returns it with the scores of the manifest's metrics (an error changes nothing); `settle`
+    completes the manifest after all are read. The manifest is written at once, without the digest of the
+    results, which existing results must match.
     """
 
     def __init__(
         self,
         folder: Path,
         manifest: Manifest,
-        rescored: Callable[[TraceResult], TraceResult] | None = None,
+        take: Callable[[TraceResult, int], TraceResult] = lambda result, _: result,
+        settle: Callable[[Manifest], Manifest] = lambda manifest: manifest,
     ) -> None:
         self.folder, self.manifest = folder, manifest
+        self.index, self._size = Index(manifest.metrics, manifest.intervals.cluster), 0
         self._lock: IO[bytes] | None = None
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = lock_folder(folder)
-            if manifest.results is not None:
-                _check(folder / RESULTS, manifest)
-                self.write_manifest(manifest)  # before a line is changed: a kill leaves no digest of others
-            if rescored is not None:
-                _rescore(folder / RESULTS, manifest, rescored)
-            self.index, self._size = _recover(folder / RESULTS, manifest)
+            if manifest.results is not None or os.path.lexists(folder / RESULTS):
+                self._take_in(folder / RESULTS, take, settle)
+            else:
+                self.write_manifest(settle(manifest))
+            self._notes = Notes(folder, self._size, self.manifest.tally)
             self._file = open_plain(folder / RESULTS, "ab")
-            self.write_manifest(manifest)
+            if os.fstat(self._file.fileno()).st_size > self._size:  # a line that was torn off
+                self._file.truncate(self._size)
         except OSError as error:
             self.close()
             raise _unwritable(folder, error) from None
-        except RunError:
+        except BaseException:
             self.close()
             raise
 
-    def append(self, results: Sequence[TraceResult]) -> None:
-        """Add lines in one write.
+    def _take_in(
+        self, path: Path, take: Callable[[TraceResult, int], TraceResult], settle: Callable[[Manifest], Manifest]
+    ) -> None:
+        """Read and index the existing lines; if one changes, a new file replaces theirs in one step."""
+        digest = self.manifest.results
+        check = None if digest is None else ResultsCheck(path, digest)
+        with ExitStack() as stack:
+            out: IO[bytes] | None = None
+            for offset, line in whole_lines(path):
+                if check is not None:
+                    check.add(line)
+                result = self._read(line, path)
+                taken = take(result, offset + len(line))
+                if taken is not result:
+                    if out is None:
+                        out = stack.enter_context(replacing(path))
+                        _copy(path, out, offset)
+                    line = encode(taken)
+                if out is not None:
+                    out.write(line)
+                self.index.add(taken, self._size, len(line))
+                self._size += len(line)
+            if check is not None:
+                check.conclude()
+            self.write_manifest(settle(self.manifest))  # before a line is changed: no digest is of others
 
-        Raises:
-            RunError: The disk is full or the folder cannot be written; what was there before stays.
-        """
+    def _read(self, line: bytes, path: Path) -> TraceResult:
+        try:
+            return read_result(line, path, len(self.index) + 1)
+        except RunError:
+            if self.manifest.results is not None:  # which lines were changed is known
+                check_results(path, self.manifest.results)
+            raise
+
+    def append(self, results: Sequence[TraceResult], taken: Tally | None = None) -> None:
+        """Append lines in one write, and note what the run has paid in all, these results included."""
         lines = [encode(result) for result in results]
         try:
             data = b"".join(lines)
+            if taken is not None:
+                self._notes.add(self._size + len(data), taken)
             written = self._file.write(data)
             if written != len(data):  # a full disk takes a part
                 self._file.truncate(self._size)
@@ -80,13 +401,18 @@ class Journal:
             self.index.add(result, self._size, len(line))
             self._size += len(line)
 
+    def note(self, taken: Tally) -> None:
+        """Note what the run has paid by now, unfinished traces included."""
+        self._notes.add(self._size, taken)
+
     def write_manifest(self, manifest: Manifest) -> None:
-        """Replace the manifest in one step; it holds no digest of results that are still written."""
+        """Replace the manifest in one step, without a digest: the results are still being written."""
         self._write(manifest.model_copy(update={"results": None}))
 
     def finish(self, manifest: Manifest) -> Manifest:
-        """Replace the manifest by that of a run that has ended, and return it: with its results' digest."""
+        """Replace the manifest by that of an ended run, and return it with the digest of the results."""
         self._write(sealed_file(manifest, self.folder / RESULTS, len(self.index)))
+        self._notes.drop()
         return self.manifest
 
     def _write(self, manifest: Manifest) -> None:
@@ -97,7 +423,7 @@ class Journal:
             raise _unwritable(self.folder, error) from None
 
     def sort(self) -> Index:
-        """Put the lines in the dataset's order, each trace once, and return the index of the result."""
+        """Sort the lines into the order of the dataset, each trace once, and return their index."""
         path = self.folder / RESULTS
         try:
             os.fsync(self._file.fileno())
@@ -117,47 +443,31 @@ class Journal:
         return target
 
     def close(self) -> None:
-        """Let go of the files; safe to call twice."""
-        for file in (getattr(self, "_file", None), self._lock):
+        """Close the files; safe to call twice."""
+        for file in (getattr(self, "_file", None), getattr(self, "_notes", None), self._lock):
             if file is not None:
                 file.close()
 
 
+def missing_folder(folder: Path) -> RunError | None:
+    """Return what to say of a run whose folder is not there any more; None if it is."""
+    if folder.exists():
+        return None
+    fault = "is missing: it was deleted or moved while the run was judged; running again takes verdicts "
+    return RunError(f"{fault}that were paid for from the cache, if there is one", file=folder)
+
+
 def _unwritable(folder: Path, error: OSError) -> RunError:
-    return RunError(
+    gone = missing_folder(folder) if isinstance(error, FileNotFoundError) else None
+    return gone or RunError(
         f"cannot be written: {error.strerror or error}; "
-        "what was written stays; make room or fix the folder, then run again with --resume",
+        f"what was written stays; make room or fix the folder, then run again with {option('resume')}",
         file=folder,
     )
 
 
-def _rescore(path: Path, manifest: Manifest, rescored: Callable[[TraceResult], TraceResult]) -> None:
-    """Replace the lines in one step by ones with the manifest's metrics, unless all have these."""
-    results = (read_result(line, path, number) for number, (_, line) in enumerate(whole_lines(path), 1))
-    names = set(manifest.metrics)
-    if path.exists() and any(result.scores.keys() != names for result in results):
-        with replacing(path) as out:
-            for number, (_, line) in enumerate(whole_lines(path), 1):
-                out.write(encode(rescored(read_result(line, path, number))))
-
-
-def _check(path: Path, manifest: Manifest) -> None:
-    """See that the results are those that an earlier sitting ended with."""
-    check = ResultsCheck(path, manifest.results)
-    for _, line in whole_lines(path):
-        check.add(line)
-    check.conclude()
-
-
-def _recover(path: Path, manifest: Manifest) -> tuple[Index, int]:
-    """Index the lines that are there, cutting off a torn last one; return the index and the file's size."""
-    index, size = Index(manifest.metrics, manifest.intervals.cluster), 0
-    if not os.path.lexists(path):
-        return index, size
-    for offset, line in whole_lines(path):
-        index.add(read_result(line, path, len(index) + 1), offset, len(line))
-        size = offset + len(line)
-    with open_plain(path, "ab") as file:
-        if os.fstat(file.fileno()).st_size > size:
-            file.truncate(size)
-    return index, size
+def _copy(path: Path, out: IO[bytes], size: int) -> None:
+    with open_plain(path) as source:
+        while size and (block := source.read(min(size, 1 << 20))):
+            out.write(block)
+            size -= len(block)

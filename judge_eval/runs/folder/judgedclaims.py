@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -17,20 +16,6 @@ Said: TypeAlias = Support | Literal["none"] | None
 ToldOfClaim: TypeAlias = ClaimSupport | Literal["none"] | None
 """The same with its quote."""
 
-COVER_WORDS: Final[dict[Cover, str]] = {
-    "missing": "not covered",
-    "partly": "partly covered",
-    "unknown": "not known",
-    "covered": "covered",
-}
-"""From what is to be looked at first to what is well."""
-SAID_WORDS: Final[dict[Said, str]] = {
-    "full": "says it in full",
-    "partial": "says it in part",
-    "contradicts": "contradicts it",
-    "none": "does not say it",
-    None: "no verdict",
-}
 SAID_SIGNS: Final[dict[Said, str]] = {"full": "+", "partial": "~", "contradicts": "x", "none": ".", None: "!"}
 
 
@@ -47,45 +32,33 @@ class JudgedClaim:
     """What came of that; None where there is no verdict, or nobody asked."""
 
     @property
-    def said(self) -> tuple[Said, ...]:
+    def verdicts(self) -> tuple[Said, ...]:
         """What each chunk says, in rank order, without the quotes."""
-        return tuple(one.support if isinstance(one, ClaimSupport) else one for one in self.supports)
+        return tuple(support.support if isinstance(support, ClaimSupport) else support for support in self.supports)
 
     @property
     def cover(self) -> Cover:
-        """Whether it is covered: in full by one chunk, or by all together.
-
-        Where it is not, and a verdict is missing that could have said so, nobody knows.
-        """
-        said = self.said
-        if "full" in said or self.together:
+        """Whether it is covered: in full by one chunk, or by all together."""
+        # Where it is not, and a verdict is missing that could have said so, nobody knows.
+        verdicts = self.verdicts
+        if "full" in verdicts or self.together:
             return "covered"
-        if None in said or (self.asked and self.together is None):
+        if None in verdicts or (self.asked and self.together is None):
             return "unknown"
-        return "partly" if "partial" in said else "missing"
+        return "partly" if "partial" in verdicts else "missing"
 
     @property
     def signs(self) -> str:
         """One sign a rank: `+` in full, `~` in part, `x` contradicts, `.` does not say it, `!` no verdict."""
-        return "".join(SAID_SIGNS[one] for one in self.said)
+        return "".join(SAID_SIGNS[verdict] for verdict in self.verdicts)
 
-    @property
-    def word(self) -> str:
-        """Whether it is covered, in words."""
-        alone = "full" in self.said
-        return COVER_WORDS[self.cover] + (" together" if self.cover == "covered" and not alone else "")
-
-    def ranks(self, said: Said) -> tuple[int, ...]:
+    def ranks(self, verdict: Said) -> tuple[int, ...]:
         """Return the ranks, from 1, whose chunks say this of it."""
-        return tuple(rank for rank, one in enumerate(self.said, 1) if one == said)
+        return tuple(rank for rank, each in enumerate(self.verdicts, 1) if each == verdict)
 
 
 def told_of_claims(outcome: Outcome, claims: Sequence[Claim]) -> tuple[ToldOfClaim, ...]:
-    """Return what a chunk says of each claim.
-
-    A claim that its verdict does not name is left alone; without a verdict, or with one that was not asked
-    about claims, nobody knows.
-    """
+    """Return what a chunk says of each claim; nobody knows if its verdict was not asked or is missing."""
     if outcome.kind == "no_verdict" or outcome.supports is None:
         return (None,) * len(claims)
     named = {support.claim: support for support in outcome.supports}
@@ -93,15 +66,7 @@ def told_of_claims(outcome: Outcome, claims: Sequence[Claim]) -> tuple[ToldOfCla
 
 
 def judged_claims(judged: ClaimsJudged | None, outcomes: Sequence[Outcome]) -> tuple[JudgedClaim, ...] | None:
-    """Put together what the chunks of a trace say of its claims.
-
-    Args:
-        judged: The claims that it was judged by; None where it was not judged by claims.
-        outcomes: One for each chunk, in rank order.
-
-    Returns:
-        The claims in the order of the reference; None where it was not judged by claims.
-    """
+    """Put together what a trace's chunks say of its claims, in their order; None without claims."""
     if judged is None:
         return None
     rows = [told_of_claims(outcome, judged.claims) for outcome in outcomes]
@@ -114,33 +79,3 @@ def judged_claims(judged: ClaimsJudged | None, outcomes: Sequence[Outcome]) -> t
         )
         for place, claim in enumerate(judged.claims)
     )
-
-
-def needed_first(claims: Iterable[JudgedClaim]) -> list[JudgedClaim]:
-    """Put claims in the order in which they need a look: what is missing first, vital ones before others."""
-    order = list(COVER_WORDS)
-    return sorted(claims, key=lambda one: (order.index(one.cover), not one.claim.vital))
-
-
-def vital_word(vital: bool) -> str:
-    """Say whether an answer must say a claim."""
-    return "vital" if vital else "okay"
-
-
-def cover_sentence(claims: Sequence[JudgedClaim]) -> str:
-    """Say how many claims are covered, and what of the others: `2 of 5 claims covered; 3 not covered`."""
-    if not claims:
-        return "the reference makes no claim"
-    counts = Counter(one.cover for one in claims)
-    others = [f"{counts[cover]} {word}" for cover, word in COVER_WORDS.items() if cover != "covered"]
-    told = [f"{counts['covered']} of {len(claims)} claim{'s' if len(claims) != 1 else ''} covered"]
-    return "; ".join(told + [text for text in others if not text.startswith("0 ")])
-
-
-def claims_in_words(claims: Sequence[JudgedClaim]) -> list[str]:
-    """Say what is covered, and name what is not, vital claims first: a line each."""
-    return [cover_sentence(claims)] + [
-        f"{one.word} ({vital_word(one.claim.vital)}): {one.claim.text}"
-        for one in needed_first(claims)
-        if one.cover != "covered"
-    ]

@@ -14,6 +14,7 @@ from pydantic import Field
 from judge_eval import limits
 from judge_eval.errors import RunError
 from judge_eval.files import hold, open_plain
+from judge_eval.foreign import RepeatedKeyError
 from judge_eval.record import Record
 from judge_eval.runs.folder.files import LABELS, whole_lines
 from judge_eval.runs.folder.records import FORMAT, TraceResult
@@ -39,18 +40,16 @@ class Label(Record):
 
 
 def given_labels(folder: Path) -> dict[tuple[str, str], Label]:
-    """Read the labels of a run, the last one of each chunk.
-
-    Raises:
-        RunError: A line is not a label.
-    """
+    """Read the labels of a run, the last one of each chunk."""
     path = folder / LABELS
     labels: dict[tuple[str, str], Label] = {}
     if not os.path.lexists(path):
         return labels
     for number, (_, line) in enumerate(whole_lines(path), 1):
         try:
-            label = Label.model_validate_json(line)
+            label = Label.from_json(line)
+        except RepeatedKeyError as error:
+            raise RunError(f"not a label: {error}", file=path, line=number) from None
         except ValueError:
             raise RunError("not a label; the file was changed or damaged", file=path, line=number) from None
         labels[label.trace_id, label.chunk_id] = label
@@ -58,11 +57,7 @@ def given_labels(folder: Path) -> dict[tuple[str, str], Label]:
 
 
 def add_label(folder: Path, label: Label) -> None:
-    """Keep a label: one line, appended in one write.
-
-    Raises:
-        RunError: The folder cannot be written.
-    """
+    """Append a label in one write."""
     line = json.dumps(label.model_dump(mode="json"), ensure_ascii=False, separators=(",", ":")).encode()
     path = folder / LABELS
     try:
@@ -78,7 +73,6 @@ def add_label(folder: Path, label: Label) -> None:
 
 
 def _cut_torn_line(file: IO[bytes]) -> int:
-    """Cut away what a kill left of a last line, and return the size of what stays."""
     size = file.seek(0, os.SEEK_END)
     back = 4096
     while size:
@@ -95,18 +89,13 @@ def _cut_torn_line(file: IO[bytes]) -> int:
 
 
 def with_labels(run: AnyRun) -> AnyRun:
-    """Return the run with its later labels in the place of those its dataset brought."""
+    """Return the run with later labels in place of those of its dataset."""
     labels = {key: label.label or 0 for key, label in given_labels(run.folder).items()} if run.folder else {}
     return run.but(results=Labelled(run.results, labels)) if labels else run
 
 
 class Labelled(Sequence[TraceResult]):
-    """Results with other labels, put there as they are read.
-
-    Args:
-        results: The results as they are.
-        labels: The other labels.
-    """
+    """Results with other labels, which replace theirs as they are read."""
 
     def __init__(self, results: Sequence[TraceResult], labels: GivenLabels) -> None:
         self.plain, self.labels = results, labels

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
+from uuid import UUID
 
 from pydantic import AfterValidator, AwareDatetime, Field
 
-from judge_eval.record import PlainObject, Record
-from judge_eval.schema import Call, ClaimsJudged, Outcome, Stage, Trace
+from judge_eval.record import PlainObject, Record, trusted
+from judge_eval.schema import Call, ClaimsJudged, Judgment, Outcome, Stage, Trace
 
 FORMAT = 1
 """The version of the files; a reader refuses versions above its own."""
@@ -18,13 +20,17 @@ IMPORT = "import"
 """The provider of a run whose verdicts were not judged by it but given elsewhere."""
 
 Status = Literal["submitted", "running", "done", "incomplete", "failed", "interrupted"]
-"""`incomplete`: it ended, but some chunks have no verdict; `interrupted`: stopped early, resumable;
-`failed`: ended by an error that another try may mend, resumable."""
+"""`incomplete`: ended, but verdicts or votes are missing; `interrupted`: stopped early; `failed`: ended by an
+error. All three are resumable."""
 
 
 def name_of(label: str | None, run_id: str) -> str:
     """Return what people call a run: its label, else the first eight characters of its id."""
     return label or run_id[:8]
+
+
+JUDGED = ("outcomes", "calls", "votes", "claims", "parts")
+"""The fields that a result takes over from its judgment."""
 
 
 class TraceResult(Record):
@@ -47,7 +53,14 @@ class TraceResult(Record):
     """By member of a panel or stage of a cascade: its grade of each chunk, in rank order; None for none."""
     claims: ClaimsJudged | None = None
     """The claims it was judged by; None where it was not judged by claims."""
+    parts: dict[str, Judgment] = Field(default_factory=dict)
+    """While a verdict or a vote of a panel or a cascade is missing: what each member or stage said."""
     trace: Trace
+
+    @property
+    def judgment(self) -> Judgment:
+        """What was judged, without what was made of it."""
+        return trusted(Judgment, {name: getattr(self, name) for name in ("trace_id", *JUDGED)})
 
     @property
     def beyond_total(self) -> bool:
@@ -66,19 +79,35 @@ class TraceResult(Record):
         Args:
             imported: Whether the verdicts were given elsewhere: who was never asked for a quote owes none.
         """
-        return sum(
-            o.kind == "verdict" and o.unsupported and bool(o.evidence or not imported) for o in self.outcomes
-        )
+        return sum(o.kind == "verdict" and o.unsupported and bool(o.evidence or not imported) for o in self.outcomes)
+
+    @property
+    def fewer_votes(self) -> int:
+        """How many verdicts of a panel rest on the votes of some of its members, not all."""
+        count = 0
+        for place, outcome in enumerate(self.outcomes if self.votes else ()):
+            if outcome.kind == "verdict":
+                panel = self if outcome.stage is None else self.parts.get(outcome.stage)
+                votes = [column[place] for column in panel.votes.values()] if panel else []
+                count += None in votes and set(votes) != {None}
+        return count
+
+    @property
+    def lacks_answers(self) -> bool:
+        """Whether a verdict, a vote of a panel or an answer about all chunks together is missing."""
+        together = self.claims.together.values() if self.claims else ()
+        return bool(self.failed or self.fewer_votes or None in together)
 
     @property
     def stages(self) -> Counter[Stage]:
-        """How many verdicts each stage of a cascade gave; empty where it was no cascade."""
-        return Counter(o.stage for o in self.outcomes if o.kind == "verdict" and o.stage is not None)
+        """How many verdicts each stage of a cascade gave; empty if the judge was not a cascade."""
+        return Counter([o.stage for o in self.outcomes if o.kind == "verdict" and o.stage is not None])
 
     def _repr_html_(self) -> str:
-        from judge_eval.runs.folder.fragment import trace_html
+        from judge_eval.views.html import html_of
+        from judge_eval.views.trace import trace_view
 
-        return trace_html(self.trace, self.outcomes, self.scores, self.claims)
+        return html_of(trace_view(self))
 
 
 class Intervals(Record):
@@ -94,7 +123,7 @@ class Intervals(Record):
 
 
 class Quantiles(Record):
-    """Percentiles of a metric over traces, interpolated linearly."""
+    """Percentiles of a metric over the traces of its mean, interpolated linearly."""
 
     p20: float
     p50: float
@@ -105,37 +134,88 @@ class TagMean(Record):
     """A metric over the traces that carry a tag."""
 
     mean: float | None
-    """Over the traces that have a value; None where none has."""
+    """As in `Aggregate`; None if no trace has a value."""
     n: int = Field(ge=0)
     n_failed: int = Field(default=0, ge=0)
     interval: tuple[float, float] | None = None
-    """95% confidence interval of the mean; None under two traces (or clusters)."""
+    """As in `Aggregate`."""
 
 
 class Aggregate(Record):
     """A metric over the traces of a run."""
 
     mean: float | None
-    """Over the traces that have a value; None where none has."""
+    """Over all traces with something to measure, those with failed verdicts by their expected value.
+
+    None if no trace has a value. In runs of older versions it is the mean of the traces with a value."""
     n: int = Field(ge=0)
     """How many traces have a value."""
     n_failed: int = Field(ge=0)
     """How many traces have none because of failed verdicts."""
+    n_expected: int | None = Field(default=None, ge=0)
+    """How many of these count with their expected value; None in runs of older versions."""
+    headline: Literal["mean", "bounds"] = "mean"
+    """`bounds` if more than 5% of the run's verdicts failed and they leave this metric open."""
     n_undefined: int = Field(default=0, ge=0)
     """How many traces have none because there is nothing to measure: no claim, or no vital one."""
     interval: tuple[float, float] | None = None
-    """95% confidence interval of the mean; None under two traces (or clusters)."""
+    """95% confidence interval of the mean, whatever the failed verdicts would have been (Imbens-Manski).
+
+    None under two traces (or clusters)."""
     method: str | None = None
-    """How the interval was made: `t`, `CR1 t` (robust to clusters) or `bca`; None where there is none."""
+    """How the interval was made, such as `gaffke` or `Imbens-Manski gaffke`; None where there is none."""
     clusters: int | None = None
     """How many clusters the traces came from; None where each stands for itself."""
     quantiles: Quantiles | None = None
-    """Of the traces that have a value; None where none has."""
+    """None if no trace has a value."""
     tags: dict[str, TagMean] = Field(default_factory=dict)
     """The same metric over the traces of each tag, in alphabetical order."""
     bounds: tuple[float, float] | None = None
     """The least and the greatest mean over all traces with something to measure, whatever failed."""
     definition: str = ""
+
+    @property
+    def headline_mean(self) -> float | None:
+        """The mean if it is the headline; None if the bounds are, for readers who take one number alone."""
+        return self.mean if self.headline == "mean" else None
+
+    @property
+    def shown(self) -> str:
+        """The headline as text: the mean, or both bounds, with four decimals; `none` without a mean."""
+        if self.mean is None:
+            return "none"
+        if self.headline == "bounds" and self.bounds is not None:
+            return "{:.4f} to {:.4f}".format(*self.bounds)
+        return f"{self.mean:.4f}"
+
+
+class Concentration(Record):
+    """A group of traces in which verdicts failed more often than in the others."""
+
+    kind: Literal["tag", "length"]
+    name: str
+    """The tag; or the range of the chunks' characters."""
+    failed: int = Field(ge=0)
+    """Traces of the group with a failed verdict."""
+    traces: int = Field(ge=1)
+    """Traces of the group."""
+    others_failed: int = Field(ge=0)
+    others: int = Field(ge=0)
+    p: float
+    """Of Fisher's exact test that they fail no more often than the others; Holm's over all groups."""
+
+
+class Reranking(Record):
+    """What a perfect order of the retrieved chunks would reach."""
+
+    metric: str
+    mean: float
+    """As retrieved, over the traces without a failed verdict."""
+    perfect: float
+    """With each trace's chunks sorted by their grades."""
+    traces: int = Field(ge=1)
+    nothing_relevant: int = Field(ge=0)
+    """How many of these traces have no relevant chunk."""
 
 
 class Shard(Record):
@@ -164,7 +244,7 @@ def _in_utc(moment: datetime) -> datetime:
     try:
         return moment.astimezone(UTC)
     except OverflowError:
-        raise ValueError("a time that has no like in UTC") from None
+        raise ValueError("a time that cannot be expressed in UTC") from None
 
 
 Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
@@ -223,10 +303,12 @@ class Tally(Record):
     """The ids of the first five of them."""
     stages: dict[Stage, int] = Field(default_factory=dict)
     """Of a cascade: how many verdicts each of its judges gave; chunks without text are asked of none."""
+    fewer_votes: int = 0
+    """Of a panel: verdicts that rest on the votes of some of its members; a resume asks the others again."""
     repeated: int = 0
     """Chunks that read like an earlier one of their trace; each takes a rank of its own."""
     calls: int = 0
-    """Completions paid for by this run (all its sittings), unreadable ones included."""
+    """Completions paid for by this run (all its sessions), unreadable ones included."""
     hits: int = 0
     """Requests answered from the cache."""
     input_tokens: int = 0
@@ -239,6 +321,11 @@ class Tally(Record):
     """What the server would not take and was left out of requests."""
     cache: dict[str, int] = Field(default_factory=dict)
     """Rows of the cache that were `refused`, and answers paid for `beside` those of another process."""
+
+    @property
+    def open_verdicts(self) -> int:
+        """Failed verdicts that asking again may bring: chunks without text have none."""
+        return self.failed_verdicts - self.failures.get("empty", 0)
 
 
 class ResultsDigest(Record):
@@ -257,7 +344,7 @@ class ResultsDigest(Record):
     origin: str
     """The SHA-256 of what the manifest says of judge, model and data."""
     parts: dict[str, str] = Field(default_factory=dict)
-    """By name the SHA-256 of the Parquet files that were made from the results."""
+    """By name the SHA-256 of the Parquet files that were made from the results; `seal`: of all the above."""
 
 
 class Manifest(Record):
@@ -283,6 +370,10 @@ class Manifest(Record):
     metrics: tuple[str, ...]
     intervals: Intervals = Intervals()
     aggregates: dict[str, Aggregate] = Field(default_factory=dict)
+    concentrations: tuple[Concentration, ...] = ()
+    """The groups of traces in which failed verdicts concentrate, at the 5% level."""
+    reranking: Reranking | None = None
+    """What a perfect reranker would gain; None in runs of older versions, and if no metric reads grades alone."""
     tally: Tally = Tally()
     environment: PlainObject = Field(default_factory=dict)
     """Versions of this package and of Python, and the revision of the working folder, where there is one."""
@@ -290,9 +381,21 @@ class Manifest(Record):
     """What the results were when the run ended; None while it is written, and in runs of version 0.1.0."""
 
     @property
+    def baseline_id(self) -> str | None:
+        """The baseline's id; None for anything but a UUID: a manifest names no path, address or label."""
+        with suppress(ValueError):
+            return self.baseline if str(UUID(self.baseline or "")) == self.baseline else None
+        return None
+
+    @property
     def seal(self) -> ResultsDigest | None:
         """What the results must be; None for as long as they are written, and in runs of version 0.1.0."""
         return None if self.status in ("submitted", "running") else self.results
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether a resume has nothing to ask: every verdict is there, and every vote of a panel."""
+        return self.status == "done" and not self.tally.fewer_votes
 
     @property
     def counted(self) -> int | None:
@@ -306,7 +409,7 @@ class Manifest(Record):
 
     @property
     def imported(self) -> bool:
-        """Whether its verdicts were given elsewhere: nobody was asked, and nothing can be resumed."""
+        """Whether its verdicts were given elsewhere: no request was sent, and nothing can be resumed."""
         return self.backend.get("provider") == IMPORT
 
 

@@ -13,11 +13,11 @@ from pydantic import ValidationError
 
 from judge_eval.errors import RunError, UnknownNameError
 from judge_eval.files import read_plain
-from judge_eval.record import KEPT, data_error
+from judge_eval.record import data_error
 from judge_eval.runs.folder.files import MANIFEST, MOST_MANIFEST, RESULTS
 from judge_eval.runs.folder.integrity import ADVICE, check_length, figures_of
+from judge_eval.runs.folder.journal import ResultsFile, later_format
 from judge_eval.runs.folder.records import Aggregate, Manifest, Status, TraceResult
-from judge_eval.runs.folder.results import ResultsFile, later_format
 from judge_eval.schema import NoVerdict
 
 AnyRun = TypeVar("AnyRun", bound="Run")
@@ -36,35 +36,43 @@ class Run:
         folder: Where it is kept; None for a run in memory.
     """
 
-    def __init__(
-        self, manifest: Manifest, results: Sequence[TraceResult], folder: Path | None = None
-    ) -> None:
+    def __init__(self, manifest: Manifest, results: Sequence[TraceResult], folder: Path | None = None) -> None:
         self.manifest, self.results, self.folder = manifest, results, folder
 
     @classmethod
-    def at(cls, folder: Path) -> Self:
-        """Open the run in a folder; its results are read, and checked, as they are asked for.
+    def at(cls, folder: Path, manifest: Manifest | None = None) -> Self:
+        """Open the run in a folder; its results are read and checked on demand.
 
         Raises:
-            RunError: There is no run in the folder, one of a later version, or one that was changed.
+            RunError: The folder has no run, one of a later version, or one that was changed.
         """
-        manifest = load_manifest(folder)
+        manifest = manifest or load_manifest(folder)
         check_length(folder / RESULTS, manifest)
         return cls(manifest, ResultsFile(folder / RESULTS, manifest), folder)
 
     def but(self, manifest: Manifest | None = None, results: Sequence[TraceResult] | None = None) -> Self:
-        """Return the run with another manifest, or with other results in the place of its own."""
-        return type(self)(
-            manifest or self.manifest, self.results if results is None else results, self.folder
-        )
+        """Return the run with another manifest or other results."""
+        return type(self)(manifest or self.manifest, self.results if results is None else results, self.folder)
 
     def __getitem__(self, metric: str) -> float | None:
-        """Return a metric's mean over the traces that have a value; None where none has.
+        """Return a metric's mean over the traces that have a value, or None if none has.
 
         Raises:
             UnknownNameError: The run has no such metric; `rescore` computes others.
         """
         return self.aggregate(metric).mean
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the names of its metrics, so that `dict(run)` maps each to its mean."""
+        return iter(self.manifest.aggregates)
+
+    def __contains__(self, metric: object) -> bool:
+        """Return whether it has a metric."""
+        return metric in self.manifest.aggregates
+
+    def keys(self) -> tuple[str, ...]:
+        """Return the names of its metrics."""
+        return tuple(self.manifest.aggregates)
 
     def aggregate(self, metric: str) -> Aggregate:
         """Return a metric's mean with its interval, counts and bounds.
@@ -135,20 +143,13 @@ class Run:
                     yield result.trace_id, outcome
 
     def __repr__(self) -> str:
-        means = ", ".join(
-            f"{name}={'none' if a.mean is None else format(a.mean, '.4f')}"
-            for name, a in self.aggregates.items()
-        )
+        means = ", ".join(f"{name}={a.shown}" for name, a in self.aggregates.items())
         kind, traces = type(self).__name__, self.manifest.tally.traces
         return f"<{kind} {self.name!r} {self.status}: {traces} traces, {means}>"
 
 
 def load_manifest(folder: Path) -> Manifest:
-    """Read a run's manifest.
-
-    Raises:
-        RunError: There is none, it is damaged, a later version wrote it, or its numbers were changed.
-    """
+    """Read a run's manifest and check its numbers."""
     manifest = read_manifest(folder)
     if manifest.seal is not None and manifest.seal.figures != figures_of(manifest):
         what = "what it says of means and counts is not what was written when the run ended"
@@ -157,26 +158,18 @@ def load_manifest(folder: Path) -> Manifest:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read a run's manifest as it is, whoever wrote its numbers.
-
-    Raises:
-        RunError: There is none, it is damaged, or a later version wrote it.
-    """
+    """Read a run's manifest without checking its numbers."""
     path = folder / MANIFEST
     try:
         data = read_plain(path, MOST_MANIFEST)
     except FileNotFoundError:
-        raise RunError(
-            f"no run in this folder: it has no {MANIFEST}; name a run's folder or id", file=folder
-        ) from None
+        raise RunError(f"no run in this folder: it has no {MANIFEST}; name a run's folder or id", file=folder) from None
     except OSError as error:
         raise RunError(f"cannot be read: {error.strerror or error}", file=path) from None
     try:
-        return Manifest.model_validate_json(data, context=KEPT)
+        return Manifest.from_json(data, kept=True)
     except ValueError as error:
         if later_format(data):
-            raise RunError(
-                "written by another version of the format; upgrade judge-eval", file=path
-            ) from None
+            raise RunError("written by another version of the format; upgrade judge-eval", file=path) from None
         first = data_error(error) if isinstance(error, ValidationError) else error
         raise RunError(f"not a run's manifest: {first}", file=path) from None

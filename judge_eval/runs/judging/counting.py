@@ -1,25 +1,32 @@
-"""Counting what came of a run's traces, and what its calls took."""
+"""Progress and totals of a run: verdicts, failures, calls, and the progress file that others read."""
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections import Counter
-from collections.abc import Iterable, Sequence
+import os
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
 
-from judge_eval.backends.stack import Stack, Stacks
-from judge_eval.runs.folder.records import Manifest, Tally, TraceResult
-from judge_eval.schema import Stage, repeats_of
+from pydantic import AwareDatetime, Field
 
-NAMED = 5
-"""How many traces are named where there are many."""
+from judge_eval.files import read_plain, replacing
+from judge_eval.judges.judge import Judge, is_complete
+from judge_eval.llm.stack import Stack, Stacks
+from judge_eval.record import Record
+from judge_eval.runs.folder.files import MANIFEST, PROGRESS, RESULTS
+from judge_eval.runs.folder.records import FORMAT, Manifest, Status, Tally, TraceResult
+from judge_eval.runs.scoring.outcomes import MOST_NAMED, OutcomeCounts, total_stages
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run is; handed to whoever watches."""
+    """How far a run is."""
 
     traces: int
     total: int | None
@@ -34,61 +41,47 @@ class Progress:
 
 
 class Counting:
-    """The counts of a sitting, on top of what earlier ones of its run took.
+    """Counts the outcomes and the calls of a session, on top of those of earlier sessions."""
 
-    Args:
-        stack: Who counts the calls.
-        manifest: Of the run at the start; its tally tells what earlier sittings took.
-    """
-
-    def __init__(self, stack: Stack | Stacks, manifest: Manifest) -> None:
-        self._stack, self._before, self._dataset = stack, manifest.tally, manifest.dataset
-        self._imported = manifest.imported
+    def __init__(self, stack: Stack | Stacks, manifest: Manifest, judge: Judge) -> None:
+        self._stack, self._dataset, self._judge = stack, manifest.dataset, judge
+        self._open: set[int] = set()
+        """The positions of traces that a resume would ask about."""
+        self.before = manifest.tally
+        """What earlier sessions took."""
+        self._outcomes = OutcomeCounts(manifest.imported)
         self._start, self._started = stack.counts(), monotonic()
-        self.failures: dict[int, Counter[str]] = {}
-        """By a trace's position, why chunks of it have no verdict."""
-        self._seen: set[int] = set()
-        self._unsupported: dict[int, int] = {}
-        self._beyond: dict[int, str] = {}
-        self._stages: dict[int, Counter[Stage]] = {}
-        self._chunks = self._failed = self._repeated = 0
 
-    def add(self, result: TraceResult) -> None:
-        """Count a result, in place of an earlier one of the same trace."""
-        if result.position not in self._seen:
-            self._seen.add(result.position)
-            self._chunks += len(result.outcomes)
-            self._repeated += sum(repeats_of(result.trace.chunks))
-        if before := self.failures.pop(result.position, None):
-            self._failed -= before.total()
-        self._unsupported.pop(result.position, None)
-        if bare := result.unsupported(self._imported):
-            self._unsupported[result.position] = bare
-        self._stages.pop(result.position, None)
-        if stages := result.stages:
-            self._stages[result.position] = stages
-        self._beyond.pop(result.position, None)
-        if result.beyond_total:
-            self._beyond[result.position] = result.trace_id
-        whys = [o.why for o in result.outcomes if o.kind == "no_verdict"]
-        if whys:
-            self.failures[result.position] = Counter(whys)
-            self._failed += len(whys)
+    def add(self, result: TraceResult) -> bool:
+        """Count a result, and return whether nothing is missing in it."""
+        self._outcomes.add(result)
+        complete = is_complete(self._judge, result.trace, result.judgment)
+        (self._open.discard if complete else self._open.add)(result.position)
+        return complete
+
+    @property
+    def status(self) -> Status:
+        """The status of a run that has judged all its traces."""
+        return "incomplete" if self._open or self._outcomes.open else "done"
+
+    @property
+    def failed(self) -> int:
+        """How many chunks have no verdict."""
+        return self._outcomes.failed
 
     @property
     def few_unreadable(self) -> bool:
-        """Whether a few replies (at most a tenth) stayed unreadable, which another sitting may mend."""
-        unreadable = sum(whys["unparsable"] for whys in self.failures.values())
-        return 0 < unreadable <= max(1, self._chunks // 10)
+        """Whether a few replies (at most a tenth) stayed unreadable, which another session may correct."""
+        return 0 < self._outcomes.failures["unparsable"] <= max(1, self._outcomes.chunks // 10)
 
     def progress(self, folder: Path | None) -> Progress:
-        """Tell how far the run is; `folder` is where it is kept."""
-        counts = self._stack.counts().since(self._start)
+        """Return how far the run is; `folder` is where it is kept."""
+        counts, outcomes = self._stack.counts().since(self._start), self._outcomes
         return Progress(
-            traces=len(self._seen),
+            traces=outcomes.traces,
             total=(self._dataset.shard or self._dataset).traces or None,
-            verdicts=self._chunks - self._failed,
-            failed=self._failed,
+            verdicts=outcomes.chunks - outcomes.failed,
+            failed=outcomes.failed,
             calls=counts.calls,
             hits=counts.hits,
             retries=sum(counts.retries.values()),
@@ -97,8 +90,11 @@ class Counting:
         )
 
     def tally(self) -> Tally:
-        """Tell what the run took in all its sittings, and what failed in it."""
-        whys: Counter[str] = sum(self.failures.values(), Counter())
+        """Return what the run took in all its sessions, and what failed in it."""
+        return self.taken().model_copy(update=self._outcomes.tally())
+
+    def taken(self) -> Tally:
+        """Return what the calls of all sessions took, without the outcomes."""
         counts = self._stack.counts().since(self._start)
         taken = Tally(
             calls=counts.calls,
@@ -108,31 +104,20 @@ class Counting:
             cost=self._stack.spent(self._start),
             retries=counts.retries,
             dropped=counts.dropped,
-            cache=dict(counts.cache),
+            cache=dict(sorted(counts.cache.items())),
         )
-        outcome = {
-            "traces": len(self._seen),
-            "verdicts": self._chunks - self._failed,
-            "failed_verdicts": self._failed,
-            "failed_traces": len(self.failures),
-            "failures": dict(sorted(whys.items())),
-            "unsupported": sum(self._unsupported.values()),
-            "stages": _by_stage(self._stages.values()),
-            "beyond_total": len(self._beyond),
-            "beyond": tuple(self._beyond[place] for place in sorted(self._beyond)[:NAMED]),
-            "repeated": self._repeated,
-        }
-        return total([self._before, taken]).model_copy(update=outcome)
+        return taken if self.before == _NOTHING else total([self.before, taken])
 
 
+_NOTHING = Tally()
 _SUMMED = (
-    *("traces", "verdicts", "failed_verdicts", "failed_traces", "repeated"),
+    *("traces", "verdicts", "failed_verdicts", "failed_traces", "fewer_votes", "repeated"),
     *("calls", "hits", "input_tokens", "output_tokens"),
 )
 
 
 def total(tallies: Sequence[Tally]) -> Tally:
-    """Add up what several sittings or shards took; the cost is known where that of all calls is."""
+    """Add up the tallies of sessions or shards; the cost is known if that of all calls is."""
     costs = [0.0 if tally.cost is None and not tally.calls else tally.cost for tally in tallies]
     known = [cost for cost in costs if cost is not None]
     failures: Counter[str] = sum((Counter(tally.failures) for tally in tallies), Counter())
@@ -143,10 +128,10 @@ def total(tallies: Sequence[Tally]) -> Tally:
     return Tally(
         **{name: sum(getattr(tally, name) for tally in tallies) for name in _SUMMED},
         failures=dict(sorted(failures.items())),
-        stages=_by_stage(Counter(tally.stages) for tally in tallies),
+        stages=total_stages(Counter(tally.stages) for tally in tallies),
         unsupported=sum(bare) if len(bare) == len(tallies) else None,
         beyond_total=sum(beyond) if len(beyond) == len(tallies) else None,
-        beyond=tuple(name for tally in tallies for name in tally.beyond)[:NAMED],
+        beyond=tuple(name for tally in tallies for name in tally.beyond)[:MOST_NAMED],
         cost=math.fsum(known) if len(known) == len(costs) else None,
         retries=dict(retries),
         cache=dict(sorted(cache.items())),
@@ -154,6 +139,122 @@ def total(tallies: Sequence[Tally]) -> Tally:
     )
 
 
-def _by_stage(counts: Iterable[Counter[Stage]]) -> dict[Stage, int]:
-    whole: Counter[Stage] = sum(counts, Counter())
-    return dict(sorted(whole.items()))
+def with_paid(tally: Tally, paid: Tally) -> Tally:
+    """Add what was paid beside a run's own calls to its tally."""
+    if not paid.calls:
+        return tally
+    added = total([tally, paid])
+    names = ("calls", "input_tokens", "output_tokens", "cost")
+    return tally.model_copy(update={name: getattr(added, name) for name in names})
+
+
+_MOST = 4096
+"""Bytes that the file may have."""
+
+
+class ProgressFile(Record):
+    """The progress of a run that is being judged: `progress.json`."""
+
+    v: int = Field(default=FORMAT, ge=1, le=FORMAT)
+    at: AwareDatetime
+    """When it was written."""
+    traces: int = Field(ge=0)
+    """Traces that have a result."""
+    total: int | None = Field(default=None, ge=0)
+    """How many there are; None for a stream."""
+    verdicts: int = Field(ge=0)
+    failed: int = Field(ge=0)
+    """Chunks that were judged and have no verdict."""
+    calls: int = Field(ge=0)
+    """Calls of this session."""
+    hits: int = Field(ge=0)
+    """Answers out of the cache in this session."""
+    retries: int = Field(ge=0)
+    rate: float | None = Field(default=None, ge=0)
+    """Chunks judged in a second, lately; None where it is not known yet."""
+    left: float | None = Field(default=None, ge=0)
+    """Seconds until the last trace is judged, at the rate of late; None where it is not known."""
+
+
+def write_progress(folder: Path, progress: ProgressFile) -> None:
+    """Replace a run's progress file in one step, without waiting for the disk; errors are ignored."""
+    with suppress(OSError), replacing(folder / PROGRESS, durable=False) as file:
+        file.write(progress.model_dump_json().encode() + b"\n")
+
+
+def remove_progress(folder: Path) -> None:
+    """Remove a run's progress file."""
+    with suppress(OSError):
+        (folder / PROGRESS).unlink(missing_ok=True)
+
+
+def read_progress(folder: Path) -> tuple[ProgressFile | None, float]:
+    """Read a run's progress without its lock, and the seconds since it last wrote, which show a kill."""
+    now = datetime.now(UTC)
+    try:
+        news = ProgressFile.model_validate_json(read_plain(folder / PROGRESS, _MOST))
+    except (OSError, ValueError):
+        return None, max(0.0, now.timestamp() - max(_written(folder), default=0.0))
+    return news, max(0.0, (now - news.at).total_seconds())
+
+
+def _written(folder: Path) -> Iterator[float]:
+    for name in (MANIFEST, RESULTS):
+        with suppress(OSError):
+            yield os.lstat(folder / name).st_mtime
+
+
+PROGRESS_EVERY = 1.0
+"""Seconds between two writes of a run's progress."""
+RECENT = 30.0
+"""Seconds over which the rate is measured."""
+
+
+class Speed:
+    """The recent speed of a run."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, int, int]] = deque()
+
+    def rate(self, progress: Progress) -> tuple[float | None, float | None]:
+        """Take in the progress; return chunks a second and the seconds left, each if known."""
+        now = (progress.seconds, progress.traces, progress.verdicts + progress.failed)
+        self._seen.append(now)
+        while len(self._seen) > 2 and now[0] - self._seen[1][0] >= RECENT:
+            self._seen.popleft()
+        seconds, traces, chunks = (b - a for a, b in zip(self._seen[0], now, strict=True))
+        if seconds <= 0 or traces <= 0:  # nothing ended: a run that goes on may give traces again
+            return (0.0 if seconds >= RECENT else None), None
+        left = None
+        if progress.total is not None and progress.traces < progress.total:
+            left = (progress.total - progress.traces) * seconds / traces
+        return max(0.0, chunks / seconds), left
+
+
+@asynccontextmanager
+async def publishing(folder: Path | None, progress: Callable[[], Progress]) -> AsyncIterator[None]:
+    """Write a run's progress at once and about every second while the block judges it."""
+    # The file is removed when the block ends; one that stays shows a kill. Nothing is written for a run in
+    # memory.
+    if folder is None:
+        yield
+        return
+    task = asyncio.create_task(_publish(folder, progress), name="judge_eval progress")
+    try:
+        yield
+    finally:
+        task.cancel()  # it writes no more from here on
+        remove_progress(folder)
+
+
+async def _publish(folder: Path, progress: Callable[[], Progress]) -> None:
+    speed = Speed()
+    while True:
+        current = progress()
+        rate, left = speed.rate(current)
+        counts = {name: getattr(current, name) for name in _COUNTS}
+        write_progress(folder, ProgressFile(at=datetime.now(UTC), rate=rate, left=left, **counts))
+        await asyncio.sleep(PROGRESS_EVERY)
+
+
+_COUNTS = ("traces", "total", "verdicts", "failed", "calls", "hits", "retries")

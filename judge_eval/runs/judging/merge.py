@@ -10,23 +10,22 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
-
-from pydantic_core import from_json
 
 from judge_eval.errors import RunError
 from judge_eval.files import write_atomically
-from judge_eval.metrics import parse_metric
-from judge_eval.runs.folder.differing import differences
+from judge_eval.runs.folder.describing import differences
 from judge_eval.runs.folder.files import MANIFEST, RESULTS
-from judge_eval.runs.folder.index import Index, cluster_in
 from judge_eval.runs.folder.integrity import sealed_file
+from judge_eval.runs.folder.journal import Index, ResultsFile, read_result
 from judge_eval.runs.folder.records import Manifest, Shard
-from judge_eval.runs.folder.results import ResultsFile, read_result
 from judge_eval.runs.folder.run import Run, load_manifest
 from judge_eval.runs.judging.counting import total
-from judge_eval.runs.judging.opening import folder_name
-from judge_eval.runs.scoring.aggregate import aggregate_all
+from judge_eval.runs.judging.start import folder_name
+from judge_eval.runs.scoring.aggregate import figures
+from judge_eval.runs.scoring.outcomes import MOST_NAMED
+from judge_eval.runs.scoring.rescore import scale_of
+from judge_eval.runs.scoring.scorer import Scorer
+from judge_eval.spelling import option
 
 
 def merge(
@@ -38,24 +37,12 @@ def merge(
     tags: Sequence[str] | None = None,
     partial: bool = False,
 ) -> Run:
-    """Merge the runs of all shards of a dataset.
-
-    The results are those of the shards, byte for byte, in the order of the whole dataset; the aggregates
-    are computed again over all of them. One result is held in memory at a time, with 24 bytes a trace and
-    8 for each of its metrics.
-
-    Args:
-        folders: The folders of the shards' runs, or of what was merged of some of them, in any order.
-        out: The folder of runs; the merged run is written there, in a folder of its own.
-        label: What people call the run; what the shards are called where they agree.
-        href: Where it belongs; where the shards belong where they agree.
-        tags: Words to group and filter by; all tags of the shards where None.
-        partial: Whether shards may be missing, to be merged with this run later.
-
-    Raises:
-        RunError: The runs are not all the shards of one dataset, judged alike and to their end; the
-            message names those that do not fit.
-    """
+    """Merge the runs of all shards of a dataset, or (`partial`) of some, to be merged with this run later."""
+    # The results are those of the shards, byte for byte, in the order of the whole dataset; the aggregates
+    # are computed again over all of them. One result is held in memory at a time, with about 60 bytes a trace
+    # and 8 for each of its metrics; some hundred more for each trace with failed verdicts.
+    # The folders are the shards' runs, or what was merged of some of them, in any order. Label and address
+    # default to those that all shards have, tags to all tags of the shards.
     runs = [(Path(folder), load_manifest(Path(folder))) for folder in folders]
     runs = _fitting(runs, partial)
     first = runs[0][1]
@@ -67,7 +54,7 @@ def merge(
             "baseline": _agreed([m.baseline for _, m in runs]),
             "href": href if href is not None else _agreed([m.href for _, m in runs]),
             "tags": tuple(dict.fromkeys(tag for _, m in runs for tag in m.tags) if tags is None else tags),
-            "status": "incomplete" if any(m.tally.failed_verdicts for _, m in runs) else "done",
+            "status": "done" if all(m.is_whole for _, m in runs) else "incomplete",
             "created": min(m.created for _, m in runs),
             "finished": max(m.finished for _, m in runs if m.finished is not None),
             "dataset": first.dataset.model_copy(update={"shard": shard}),
@@ -78,12 +65,13 @@ def merge(
     try:
         folder.mkdir(parents=True)
         try:
-            index = _write(runs, shard, folder / RESULTS)
-            metrics = {name: parse_metric(name) for name in first.metrics}
-            aggregates = aggregate_all(index, metrics, first.intervals)
-            manifest = manifest.model_copy(update={"aggregates": aggregates})
+            index, beyond = _write(runs, shard, folder / RESULTS)
+            scorer = Scorer(first.metrics, scale_of(Run(first, ())))
+            tally = manifest.tally.model_copy(update={"beyond": beyond})
+            update = {**figures(index, scorer, first.intervals), "tally": tally}
+            manifest = manifest.model_copy(update=update)
             manifest = sealed_file(manifest, folder / RESULTS, len(index))
-            # The manifest comes last: a folder without one is no run, however a merge was cut short.
+            # The manifest comes last: a folder without one is not a run, if a merge was interrupted.
             write_atomically(folder / MANIFEST, manifest.model_dump_json(indent=2).encode() + b"\n")
         except BaseException:
             with suppress(OSError):
@@ -95,14 +83,14 @@ def merge(
 
 
 def _fitting(runs: Sequence[tuple[Path, Manifest]], partial: bool) -> list[tuple[Path, Manifest]]:
-    """See that the runs are all the shards of one dataset, and return them by the shards' index."""
+    """Check that the runs are all the shards of one dataset, and return them by the shards' index."""
     if not runs:
         raise RunError("no runs to merge; name the folder of each shard's run")
     whole = [folder for folder, manifest in runs if manifest.dataset.shard is None]
     if whole:
         raise RunError(
-            f"{_names(whole)}: judged the whole dataset, not a shard of it (`run --shard I/N`), or holds all "
-            "shards already"
+            f"{_names(whole)}: judged the whole dataset, not a shard of it ({option('shard')}), or holds "
+            "all shards already"
         )
     first_folder, first = runs[0]
     faults = []
@@ -124,7 +112,7 @@ def _fitting(runs: Sequence[tuple[Path, Manifest]], partial: bool) -> list[tuple
         for index in manifest.dataset.shard.indices:
             by_index.setdefault(index, []).append((folder, manifest))
         if manifest.status not in ("done", "incomplete"):
-            faults.append(f"{folder} did not finish (it is {manifest.status}): run it again with --resume")
+            faults.append(f"{folder} did not finish (it is {manifest.status}): run it again with {option('resume')}")
     count = max(counts)
     for index, same in sorted(by_index.items()):
         if len(same) > 1:
@@ -132,7 +120,8 @@ def _fitting(runs: Sequence[tuple[Path, Manifest]], partial: bool) -> list[tuple
     missing = [f"{index}/{count}" for index in range(1, count + 1) if index not in by_index]
     if missing and not partial:
         more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
-        faults.append(f"missing: shard {', '.join(missing[:5])}{more} (--partial merges without)")
+        without = option("partial", True)
+        faults.append(f"missing: shard {', '.join(missing[:5])}{more} ({without} merges without)")
     if faults:
         raise RunError(f"cannot merge: {'; '.join(faults)}")
     ordered = [by_index[index][0] for index in sorted(by_index)]
@@ -140,7 +129,7 @@ def _fitting(runs: Sequence[tuple[Path, Manifest]], partial: bool) -> list[tuple
 
 
 def _together(shards: Sequence[Shard]) -> Shard | None:
-    """Return the shard that several make together; None where they are all there are."""
+    """Return the shard that several shards make together; None if they are complete."""
     indices = tuple(sorted(index for shard in shards for index in shard.indices))
     if len(indices) == shards[0].count:
         return None
@@ -161,28 +150,23 @@ def _agreed(values: Sequence[str | None]) -> str | None:
     return values[0] if len(set(values)) == 1 else None
 
 
-def _write(runs: Sequence[tuple[Path, Manifest]], shard: Shard | None, path: Path) -> Index:
-    """Write all lines in the dataset's order and return their index."""
+def _write(runs: Sequence[tuple[Path, Manifest]], shard: Shard | None, path: Path) -> tuple[Index, tuple[str, ...]]:
     manifest = runs[0][1]
     key, offset, before = manifest.intervals.cluster, 0, -1
     index = Index(manifest.metrics, key)
+    beyond = {name for _, shard_manifest in runs for name in shard_manifest.tally.beyond}
+    first: list[str] = []
     with path.open("wb") as file:
         for position, line, number, source in _lines(runs):
             if position == before:
-                raise RunError(f"cannot merge: trace {position} of the dataset stands twice in the shards")
+                raise RunError(f"cannot merge: trace {position} of the dataset is in the shards twice")
             if shard is None and position != before + 1:
                 raise RunError(f"cannot merge: trace {before + 1} of the dataset is missing in the shards")
             before = position
-            try:
-                result: dict[str, Any] = from_json(line)
-                scores, bounds, trace = result["scores"], result["bounds"], result["trace"]
-                cluster = cluster_in(trace["metadata"], key)
-                index.note(position, scores, bounds, tuple(trace["tags"]), cluster, offset, len(line))
-            except (ValueError, TypeError, KeyError, AttributeError):
-                read_result(line, source, number)  # says where, and that it is none
-                raise RunError(
-                    f"{source}:{number}: cannot be merged; the file was changed or damaged"
-                ) from None
+            result = read_result(line, source, number, sealed=True)
+            index.add(result, offset, len(line))
+            if len(first) < MOST_NAMED and result.trace_id in beyond:
+                first.append(result.trace_id)
             file.write(line)
             offset += len(line)
         file.flush()
@@ -190,7 +174,7 @@ def _write(runs: Sequence[tuple[Path, Manifest]], shard: Shard | None, path: Pat
     wanted = (shard or manifest.dataset).traces
     if len(index) != wanted:
         raise RunError(f"cannot merge: the shards hold {len(index)} traces, the dataset {wanted}")
-    return index
+    return index, tuple(first)
 
 
 def _lines(runs: Sequence[tuple[Path, Manifest]]) -> Iterator[tuple[int, bytes, int, Path]]:

@@ -11,8 +11,8 @@ from contextlib import suppress
 
 from pydantic import JsonValue
 
-from judge_eval.backends.base import Identity
 from judge_eval.installed import own_version
+from judge_eval.llm.backend import Identity
 
 
 def backends_record(identities: Mapping[str, Identity | None]) -> dict[str, JsonValue]:
@@ -25,6 +25,7 @@ def backends_record(identities: Mapping[str, Identity | None]) -> dict[str, Json
             "model": who.model,
             "base_url": who.base_url,
             "params": dict(who.params),
+            **({"variant": who.variant} if who.variant else {}),
         }
     if list(records) == [""]:
         return records[""]
@@ -33,19 +34,11 @@ def backends_record(identities: Mapping[str, Identity | None]) -> dict[str, Json
 
 
 def place_in_ci(variables: Mapping[str, str]) -> tuple[str | None, str | None]:
-    """Read off a label and an address from what GitHub and GitLab tell their jobs.
-
-    On GitHub (`GITHUB_ACTIONS`) a pull request is labelled `PR #12` and linked; elsewhere the label is the
-    branch or tag (`GITHUB_REF_NAME`) and the address the job's run. On GitLab (`GITLAB_CI`) a merge request
-    is labelled `MR !12`; elsewhere the label is `CI_COMMIT_REF_NAME` and the address `CI_JOB_URL`. A run of
-    the main branch is thus found as `label:main`.
-
-    Args:
-        variables: The environment.
-
-    Returns:
-        Label and address; None where they are not told, or where an address is not http or https.
-    """
+    """Read off a label and an address from what GitHub and GitLab tell their jobs."""
+    # On GitHub (`GITHUB_ACTIONS`) a pull request is labelled `PR #12` and linked; elsewhere the label is the
+    # branch or tag (`GITHUB_REF_NAME`) and the address the job's run. On GitLab (`GITLAB_CI`) a merge request
+    # is labelled `MR !12`; elsewhere the label is `CI_COMMIT_REF_NAME` and the address `CI_JOB_URL`. A run of
+    # the main branch is thus found as `label:main`. An address that is not http or https is None.
     get = variables.get
     label = href = None
     if get("GITHUB_ACTIONS"):
@@ -70,10 +63,7 @@ def place_in_ci(variables: Mapping[str, str]) -> tuple[str | None, str | None]:
 
 def environment() -> dict[str, JsonValue]:
     """Write down the versions of this package and of Python, and the git revision of the working folder."""
-    versions: dict[str, JsonValue] = {
-        "judge_eval": own_version(),
-        "python": platform.python_version(),
-    }
+    versions: dict[str, JsonValue] = {"judge_eval": own_version(), "python": platform.python_version()}
     if git := shutil.which("git"):
         with suppress(OSError, subprocess.SubprocessError):
             head = subprocess.run(  # noqa: S603  a fixed command

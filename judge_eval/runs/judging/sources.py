@@ -1,11 +1,14 @@
-"""From what a user has (a trace, a list, a file) to numbered traces with one digest."""
+"""The traces that a run judges: files, tables, lists and streams; shards and the fingerprint of a dataset."""
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import random
+import threading
 import weakref
 from array import array
-from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
@@ -13,21 +16,154 @@ from typing import Any, TypeAlias
 
 from judge_eval.data.claimfiles import ClaimsFile, read_claims
 from judge_eval.data.files.opening import is_stream, steady
-from judge_eval.data.ids import TraceIds
-from judge_eval.data.memory import Held, InputRows, held
+from judge_eval.data.memory import InputRows, MemoryRows, record_of, row_name, rows_in_memory
 from judge_eval.data.options import ReadOptions
 from judge_eval.data.reading import open_dataset
-from judge_eval.data.remarks import OnRemark, Remarks
+from judge_eval.data.remarks import OnRemark, Remarks, TraceIds
 from judge_eval.data.remote import is_url, local_copy
-from judge_eval.data.telling import tell
+from judge_eval.data.row_reader import ReadRow, RowReader, read_memory
+from judge_eval.data.shapes.chunks import has_no_passage
 from judge_eval.errors import ConfigError, DataError
-from judge_eval.given import check_text
 from judge_eval.runs.folder.records import ClaimsOrigin, Dataset, Shard
-from judge_eval.runs.judging.fingerprint import Fingerprint, shard_of
-from judge_eval.runs.judging.objects import TraceCheck, admitted
 from judge_eval.runs.judging.selection import Selection
+from judge_eval.safe_text import counted, public_url
 from judge_eval.schema import Trace
-from judge_eval.urls import public_url
+from judge_eval.spelling import option
+from judge_eval.user_text import check_text
+
+
+class Fingerprint:
+    """The digest of a dataset, computed trace by trace; ids must be unique."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+        self._ids: set[str] = set()
+        self.traces = self.chunks = 0
+        self.digests = bytearray()
+        """32 bytes a trace, in order."""
+
+    def add(self, trace: Trace) -> None:
+        """Take in a trace, whose id must be new."""
+        if trace.id in self._ids:
+            raise DataError(f"the trace id {trace.id!r} occurs twice in the dataset; ids must be unique", field="id")
+        self._ids.add(trace.id)
+        self._hash.update(f"{len(trace.id)}:{trace.id}{trace.digest}".encode())
+        self.digests += bytes.fromhex(trace.digest)
+        self.traces += 1
+        self.chunks += len(trace.chunks)
+
+    def hexdigest(self) -> str:
+        """64 hexadecimal digits over the ids and digests in order."""
+        return self._hash.hexdigest()
+
+
+def shard_of(trace_id: str, count: int) -> int:
+    """Return the shard of a trace, from 1 to `count`; it does not depend on other traces."""
+    return int.from_bytes(hashlib.sha256(trace_id.encode("utf-8", "surrogatepass")).digest()[:8]) % count + 1
+
+
+class PassageCheck:
+    """Refuses traces that would be paid for if the texts of a tenth of them look like ids (see `yes_ids`)."""
+
+    def __init__(self, reader: ReadOptions | None, spends: Callable[[], bool]) -> None:
+        self._spends = spends if reader is None or not reader.yes_ids else lambda: False
+        self._traces = self._without = 0
+
+    def add(self, trace: Trace) -> None:
+        """Count a trace."""
+        self._traces += 1
+        self._without += has_no_passage(trace)
+
+    def check(self, name: str | None = None) -> None:
+        """Check what was counted; the message names the ways out."""
+        if self._without and self._without * 10 >= self._traces and self._spends():
+            ways = f"name where the texts are ({option('map', {'chunks': '...'})} or {option('corpus')})"
+            which = f"in {self._without} of {counted(self._traces, 'trace')} the texts of all chunks look"
+            fault = f"{which} like ids or file names; {ways}, or judge these texts with {option('yes_ids')}"
+            raise DataError(fault, file=name)
+
+
+TraceCheck: TypeAlias = Callable[[Trace], None]
+"""What every trace must pass; raises `DataError` where one does not."""
+
+
+def admitted(row: ReadRow, check: TraceCheck, ids: TraceIds) -> Trace:
+    """Return a trace that passes the check and has a unique id; an error names its row."""
+    if isinstance(row.outcome, DataError):
+        raise row.outcome
+    try:
+        check(row.outcome)
+        return ids.admit(row.outcome, row.number)
+    except DataError as error:
+        raise error.at(file=row.name, field=error.field) from None
+
+
+async def streamed(
+    data: Iterable[Any] | AsyncIterable[Any],
+    check: TraceCheck,
+    reader: ReadOptions | None = None,
+    on_remark: OnRemark = None,
+    spends: Callable[[], bool] = lambda: False,
+) -> AsyncIterator[Trace]:
+    """Read a stream once; a blocking iterable is read in a thread, so that calls continue meanwhile."""
+    # The first item that is not a `Trace` decides the shape of all. Rows cannot be grouped: that needs all of
+    # them.
+    if reader is not None and reader.group_by is not None:
+        raise ConfigError("a stream is read row by row; to group rows (`group_by`) give a list or a frame")
+    row_reader, ids, number = RowReader(reader), TraceIds("in row", on_remark), 0
+    passages = PassageCheck(reader, spends)
+    async for item in data if isinstance(data, AsyncIterable) else _in_thread(iter(data)):
+        row = record_of(item)
+        for item_row in row_reader.of(number, row_name(number, row=row), row):
+            trace = admitted(item_row, check, ids)
+            passages.add(trace)
+            passages.check()
+            item_row.pass_remarks(on_remark)
+            yield trace
+        number += 1
+    try:
+        row_reader.finish()
+    except DataError as error:  # all is judged by now, and what was not found is read by no judge
+        if on_remark is not None:
+            on_remark(error.message, None)
+
+
+async def _in_thread(items: Iterator[Any], ahead: int = 128) -> AsyncIterator[Any]:
+    """Iterate over a blocking iterator in a daemon thread, at most `ahead` items in advance."""
+    loop = asyncio.get_running_loop()
+    queue: asyncio.Queue[tuple[bool, Any]] = asyncio.Queue()
+    room, stop = threading.Semaphore(ahead), threading.Event()
+
+    def hand_over(ended: bool, item: Any) -> None:
+        loop.call_soon_threadsafe(queue.put_nowait, (ended, item))
+
+    def read() -> None:
+        try:
+            for item in items:
+                room.acquire()
+                if stop.is_set():
+                    return
+                hand_over(False, item)
+            hand_over(True, None)
+        except Exception as error:
+            if not stop.is_set():
+                hand_over(True, error)
+
+    threading.Thread(target=read, name="judge_eval reader", daemon=True).start()
+    try:
+        while True:
+            ended, item = await queue.get()
+            if not ended:
+                room.release()
+                yield item
+            elif item is None:
+                return
+            else:
+                raise item
+    finally:
+        stop.set()
+        room.release()
+
 
 Traces: TypeAlias = Trace | Mapping[str, Any] | str | Path | Iterable[Any] | AsyncIterable[Any]
 """One trace, a file's path, or rows in memory: a pandas or Polars DataFrame, an Arrow table, a
@@ -41,18 +177,9 @@ OnSkip: TypeAlias = Callable[[DataError], None] | None
 class Replayable:
     """Traces that can be read twice: surveyed first, then judged.
 
-    The survey reads everything once, so that a bad record is found before anything is paid for.
-
-    Args:
-        open: Starts reading traces that passed their check.
-        name: What to call the dataset.
-        path: The file, where there is one.
-        rows: The rows, where they are in memory.
-        claims: What gives the traces their claims.
-        selection: Which of the traces to judge.
-
-    Raises:
-        ConfigError: There is no such shard.
+    The survey reads everything once, so that an invalid record is found before any call is paid for. `open`
+    starts reading traces that passed their check; `path` is of a file, `rows` are in memory. If judging may
+    cost anything (`spends`), texts that look like ids are refused.
     """
 
     def __init__(
@@ -64,6 +191,7 @@ class Replayable:
         path: str | None = None,
         rows: _Rows | None = None,
         claims: ClaimsFile | None = None,
+        spends: Callable[[], bool] = lambda: False,
     ) -> None:
         self._shard: Shard | None = None
         if selection.shard is not None:
@@ -72,7 +200,7 @@ class Replayable:
                 raise ConfigError(f"shard {index}/{count}: write i/n with i from 1 to n")
             self._shard = Shard(index=index, count=count)
         self._open, self._name, self._path, self._rows = open, name, path, rows
-        self._claims = claims
+        self._claims, self._reader, self._spends = claims, selection.reader, spends
         self.input: InputRows | None = None
         self._limit, self._seed = selection.limit, selection.seed
         self._chosen: frozenset[int] | None = None
@@ -80,11 +208,7 @@ class Replayable:
         self._stamp: tuple[int, int] | None = None
 
     def survey(self, on_skip: OnSkip = None) -> Dataset:
-        """Read everything once and tell what is there.
-
-        Raises:
-            DataError: A record is invalid or an id stands twice.
-        """
+        """Read everything once and describe the dataset."""
         skipped, remarks = 0, Remarks("on line" if self._rows is None else "in row")
         self._stamp = _stamp(self._path)
 
@@ -98,19 +222,21 @@ class Replayable:
             count = sum(1 for _ in self._open(None, None))
             chosen = random.Random(self._seed).sample(range(count), min(self._limit, count))  # noqa: S311
             self._chosen = frozenset(chosen)
-        fingerprint = Fingerprint()
+        fingerprint, passages = Fingerprint(), PassageCheck(self._reader, self._spends)
         traces = chunks = 0
         places = array("q")
         for trace in self._taken(note, remarks.add):
             fingerprint.add(trace)
+            passages.add(trace)
             if self._rows is not None:
                 places.append(self._rows.place)
             if self._shard is not None and self._in_shard(trace):
                 traces += 1
                 chunks += len(trace.chunks)
+        passages.check(self._name)
         self._digests = bytes(fingerprint.digests)
         if self._rows is not None and self._rows.stand_alone:
-            self.input = InputRows(self._rows.held, places)
+            self.input = InputRows(self._rows.memory, places)
         return Dataset(
             name=self._name,
             path=self._path,
@@ -118,7 +244,7 @@ class Replayable:
             traces=fingerprint.traces,
             chunks=fingerprint.chunks,
             skipped=skipped,
-            remarks=remarks.told(),
+            remarks=remarks.sentences(),
             limit=self._limit,
             seed=self._seed,
             claims=self._claims and ClaimsOrigin(name=self._claims.name, digest=self._claims.digest),
@@ -129,11 +255,7 @@ class Replayable:
         return (trace for _, trace in self.numbered())
 
     def numbered(self) -> Iterator[tuple[int, Trace]]:
-        """Read the traces to judge, each with its place in the whole dataset, counted from 0.
-
-        Raises:
-            DataError: The file was changed meanwhile.
-        """
+        """Read the traces to judge with their positions (from 0), if the file was not changed meanwhile."""
         stamp = self._stamp or _stamp(self._path)
         # Checked again: a record that the survey skipped must be skipped here too.
         for place, trace in enumerate(self._taken(None, None)):
@@ -159,53 +281,42 @@ class Replayable:
 
 
 def _stamp(path: str | None) -> tuple[int, int] | None:
-    """Tell a file's size and time of change; None where there is no file."""
     if path is None or not Path(path).exists() or is_stream(Path(path)):
         return None
     status = Path(path).stat()
     return status.st_size, status.st_mtime_ns
 
 
-def replayable(data: Traces, check: TraceCheck, selection: Selection) -> Replayable | None:
-    """Make a source that can be read twice; None where the data are a stream that can be read only once.
-
-    Args:
-        data: The traces, whatever they are in (see `Traces`), a folder or the URL of a file too.
-        check: What every trace must pass.
-        selection: Which of them to take, and how a file is to be read.
-
-    Raises:
-        ConfigError: There is no such shard.
-        DataError: The data hold no rows, or the shape of the rows cannot be told; or the file of claims
-            cannot be read.
-    """
+def replayable(
+    data: Traces, check: TraceCheck, selection: Selection, spends: Callable[[], bool] = lambda: False
+) -> Replayable | None:
+    """Return a source (also a folder or URL) that can be read twice; None for a stream."""
     claims = selection.claims
     if isinstance(claims, str | Path):
         claims = read_claims(claims)
     if claims is not None:
         check = _checking_filled(check, claims)
     if isinstance(data, str | Path):
-        return _file(data, check, selection, claims)
-    found = held(data)
-    if found is None:
+        return _file(data, check, selection, claims, spends)
+    table = rows_in_memory(data)
+    if table is None:
         return None
-    rows = _Rows(found, check, selection)
+    rows = _Rows(table, check, selection)
     name = selection.name or "traces in memory"
-    return Replayable(rows.open, selection, name=name, rows=rows, claims=claims)
+    return Replayable(rows.open, selection, name=name, rows=rows, claims=claims, spends=spends)
 
 
 def _checking_filled(check: TraceCheck, claims: ClaimsFile) -> TraceCheck:
-    """Return a check of traces as they are when they have their claims; one that has none does not pass."""
     return lambda trace: check(claims.fill(trace))
 
 
 class _Rows:
-    """Rows in memory, to be opened again and again."""
+    """Rows in memory, which can be read again."""
 
-    def __init__(self, rows: Held, check: TraceCheck, selection: Selection) -> None:
-        self.held, self._check, self._selection = rows, check, selection
+    def __init__(self, rows: MemoryRows, check: TraceCheck, selection: Selection) -> None:
+        self.memory, self._check, self._selection = rows, check, selection
         # A table stays as it is; what stands in a list may be changed while a run goes on.
-        self._kept = list(tell(rows, selection.reader)) if rows.kind == "list" else None
+        self._kept = list(read_memory(rows, selection.reader)) if rows.kind == "list" else None
         self.place = -1
         """Of the row whose trace came last."""
 
@@ -213,34 +324,36 @@ class _Rows:
     def stand_alone(self) -> bool:
         """Whether results can stand beside the rows: they have columns, and none is a part of a trace."""
         reader = self._selection.reader
-        return self.held.is_table and (reader is None or reader.group_by is None)
+        return self.memory.is_table and (reader is None or reader.group_by is None)
 
     def open(self, on_skip: OnSkip, on_remark: OnRemark) -> Iterator[Trace]:
         """Yield the traces that pass their check."""
         ids = TraceIds("in row", on_remark)
-        for told in self._kept if self._kept is not None else tell(self.held, self._selection.reader):
+        for row in self._kept if self._kept is not None else read_memory(self.memory, self._selection.reader):
             try:
-                trace = admitted(told, self._check, ids)
+                trace = admitted(row, self._check, ids)
             except DataError as error:
                 if self._selection.on_invalid == "error":
                     raise
                 if on_skip is not None:
                     on_skip(error)
                 continue
-            told.say(on_remark)
-            self.place = told.number
+            row.pass_remarks(on_remark)
+            self.place = row.number
             yield trace
 
 
-def _file(data: str | Path, check: TraceCheck, selection: Selection, claims: ClaimsFile | None) -> Replayable:
-    held = ExitStack()
+def _file(
+    data: str | Path, check: TraceCheck, selection: Selection, claims: ClaimsFile | None, spends: Callable[[], bool]
+) -> Replayable:
+    resources = ExitStack()
     path, shown, name = Path(data), str(Path(data)), selection.name
     check_text("data", shown)
     if isinstance(data, str) and is_url(data):
-        path, shown = held.enter_context(local_copy(data)), public_url(data)
+        path, shown = resources.enter_context(local_copy(data)), public_url(data)
         name = name or shown
     else:
-        path = held.enter_context(steady(path))
+        path = resources.enter_context(steady(path))
 
     def open_file(on_skip: OnSkip, on_remark: OnRemark) -> Iterator[Trace]:
         return open_dataset(
@@ -253,6 +366,6 @@ def _file(data: str | Path, check: TraceCheck, selection: Selection, claims: Cla
             on_remark=on_remark,
         )
 
-    source = Replayable(open_file, selection, name=name or shown, path=shown, claims=claims)
-    weakref.finalize(source, held.close)  # both readings are of one copy
+    source = Replayable(open_file, selection, name=name or shown, path=shown, claims=claims, spends=spends)
+    weakref.finalize(source, resources.close)  # both readings are of one copy
     return source

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from judge_eval.runs.folder.records import TraceResult
-from judge_eval.runs.folder.wording import by_stage
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -19,19 +18,13 @@ _LONGEST = 4096
 
 
 def emit_scores(results: Sequence[TraceResult], *, content: bool = False) -> None:
-    """Emit one event a metric and trace to the logger that the process has set up.
-
-    An event carries `gen_ai.evaluation.name` and `gen_ai.evaluation.score.value`, with the label
-    `relevant` where the score is above 0, else `not_relevant`. A metric without a value has the label
-    `no_verdict` and an `error.type` (the commonest reason of its failed verdicts) instead of a value.
-
-    A trace whose metadata holds `otel_trace_id` and `otel_span_id` (32 and 16 hexadecimal digits) has its
-    events put under that span: the retrieval or answer that was judged.
-
-    Args:
-        results: What was judged.
-        content: Whether events carry `gen_ai.evaluation.explanation`, the judge's reasons by rank.
-    """
+    """Emit one event a metric and trace to the logger that the process has set up."""
+    # An event carries `gen_ai.evaluation.name` and `gen_ai.evaluation.score.value`, with the label `relevant`
+    # where the score is above 0, else `not_relevant`; with `content` also `gen_ai.evaluation.explanation`,
+    # the judge's reasons by rank. A metric without a value has the label `no_verdict` and an `error.type`
+    # (the commonest reason of its failed verdicts) instead of a value. A trace whose metadata holds
+    # `otel_trace_id` and `otel_span_id` (32 and 16 hexadecimal digits) has its events put under that span:
+    # the retrieval or answer that was judged.
     from opentelemetry._logs import LogRecord, SeverityNumber, get_logger
 
     logger = get_logger("judge_eval")
@@ -39,10 +32,7 @@ def emit_scores(results: Sequence[TraceResult], *, content: bool = False) -> Non
         context = _context(result.trace.metadata)
         explanation = _explanation(result) if content else None
         for name, score in result.scores.items():
-            attributes: dict[str, Any] = {
-                "gen_ai.evaluation.name": name,
-                "judge_eval.trace.id": result.trace_id,
-            }
+            attributes: dict[str, Any] = {"gen_ai.evaluation.name": name, "judge_eval.trace.id": result.trace_id}
             if score is None:
                 whys = Counter(o.why for o in result.outcomes if o.kind == "no_verdict")
                 attributes["error.type"] = min(whys, key=lambda why: (-whys[why], why)) if whys else "_OTHER"
@@ -53,9 +43,7 @@ def emit_scores(results: Sequence[TraceResult], *, content: bool = False) -> Non
             if explanation:
                 attributes["gen_ai.evaluation.explanation"] = explanation
             severity = SeverityNumber.INFO
-            logger.emit(
-                LogRecord(event_name=EVENT, attributes=attributes, context=context, severity_number=severity)
-            )
+            logger.emit(LogRecord(event_name=EVENT, attributes=attributes, context=context, severity_number=severity))
 
 
 def _explanation(result: TraceResult) -> str:
@@ -64,13 +52,12 @@ def _explanation(result: TraceResult) -> str:
         if outcome.kind == "no_verdict":
             lines.append(f"{rank}. no verdict ({outcome.why})")
         else:
-            by = f" ({by_stage(outcome.stage)})" if outcome.stage else ""
+            by = f" ({outcome.stage} judge)" if outcome.stage else ""
             lines.append(f"{rank}. grade {outcome.grade}{by}: {outcome.explanation}")
     return "\n".join(lines)[:_LONGEST]
 
 
 def _context(metadata: Mapping[str, Any]) -> Context | None:
-    """Return the context of the span that a trace's metadata name; None takes the current one."""
     from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
 
     trace_id, span_id = str(metadata.get("otel_trace_id")), str(metadata.get("otel_span_id"))

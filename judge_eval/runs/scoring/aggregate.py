@@ -2,202 +2,331 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from judge_eval.errors import MetricError, UnknownNameError
-from judge_eval.metrics import Metric, parse_metric
-from judge_eval.runs.folder.index import Index
-from judge_eval.runs.folder.records import Aggregate, Intervals, Quantiles, TagMean, TraceResult
-from judge_eval.stats import breakdown, mean_interval
+from judge_eval.errors import ConfigError, MetricError, UnknownNameError
+from judge_eval.metrics import parse_metric
+from judge_eval.metrics.filling import rank_counts
+from judge_eval.metrics.spec import ROUNDING, ends
+from judge_eval.runs.folder import records
+from judge_eval.runs.folder.graded import GradedTrace
+from judge_eval.runs.folder.journal import Index
+from judge_eval.runs.scoring.reranking import perfect_reranking
+from judge_eval.runs.scoring.scorer import Scorer
+from judge_eval.stats import breakdown, holm, imbens_manski
+from judge_eval.stats.distributions import fisher_greater
 from judge_eval.stats.estimate import ends_of
+from judge_eval.stats.intervals import Limits
 
-DEFAULT_INTERVALS = Intervals()
+DEFAULT_INTERVALS = records.Intervals()
 MOST_TAGS = 500
 """Where there are more tags than this, only the most frequent are broken down."""
+MOST_FAILED = 0.05
+"""If a greater share of a run's verdicts failed, the bounds of a mean are its headline."""
+_BLOCK = 4096
 
 
 def fill_clusters(clusters: Sequence[str | None]) -> list[tuple[int, str]] | None:
-    """Give every trace a cluster; None where no trace carries one, and each stands for itself.
-
-    A trace without an id, among others with one, is a cluster of its own.
-    """
-    if all(cluster is None for cluster in clusters):
+    """Give every trace a cluster, its own if it has none; None if no two share one."""
+    named = [cluster for cluster in clusters if cluster is not None]
+    if len(set(named)) == len(named):
         return None
     return [(-1, c) if c is not None else (row, "") for row, c in enumerate(clusters)]
 
 
-def aggregate_all(
-    index: Index, metrics: Mapping[str, Metric], intervals: Intervals = DEFAULT_INTERVALS
-) -> dict[str, Aggregate]:
-    """Aggregate every metric of an index, by name.
+def figures(index: Index, scorer: Scorer, intervals: records.Intervals = DEFAULT_INTERVALS) -> dict[str, Any]:
+    """Return the fields of a manifest that follow from the scores of its traces."""
+    return {
+        "aggregates": aggregate_all(index, scorer, intervals),
+        "concentrations": concentrations(index),
+        "reranking": perfect_reranking(index, scorer),
+    }
 
-    Args:
-        index: The scores, clusters and tags of the traces.
-        metrics: The metrics by name, for their definitions.
-        intervals: How intervals are made.
-    """
+
+def aggregate_all(
+    index: Index, scorer: Scorer, intervals: records.Intervals = DEFAULT_INTERVALS
+) -> dict[str, records.Aggregate]:
+    """Aggregate every metric of an index, by name."""
+    grades = np.array(index.grades, dtype=np.int8)
+    expected = expected_scores(scorer, index.open, grades, index.starts)
+    share = float((grades < 0).mean()) if grades.size else 0.0
     return {
         name: aggregate(
             index.scores[name],
             index.bounds[name],
+            expected={row: values[name] for row, values in expected.items() if name in values},
+            incomplete=index.open,
             clusters=index.clusters,
             tags=index.tags,
             intervals=intervals,
-            definition=metric.definition,
-            limits=getattr(metric, "limits", None),
+            limits=_holding(metric.limits, index.scores[name]),
             partial=metric.spec.claims,
+        ).model_copy(
+            update={
+                "definition": metric.definition,
+                "headline": "bounds" if share > MOST_FAILED and index.bounds[name] else "mean",
+            }
         )
-        for name, metric in metrics.items()
+        for name, metric in scorer.metrics.items()
     }
+
+
+def expected_scores(
+    scorer: Scorer, traces: Mapping[int, GradedTrace], grades: NDArray[np.int8], starts: NDArray[np.int64]
+) -> dict[int, dict[str, float]]:
+    """Return by row the expected scores of traces with failed verdicts; see `Scorer.expected`."""
+    # `grades` are of all chunks of the run, below 0 without a verdict; `starts` says where the chunks of each
+    # row begin, and where the last ones end.
+    if not traces or not (grades >= 0).any():
+        return {}
+    scale, out = scorer.scale, dict[int, dict[str, float]]()
+    counted = np.where(grades < 0, -1, grades.astype(np.int64) - scale.minimum).astype(np.int8)
+    counts = rank_counts(counted, starts, len(scale.grades))
+    rows = iter(traces)
+    while block := list(islice(rows, _BLOCK)):
+        out |= zip(block, scorer.expected([traces[row] for row in block], counts), strict=True)
+    return out
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FilledColumn:
+    """The values of one metric: known, or between bounds; all of shape (traces,), NaN for none."""
+
+    value: NDArray[np.float64]
+    """What each trace counts with: its value, or the expected one."""
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+    @classmethod
+    def of(
+        cls,
+        values: ArrayLike,
+        bounds: Mapping[int, tuple[float, float]],
+        expected: Mapping[int, float],
+        incomplete: Container[int],
+    ) -> FilledColumn:
+        """Fill what failed verdicts leave open; `values` are NaN there, and the mappings are by row."""
+        # Without an expected value a trace counts with one that lets all such traces together have the mean
+        # of the traces without a failed verdict, as far as their bounds allow. So a mean is within its
+        # bounds. `incomplete` are the rows with failed verdicts.
+        value = np.array(values, dtype=np.float64)
+        low, high = value.copy(), value.copy()
+        open_ = np.array([row for row in bounds if np.isnan(value[row])], dtype=np.int64)
+        for row in open_.tolist():
+            low[row], high[row] = bounds[row]
+            value[row] = np.clip(expected.get(row, np.nan), *bounds[row])
+        left = open_[np.isnan(value[open_])]
+        complete = [row for row in np.flatnonzero(~np.isnan(value)).tolist() if row not in incomplete]
+        if left.size and complete:
+            gap = float((high[left] - low[left]).sum())
+            wanted = float(value[complete].mean()) * left.size - float(low[left].sum())
+            share = wanted / gap if gap else 0.0
+            value[left] = low[left] + min(max(share, 0.0), 1.0) * (high[left] - low[left])
+        return cls(value, low, high)
+
+    def at(self, rows: NDArray[np.int64]) -> FilledColumn:
+        """Return the values of some rows."""
+        return FilledColumn(self.value[rows], self.low[rows], self.high[rows])
 
 
 def aggregate(
     values: ArrayLike,
     bounds: Mapping[int, tuple[float, float]],
     *,
+    expected: Mapping[int, float] = MappingProxyType({}),
+    incomplete: Container[int] | None = None,
     clusters: Sequence[str | None] | None = None,
     tags: Sequence[Sequence[str]] | None = None,
-    intervals: Intervals = DEFAULT_INTERVALS,
-    definition: str = "",
-    limits: tuple[float, float | None] | None = None,
+    intervals: records.Intervals = DEFAULT_INTERVALS,
+    limits: Limits | None = None,
     partial: bool = False,
-) -> Aggregate:
-    """Aggregate one metric.
-
-    Traces without a value (failed verdicts) are left out of the mean and its interval, and counted; the
-    bounds say where the mean over all traces would lie with every missing verdict irrelevant, and with
-    every one relevant. Traces with nothing to measure are counted for themselves and in no mean or bound.
-
-    Args:
-        values: One number a trace, shape (n,); NaN where the trace has no value.
-        bounds: By index into `values`, for the traces without a value; where one of these has none, the mean
-            has none.
-        clusters: One id a trace where traces belong together (the same document or conversation).
-        tags: The tags of each trace.
-        intervals: How intervals are made.
-        definition: The metric's definition, recorded with its mean.
-        limits: The values the metric can take; its intervals end there.
-        partial: Whether the metric measures some traces only: one without value and bounds is none of them.
-    """
-    column = np.asarray(values, dtype=np.float64)
-    there = ~np.isnan(column)
+) -> records.Aggregate:
+    """Aggregate one metric: `values` of shape (n,), NaN if a trace has no value; mappings are by index."""
+    # A trace without a value (failed verdicts) counts with its expected value; the interval covers all values
+    # that it could have (`imbens_manski`). The bounds are the means over all traces with the least and with
+    # the greatest value of each; if one such trace has none, the mean has none, and no interval. Traces with
+    # nothing to measure are counted separately, and are in no mean or bound: of a `partial` metric those
+    # without value and bounds. `incomplete` are the traces with failed verdicts (None: those without a
+    # value), `clusters` group traces that belong together, and intervals end at `limits`.
+    plain = np.asarray(values, dtype=np.float64)
+    there = ~np.isnan(plain)
     measured = there.copy()
     measured[list(bounds)] = True
     if not partial:
         measured[:] = True
-    rows = np.flatnonzero(there).tolist()
-    kept = fill_clusters([clusters[row] for row in rows]) if clusters is not None else None
-    present = column[there]
-    estimate = mean_interval(
-        present, clusters=kept, method=intervals.method, limits=limits, seed=intervals.seed
+    whole = FilledColumn.of(plain, bounds, expected, bounds if incomplete is None else incomplete)
+    counted = ~np.isnan(whole.value)
+    rows = np.flatnonzero(counted)
+    kept = fill_clusters([clusters[row] for row in rows.tolist()]) if clusters is not None else None
+    column = whole.at(rows)
+    known = bool(measured.any() and counted[measured].all())
+    estimate = imbens_manski(
+        column.low,
+        column.high,
+        column.value,
+        clusters=kept,
+        method=intervals.method,
+        limits=limits,
+        seed=intervals.seed,
     )
-    interval = estimate.interval
-    low, high = column.copy(), column.copy()
-    for row, (least, most) in bounds.items():
-        if not there[row]:
-            low[row], high[row] = least, most
-    low, high = low[measured], high[measured]
-    known = len(low) > 0 and not (np.isnan(low).any() or np.isnan(high).any())
-    return Aggregate(
+    interval = estimate.interval if known else None
+    low, high = whole.low[measured], whole.high[measured]
+    bounded = len(low) > 0 and not (np.isnan(low).any() or np.isnan(high).any())
+    return records.Aggregate(
         mean=estimate.value,
         n=int(there.sum()),
         n_failed=int((measured & ~there).sum()),
+        n_expected=int((counted & ~there).sum()),
         n_undefined=int((~measured).sum()),
         interval=ends_of(interval),
         method=None if interval is None else interval.method,
         clusters=estimate.clusters,
-        quantiles=_quantiles(present),
-        tags=_by_tag(present, rows, tags, kept, limits, np.flatnonzero(measured).tolist())
-        if tags is not None
-        else {},
-        bounds=(float(low.mean()), float(high.mean())) if known else None,
-        definition=definition,
+        quantiles=_quantiles(column.value),
+        tags={} if tags is None else _by_tag(column, rows.tolist(), there, tags, kept, limits, measured),
+        bounds=(float(low.mean()), float(high.mean())) if bounded else None,
     )
 
 
-def _quantiles(values: NDArray[np.float64]) -> Quantiles | None:
+def _quantiles(values: NDArray[np.float64]) -> records.Quantiles | None:
     if not values.size:
         return None
     p20, p50, p90 = np.quantile(values, [0.2, 0.5, 0.9]).tolist()
-    return Quantiles(p20=p20, p50=p50, p90=p90)
+    return records.Quantiles(p20=p20, p50=p50, p90=p90)
 
 
-def limits_of(metric: str) -> tuple[float, float | None] | None:
-    """Return the values a metric can take; None where another package's metric does not say."""
+def limits_of(metric: str, *values: ArrayLike) -> Limits | None:
+    """Return the least and the greatest value of a metric; None if it is unknown."""
+    # None too if a stored value (of another version of an installed package) is outside the limits stated
+    # today.
     try:
-        return parse_metric(metric).limits
-    except UnknownNameError:
+        return _holding(parse_metric(metric).limits, *values)
+    except (ConfigError, UnknownNameError):
         return None
 
 
+def _holding(limits: Limits, *values: ArrayLike) -> Limits | None:
+    """Return limits if all these values (NaN for none) are within them, else None."""
+    least, greatest = ends(limits)
+    for column in map(np.asarray, values):
+        with np.errstate(invalid="ignore"):
+            if ((column < least - ROUNDING) | (column > greatest + ROUNDING)).any():
+                return None
+    return limits
+
+
 def less_is_better(metric: str) -> bool:
-    """Tell whether a list is the worse the higher this metric; False where nobody here knows it."""
+    """Return whether a lower value of this metric is better; False if the metric is unknown."""
     with suppress(MetricError, UnknownNameError):
         return parse_metric(metric).spec.less_is_better
     return False
 
 
+def needs_total(metric: str) -> bool:
+    """Return whether a metric rests on how many relevant chunks exist; False if it is unknown."""
+    with suppress(MetricError, UnknownNameError):
+        return parse_metric(metric).needs_total
+    return False
+
+
 def is_partial(metric: str) -> bool:
-    """Tell whether a metric measures some traces only, those with claims; False where nobody knows it."""
+    """Return whether a metric measures some traces only, those with claims; False if it is unknown."""
     with suppress(MetricError, UnknownNameError):
         return parse_metric(metric).spec.claims
     return False
 
 
-def is_without_claims(result: TraceResult, metric: str) -> bool:
-    """Tell whether a trace has no claim for a metric that measures some traces only.
-
-    It has neither a value nor, as it would where a verdict failed, bounds.
-    """
+def is_without_claims(result: records.TraceResult, metric: str) -> bool:
+    """Return whether a trace has no claim for a metric of claims: neither a value nor bounds."""
     return result.scores.get(metric) is None and metric not in result.bounds
 
 
 def reaches(metric: str, value: float, limit: float) -> bool:
-    """Tell whether a value is as good as a limit: at least it, or at most where less is better."""
+    """Return whether a value is as good as a limit: at least it, or at most if less is better."""
     return value <= limit if less_is_better(metric) else value >= limit
 
 
 def main_metric(metrics: Sequence[str]) -> str | None:
-    """Return the metric that is looked at first: the first average precision, else the first there is."""
+    """Return the metric that is shown first: the first average precision, else the first."""
     return next((name for name in metrics if name.startswith("AP")), next(iter(metrics), None))
 
 
 def cutoff_of(metric: str) -> int | None:
-    """Return the last rank that a metric looks at; None where it looks at all, or nobody here knows it."""
+    """Return the last rank that a metric reads; None if it reads all, or is unknown."""
     with suppress(MetricError, UnknownNameError):
         return parse_metric(metric).cutoff
     return None
 
 
 def _by_tag(
-    present: ArrayLike,
+    column: FilledColumn,
     rows: Sequence[int],
+    there: NDArray[np.bool_],
     tags: Sequence[Sequence[str]],
     clusters: Sequence[tuple[int, str]] | None,
-    limits: tuple[float, float | None] | None,
-    measured: Sequence[int],
-) -> dict[str, TagMean]:
-    """Break a metric down by tag; a tag all of whose traces failed is there too, without a mean."""
-    carriers: dict[str, int] = {}
-    for row in measured:
-        for name in set(tags[row]):
-            carriers[name] = carriers.get(name, 0) + 1
-    if not carriers:
-        return {}
-    estimates = breakdown(present, [tags[row] for row in rows], clusters=clusters, limits=limits)
-    out = {}
+    limits: Limits | None,
+    measured: NDArray[np.bool_],
+) -> dict[str, records.TagMean]:
+    """Break a metric down by tag; `column` has the values of `rows`, `there` and `measured` are of all."""
+    carriers, with_value = Counter[str](), Counter[str]()
+    for row in np.flatnonzero(measured).tolist():
+        carriers.update(set(tags[row]))
+        if there[row]:
+            with_value.update(set(tags[row]))
     shown = sorted(carriers, key=lambda name: (-carriers[name], name))[:MOST_TAGS]
+    wanted = [[tag for tag in tags[row] if with_value[tag]] for row in rows]
+    ends = column.low, column.high
+    estimates = breakdown(column.value, wanted, ends=ends, clusters=clusters, limits=limits)
+    out = {}
     for name in sorted(shown):
-        estimate = estimates.get(name)
-        n = estimate.n if estimate else 0
-        out[name] = TagMean(
+        estimate, n = estimates.get(name), with_value[name]
+        out[name] = records.TagMean(
             mean=estimate.value if estimate else None,
             n=n,
             n_failed=carriers[name] - n,
             interval=ends_of(estimate.interval) if estimate else None,
         )
     return out
+
+
+SIGNIFICANT = 0.05
+
+
+def concentrations(index: Index) -> tuple[records.Concentration, ...]:
+    """Return the groups of traces in which verdicts fail more often than in the others, the surest first."""
+    # Groups are the tags, and the quarters of the traces by the length of their chunks' texts. Each is tested
+    # by Fisher's exact test (one-sided), traces being the units, and all are corrected by Holm.
+    grades, starts = np.array(index.grades, dtype=np.int8), index.starts
+    before = np.concatenate([[0], np.cumsum(grades < 0)])
+    failed = before[starts[1:]] > before[starts[:-1]]
+    n, bad = len(failed), int(failed.sum())
+    if not bad:
+        return ()
+    groups: dict[tuple[str, str], tuple[int, int]] = {}
+    traces, with_failures = Counter[str](), Counter[str]()
+    for tags, fails in zip(index.tags, failed.tolist(), strict=True):
+        traces.update(set(tags))
+        with_failures.update(set(tags) if fails else ())
+    groups |= {("tag", tag): (with_failures[tag], count) for tag, count in traces.items() if count < n}
+    letters = np.array(index.letters, dtype=np.int64)
+    cuts = np.unique(np.quantile(letters, [0.25, 0.5, 0.75], method="lower"))
+    quarters = np.searchsorted(cuts, letters, side="left")
+    for quarter in np.unique(quarters).tolist() if len(np.unique(quarters)) > 1 else ():
+        inside = quarters == quarter
+        name = f"{letters[inside].min():,} to {letters[inside].max():,}"
+        groups["length", name] = int(failed[inside].sum()), int(inside.sum())
+    chances = [fisher_greater(k, size, bad, n) for k, size in groups.values()]
+    made = [
+        records.Concentration(kind=kind, name=name, failed=k, traces=size, others_failed=bad - k, others=n - size, p=p)
+        for ((kind, name), (k, size)), p in zip(groups.items(), holm(chances), strict=True)
+        if p <= SIGNIFICANT
+    ]
+    return tuple(sorted(made, key=lambda each: (each.p, each.kind, each.name)))

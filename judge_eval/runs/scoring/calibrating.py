@@ -13,20 +13,20 @@ from judge_eval.digest import digest_json
 from judge_eval.errors import ConfigError, DataError
 from judge_eval.files import read_plain, write_atomically
 from judge_eval.record import PlainObject, Record, data_error
-from judge_eval.runs.folder.differing import field_differences
+from judge_eval.runs.folder.describing import current_backend, field_differences
 from judge_eval.runs.folder.records import Manifest
 from judge_eval.runs.scoring.figure import Figure
-from judge_eval.stats.probability_maps import MapMethod, ProbabilityMap
+from judge_eval.stats.probabilities import MapMethod, ProbabilityMap
 
 _MOST = 16_000_000
-_HOW: Final = frozenset({"max_tokens", "sample", "evidence", "calibration", "imported"})
+_HOW: Final = frozenset({"max_tokens", "sample", "evidence", "blank", "calibration", "imported"})
 """What a judge tells of itself that changes neither its grades' meaning nor its probabilities'."""
 _ASKED: Final = frozenset({"logprobs", "top_logprobs"})
 """What is sent to be told probabilities."""
 
 
 class MadeFor(Record):
-    """The judge whose verdicts were held against labels."""
+    """The judge whose verdicts were compared with labels."""
 
     backend: PlainObject
     """Provider, model and parameters, or those of each member of a panel."""
@@ -37,16 +37,10 @@ class MadeFor(Record):
 
     @classmethod
     def by(cls, manifest: Manifest, answered: set[str]) -> MadeFor:
-        """Write down who judged a run.
-
-        Raises:
-            DataError: Its verdicts were imported.
-        """
+        """Describe who judged a run."""
         if manifest.imported:
-            raise _nobody(manifest)
-        return cls(
-            backend=_who(manifest.backend), judge=_bare(manifest.judge), answered=tuple(sorted(answered))
-        )
+            raise unknown_judge(manifest.name)
+        return cls(backend=_who(manifest.backend), judge=_bare(manifest.judge), answered=tuple(sorted(answered)))
 
 
 class FittedThreshold(Record):
@@ -77,11 +71,11 @@ class FittedMap(Record):
     @model_validator(mode="after")
     def _sound(self) -> Self:
         if len(self.knots) != len(self.heights) or (self.method == "isotonic" and not self.knots):
-            raise ValueError("an isotonic map has as many heights as knots, and one at least")
+            raise ValueError("an isotonic map needs as many heights as knots, and at least one")
         if any(a >= b for a, b in pairwise(self.knots)) or any(a > b for a, b in pairwise(self.heights)):
-            raise ValueError("knots rise, and heights never fall")
+            raise ValueError("knots must rise, and heights must not fall")
         if any(not 0 <= value <= 1 for value in (*self.knots, *self.heights)):
-            raise ValueError("knots and heights are probabilities, from 0 to 1")
+            raise ValueError("knots and heights must be probabilities, from 0 to 1")
         return self
 
     @property
@@ -114,39 +108,39 @@ class JudgeCalibration(Record):
         return self
 
     def in_manifest(self) -> dict[str, JsonValue]:
-        """Return what a run that it was applied to says of it."""
-        told: dict[str, JsonValue] = {"digest": digest_json(self.model_dump(mode="json"))}
+        """Return what the manifest of a calibrated run says of it."""
+        fields: dict[str, JsonValue] = {"digest": digest_json(self.model_dump(mode="json"))}
         if self.threshold is not None:
-            told["threshold"] = self.threshold.grade
+            fields["threshold"] = self.threshold.grade
         if self.probabilities is not None:
-            told["method"] = self.probabilities.method
-        return {**told, "run": self.run, "labels": self.labels, "traces": self.traces}
+            fields["method"] = self.probabilities.method
+        return {**fields, "run": self.run, "labels": self.labels, "traces": self.traces}
 
     def check(self, manifest: Manifest) -> None:
-        """See that it was made for the judge of a run.
+        """Check that it was made for the judge of a run.
 
         Raises:
             DataError: It was made for another model, prompt or scale, or the run is calibrated already.
         """
         if "calibration" in manifest.judge:
-            raise DataError(f"run {manifest.name} is calibrated already; score the run itself")
+            raise DataError(f"run {manifest.name} is already calibrated; score the original run")
         if manifest.imported:
-            raise _nobody(manifest)
+            raise unknown_judge(manifest.name)
         there, here = dict(self.made_for.judge), _bare(manifest.judge)
         grades = self.probabilities is None
         if grades:  # a threshold is of the grades, whatever threshold the run had
             there, here = _without_threshold(there), _without_threshold(here)
         whom = (_who(backend, grades=grades) for backend in (self.made_for.backend, manifest.backend))
-        found = field_differences("model", *whom)
-        found += field_differences("judge", there, here)
-        if found:
-            raise _for_another("; ".join(found))
+        differences = field_differences("model", *whom)
+        differences += field_differences("judge", there, here)
+        if differences:
+            raise _for_another("; ".join(differences))
 
     def check_answers(self, answered: set[str]) -> None:
-        """See that the models that answered bear the names of those it was made for.
+        """Check that the models that answered have the names of those it was made for.
 
         Raises:
-            DataError: A server gave another name: behind the one asked for stands another model.
+            DataError: A server reported another name, so another model answered.
         """
         known = set(self.made_for.answered)
         if known and (new := sorted(answered - known)):
@@ -162,13 +156,13 @@ def read_calibration(path: Path) -> JudgeCalibration:
         DataError: The file cannot be read, or holds something else.
     """
     try:
-        return JudgeCalibration.model_validate_json(read_plain(path, _MOST))
+        return JudgeCalibration.from_json(read_plain(path, _MOST))
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror or error}", file=str(path)) from None
-    except ValidationError as error:
-        first = data_error(error, file=str(path))
-        told = f"not a calibration, as `judge-eval calibrate -o` writes it: {first.message}"
-        raise DataError(told, file=str(path), field=first.field) from None
+    except ValueError as error:
+        first = data_error(error) if isinstance(error, ValidationError) else DataError(str(error))
+        message = f"not a calibration, as `judge-eval calibrate -o` writes it: {first.message}"
+        raise DataError(message, file=str(path), field=first.field) from None
 
 
 def write_calibration(calibration: JudgeCalibration, path: Path) -> None:
@@ -183,48 +177,45 @@ def write_calibration(calibration: JudgeCalibration, path: Path) -> None:
         raise ConfigError(f"cannot write {path}: {error.strerror or error}") from None
 
 
-def _nobody(manifest: Manifest) -> DataError:
+def unknown_judge(run: str) -> DataError:
+    """Return the error for imported verdicts, which a calibration is neither made from nor applied to."""
     return DataError(
-        f"the verdicts of run {manifest.name} were imported, and nobody knows which model and prompt gave "
-        "them; a calibration holds for one model and prompt alone"
+        f"the verdicts of run {run} were imported, so their model and prompt are not known; a calibration is "
+        "valid only for one model and prompt"
     )
 
 
 def _for_another(what: str) -> DataError:
     return DataError(
-        f"this calibration was made for another judge: {what}. Thresholds and probabilities of one model or "
-        "prompt mean nothing for another: label verdicts of this one (`judge-eval sample`), then "
-        "`judge-eval calibrate RUN --labels FILE -o FILE`"
+        f"this calibration was made for another judge: {what}. Thresholds and probabilities are not "
+        "valid for another model or prompt: label verdicts of this judge (`judge-eval sample`), then run "
+        "`judge-eval calibrate`"
     )
 
 
 def _who(backend: Mapping[str, JsonValue], *, grades: bool = False) -> dict[str, JsonValue]:
-    """Return who answered, wherever they stand.
-
-    Args:
-        backend: As a manifest tells of it.
-        grades: Whether grades alone matter: probabilities may be asked for or not.
-    """
-    told = {name: value for name, value in backend.items() if name != "base_url"}
-    if grades and isinstance(params := told.get("params"), dict):
-        told["params"] = {name: value for name, value in params.items() if name not in _ASKED}
-    if isinstance(members := told.get("members"), dict):
-        told["members"] = {
-            name: _who(one, grades=grades) if isinstance(one, dict) else one for name, one in members.items()
+    """Return who answered, without base URLs; for `grades`, requested probabilities do not matter."""
+    fields = {name: value for name, value in current_backend(backend).items() if name not in ("base_url", "variant")}
+    if grades and isinstance(params := fields.get("params"), dict):
+        fields["params"] = {name: value for name, value in params.items() if name not in _ASKED}
+    if isinstance(members := fields.get("members"), dict):
+        fields["members"] = {
+            name: _who(member, grades=grades) if isinstance(member, dict) else member
+            for name, member in members.items()
         }
-    return told
+    return fields
 
 
 def _bare(judge: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Return what a judge tells of itself that gives its grades and probabilities their meaning."""
+    """Return the part of a judge's description that gives its grades and probabilities their meaning."""
 
     def bare(value: Any) -> Any:
         if isinstance(value, Mapping):
-            return {name: bare(one) for name, one in value.items() if name not in _HOW}
-        return [bare(one) for one in value] if isinstance(value, list | tuple) else value
+            return {name: bare(inner) for name, inner in value.items() if name not in _HOW}
+        return [bare(inner) for inner in value] if isinstance(value, list | tuple) else value
 
-    told: dict[str, JsonValue] = bare(judge)
-    return told
+    fields: dict[str, JsonValue] = bare(judge)
+    return fields
 
 
 def _without_threshold(judge: dict[str, JsonValue]) -> dict[str, JsonValue]:

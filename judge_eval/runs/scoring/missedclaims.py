@@ -14,7 +14,7 @@ from judge_eval.record import Record
 from judge_eval.runs.folder.judgedclaims import Cover, JudgedClaim, judged_claims
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.scoring.aggregate import MOST_TAGS
-from judge_eval.shown import shortened
+from judge_eval.safe_text import shortened
 
 LISTED_CLAIMS = 200
 """How many missed claims are named; the counts are of all."""
@@ -72,7 +72,7 @@ class MissedClaim(Record):
     """The first of the traces that miss it."""
 
     @property
-    def told(self) -> str:
+    def frequency(self) -> str:
         """How often it is missed: `in 3 of 4 traces (1 partly covered; 1 more not known)`."""
         notes = [f"{self.counts.partly} partly covered"] if self.counts.partly else []
         notes += [f"{self.counts.unknown} more not known"] if self.counts.unknown else []
@@ -114,30 +114,26 @@ class ClaimsMissed(Record):
     def sentence(self) -> str:
         """What is covered, in words."""
         counts, vital = self.counts, self.vital
-        told = f"{counts.covered:,} of {counts.known:,} claims covered"
+        covered = f"{counts.covered:,} of {counts.known:,} claims covered"
         notes = [f"vital: {vital.covered:,} of {vital.known:,}"]
         notes += [f"{counts.partly:,} partly covered"] if counts.partly else []
         notes += [f"{counts.unknown:,} more not known, as verdicts are missing"] if counts.unknown else []
         notes += [f"{self.contradicted:,} contradicted by a chunk"] if self.contradicted else []
         notes += [f"{_traces(self.without_claims)} without a claim"] if self.without_claims else []
         notes += [f"{_traces(self.not_judged)} not judged by claims"] if self.not_judged else []
-        return f"{told} ({'; '.join(notes)})"
+        return f"{covered} ({'; '.join(notes)})"
 
 
 def missed_claims(results: Iterable[TraceResult]) -> ClaimsMissed | None:
-    """Count over traces which claims are covered; None where they were not judged by claims.
-
-    Claims are the same where question, reference, id and text are. A trace whose verdicts failed before
-    anybody told of claims is counted apart, and so is a claim whose cover nobody knows.
-
-    Args:
-        results: Read once; of traces not judged by claims only up to the first verdict.
-    """
-    found = _begun(results)
-    if found is None:
+    """Count over traces which claims are covered; None where they were not judged by claims."""
+    # Claims are the same where question, reference, id and text are. A trace whose verdicts failed before
+    # anybody told of claims is counted apart, and so is a claim whose cover nobody knows. The results are
+    # read once; of traces not judged by claims only up to the first verdict.
+    judged = _begun(results)
+    if judged is None:
         return None
     count = _Counting()
-    for result in found:
+    for result in judged:
         count.add(result)
     return count.done()
 
@@ -182,19 +178,19 @@ class _Counting:
             return
         self.traces += 1
         self.without += not claims
-        for one in claims:
-            self._add_claim(result, one)
-        covers = Counter(one.cover for one in claims)
+        for claim in claims:
+            self._add_claim(result, claim)
+        covers = Counter(claim.cover for claim in claims)
         self.all += covers
         for tag in result.trace.tags if claims else ():
             self.tags.setdefault(tag, Counter()).update(covers)
 
-    def _add_claim(self, result: TraceResult, one: JudgedClaim) -> None:
-        cover = one.cover
-        self.vital[cover] += one.claim.vital
-        self.contradicted += bool(one.ranks("contradicts"))
-        key = _Key(result.trace.query, result.trace.reference, one.claim.id, one.claim.text)
-        tallied = self.claims.setdefault(key, _Tallied(one.claim.vital))
+    def _add_claim(self, result: TraceResult, judged: JudgedClaim) -> None:
+        cover = judged.cover
+        self.vital[cover] += judged.claim.vital
+        self.contradicted += bool(judged.ranks("contradicts"))
+        key = _Key(result.trace.query, result.trace.reference, judged.claim.id, judged.claim.text)
+        tallied = self.claims.setdefault(key, _Tallied(judged.claim.vital))
         tallied.covers[cover] += 1
         if cover in ("missing", "partly") and len(tallied.traces) < NAMED_TRACES:
             tallied.traces.append(result.trace_id)
@@ -211,10 +207,10 @@ class _Counting:
             for key, tallied in self.claims.items()
             if tallied.traces
         ]
-        missed.sort(key=lambda one: (-(one.counts.missed_share or 0), -one.counts.missed, not one.vital))
+        missed.sort(key=lambda each: (-(each.counts.missed_share or 0), -each.counts.missed, not each.vital))
         most = sorted(self.tags.items(), key=lambda pair: -pair[1].total())[:MOST_TAGS]
         tags = [TagCover(tag=tag, counts=CoverCounts.of(covers)) for tag, covers in most]
-        tags.sort(key=lambda one: (-(one.counts.missed_share or 0), one.tag))
+        tags.sort(key=lambda each: (-(each.counts.missed_share or 0), each.tag))
         return ClaimsMissed(
             traces=self.traces,
             without_claims=self.without,

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import JsonValue
 
+from judge_eval.confidence import WITH_CONFIDENCE
 from judge_eval.errors import ConfigError, DataError, MetricError
 from judge_eval.metrics import Metric
-from judge_eval.runs.folder.index import Index
+from judge_eval.runs.folder.journal import Index
 from judge_eval.runs.folder.records import Intervals, TraceResult
 from judge_eval.runs.folder.run import AnyRun, Run
-from judge_eval.runs.scoring.aggregate import aggregate_all
+from judge_eval.runs.scoring.aggregate import figures
+from judge_eval.runs.scoring.outcomes import OutcomeCounts
 from judge_eval.runs.scoring.scorer import Scorer
-from judge_eval.schema import BINARY, NoVerdict, Outcome, Scale, Stage
+from judge_eval.schema import BINARY, NoVerdict, Outcome, Scale, Verdict
+from judge_eval.spelling import option
 
 if TYPE_CHECKING:
     from judge_eval.runs.scoring.calibrating import JudgeCalibration
-    from judge_eval.stats.probability_maps import ProbabilityMap
+    from judge_eval.stats.probabilities import ProbabilityMap
 
 T = TypeVar("T")
 
@@ -44,7 +47,8 @@ def rescore(
     Args:
         run: A run, in a folder or in memory; it is not changed.
         metrics: Names or values of metrics.
-        relevant: The least grade that counts as relevant, in place of the run's threshold.
+        relevant: The least grade that counts as relevant, in place of the run's threshold. The probability of
+            being relevant is then that of all grades from it on.
         intervals: How intervals are made; as in the run where None.
         calibration: What labels taught of this very judge: its threshold takes the place of the run's, its
             map turns the judge's probabilities into calibrated ones before any metric sees them. On a scale
@@ -57,6 +61,7 @@ def rescore(
         UnknownNameError: There is no such metric.
         DataError: A metric needs what a trace does not have; the message names the trace. Or the calibration
             was made for another model or prompt, or has a map and no verdict a probability.
+        MetricError: A metric is over probabilities, and a verdict has none for another threshold.
         ConfigError: Both a threshold and a calibration with another one are given.
     """
     scale = scale_of(run)
@@ -66,65 +71,95 @@ def rescore(
         relevant = _agreed(calibration, relevant, scale.relevant)
         mapping = None if calibration.probabilities is None else calibration.probabilities.map
     if relevant is not None:
-        scale = Scale.parse({**scale.model_dump(), "relevant": relevant})
+        scale = scale.relevant_from(relevant)
     scorer = Scorer(metrics, scale)
-    required = _wants_evidence(run.manifest.judge)
-    results = _Rescored(run.results, scorer, scale.relevant != scale_of(run).relevant, required, mapping)
+    results = _Rescored(run.results, scorer, Threshold.moved(run, scorer), mapping)
     chosen = intervals or run.manifest.intervals
     index = Index(scorer.names, chosen.cluster)
-    bare, traces, whys, beyond = 0, 0, Counter[str](), list[str]()
+    counts = OutcomeCounts(run.manifest.imported)
     likely, answered = False, set[str]()
-    stages = Counter[Stage]()
     for result in results:
         index.add(result, 0, 0)
-        bare += result.unsupported(run.manifest.imported)
-        whys.update(o.why for o in result.outcomes if o.kind == "no_verdict")
-        traces += bool(result.failed)
-        stages.update(result.stages)
-        if result.beyond_total:
-            beyond.append(result.trace_id)
+        counts.add(result)
         likely = likely or any(o.kind == "verdict" and o.confidence is not None for o in result.outcomes)
         answered |= {call.model for call in result.calls if call.model}
     if calibration is not None:
         calibration.check_answers(answered)
     if mapping is not None and not likely:
         raise DataError(
-            f"no verdict of run {run.name} has a probability to calibrate; judge with --confidence, "
-            "where the server tells them"
+            f"no verdict of run {run.name} has a probability to calibrate; judge with {WITH_CONFIDENCE}, "
+            "if the server returns token probabilities"
         )
-    aggregates = aggregate_all(index, scorer.metrics, chosen)
     judge = {**run.manifest.judge, "scale": scale.model_dump()}
     if calibration is not None:
         judge["calibration"] = calibration.in_manifest()
-    doubts: dict[str, object] = {"stages": dict(sorted(stages.items())), "unsupported": bare}
-    doubts |= {"beyond_total": len(beyond), "beyond": tuple(beyond[:5])}
-    tally = run.manifest.tally.model_copy(update=doubts)
-    if more := whys.total() - tally.failed_verdicts:  # verdicts that the new threshold wants evidence of
-        counts = {"failed_verdicts": whys.total(), "failed_traces": traces, "failures": dict(whys)}
-        tally = tally.model_copy(update={"verdicts": tally.verdicts - more, **counts})
-    update = {"metrics": scorer.names, "aggregates": aggregates, "judge": judge, "intervals": chosen}
-    update |= {"tally": tally}
+    update = {
+        "metrics": scorer.names,
+        **figures(index, scorer, chosen),
+        "judge": judge,
+        "intervals": chosen,
+        "tally": run.manifest.tally.model_copy(update=counts.tally()),
+    }
     return run.but(run.manifest.model_copy(update=update), results)
 
 
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """Another least relevant grade than the one verdicts were given for."""
+
+    scale: Scale
+    """With the threshold that takes the other's place."""
+    before: int
+    """The least relevant grade before."""
+    required: bool
+    """Whether relevant verdicts need evidence."""
+    metrics: tuple[str, ...]
+    """Those over the probability of being relevant."""
+
+    @classmethod
+    def moved(cls, run: Run, scorer: Scorer) -> Threshold | None:
+        """Return the threshold of a scorer if it differs from the run's, else None."""
+        before, scale = scale_of(run).relevant, scorer.scale
+        if before == scale.relevant:
+            return None
+        specs = {name: metric.spec for name, metric in scorer.metrics.items()}
+        metrics = tuple(name for name, spec in specs.items() if spec.soft and not spec.any_threshold)
+        return cls(scale, before, _wants_evidence(run.manifest.judge), metrics)
+
+    def decide(self, verdict: Verdict, calibrated: float | None = None) -> Outcome:
+        """Apply the threshold to a verdict, by the calibrated probability of relevance if there is one."""
+        least = self.scale.relevant
+        relevant = verdict.grade >= least
+        if relevant and self.required and not verdict.evidence_found:
+            detail = "relevant under this threshold, but no quote of it was found in the chunk"
+            return NoVerdict(chunk_id=verdict.chunk_id, why="unsupported", detail=detail)
+        sure = calibrated
+        if sure is None and verdict.grade_probabilities is not None:
+            sure = min(1.0, sum(verdict.grade_probabilities[least - self.scale.minimum :]))
+        if sure is None and verdict.confidence is not None and self.metrics:
+            names = ", ".join(self.metrics)
+            raise MetricError(
+                f"{names}: another threshold needs the probability of each grade, and the verdict of chunk "
+                f"{verdict.chunk_id!r} has only that of the grades from {self.before} on; leave {names} "
+                f"out, or judge again with {option('relevant', least)}"
+            )
+        return verdict.model_copy(update={"relevant": relevant, "confidence": sure})
+
+
 def _wants_evidence(judge: Mapping[str, JsonValue]) -> bool:
-    """Tell whether relevant verdicts need evidence: those of a cascade as those of its strong judge."""
+    """Return whether relevant verdicts need evidence; for a cascade its strong judge decides."""
     strong = judge.get("strong") if judge.get("mode") == "cascade" else None
     return (strong if isinstance(strong, dict) else judge).get("evidence") == "required"
 
 
 def scored_again(results: Sequence[TraceResult], scorer: Scorer) -> list[TraceResult]:
-    """Return results with the scores of these metrics in the place of their own.
-
-    Raises:
-        DataError: A metric needs what a trace does not have; the message names the trace.
-    """
+    """Return results with the scores of these metrics instead of their own."""
     for result in results:
         try:
             scorer.check(result.trace, judged_by_claims(result))
         except DataError as error:
             where = f"trace {result.trace_id!r}"
-            raise DataError(error.message, file=where, field=error.field) from None
+            raise error.at(file=where, field=error.field) from None
     scored = scorer.score(
         [(result.trace, result.outcomes) for result in results], claims=[result.claims for result in results]
     )
@@ -135,7 +170,7 @@ def scored_again(results: Sequence[TraceResult], scorer: Scorer) -> list[TraceRe
 
 
 def judged_by_claims(result: TraceResult) -> bool:
-    """Tell whether a trace was judged by claims, or has no verdict that could show it was not."""
+    """Return whether a trace was judged by claims, or has no verdict to show otherwise."""
     return result.claims is not None or all(outcome.kind == "no_verdict" for outcome in result.outcomes)
 
 
@@ -146,12 +181,11 @@ class _Rescored(Sequence[TraceResult]):
         self,
         results: Sequence[TraceResult],
         scorer: Scorer,
-        moved: bool,
-        required: bool,
+        threshold: Threshold | None,
         mapping: ProbabilityMap | None,
     ) -> None:
         self._results, self._scorer = results, scorer
-        self._moved, self._required, self._mapping = moved, required, mapping
+        self._threshold, self._mapping = threshold, mapping
 
     def __len__(self) -> int:
         return len(self._results)
@@ -166,68 +200,54 @@ class _Rescored(Sequence[TraceResult]):
             yield from self._score(block)
 
     def _score(self, results: Sequence[TraceResult]) -> list[TraceResult]:
-        if not self._moved and self._mapping is None:
+        if self._threshold is None and self._mapping is None:
             return scored_again(results, self._scorer)
         mapped = iter(self._mapped(results))
         decided = [
             result.model_copy(
-                update={"outcomes": tuple(self._decide(outcome, mapped) for outcome in result.outcomes)}
+                update={
+                    "outcomes": tuple(self._decide(outcome, mapped) for outcome in result.outcomes),
+                    "parts": {},  # of the scale, or the probabilities, that they were judged by
+                }
             )
             for result in results
         ]
         return scored_again(decided, self._scorer)
 
     def _mapped(self, results: Sequence[TraceResult]) -> list[float]:
-        """Return the calibrated probabilities of all verdicts that have one, in order."""
-        told = [
+        confidences = [
             outcome.confidence
             for result in results
             for outcome in result.outcomes
             if outcome.kind == "verdict" and outcome.confidence is not None
         ]
-        values: list[float] = [] if self._mapping is None else self._mapping.apply(told).tolist()
+        values: list[float] = [] if self._mapping is None else self._mapping.apply(confidences).tolist()
         return values
 
     def _decide(self, outcome: Outcome, mapped: Iterator[float]) -> Outcome:
-        """Apply calibration and threshold; uncalibrated, the probability of reaching another is not known."""
         if outcome.kind == "no_verdict":
             return outcome
-        update: dict[str, object] = {}
+        sure = None
         if self._mapping is not None and outcome.confidence is not None:
-            update["confidence"] = sure = next(mapped)
-            if self._scorer.scale.maximum == 1 and outcome.expected_grade is not None:
+            sure = next(mapped)
+            update: dict[str, object] = {"confidence": sure}
+            if self._scorer.scale.binary and outcome.expected_grade is not None:
                 update["expected_grade"] = sure
-        if not self._moved:
-            return outcome.model_copy(update=update) if update else outcome
-        relevant = outcome.grade >= self._scorer.scale.relevant
-        if relevant and self._required and not outcome.evidence_found:
-            detail = "relevant under this threshold, but no quote of it was found in the chunk"
-            return NoVerdict(chunk_id=outcome.chunk_id, why="unsupported", detail=detail)
-        return outcome.model_copy(update={"relevant": relevant, "confidence": None, **update})
+            outcome = outcome.model_copy(update=update)
+        return outcome if self._threshold is None else self._threshold.decide(outcome, sure)
 
 
 def _agreed(calibration: JudgeCalibration, relevant: int | None, current: int) -> int | None:
-    """Return the threshold that a calibration and its user agree on.
-
-    Raises:
-        ConfigError: They do not.
-    """
     learnt = calibration.threshold.grade if calibration.threshold is not None else current
     if relevant is not None and relevant != learnt:
-        raise ConfigError(
-            f"the calibration holds for relevant from {learnt}, not from {relevant}; give one of the two"
-        )
+        raise ConfigError(f"the calibration holds for relevant from {learnt}, not from {relevant}; give one of the two")
     return learnt
 
 
 def blocks(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Cut an iterable into lists of at most `size` items.
-
-    Raises:
-        MetricError: The size is below 1.
-    """
+    """Split an iterable into lists of at most `size` items."""
     if size < 1:
-        raise MetricError(f"a block of {size} items")
+        raise MetricError(f"a block must have at least 1 item, got {size}")
     rest = iter(items)
     while block := list(islice(rest, size)):
         yield block

@@ -3,13 +3,50 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from judge_eval.errors import DataError, MetricError
 from judge_eval.metrics import ClaimTable, GradeTable, Metric, parse_metric
-from judge_eval.runs.scoring.claims import claims_of_judged
-from judge_eval.schema import ClaimsJudged, Outcome, Pool, Scale, Trace, repeats_of
+from judge_eval.metrics.metric import try_metric
+from judge_eval.runs.folder.graded import GradedTrace
+from judge_eval.runs.folder.judgedclaims import told_of_claims
+from judge_eval.schema import Claim, ClaimsJudged, ClaimSupport, Outcome, Scale, Trace, TracePool
+
+Row = tuple[str | None, ...]
+
+
+def claims_of_judged(
+    judged: Sequence[tuple[Trace, Sequence[Outcome]]], claims: Sequence[ClaimsJudged | None] | None
+) -> ClaimTable:
+    """Make the table of what chunks say of claims."""
+    # A chunk without a verdict, or whose verdict says nothing of claims, has only failed cells. If no chunk
+    # was judged, the claims are those of the trace, if it has any. A trace with verdicts that was not judged
+    # by claims is a `MetricError`.
+    rows: list[list[Row]] = []
+    vital: list[list[bool] | None] = []
+    together: list[list[bool | str | None]] = []
+    for place, (trace, outcomes) in enumerate(judged):
+        known = None if claims is None else claims[place]
+        if known is None and any(outcome.kind == "verdict" for outcome in outcomes):
+            raise MetricError(f"trace {trace.id} was not judged by claims; judge it by them, or leave the metric out")
+        of: tuple[Claim, ...] | None = trace.claims if known is None else known.claims
+        rows.append([_row(outcome, of or ()) for outcome in outcomes])
+        vital.append(None if of is None else [claim.vital for claim in of])
+        together_of = {} if known is None else known.together
+        together.append([together_of.get(claim.id, "unasked") for claim in of or ()])
+    ids = [[chunk.id for chunk in trace.chunks] for trace, _ in judged]
+    return ClaimTable.from_rows(rows, vital, together, ids)
+
+
+def _row(outcome: Outcome, claims: Sequence[Claim]) -> Row:
+    supports = told_of_claims(outcome, claims)
+    return tuple(support.support if isinstance(support, ClaimSupport) else support for support in supports)
+
 
 Scores: TypeAlias = tuple[dict[str, float | None], dict[str, tuple[float, float]]]
 """Scores by metric name, and the bounds of those that have none."""
@@ -19,24 +56,22 @@ KINDS_KEPT = 10_000
 
 
 class Scorer:
-    """Computes the metrics of a run.
+    """Computes the metrics of a run; repeated ones count once.
 
-    Args:
-        metrics: Names or values of metrics; repeated ones count once.
-        scale: The judge's scale, whose threshold says what is relevant.
-        by_claims: Whether the judge tells of each chunk which claims of the reference it supports.
-
-    Raises:
-        UnknownNameError: There is no such metric.
-        MetricError: A metric's parameters do not fit.
+    The scale's threshold says what is relevant. `by_claims`: whether the judge says of each chunk which
+    claims of the reference it supports. A metric of an installed package that returns a value outside its
+    stated limits is a `MetricError`.
     """
 
     def __init__(self, metrics: Sequence[str | Metric], scale: Scale, *, by_claims: bool = False) -> None:
+        metrics = [metrics] if isinstance(metrics, str) else metrics
         parsed = [metric if isinstance(metric, Metric) else parse_metric(metric) for metric in metrics]
         self.metrics: dict[str, Metric] = {str(metric): metric for metric in parsed}
         if not self.metrics:
-            raise MetricError("no metric was asked for; name at least one, such as AP@5")
+            raise MetricError("name at least one metric, such as AP@5")
         self.scale, self.by_claims = scale, by_claims
+        for metric in self.metrics.values():
+            try_metric(metric, scale.relevant - scale.minimum, scale.maximum - scale.minimum)
         self._faults: dict[tuple[int, int | None, bool, bool], tuple[str | None, str] | None] = {}
         self._by_pool: dict[tuple[str, bool], bool] = {}
 
@@ -46,40 +81,33 @@ class Scorer:
         return tuple(self.metrics)
 
     def check(self, trace: Trace, by_claims: bool | None = None) -> None:
-        """See that the metrics can be computed of what a trace brings, whatever the judge will say.
-
-        Args:
-            trace: The trace.
-            by_claims: Whether this trace is, or was, judged by claims; as the scorer was told where None.
-
-        Raises:
-            DataError: A metric needs what the trace, or its judge, does not bring; the message names both.
-        """
+        """Check that a trace has what the metrics need; `by_claims` None takes the scorer's own setting."""
         by_claims = self.by_claims if by_claims is None else by_claims
-        kind = len(trace.chunks), trace.relevant_total, self._pool(trace) is not None, by_claims
+        kind = len(trace.chunks), trace.relevant_total, self._on_scale(trace.pool) is not None, by_claims
         if kind not in self._faults:
             if len(self._faults) >= KINDS_KEPT:
                 self._faults.clear()
             self._faults[kind] = self._fault(*kind)
         if (fault := self._faults[kind]) is not None:
             field, message = fault
-            if trace.pool is not None and self._pool(trace) is None:
+            if trace.pool is not None and self._on_scale(trace.pool) is None:
+                lowest = min(trace.pool.grades.values(), default=0) if self.scale.minimum else 0
                 message += (
-                    f"; the pool's grades go up to {trace.pool.maximum}, the judge's to {self.scale.maximum}"
+                    f"; the pool's grades go from {lowest} to {trace.pool.maximum}, the judge's from "
+                    f"{self.scale.minimum} to {self.scale.maximum}"
                 )
             raise DataError(message, field=field)
 
-    def _pool(self, trace: Trace) -> Pool | None:
-        """Return a trace's pool where it is on the judge's scale."""
-        return trace.pool if trace.pool is not None and trace.pool.maximum == self.scale.maximum else None
+    def _on_scale(self, pool: TracePool | None) -> TracePool | None:
+        scale = self.scale
+        if pool is None or pool.maximum != scale.maximum:
+            return None
+        return pool if not scale.minimum or min(pool.grades.values(), default=0) >= scale.minimum else None
 
-    def _fault(
-        self, chunks: int, total: int | None, pool: bool, by_claims: bool
-    ) -> tuple[str | None, str] | None:
-        """Name the field that a metric misses in such traces, with what to do; None where none misses any.
-
-        Each metric is asked itself, on a list without a relevant chunk: what it needs is said nowhere else.
-        """
+    def _fault(self, chunks: int, total: int | None, pool: bool, by_claims: bool) -> tuple[str | None, str] | None:
+        """Return the field that a metric misses in such traces, with advice; None if none is missing."""
+        # Each metric is computed on a list without a relevant chunk: only the metric itself knows what it
+        # needs.
         for name, metric in self.metrics.items():
             if metric.spec.claims:
                 if by_claims:
@@ -106,14 +134,14 @@ class Scorer:
     ) -> MetricError | None:
         try:
             once = [[False] * chunks]
-            metric.compute(self._table([[0] * chunks], totals=[total], rest=rest, repeats=once))
+            metric.compute(self._table([[self.scale.minimum] * chunks], totals=[total], rest=rest, repeats=once))
         except MetricError as error:
             return error
         return None
 
     def _table(self, rows: Sequence[Sequence[int | None]], **more: Any) -> GradeTable:
         scale = self.scale
-        return GradeTable.from_rows(rows, relevant=scale.relevant, maximum=scale.maximum, **more)
+        return GradeTable.on_scale(rows, scale.grades, scale.relevant, **more)
 
     def score(
         self,
@@ -121,49 +149,20 @@ class Scorer:
         failed: list[MetricError] | None = None,
         claims: Sequence[ClaimsJudged | None] | None = None,
     ) -> list[Scores]:
-        """Score traces, one after the other as given.
-
-        A metric that the number of relevant chunks does not serve takes the pool where a trace brings it: the
-        verdicts of what was retrieved, and people's grades of the rest.
-
-        Args:
-            judged: The traces with their outcomes.
-            failed: Takes the errors of metrics that cannot be computed, which then have neither score nor
-                bounds; where None, the first such error is raised.
-            claims: The claims that each trace was judged by; None where none was judged by claims.
-
-        Raises:
-            MetricError: A metric cannot be computed.
-        """
+        """Score traces, in their order; `claims` are those each was judged by."""
+        # A metric that the number of relevant chunks cannot serve uses the pool of a trace: the verdicts of
+        # what was retrieved, and people's grades of the rest. `failed` collects the errors of metrics that
+        # cannot be computed, which then have neither score nor bounds; if None, the first such error is
+        # raised.
         out: list[Scores] = [({}, {}) for _ in judged]
-        pools = [self._pool(trace) for trace, _ in judged]
-        tables: dict[bool, GradeTable] = {}
+        graded = [GradedTrace.of(trace, outcomes) for trace, outcomes in judged]
+        plain: dict[bool, GradeTable] = {}
         for metric in self.metrics.values():
             try:
-                if metric.spec.claims not in tables:
-                    kept = claims_of_judged(judged, claims) if metric.spec.claims else None
-                    tables[metric.spec.claims] = self._table_of(judged, claims=kept)
-                plain = tables[metric.spec.claims]
-                pooled = [
-                    row
-                    for row, ((trace, _), pool) in enumerate(zip(judged, pools, strict=True))
-                    if pool is not None
-                    and not metric.spec.claims
-                    and self._takes_pool(metric, trace.relevant_total is not None)
-                ]
-                if not pooled:
-                    self._compute(metric, plain, out)
-                    continue
-                self._compute(
-                    metric,
-                    self._table_of([judged[row] for row in pooled], pooled=True),
-                    [out[r] for r in pooled],
-                )
-                others = [row for row in range(len(judged)) if row not in set(pooled)]
-                if others:
-                    self._compute(
-                        metric, self._table_of([judged[r] for r in others]), [out[r] for r in others]
-                    )
+                if metric.spec.claims and True not in plain:
+                    plain[True] = self._table_of(graded, claims=claims_of_judged(judged, claims))
+                for rows, table in self._tables(metric, graded, plain):
+                    self._compute(metric, table, [out[row] for row in rows])
             except MetricError as error:
                 if failed is None:
                     raise
@@ -173,6 +172,42 @@ class Scorer:
                     bounds.pop(str(metric), None)
         return out
 
+    def expected(self, graded: Sequence[GradedTrace], counts: NDArray[np.int64]) -> list[dict[str, float]]:
+        """Return by metric the value of each trace, the expected one if failed verdicts leave it open."""
+        # A metric of claims, and one that cannot be computed, has none. `counts` says how often each grade
+        # stands at each rank of the run, as `rank_counts` returns.
+        out: list[dict[str, float]] = [{} for _ in graded]
+        plain: dict[bool, GradeTable] = {}
+        for name, metric in self.metrics.items():
+            with suppress(MetricError):
+                for rows, table in () if metric.spec.claims else self._tables(metric, graded, plain):
+                    for row, value in zip(rows, metric.expected(table, counts).tolist(), strict=True):
+                        if not math.isnan(value):
+                            out[row][name] = value
+        return out
+
+    def _tables(
+        self, metric: Metric, graded: Sequence[GradedTrace], plain: dict[bool, GradeTable]
+    ) -> Iterator[tuple[list[int], GradeTable]]:
+        # Rows whose pool the metric takes are in a table of their own. `plain` keeps the table of all rows,
+        # by whether it has claims.
+        pooled = [
+            row
+            for row, trace in enumerate(graded)
+            if not metric.spec.claims
+            and self._on_scale(trace.pool) is not None
+            and self._takes_pool(metric, trace.total is not None)
+        ]
+        if not pooled:
+            if metric.spec.claims not in plain:
+                plain[metric.spec.claims] = self._table_of(graded)
+            yield list(range(len(graded))), plain[metric.spec.claims]
+            return
+        yield pooled, self._table_of([graded[row] for row in pooled], pooled=True)
+        others = sorted(set(range(len(graded))) - set(pooled))
+        if others:
+            yield others, self._table_of([graded[row] for row in others])
+
     def _takes_pool(self, metric: Metric, total: bool) -> bool:
         key = str(metric), total
         if key not in self._by_pool:
@@ -181,45 +216,29 @@ class Scorer:
         return self._by_pool[key]
 
     def _table_of(
-        self,
-        judged: Sequence[tuple[Trace, Sequence[Outcome]]],
-        pooled: bool = False,
-        claims: ClaimTable | None = None,
+        self, graded: Sequence[GradedTrace], pooled: bool = False, claims: ClaimTable | None = None
     ) -> GradeTable:
-        """Make the table of some traces; `pooled` where each brings a pool and it is to be used."""
-        rows = [[o.grade if o.kind == "verdict" else None for o in outcomes] for _, outcomes in judged]
-        totals = [trace.relevant_total for trace, _ in judged]
         more: dict[str, Any] = {}
         if any(metric.spec.soft for metric in self.metrics.values()):
-            verdicts = [[o if o.kind == "verdict" else None for o in outcomes] for _, outcomes in judged]
-            more["probable"] = [[o.confidence if o else None for o in row] for row in verdicts]
-            more["expected"] = [[o.expected_grade if o else None for o in row] for row in verdicts]
-            if self.scale.maximum > 1:
-                more["chances"] = [[o.grade_probabilities if o else None for o in row] for row in verdicts]
+            names = ("probable", "expected", *(() if self.scale.binary else ("chances",)))
+            for name in names:
+                more[name] = [getattr(t, name) or [None] * len(t.grades) for t in graded]
         if claims is not None or any(("dedup", "text") in each.params for each in self.metrics.values()):
-            more["repeats"] = [repeats_of(trace.chunks) for trace, _ in judged]
+            more["repeats"] = [trace.repeats for trace in graded]
         if pooled:
-            more["rest"] = [_not_retrieved(trace) for trace, _ in judged]
-        ids = [trace.id for trace, _ in judged]
-        return self._table(rows, totals=totals, ids=ids, claims=claims, **more)
+            more["rest"] = [trace.rest for trace in graded]
+        totals, ids = [trace.total for trace in graded], [trace.id for trace in graded]
+        return self._table([t.grades for t in graded], totals=totals, ids=ids, claims=claims, **more)
 
     @staticmethod
     def _compute(metric: Metric, table: GradeTable, out: Sequence[Scores]) -> None:
-        """Put a metric's value of each row, or its bounds, where they belong."""
         name = str(metric)
         if not metric.misses(table):
             for (scores, _), value in zip(out, metric.compute(table).tolist(), strict=True):
                 scores[name] = None if math.isnan(value) else value
             return
-        found = metric.bounds(table)
-        for (scores, bounds), low, high in zip(out, found.low.tolist(), found.high.tolist(), strict=True):
+        ends = metric.bounds(table)
+        for (scores, bounds), low, high in zip(out, ends.low.tolist(), ends.high.tolist(), strict=True):
             scores[name] = low if low == high else None
-            if low < high:
+            if low < high and math.isfinite(low) and math.isfinite(high):  # no file holds an infinite one
                 bounds[name] = (low, high)
-
-
-def _not_retrieved(trace: Trace) -> list[int]:
-    """Return the grades of the pool's chunks that are not in the list."""
-    retrieved = {chunk.id for chunk in trace.chunks}
-    grades = trace.pool.grades if trace.pool is not None else {}
-    return [grade for chunk_id, grade in grades.items() if chunk_id not in retrieved]

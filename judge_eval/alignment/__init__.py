@@ -1,1 +1,0 @@
-"""The judge beside people, and beside other judges."""

@@ -1,1 +1,0 @@
-"""Backends: whoever completes requests, and the wrappers around them."""

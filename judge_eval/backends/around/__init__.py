@@ -1,1 +1,0 @@
-"""Wrappers: backends around a backend."""

@@ -1,1 +1,0 @@
-"""Asking a chat server."""

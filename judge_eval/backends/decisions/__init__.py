@@ -1,1 +1,0 @@
-"""Backends for decision models, which answer questions with probabilities."""

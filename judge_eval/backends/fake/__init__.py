@@ -1,1 +1,0 @@
-"""Answers without a network, the same way every time."""

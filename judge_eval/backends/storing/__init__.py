@@ -1,1 +1,0 @@
-"""Where completions are kept."""

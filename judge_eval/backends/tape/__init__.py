@@ -1,1 +1,0 @@
-"""Cassettes: answers recorded and replayed."""

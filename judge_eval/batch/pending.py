@@ -1,0 +1,408 @@
+"""The requests of a batch that have no answer yet, and the evaluator that finds them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+from judge_eval.background_loop import background_loop
+from judge_eval.batch.replies import Answers, BatchBackend, Remembered
+from judge_eval.batch.state import GIVEN, BatchSettings, BatchState, Folder
+from judge_eval.data.files.opening import is_stream
+from judge_eval.data.remote import is_url
+from judge_eval.engine import BLOCK
+from judge_eval.errors import CallError, ConfigError, RunError
+from judge_eval.evaluator import DEFAULT_METRICS, Evaluator, default_cache
+from judge_eval.judge_file import JudgeSpec
+from judge_eval.judges.cascade import Cascade
+from judge_eval.judges.judge import Inquiry, Judge, OnRoute, Wave, as_begun
+from judge_eval.judges.questions import ASKED_AGAIN
+from judge_eval.llm.backend import Backend, one_slash, peek
+from judge_eval.llm.budget import price_of
+from judge_eval.llm.cache.cached import Cached, cache_keys
+from judge_eval.llm.cache.database_url import is_postgres, read_database_url
+from judge_eval.llm.cache.disk import secret_beside
+from judge_eval.llm.cache.folder import PROJECT
+from judge_eval.llm.http import client as endpoint
+from judge_eval.llm.http.secrets import refuse_credentials
+from judge_eval.llm.options import Options
+from judge_eval.llm.stack import Stacks, open_store, provider_options
+from judge_eval.metrics import Metric
+from judge_eval.registry import provider_of
+from judge_eval.runs.folder.describing import current_record
+from judge_eval.runs.folder.records import Tally
+from judge_eval.runs.judging.counting import Progress, total
+from judge_eval.runs.judging.provenance import backends_record
+from judge_eval.runs.judging.session import RunSession
+from judge_eval.runs.judging.sources import Replayable
+from judge_eval.safe_text import public_url
+from judge_eval.schema import NoVerdict, Trace
+from judge_eval.spelling import option
+from judge_eval.user_text import prompt_name
+from judge_eval.wire import Completion, Reply, Request, sealed
+
+
+class Cheap:
+    """The cheap judge of a cascade; its answers are cached before a request to the strong one is written."""
+
+    def __init__(self, evaluator: Evaluator, judge: Cascade) -> None:
+        self._evaluator, self._judge = evaluator, judge
+        self.route = judge.routes[0]
+        self.chunks = 0
+        """About how many chunks `judge_all` has asked."""
+        self.kept = 0
+        """For how many of them its verdict stands."""
+
+    def judge_all(self, source: Replayable, watch: Callable[[Progress], None] | None) -> None:
+        """Judge every chunk of all traces that the cache does not answer."""
+        # Calls that brought no answer, and may if they are repeated, are a `RunError`. An answer without a
+        # verdict goes to the strong judge, as in any run.
+        missing: list[NoVerdict] = []
+
+        async def judged() -> None:
+            evaluator = self._evaluator.with_judge(OnRoute(self._judge.cheap, self.route))
+            dataset = await asyncio.to_thread(source.survey)
+            session = RunSession(evaluator.begin(dataset), evaluator.calling(), watch=watch, keep=False)
+            async for block in session.results(source.numbered()):
+                for outcome in chain.from_iterable(result.outcomes for result in block):
+                    self.chunks += 1
+                    if outcome.kind == "verdict":
+                        self.kept += self._judge.keeps(outcome)
+                    elif outcome.why in ASKED_AGAIN:
+                        missing.append(outcome)
+
+        self.chunks = self.kept = 0
+        background_loop.run(judged())
+        if missing:
+            raise _unanswered(len(missing), missing[0].detail)
+
+    def __call__(self, requests: Sequence[Request]) -> list[Reply]:
+        """Answer requests, in their order, from the cache or by a call; errors as in `judge_all`."""
+        backend = self._evaluator.stack.backend
+        at_hand = peek(backend, requests)
+        missing = [request for request, reply in zip(requests, at_hand, strict=True) if reply is None]
+        answers = iter(background_loop.run(_all(backend, missing)) if missing else ())
+        replies = [next(answers) if reply is None else reply for reply in at_hand]
+        lost = [r for r in replies if isinstance(r, CallError) and r.why in ASKED_AGAIN]
+        if lost:
+            raise _unanswered(len(lost), lost[0].detail)
+        return replies
+
+
+async def _all(backend: Backend, requests: Sequence[Request]) -> list[Reply]:
+    async def complete(request: Request) -> Reply:
+        try:
+            return await backend.complete(request)
+        except CallError as error:
+            return error
+
+    return await asyncio.gather(*map(complete, requests))
+
+
+def _unanswered(count: int, detail: str) -> RunError:
+    return RunError(
+        f"the cheap judge gave no answer {count:,} times, and without it the strong judge would be asked "
+        f"about more than needed: {detail}; its other answers are kept, run the same command again"
+    )
+
+
+_TO_COME = CallError("the answer is to come")
+"""Stands for an answer that is not there yet; what the plan asks on the strength of it is not open."""
+
+
+def open_requests(
+    judge: Judge, traces: Iterable[Trace], answer: Callable[[Sequence[Request]], Sequence[Reply | None]]
+) -> Iterator[Request]:
+    """Yield the requests without a known answer, round after round; a block of traces is in memory at a time.
+
+    `answer` answers many requests, in their order; None if a call is needed. If only a part of a round is
+    answered, the plan continues with these answers, and what it asks about their chunks is open too: a repair
+    need not wait for the answers about other chunks.
+    """
+    rest = iter(traces)
+    while block := list(islice(rest, BLOCK)):
+        going: list[tuple[Inquiry, Wave, frozenset[str]]] = []
+        for trace in block:
+            inquiry = judge.inquire(trace, {})
+            if (wave := next(inquiry, None)) is not None:
+                going.append((inquiry, wave, frozenset()))
+        while going:
+            replies = iter(answer([request for _, wave, _ in going for request in wave]))
+            following = []
+            for inquiry, wave, waiting in going:
+                answers = list(islice(replies, len(wave)))
+                missing = [request for request, reply in zip(wave, answers, strict=True) if reply is None]
+                yield from (request for request in missing if waiting.isdisjoint(request.chunk_ids))
+                out = waiting.union(*(request.chunk_ids for request in missing))
+                with suppress(StopIteration):
+                    wave = inquiry.send([_TO_COME if reply is None else reply for reply in answers])
+                    following.append((inquiry, wave, out))
+            going = following
+
+
+class AtHand:
+    """Answers from the cache and from a batch's replies, and by a cascade's cheap judge; caches replies."""
+
+    def __init__(self, cached: Cached, answers: Answers, cheap: Cheap | None = None) -> None:
+        self._cached, self._answers, self._cheap = cached, answers, cheap
+        self.imported = 0
+        """Replies that were written into the cache."""
+        self.rejected = 0
+        """Replies from which no verdict could be read."""
+
+    def __call__(self, requests: Sequence[Request]) -> list[Reply | None]:
+        """Return the known answers, in the order of the requests."""
+        if self._cheap is None:
+            return self._at_hand(requests)
+        route = self._cheap.route
+        first = iter(self._cheap([request for request in requests if request.route == route]))
+        rest = iter(self._at_hand([request for request in requests if request.route != route]))
+        return [next(first if request.route == route else rest) for request in requests]
+
+    def _at_hand(self, requests: Sequence[Request]) -> list[Reply | None]:
+        replies: list[Reply | None] = list(self._cached.peek(requests))
+        rows: dict[bytes, bytes] = {}
+        for place, request in enumerate(requests):
+            if replies[place] is not None or (identity := self._cached.identity) is None:
+                continue
+            replies[place] = reply = self._answers.find(*cache_keys(identity, request.digest))
+            if isinstance(reply, Completion):
+                if (row := self._row(request, reply)) is None:
+                    self.rejected += 1
+                else:
+                    rows.update([row])
+        if rows:
+            # Before anything further is asked on the strength of it.
+            self._cached.store.put_many(list(rows.items()))
+            self.imported += len(rows)
+        return replies
+
+    def _row(self, request: Request, completion: Completion) -> tuple[bytes, bytes] | None:
+        """Return what the cache would store for a completion; None if it would refuse it."""
+        kept, key = request.kept(completion), self._cached.key(request.first)
+        return None if kept is None or key is None else (key, kept.encode())
+
+
+BATCH_PRICE = 0.5
+"""What a server's Batch API takes, as a share of the price of a call."""
+
+
+class Session:
+    """The judge, the cache, the traces and the replies of one step of a batch.
+
+    `options` without `base_url` and `params` take those of the settings; `metrics` are of the run that is
+    made, by default those of the settings. `online`: whether a run may request what the batch did not bring.
+    A batch that was `begun` before keeps its prompts.
+    """
+
+    def __init__(
+        self,
+        settings: BatchSettings,
+        options: Options | None = None,
+        *,
+        files: Sequence[Path] = (),
+        metrics: Sequence[str | Metric] = (),
+        online: bool = True,
+        begun: BatchState | None = None,
+    ) -> None:
+        base, kept = options or Options(), settings.options
+        options = replace(
+            base,
+            base_url=base.base_url or kept.base_url,
+            params=base.params or kept.params,
+            key_env=base.key_env or kept.key_env,
+            unsupported=base.unsupported or kept.unsupported or settings.lacking,
+        )
+        models, two = {"": settings.model}, None
+        if (spec := settings.cascade_spec) is not None:
+            cascade = spec.keywords(options)
+            models, two, options = cascade["model"], cascade["judge"], cascade["options"]
+        self._route = two.routes[1] if two else ""
+        own = options.members.get(self._route, options)
+        model = models[self._route]
+        backend = _batch_backend(model, own)
+        self.settings, self.backend = settings.model_copy(update={"model": model}), backend
+        self.base_url, self.key_env = own.base_url, own.key_env
+        self.answers = Answers(files, backend)
+        self._brought = any(path.name.startswith(GIVEN) for path in files)
+        cache = settings.cache or default_cache()
+        self._secret = secret_beside(open_store(cache))
+        model_or_models: Backend | dict[str, str | Backend] = backend
+        if two:
+            model_or_models = {**models, self._route: backend}
+        self.evaluator = Evaluator(
+            model_or_models,
+            judge=two,
+            prompt=prompt_name(settings.prompt),
+            mode=settings.mode,
+            relevant=settings.relevant,
+            evidence=settings.evidence,
+            blank=None if two else settings.blank,
+            metrics=metrics or settings.metrics or DEFAULT_METRICS,
+            cache=cache,
+            options=options,
+        )
+        if begun is not None:
+            self.evaluator.judge = as_begun(self.evaluator.judge, begun.judge)
+        judge = self.evaluator.judge
+        self.cheap = Cheap(self.evaluator, judge) if isinstance(judge, Cascade) else None
+        self._counted = self.evaluator.stack.counts()
+        # Outside the meter: a reply of the batch is not a call made now.
+        self.cached.inner = Remembered(self.cached.inner, self.answers, online=online)
+
+    @property
+    def cached(self) -> Cached:
+        """The cache around the backend whose requests go into files."""
+        stack = self.evaluator.stack
+        stack_of_route = stack.parts[self._route] if isinstance(stack, Stacks) else stack
+        assert stack_of_route.cached is not None  # a batch always has a cache
+        return stack_of_route.cached
+
+    def paid(self, cheap: Tally | None) -> Tally:
+        """Return what was paid before the run is made: the batch's replies, and a cascade's cheap judge."""
+        # The cost is known if a server's Batch API brought all replies and the price list has each model;
+        # what the cheap judge took in all steps is None if that is not known.
+        calls, usage = self.answers.paid()
+        cost, identity = None, self.backend.identity
+        if identity is not None and not self._brought and (self.cheap is None or cheap is not None):
+            price = price_of(identity, usage)
+            cost = None if price is None else BATCH_PRICE * price
+        replies = Tally(calls=calls, input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, cost=cost)
+        return replies if cheap is None else total([cheap, replies])
+
+    def with_cheap(self, before: Tally | None) -> Tally | None:
+        """Return what the cheap judge's calls took before and since it was last asked; None if unknown."""
+        if self.cheap is None or before is None:
+            return None
+        start, self._counted = self._counted, self.evaluator.stack.counts()
+        made = self._counted.since(start)
+        return total(
+            [
+                before,
+                Tally(
+                    calls=made.calls,
+                    input_tokens=made.usage.input_tokens,
+                    output_tokens=made.usage.output_tokens,
+                    cost=self.evaluator.stack.spent(start),
+                ),
+            ]
+        )
+
+    def at_hand(self, watch: Callable[[Progress], None] | None = None) -> AtHand:
+        """Return the known answers, after a cascade's cheap judge has judged everything."""
+        if self.cheap is not None:
+            self.cheap.judge_all(self.source, watch)
+        return AtHand(self.cached, self.answers, self.cheap)
+
+    def body(self, request: Request) -> bytes:
+        """Return the JSON body of a request as it is sent."""
+        return self.backend.body(sealed(request, self._secret()))
+
+    @property
+    def source(self) -> Replayable:
+        """The traces to judge."""
+        source = self.evaluator.source(self.settings.data, self.settings.selection)
+        assert source is not None  # a path can be read twice
+        return source
+
+    def new_state(self) -> BatchState:
+        """Survey the data, and return the state of a batch that starts now."""
+        return BatchState(
+            settings=self.settings,
+            dataset=self.source.survey(),
+            judge=self.evaluator.judge.describe(),
+            backend=backends_record(self.evaluator.stack.identities()),
+        )
+
+    def close(self) -> None:
+        """Close connections and files."""
+        self.evaluator.close()
+
+
+def _batch_backend(model: str, options: Options) -> BatchBackend:
+    provider = provider_of(model)
+    if not provider.takes_batches:
+        raise ConfigError(f"{model} takes no batches; use openai/NAME with {option('base_url')}")
+    backend = provider.make(model, *provider_options(options, options.base_url))
+    if not isinstance(backend, BatchBackend):
+        raise ConfigError(
+            f"{model} takes no batches: its provider says so, but {type(backend).__name__} lacks the methods "
+            "of a `BatchBackend`; report this to the author of the provider"
+        )
+    identity = backend.identity
+    address = options.base_url or os.environ.get("OPENAI_BASE_URL") or endpoint.DEFAULT
+    place = one_slash(endpoint.Address.parse(address).public)
+    if identity is not None and identity.base_url not in ("", place):
+        raise ConfigError(f"{model} is served at {identity.base_url}; name it with {option('base_url')}")
+    return backend
+
+
+def check_same(folder: Folder, new: BatchState) -> None:
+    """Check that a folder's batch is the current one."""
+    old = folder.known
+    different = [
+        f"the {name} differ{'' if name in ('data', 'settings') else 's'}"
+        for name, before, now in (
+            ("data", old.dataset.digest, new.dataset.digest),
+            ("shard", str(old.dataset.shard), str(new.dataset.shard)),
+            ("judge", current_record(old.judge), current_record(new.judge)),
+            ("model", old.backend, new.backend),
+        )
+        if before != now
+    ]
+    if different:
+        raise RunError(f"{folder.path} holds another batch: {'; '.join(different)}; use another folder")
+
+
+def storable_cache(cache: str | None) -> str | None:
+    """Return a cache's place as later steps find it; None if it contains a password."""
+    if not cache or cache == PROJECT:
+        return cache
+    if is_postgres(cache):
+        return None if read_database_url(cache).secrets else cache
+    return str(Path(cache).absolute())
+
+
+def storable_data(data: str) -> str:
+    """Return the place of data as later steps find it."""
+    if data == "-" or is_stream(Path(data)):
+        raise ConfigError(f"a batch reads its data again at every step; give a file or a URL, not {data}")
+    if not is_url(data):
+        return str(Path(data).absolute())
+    if public_url(data) != data:
+        raise ConfigError(f"{public_url(data)}: leave credentials out of the URL; its driver takes them from elsewhere")
+    return data
+
+
+def storable_judge(spec: JudgeSpec) -> JudgeSpec:
+    """Return a judge as later steps find it: with absolute paths, and nothing secret."""
+
+    def stored(part: Any) -> Any:
+        if part is None:
+            return None
+        refuse_credentials(part.params)
+        if part.base_url is not None and storable_url(part.base_url) is None:
+            raise ConfigError(
+                f"the judge's base URL {public_url(part.base_url)} is stored with the batch: leave "
+                "credentials out of it"
+            )
+        path = part.prompt[5:] if (part.prompt or "").startswith("file:") else None
+        prompt = part.prompt if path is None else f"file:{Path(path).absolute()}"
+        return part.model_copy(update={"prompt": prompt})
+
+    judge: JudgeSpec = stored(spec)
+    return judge.model_copy(update={"cheap": stored(spec.cheap), "strong": stored(spec.strong)})
+
+
+def storable_url(url: str | None) -> str | None:
+    """Return a base URL if it may be stored; None if it contains a secret and must be given again."""
+    if url is None:
+        return None
+    address = endpoint.Address.parse(url)
+    return None if address.secrets else address.url

@@ -1,0 +1,197 @@
+"""Replies in files, found by the key that was their request's `custom_id`."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from judge_eval.data.files.opening import reading_file
+from judge_eval.errors import CallError, DataError, FatalCallError, TransientError
+from judge_eval.foreign import read_json
+from judge_eval.llm.backend import Backend, Wrapper
+from judge_eval.llm.cache.cached import cache_keys
+from judge_eval.llm.http.capabilities import Objection
+from judge_eval.llm.http.failures import Declined
+from judge_eval.safe_text import counted
+from judge_eval.wire import Completion, Reply, Request, Usage
+
+NOTHING, FAILURE, SUCCESS = range(3)
+"""What a line says of its request: the greater goes before the lesser."""
+
+
+@runtime_checkable
+class BatchBackend(Backend, Protocol):
+    """A backend whose requests and replies can go through files, as those of `OpenAI` can."""
+
+    def body(self, request: Request) -> bytes:
+        """Write the JSON body of a request."""
+        ...
+
+    def read(self, content: bytes, status: int = 200) -> Completion:
+        """Read a reply that came in a file, or raise as a call does (`Declined`: the form is refused)."""
+        ...
+
+    def shown(self, value: Any) -> str:
+        """Show the beginning of what a server wrote, in one line and without a key."""
+        ...
+
+    def lacking_after(self, objection: Objection) -> tuple[str, ...]:
+        """Name what would have to be left out after an objection; empty if nothing would help."""
+        ...
+
+
+class Answers:
+    """The replies of a batch, read from their files on demand.
+
+    Each line has `custom_id`, `response` and `error`; lines may be in any order, repeated or missing. A reply
+    takes precedence over an error; of two replies to one request the first counts.
+    """
+
+    def __init__(self, files: Sequence[Path], reader: BatchBackend) -> None:
+        self._files, self._reader = list(files), reader
+        self._index: dict[bytes, tuple[int, int, int]] = {}
+        self.unreadable = 0
+        """Lines that are not a reply: incomplete or foreign."""
+        self.doubled = 0
+        """Lines about a request that another line was about."""
+        self.declined: Counter[str] = Counter()
+        """The server's objections to the form of requests, in its words."""
+        self.unanswered: Counter[str] = Counter()
+        """Why requests that stand in the files have no answer."""
+        for number, path in enumerate(self._files):
+            with path.open("rb") as file:
+                offset = 0
+                for line in file:
+                    self._note(line, number, offset)
+                    offset += len(line)
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def find(self, *keys: bytes) -> Reply | None:
+        """Return the completion for one of the keys, its final error, or None if it must be requested."""
+        entry = next((self._index[key] for key in keys if key in self._index), None)
+        if entry is None:
+            return None
+        number, offset, _ = entry
+        with self._files[number].open("rb") as file:
+            file.seek(offset)
+            record = read_json(file.readline())
+        response, error = record.get("response"), record.get("error")
+        try:
+            if not isinstance(response, dict):
+                code = error.get("code") if isinstance(error, dict) else None
+                raise TransientError(self._reader.shown(code or "no response"), sent=False)
+            status, body = response.get("status_code"), response.get("body")
+            text = body if isinstance(body, str) else json.dumps(body)
+            if not isinstance(status, int) or not 100 <= status <= 599:
+                status = 200
+            return self._reader.read(text.encode("utf-8", "surrogatepass"), status)
+        except Declined as declined:
+            lacking = self._reader.lacking_after(declined.objection)
+            if not lacking:  # an objection to this very request, for which nothing can be left out
+                return declined.error
+            self.declined[f"{declined.objection.message} (unsupported: {', '.join(lacking)})"] += 1
+            return None
+        except (TransientError, FatalCallError) as failed:
+            # What no call to the server could cure then may be cured by now: it is asked again.
+            self.unanswered[str(failed)] += 1
+            return None
+        except CallError as failed:
+            return failed
+
+    def paid(self) -> tuple[int, Usage]:
+        """Return how many requests have a completion, whatever it says, and the tokens of all."""
+        places = sorted(entry[:2] for entry in self._index.values() if entry[2] == SUCCESS)
+        calls, usage = 0, Usage()
+        for number, entries in groupby(places, key=itemgetter(0)):
+            with self._files[number].open("rb") as file:
+                for _, offset in entries:
+                    file.seek(offset)
+                    body = read_json(file.readline())["response"].get("body")
+                    text = body if isinstance(body, str) else json.dumps(body)
+                    with suppress(Declined, CallError, FatalCallError):
+                        usage += self._reader.read(text.encode("utf-8", "surrogatepass"), 200).usage
+                        calls += 1
+        return calls, usage
+
+    def _note(self, line: bytes, number: int, offset: int) -> None:
+        if not line.strip():
+            return
+        if (read := read_line(line)) is None:
+            self.unreadable += 1
+            return
+        key, response = read
+        rank = NOTHING
+        if isinstance(response, dict):
+            rank = SUCCESS if response.get("status_code") in (200, None) else FAILURE
+        before = self._index.get(key)
+        self.doubled += before is not None
+        if before is None or rank > before[2]:
+            self._index[key] = (number, offset, rank)
+
+
+def read_line(line: bytes) -> tuple[bytes, Any] | None:
+    """Return the key of a line's request and its response; None if the line is not a reply."""
+    with suppress(ValueError, TypeError, KeyError, AttributeError):
+        record: Any = read_json(line)
+        key = bytes.fromhex(record["custom_id"])
+        return (key, record.get("response")) if len(key) == 32 else None
+    return None
+
+
+def strangers(files: Sequence[Path], asked: Iterable[bytes]) -> dict[Path, list[int]]:
+    """Return by file the numbers of lines that answer no request; `asked` are the keys of all requests."""
+    unknown = {key for path in files for _, key in _lines_of(path)}
+    unknown.difference_update(asked)
+    found: dict[Path, list[int]] = {}
+    for path in files if unknown else ():
+        keys = dict(_lines_of(path))
+        found[path] = [number for number, key in keys.items() if key in unknown]
+        if keys and len(found[path]) == len(keys):
+            raise DataError(
+                f"none of its {counted(len(keys), 'line')} answers a request of this batch, so nothing was "
+                "asked or imported; name the replies of this batch, or remove a file that was fetched",
+                file=str(path),
+            )
+    return {path: numbers for path, numbers in found.items() if numbers}
+
+
+def _lines_of(path: Path) -> Iterator[tuple[int, bytes | None]]:
+    """Yield number and key of every line; None if it is not a reply."""
+    with reading_file(path), path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if line.strip():
+                read = read_line(line)
+                yield number, None if read is None else read[0]
+
+
+class Remembered(Wrapper):
+    """A backend that answers from a batch's replies what its cache may not keep; `inner` answers the rest.
+
+    A reply from which no verdict could be read is never cached, but it was paid for: from here only its
+    repair is requested. `online`: whether other requests may be made.
+    """
+
+    def __init__(self, inner: Backend, answers: Answers, *, online: bool = True) -> None:
+        super().__init__(inner)
+        self._answers, self._online = answers, online
+
+    async def complete(self, request: Request) -> Completion:
+        """Answer from the replies, else call."""
+        identity = self.identity
+        assert identity is not None  # a server's model has one
+        reply = self._answers.find(*cache_keys(identity, request.digest))
+        if reply is None:
+            if self._online:
+                return await self.inner.complete(request)
+            raise CallError("the batch brought no reply", why="unjudged")
+        if isinstance(reply, CallError):
+            raise reply
+        return reply

@@ -1,0 +1,67 @@
+"""What people read of a batch: its files, what an import brought, and what was ordered twice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from judge_eval.batch.flow import Imported
+from judge_eval.batch.state import Folder, Part, Round
+from judge_eval.safe_text import counted
+from judge_eval.views.blocks import Remark, Section, Sentence, View, ViewBlock
+
+if TYPE_CHECKING:
+    from openai.types import Batch
+
+
+def imported_view(imported: Imported) -> View:
+    """Say what an import brought; what it could not use are remarks."""
+    blocks: list[ViewBlock] = [
+        Sentence(
+            f"{imported.imported:,} replies went into the cache, {imported.rejected:,} could not be read, "
+            f"{imported.open:,} requests are open"
+        )
+    ]
+    if imported.doubled or imported.unreadable:
+        lines = f"{imported.doubled:,} lines are repeated, {imported.unreadable:,} are not replies"
+        blocks.append(Remark("lines", lines))
+    for counts, words in ((imported.declined, "declined by the server"), (imported.unanswered, "not answered")):
+        blocks += [Remark(words, f"{n:,} {words}: {message}") for message, n in counts.most_common(3)]
+    return View("import", (Section("import", tuple(blocks)),))
+
+
+def foreign_view(lines: Mapping[Path, Sequence[int]]) -> View:
+    """Name the lines of files of replies that answer no request of the batch."""
+    remarks = []
+    for path, numbers in lines.items():
+        named = ", ".join(map(str, numbers[:5])) + (", ..." if len(numbers) > 5 else "")
+        some = counted(len(numbers), "line answers", "lines answer")
+        remarks.append(Remark("lines", f"{path}: {some} no request of this batch: {named}"))
+    return View("foreign", (Section("foreign", tuple(remarks)),))
+
+
+def round_view(folder: Folder, round_: Round) -> View:
+    """Say how far the files of a round are, a line each."""
+    title = Sentence(f"round {round_.number} in {folder.place(round_.number)}")
+    return View("round", (Section("files", (title, *(Sentence(_line(part)) for part in round_.parts))),))
+
+
+def _line(part: Part) -> str:
+    line = f"  {part.name}: {part.requests:,} requests, {part.bytes:,} bytes, {part.phase}"
+    if part.batch_id:
+        line += f" as {part.batch_id} ({part.status}, {part.completed:,} done, {part.failed:,} failed)"
+    return line + (f": {part.message}" if part.message else "")
+
+
+def doubles_view(doubled: Sequence[tuple[Part, Batch]]) -> View:
+    """Name the batches that repeat another's work."""
+    remarks = [
+        Remark(
+            "doubles",
+            f"{part.name} was ordered twice: {batch.id} ({batch.status}) does the work of {part.batch_id} again",
+            label="warning",
+        )
+        for part, batch in doubled
+    ]
+    return View("doubles", (Section("doubles", tuple(remarks)),))

@@ -1,0 +1,378 @@
+"""`batch`: judging by files, at the price of a batch."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from judge_eval.cli.flags.calling import CallingFlags, RunningFlags, Server
+from judge_eval.cli.flags.common import Json, Quiet, check_claims
+from judge_eval.cli.flags.groups import only, without
+from judge_eval.cli.flags.judging import ServingJudge
+from judge_eval.cli.flags.keeping import KeepingFlags
+from judge_eval.cli.flags.numbers import NumbersFlags
+from judge_eval.cli.printing.door import give_json, remark, tell
+from judge_eval.cli.printing.errors import INCOMPLETE, batch_verb, spelled_remark
+from judge_eval.data.options import ReadOptions
+from judge_eval.llm.options import Options
+from judge_eval.runs.judging.selection import Selection
+from judge_eval.settings import changing_verdicts, to_mapping
+
+if TYPE_CHECKING:
+    from openai.types import Batch
+
+    from judge_eval.batch.state import Folder, Part
+
+
+Place = Annotated[Path, typer.Argument(help="The batch's folder.")]
+
+
+def step(folder: Folder, verb: str) -> str:
+    """Return the command of a step, with the hosts that only the folder names to it."""
+    trusted = (f"--trust-host {host}" for host in folder.unnamed_hosts())
+    return shlex.join(["judge-eval", "batch", verb, str(folder.path)]) + "".join(f" {each}" for each in trusted)
+
+
+def _name_doubles(folder: Path, doubled: Sequence[tuple[Part, Batch]]) -> None:
+    from judge_eval.batch.view import doubles_view
+    from judge_eval.cli.printing.output import show_apart
+
+    show_apart(doubles_view(doubled))
+    if any(batch.status != "completed" for _, batch in doubled):
+        remark(f"`judge-eval batch cancel {folder} --doubles` cancels the batches that are not needed")
+
+
+@batch_verb
+def submit(
+    folder: Place,
+    server: Server,
+    patience: Annotated[
+        float,
+        typer.Option(
+            help="Seconds to look for a batch whose creation was not confirmed, before it is created again: "
+            "servers list new batches with a delay."
+        ),
+    ] = 60,
+) -> None:
+    """Submit the files; a file that was already submitted is not submitted again.
+
+    If a batch was created twice because the server listed it later than --patience waits, the
+    duplicates are named; `batch cancel` cancels them.
+
+    Example:
+    judge-eval batch submit batch/
+    """
+    from judge_eval.batch import orders as ordering
+    from judge_eval.batch.orders import Remote
+    from judge_eval.batch.state import Folder
+    from judge_eval.batch.view import round_view
+    from judge_eval.cli.printing.output import show
+
+    with Folder(folder) as batch:
+        with closing(Remote.of(batch, server.base_url, server.key_command)) as remote:
+            ordering.submit(batch, remote, remark, patience=patience)
+            doubled = ordering.doubles(batch, remote)
+        show(round_view(batch, batch.current))
+        _name_doubles(batch.path, doubled)
+
+
+@batch_verb
+def status(folder: Place, server: Server, json_: Json = False) -> None:
+    """Show the progress of the batches.
+
+    Example:
+    judge-eval batch status batch/
+    """
+    from judge_eval.batch import orders as ordering
+    from judge_eval.batch.orders import Remote
+    from judge_eval.batch.state import Folder
+    from judge_eval.batch.view import round_view
+    from judge_eval.cli.printing.output import show
+
+    with Folder(folder) as batch:
+        doubled = []
+        if batch.known.rounds and any(part.phase == "submitted" for part in batch.current.parts):
+            with closing(Remote.of(batch, server.base_url, server.key_command)) as remote:
+                ordering.refresh(batch, remote)
+                doubled = ordering.doubles(batch, remote)
+        if json_:
+            give_json(batch.known.model_dump_json(indent=2))
+        elif not batch.known.rounds:
+            tell("nothing was exported: the cache holds every answer")
+        else:
+            show(round_view(batch, batch.current))
+        _name_doubles(batch.path, doubled)
+
+
+@batch_verb
+def cancel(
+    folder: Place,
+    server: Server,
+    batches: Annotated[list[str] | None, typer.Argument(help="Ids of batches of this round.")] = None,
+    doubles: Annotated[bool, typer.Option("--doubles", help="Cancel the duplicate batches.")] = False,
+) -> None:
+    """Cancel batches; replies that are already there can still be fetched.
+
+    Example:
+    judge-eval batch cancel batch/ --doubles
+    """
+    from judge_eval.batch import orders as ordering
+    from judge_eval.batch.orders import Remote
+    from judge_eval.batch.state import Folder
+    from judge_eval.batch.view import round_view
+    from judge_eval.cli.printing.output import show
+    from judge_eval.errors import ConfigError
+
+    if not batches and not doubles:
+        raise ConfigError("name the batches to cancel, or add --doubles; `batch status` shows them")
+    with Folder(folder) as batch:
+        with closing(Remote.of(batch, server.base_url, server.key_command)) as remote:
+            ordering.cancel(batch, remote, batches or (), doubled=doubles, tell=remark)
+        show(round_view(batch, batch.current))
+
+
+@batch_verb
+def fetch(
+    folder: Place,
+    server: Server,
+    wait: Annotated[bool, typer.Option("--wait", help="Ask again until every batch has ended.")] = False,
+    interval: Annotated[float, typer.Option(help="With --wait: seconds between checks.")] = 60,
+) -> None:
+    """Download the replies of the batches that have ended.
+
+    Example:
+    judge-eval batch fetch batch/
+    """
+    from judge_eval.batch import flow
+    from judge_eval.batch import orders as ordering
+    from judge_eval.batch.orders import Remote
+    from judge_eval.batch.state import Folder
+    from judge_eval.batch.view import round_view
+    from judge_eval.cli.printing.output import show
+
+    with Folder(folder) as batch:
+        with closing(Remote.of(batch, server.base_url, server.key_command)) as remote:
+            done = ordering.fetch(batch, remote, wait=interval if wait else None, tell=remark)
+        show(round_view(batch, done))
+        if flow.under_way(batch):
+            raise typer.Exit(INCOMPLETE)
+
+
+@batch_verb
+def export_(
+    data: Annotated[str, typer.Argument(help="Traces: a file, folder or URL of any known format.")],
+    folder: Annotated[Path, typer.Option("--out", help="The batch's folder.")],
+    reading: ReadOptions,
+    judging: ServingJudge,
+    numbers: Annotated[NumbersFlags, only("metrics", "relevant")],
+    selection: Selection,
+    calling: Annotated[
+        CallingFlags,
+        only(
+            "cache",
+            "base_url",
+            "params",
+            "unsupported",
+            "key_command",
+            "concurrency",
+            "timeout",
+            "rpm",
+            "tpm",
+            "attempts",
+        ),
+    ],
+    max_requests: Annotated[int, typer.Option(help="The greatest number of requests in a file.")] = 50_000,
+    max_bytes: Annotated[int, typer.Option(help="The greatest size of a file in bytes.")] = 190_000_000,
+    quiet: Quiet = False,
+) -> None:
+    """Write the requests that the cache does not answer into files for a server's batches.
+
+    With a cascade the cheap judge is called now: its answers decide what the files ask the strong judge.
+
+    Examples:
+    judge-eval batch export traces.jsonl --model openai/NAME --out batch/
+    judge-eval batch export traces.jsonl --cascade-file cascade.json --out batch/
+    """
+    from judge_eval.batch import flow
+    from judge_eval.batch.pending import Session, storable_cache, storable_data, storable_judge, storable_url
+    from judge_eval.batch.state import BatchSettings, Folder
+    from judge_eval.batch.view import imported_view, round_view
+    from judge_eval.cli.printing.output import show, show_apart
+    from judge_eval.cli.printing.progress import watching
+    from judge_eval.errors import ConfigError
+    from judge_eval.judges.kinds import DEFAULT_PROMPT, mode_for
+    from judge_eval.registry import kind_named
+
+    spec = storable_judge(judging.spec(numbers.relevant))
+    if spec.member or spec.repeat > 1:
+        raise ConfigError("a batch takes one model or a cascade, not a panel or a repeated judge")
+    model = spec.strong.model if spec.strong else spec.keywords(calling.options())["model"]
+    mode = mode_for(model, (spec.strong and spec.strong.mode) or spec.judge or spec.mode)
+    check_claims(selection, spec.by_claims)
+    if kind_named(mode).asks == "questions":
+        raise ConfigError(
+            "decision models do not support batches; use `run`, or put the decision model before "
+            "a chat model (--cascade)"
+        )
+    fields = {
+        "data": storable_data(data),
+        "reading": to_mapping(reading),
+        "selecting": to_mapping(selection),
+        "calling": to_mapping(spec.called(calling.options()), (*changing_verdicts(Options), "key_env")),
+        "model": model,
+        "prompt": spec.prompt or DEFAULT_PROMPT,
+        "mode": mode,
+        "relevant": spec.relevant,
+        "evidence": spec.evidence,
+        "blank": spec.blank,
+        "cascade": spec.model_dump(mode="json", exclude_defaults=True) if spec.cheap else {},
+        "metrics": tuple(numbers.names),
+        "cache": calling.cache or None,
+        "max_requests": max_requests,
+        "max_bytes": max_bytes,
+    }
+    settings = BatchSettings.parse(fields, file="batch export")
+    with Folder(folder, make=True) as batch:
+        session = Session(settings, calling.options(), files=batch.replies(), begun=batch.state)
+        with closing(session), watching(quiet) as watch:
+            calling_kept = {**settings.calling, "base_url": storable_url(session.base_url)}
+            if session.key_env:
+                calling_kept["key_env"] = session.key_env
+            kept = {"calling": calling_kept, "cache": storable_cache(settings.cache)}
+            session.settings = session.settings.model_copy(update=kept)
+            done, imported = flow.export(batch, session, watch)
+        if (cheap := session.cheap) is not None:
+            tell(f"the cheap judge's verdict is final for {cheap.kept:,} of {cheap.chunks:,} chunks")
+        show_apart(imported_view(imported))
+        if done is None:
+            tell("nothing to export: the cache holds every answer; `batch import` makes the run")
+            return
+        show(round_view(batch, done))
+        remark(f"next: {step(batch, 'submit')}  (or run the files on a server of your own)")
+
+
+@batch_verb
+def import_(
+    folder: Annotated[Path, typer.Argument(help="The batch's folder.")],
+    numbers: Annotated[NumbersFlags, only("metrics")],
+    keeping: Annotated[KeepingFlags, without("columnar", "resume", "new_if_done")],
+    calling: Annotated[
+        CallingFlags, only("cache", "base_url", "key_command", "concurrency", "timeout", "rpm", "tpm", "attempts")
+    ],
+    running: Annotated[RunningFlags, only("max_failures")],
+    replies: Annotated[list[Path] | None, typer.Argument(help="Files of replies, from a server of your own.")] = None,
+    finish: Annotated[
+        Literal["online", "batch", "later", "missing"],
+        typer.Option(
+            help="What to do with requests without a reply: ask `online`, export as the next `batch`, leave "
+            "for `later`, or count as `missing` verdicts."
+        ),
+    ] = "online",
+    json_: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Store the replies in the cache, and make the run when every trace is judged.
+
+    Replies may be in any order, incomplete, repeated, or contain errors. A batch has one run in a folder of
+    runs: another import continues it.
+
+    Examples:
+    judge-eval batch import batch/
+    judge-eval batch import batch/ replies.jsonl
+    """
+    from judge_eval.batch import flow
+    from judge_eval.batch.pending import Session
+    from judge_eval.batch.state import Folder
+    from judge_eval.batch.view import foreign_view, imported_view, round_view
+    from judge_eval.cli.printing.output import show, show_apart, summary
+    from judge_eval.cli.printing.progress import watching
+    from judge_eval.errors import ConfigError
+    from judge_eval.runs.keeping.mirror import written
+    from judge_eval.views.plan import calls_cost
+
+    keeping.page()  # an invalid address is an error before anything is made
+    with Folder(folder) as batch:
+        if replies:
+            flow.give(batch, replies)
+        settings = batch.known.settings
+        if calling.cache is not None:
+            settings = settings.model_copy(update={"cache": calling.cache})
+        batch.check_host([settings.cache, settings.data, *settings.reading.values()])
+        if calling.base_url is None:
+            batch.check_host(settings.options.base_url)
+        session = Session(
+            settings,
+            calling.options(),
+            files=batch.replies(),
+            metrics=numbers.names,
+            online=finish == "online",
+            begun=batch.state,
+        )
+        with closing(session):
+            show_apart(foreign_view(flow.foreign_lines(batch, batch.replies())))
+            with watching(quiet) as watch:
+                imported = flow.bring_in(batch, session, watch)
+            show_apart(imported_view(imported))
+            if waiting := flow.under_way(batch):
+                remark(f"{len(waiting)} files are being processed: `batch fetch` downloads their replies")
+                raise typer.Exit(INCOMPLETE)
+            if imported.open and finish == "later":
+                raise typer.Exit(INCOMPLETE)
+            if imported.open and finish == "batch":
+                session.settings = batch.known.settings
+                with watching(quiet) as watch:
+                    done, _ = flow.export(batch, session, watch)
+                assert done is not None
+                show(round_view(batch, done))
+                remark(f"next: {step(batch, 'submit')}")
+                raise typer.Exit(INCOMPLETE)
+            if imported.open and finish == "online" and (left := flow.unsubmitted(batch)):
+                why = f" ({left[0].message})" if left[0].message else ""
+                raise ConfigError(
+                    f"{left[0].name} was not submitted{why}; "
+                    f"`batch submit {folder}` submits it, `run` judges the open requests online"
+                )
+            if imported.open and finish == "online":
+                _, plan = session.evaluator.plan(settings.data, **settings.selection.keywords())
+                remark(
+                    f"{imported.open:,} requests without a reply are asked online now: "
+                    f"{calls_cost(session.evaluator.stack, plan)} (--finish later asks nothing, --finish "
+                    "batch orders them again, --finish missing makes the run without them)"
+                )
+            if imported.open and finish == "missing":
+                remark(f"{imported.open:,} requests without a reply count as missing verdicts (`unjudged`)")
+            begun = flow.one_run(batch, session, keeping.out)
+            if begun is not None:
+                remark(f"the batch's run goes on: {begun[0]}")
+            with written(keeping.out, spelled_remark, keeping.push_grace), watching(quiet) as watch:
+                done_run = session.evaluator.evaluate(
+                    settings.data,
+                    out=keeping.out,
+                    label=keeping.label,
+                    href=keeping.href,
+                    tags=keeping.tags,
+                    push_every=keeping.push_every,
+                    push_grace=keeping.push_grace,
+                    watch=watch,
+                    resume=False if begun is None else begun[0],
+                    **settings.selection.keywords(),
+                )
+    summary(done_run, json_, keeping.page(done_run))
+    if done_run.manifest.tally.open_verdicts > running.max_failures:
+        raise typer.Exit(INCOMPLETE)
+
+
+app = typer.Typer(
+    help="Judge by files: export, submit, status, fetch, import; any step can be repeated.", no_args_is_help=True
+)
+
+for _name, _verb in (
+    ("export", export_), ("submit", submit), ("status", status), ("cancel", cancel), ("fetch", fetch),
+    ("import", import_),
+):  # fmt: skip
+    app.command(_name)(_verb)

@@ -1,0 +1,112 @@
+"""A verb on the command line: its two help screens, and the former names of its flags."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from typer.core import TyperCommand, TyperOption
+
+from judge_eval.cli.flags.common import nearest_config
+from judge_eval.settings import Setting, setting_of
+from judge_eval.trust import check_address, name_addresses, name_hosts
+
+MANY = 20
+"""With more options than this, `-h` shows those that people use, and `--help` all."""
+_SHORT = "judge_eval.short_help"
+_CALLED = ("base_url", "fleet", "cascade_url", "cache")
+"""The options whose addresses get a key or a password."""
+_SHOWN = ("server", "href", "label", "tags")
+"""The options whose addresses are only printed."""
+
+
+class VerbCommand(TyperCommand):
+    """A command whose `-h` shows the usual options alone where it has many, and which knows former flags."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the command line; former names of flags are replaced by today's."""
+        place = args.index("--") if "--" in args else len(args)
+        ctx.meta[_SHORT] = self.is_long and "-h" in args[:place]
+        rest = super().parse_args(ctx, [*map(self._present, args[:place]), *args[place:]])
+        self._check_hosts(ctx)
+        return rest
+
+    def _check_hosts(self, ctx: Any) -> None:
+        sources = {name: getattr(ctx.get_parameter_source(name), "name", "") for name in ctx.params}
+        name_hosts(ctx.params.get("trust_host") or ())
+        for name in _CALLED:
+            if sources.get(name) in ("COMMANDLINE", "ENVIRONMENT"):
+                value = ctx.params[name]
+                name_addresses(value if isinstance(value, list | tuple) else [value])
+        for name, value in (ctx.default_map or {}).items():
+            if sources.get(name) == "DEFAULT_MAP" and name not in _SHOWN:
+                check_address(value, nearest_config()[0] or "the configuration")
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help: of the usual options after `-h`, of all after `--help`."""
+        if not ctx.meta.get(_SHORT):
+            super().format_help(ctx, formatter)
+            return
+        with self._only_usual(f"{self._shown} options in all: {ctx.command_path} --help"):
+            super().format_help(ctx, formatter)
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """Return the option that shows the help."""
+        option = super().get_help_option(ctx)
+        if option is not None:
+            option.metavar = ""
+            if self.is_long:
+                option.help = "-h shows the usual options, --help all."
+        return option
+
+    @functools.cached_property
+    def is_long(self) -> bool:
+        """Whether it has more options than a person reads."""
+        return self._shown > MANY
+
+    @property
+    def _options(self) -> list[TyperOption]:
+        return [each for each in self.params if isinstance(each, TyperOption)]
+
+    @property
+    def _shown(self) -> int:
+        return sum(not option.hidden for option in self._options)
+
+    @functools.cached_property
+    def _settings(self) -> Mapping[str, Setting]:
+        hints = getattr(self.callback, "__annotations__", {})
+        return {name: setting for name, hint in hints.items() if (setting := setting_of(hint)) is not None}
+
+    def _is_usual(self, option: TyperOption) -> bool:
+        """Tell whether `-h` shows an option: the verb's own; of groups those marked, required or short."""
+        setting = self._settings.get(option.name or "")
+        if setting is None:
+            return option.name != "trust_host"
+        return setting.common or option.required or any(word[:2] != "--" for word in option.opts)
+
+    @functools.cached_property
+    def _former(self) -> Mapping[str, str]:
+        return {
+            alias: max(option.opts, key=len)
+            for option in self._options
+            for alias in self._settings.get(option.name or "", Setting()).aliases
+        }
+
+    def _present(self, word: str) -> str:
+        flag, equals, value = word.partition("=")
+        return f"{self._former[flag]}{equals}{value}" if flag in self._former else word
+
+    @contextmanager
+    def _only_usual(self, epilog: str) -> Iterator[None]:
+        kept = [(option, option.hidden, option.show_envvar) for option in self._options]
+        before, self.epilog = self.epilog, epilog
+        for option, hidden, _ in kept:
+            option.hidden, option.show_envvar = hidden or not self._is_usual(option), False
+        try:
+            yield
+        finally:
+            self.epilog = before
+            for option, hidden, shown in kept:
+                option.hidden, option.show_envvar = hidden, shown

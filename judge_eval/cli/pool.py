@@ -1,0 +1,96 @@
+"""`pool`: several runs as one pool, and each run scored against it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from judge_eval.cli.flags import completion
+from judge_eval.cli.flags.common import Json, output_flag
+from judge_eval.cli.flags.groups import only
+from judge_eval.cli.flags.keeping import Runs
+from judge_eval.cli.flags.numbers import NumbersFlags
+from judge_eval.cli.printing.door import give_json, remark
+from judge_eval.cli.printing.errors import verb
+from judge_eval.pools.pool import Settling
+
+if TYPE_CHECKING:
+    from judge_eval.pools.pool import Pool
+    from judge_eval.runs.folder.run import Run
+
+FORMATS = (".json", ".qrels", ".md")
+
+
+@verb
+def pool(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            help="Runs of the same questions: folder, id or the start of it, label:NAME or latest; also pools "
+            "(FILE.json) and TREC judgments (FILE.qrels).",
+            autocompletion=completion.runs,
+        ),
+    ],
+    numbers: Annotated[NumbersFlags, only("metrics")],
+    keeping: Runs,
+    depth: Annotated[int | None, typer.Option(help="How many ranks of each run enter the pool; else all.")] = None,
+    conflicts: Annotated[
+        Settling,
+        typer.Option(help="Which verdict counts if runs disagree: most runs', the first run's, or none (an error)."),
+    ] = "majority",
+    output: Annotated[
+        list[Path] | None,
+        output_flag("Write the pool here (.json), its judgments (.qrels) or the report (.md). Repeatable."),
+    ] = None,
+    json_: Json = False,
+) -> None:
+    """Join runs into a pool and score each against it: recall, and what it would miss. Nothing is judged.
+
+    Chunks are joined by id, or by text where ids differ. Each score is "of the pool".
+
+    Examples:
+    judge-eval pool label:bm25 label:dense
+    judge-eval pool label:bm25 label:dense label:hybrid -o pool.json -o pool.qrels
+    """
+    from judge_eval.cli.printing.output import show
+    from judge_eval.export import text as export
+    from judge_eval.export.trec import pool_lines
+    from judge_eval.pools.scoring import score_pool
+    from judge_eval.views.markdown import markdown_of
+    from judge_eval.views.pool import pool_view
+
+    export.check_suffixes(output or (), FORMATS)
+    made = _joined(runs, keeping, depth, conflicts)
+    report = score_pool(made, numbers.names or None)
+    if json_:
+        give_json(report.model_dump_json(indent=2))
+    else:
+        show(pool_view(report))
+    for path in output or ():
+        if path.suffix.lower() == ".json":
+            made.save(path)
+        else:
+            text = markdown_of(pool_view(report)) if path.suffix.lower() == ".md" else pool_lines(made)
+            export.write_text(path, text)
+
+
+def _joined(names: list[str], keeping: Runs, depth: int | None, conflicts: Settling) -> Pool:
+    from judge_eval.data.collection import read_qrels
+    from judge_eval.errors import ConfigError
+    from judge_eval.pools.pool import Pool
+    from judge_eval.runs.scoring.rescore import scale_of
+
+    given: dict[str, Run | Pool] = {}
+    for name in names:
+        if not Path(name).is_file():
+            given[name] = keeping.load(name, remark)
+        elif Path(name).suffix.lower() == ".json":
+            given[name] = Pool.load(name)
+    first = next(iter(given.values()), None)
+    if first is None:
+        raise ConfigError("name a run or a pool: judgments alone score nothing")
+    scale = first.scale if isinstance(first, Pool) else scale_of(first)
+    joined = (given.get(name) or Pool.from_qrels(read_qrels(Path(name)), scale) for name in names)
+    return Pool.of(joined, depth=depth, conflicts=conflicts)

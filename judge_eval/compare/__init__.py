@@ -1,0 +1,1 @@
+"""Two runs or more over the same traces: pairing, differences, changes, gates."""

@@ -1,0 +1,251 @@
+"""Comparing runs on the traces they have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from judge_eval.compare.changes import Moved, changes, counts_of, moved_between
+from judge_eval.compare.record import Comparison, Difference, PairOfRuns, RunRef, TraceChange, opening_of
+from judge_eval.digest import short
+from judge_eval.errors import RunError
+from judge_eval.metrics import Metric, parse_metric
+from judge_eval.runs.columns.packed import Places, cluster_codes
+from judge_eval.runs.columns.parquet import columns_of
+from judge_eval.runs.folder.describing import escalation, judge_differences, without_claims
+from judge_eval.runs.folder.run import Run
+from judge_eval.runs.scoring.aggregate import less_is_better, limits_of, main_metric
+from judge_eval.runs.scoring.rescore import rescore, scale_of
+from judge_eval.safe_text import counted
+from judge_eval.stats import PairedComparison, compare_paired, holm, tukey_hsd
+from judge_eval.stats.estimate import ends_of
+
+KEEP = 1000
+"""How many changed traces of each candidate a comparison names."""
+WORK = 1_000_000_000
+"""How many values the permutations of one test may touch in all."""
+
+
+def compare(
+    baseline: Run,
+    *candidates: Run,
+    metrics: Sequence[str | Metric] | None = None,
+    cluster: str | None = None,
+    seed: int = 0,
+    keep: int = KEEP,
+) -> Comparison:
+    """Compare runs with a baseline, trace by trace, without a call.
+
+    Traces are paired by id and by what they ask. A trace that failed verdicts leave open in one of two runs
+    counts with its expected value, and intervals cover all values that it could have. With three runs or
+    more, all pairs are compared too. About 300 bytes a trace of ten chunks and run are held in memory,
+    however long its texts.
+
+    Args:
+        baseline: The run the others are compared with.
+        candidates: One run or more.
+        metrics: Names or values of metrics; None takes those of the baseline. What a run was not scored by
+            is computed from its verdicts.
+        cluster: The key of `metadata` that groups traces; as in the baseline where None.
+        seed: Of the randomisation tests.
+        keep: How many changed traces of each candidate to name.
+
+    Raises:
+        RunError: There is no candidate, or one has no trace in common with the baseline.
+        MetricError: A metric is undefined for these runs.
+    """
+    if not candidates:
+        raise RunError("a comparison needs at least two runs")
+    names = tuple(str(m if isinstance(m, Metric) else parse_metric(m)) for m in metrics or ())
+    names = names or baseline.manifest.metrics
+    key = cluster or baseline.manifest.intervals.cluster
+    before, *others = [scored_by(run, names) for run in (baseline, *candidates)]
+    first = columns_of(before, names, key)
+    moves = [
+        moved_between((baseline, run), (before, scored), (first, columns_of(scored, names, key)), place)
+        for place, (run, scored) in enumerate(zip(candidates, others, strict=True), 1)
+    ]
+    for run, moved in zip(candidates, moves, strict=True):
+        if not len(moved.pairing):
+            raise RunError(
+                f"runs {baseline.name} and {run.name} have no trace in common; traces are paired by id and question"
+            )
+    traces = [
+        change
+        for place, (moved, run) in enumerate(zip(moves, others, strict=True), 1)
+        for change in changes(moved.pairing, moved.kinds, before, run, place, keep)
+    ]
+    return weigh(baseline, candidates, moves, traces, seed=seed)
+
+
+def scored_by(run: Run, metrics: Sequence[str]) -> Run:
+    """Return the run with scores of these metrics, computed from its verdicts where it lacks one."""
+    return run if set(metrics) <= set(run.manifest.metrics) else rescore(run, metrics)
+
+
+def weigh(
+    baseline: Run,
+    candidates: Sequence[Run],
+    moved: Sequence[Moved],
+    traces: Sequence[TraceChange] = (),
+    *,
+    seed: int = 0,
+) -> Comparison:
+    """Return what traces that were brought together say about their runs."""
+    pairings = [each.pairing for each in moved]
+    names = pairings[0].first.metrics
+    tested = [
+        (place, name, _difference(each, column, len(moved) * len(names), seed))
+        for place, each in enumerate(moved, 1)
+        for column, name in enumerate(names)
+    ]
+    corrected = iter(holm([test.p_randomisation for _, _, test in tested if test is not None]))
+    warnings, notes = _doubts(baseline, candidates, moved)
+    warnings += [f"{name}: no trace has a value in both runs" for _, name, test in tested if test is None]
+    for run, each in zip(candidates, moved, strict=True):
+        who = f"{run.name}: " if len(candidates) > 1 else ""
+        undefined_notes = without_claims(dict(zip(names, each.undefined, strict=True)), "the comparison")
+        notes += [who + note for note in undefined_notes]
+    differences = tuple(
+        _record(name, place, test, moved[place - 1], next(corrected))
+        for place, name, test in tested
+        if test is not None
+    )
+    refs, lead = tuple(map(_ref, (baseline, *candidates))), main_metric(names)
+    least = [scale_of(run).relevant for run in (baseline, *candidates)]
+    openings = tuple(
+        opening_of(d, pairings[d.candidate - 1], (least[0], least[d.candidate]), len(differences))
+        for d in differences
+        if d.metric == lead
+    )
+    return Comparison(
+        runs=refs,
+        warnings=tuple(warnings),
+        notes=tuple(notes),
+        paired=tuple(len(p) for p in pairings),
+        only_baseline=tuple(len(p.only_first) for p in pairings),
+        only_candidate=tuple(len(p.only_second) for p in pairings),
+        sentences=tuple(o.sentence(refs[o.candidate].name, several=len(candidates) > 1) for o in openings),
+        openings=openings,
+        differences=differences,
+        pairs=tuple(_all_pairs(moved, names, seed)) if len(candidates) > 1 else (),
+        changed=tuple(counts_of(each.kinds) for each in moved),
+        traces=tuple(traces),
+        claims=tuple(each.claims for each in moved if each.claims is not None),
+    )
+
+
+def _difference(moved: Moved, column: int, comparisons: int, seed: int) -> PairedComparison | None:
+    pairing, sides = moved.pairing, moved.columns(column)
+    both = np.flatnonzero(~(np.isnan(sides[0].value) | np.isnan(sides[1].value)))
+    if not both.size:
+        return None
+    before, after = (side.at(both) for side in sides)
+    return compare_paired(
+        before.value,
+        after.value,
+        ends=((before.low, before.high), (after.low, after.high)),
+        clusters=cluster_codes(pairing.first.clusters[pairing.a[both]]),
+        limits=limits_of(pairing.first.metrics[column], before.low, before.high, after.low, after.high),
+        comparisons=comparisons,
+        permutations=_draws_for(both.size),
+        seed=seed,
+    )
+
+
+def _draws_for(values: int) -> int:
+    """Return how many permutations to draw: fewer for huge runs, whose p values need no fine grain."""
+    return max(999, min(9999, WORK // max(1, values)))
+
+
+_SAME = (
+    "n", "clusters", "baseline_mean", "candidate_mean", "difference", "lower", "upper", "t_lower", "t_upper",
+    "baseline_range", "standard_error", "p_t", "exact", "dz", "ties", "detectable", "n_open",
+)  # fmt: skip
+
+
+def _record(metric: str, place: int, test: PairedComparison, moved: Moved, adjusted: float) -> Difference:
+    same = {name: getattr(test, name) for name in _SAME}
+    fewer = less_is_better(metric)
+    undefined = moved.undefined[moved.pairing.first.metrics.index(metric)]
+    return Difference(
+        metric=metric,
+        candidate=place,
+        n_excluded=len(moved.pairing) - test.n - undefined,
+        n_undefined=undefined,
+        interval=ends_of(test.interval),
+        method=test.interval.method if test.interval else None,
+        p=test.p_randomisation,
+        p_holm=adjusted,
+        wins=test.losses if fewer else test.wins,
+        losses=test.wins if fewer else test.losses,
+        less_is_better=fewer,
+        **same,
+    )
+
+
+def _all_pairs(moved: Sequence[Moved], names: Sequence[str], seed: int) -> list[PairOfRuns]:
+    pairings, partners = [each.pairing for each in moved], []
+    for pairing in pairings:
+        at = np.full(len(pairing.first), -1, dtype=np.int64)
+        at[pairing.a] = pairing.b
+        partners.append(at[pairings[0].a])
+    common = np.all([at >= 0 for at in partners], axis=0)
+    out = []
+    for column, name in enumerate(names):
+        values = [moved[0].before.value[pairings[0].a[common], column]]
+        values += [each.after.value[at[common], column] for each, at in zip(moved, partners, strict=True)]
+        table = np.column_stack(values)
+        table = table[~np.isnan(table).any(axis=1)]
+        if len(table):
+            out += [
+                PairOfRuns(metric=name, first=d.first, second=d.second, difference=d.difference, p=d.p)
+                for d in tukey_hsd(table, permutations=_draws_for(table.size), seed=seed)
+            ]
+    return out
+
+
+def _doubts(baseline: Run, candidates: Sequence[Run], moved: Sequence[Moved]) -> tuple[list[str], list[str]]:
+    warnings, notes = [], []
+    for run, each in zip(candidates, moved, strict=True):
+        pairing = each.pairing
+        who = f"{run.name}: " if len(candidates) > 1 else ""
+        warnings += [f"{who}{text}" for text in judge_differences(baseline.manifest, run.manifest)]
+        if each.claims is not None and each.claims.doubt is not None:
+            warnings.append(f"{who}{each.claims.doubt}")
+        if pairing.other_question.size:
+            warnings.append(
+                f"{who}the dataset differs: {_some(baseline, pairing.other_question)} have a different "
+                "question under the same id and are not compared"
+            )
+        sides = ((baseline, pairing.only_first, "baseline"), (run, pairing.only_second, "candidate"))
+        alone = [f"{_some(where, rows)} only in the {what}" for where, rows, what in sides if rows.size]
+        if alone:
+            warnings.append(f"{who}the dataset differs: {', '.join(alone)}")
+        old, new = baseline.manifest.dataset, run.manifest.dataset
+        if old.digest != new.digest:
+            digests = f"{short(old.digest)} there, {short(new.digest)} here"
+            same = str(old.claims) == str(new.claims)
+            what = "the retrieved chunks differ" if same else "the retrieved chunks, or the claims, differ"
+            notes.append(f"{who}{what} (dataset {digests})")
+    for run in (baseline, *candidates):
+        if failed := run.manifest.tally.failed_verdicts:
+            verdicts = counted(failed, "failed verdict")
+            warnings.append(f"{run.name} has {verdicts}; intervals cover all values that they could make")
+        if escalated := escalation(run.manifest):
+            notes.append(f"{run.name}: {escalated}")
+        if run.status not in ("done", "incomplete"):
+            warnings.append(f"{run.name} is not finished ({run.status})")
+    return warnings, notes
+
+
+def _some(run: Run, rows: Places) -> str:
+    shown = ", ".join(run.results[int(row)].trace_id for row in rows[:3])
+    return f"{counted(len(rows), 'trace')} ({shown}{', ...' if len(rows) > 3 else ''})"
+
+
+def _ref(run: Run) -> RunRef:
+    m, tally = run.manifest, run.manifest.tally
+    counts = {"traces": tally.traces, "failed_verdicts": tally.failed_verdicts}
+    return RunRef(id=m.id, label=m.label, href=m.href, **counts)

@@ -1,0 +1,64 @@
+"""When a run is not good enough: the limits it must keep."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Literal, TypeAlias
+
+from judge_eval.settings import Setting, check
+
+OnUndecided: TypeAlias = Literal["pass", "fail"]
+_setting = partial(Setting, panel="Gate", env=True, file=True)
+_limits = partial(_setting, metavar="METRIC=VALUE", type=list[str] | None, read=tuple)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gates:
+    """Limits on a run's means, and on how much worse they may be than a baseline's.
+
+    A limit is `METRIC=VALUE`; on which side it keeps a metric follows from the metric.
+    """
+
+    baseline: Annotated[
+        str | None,
+        _setting(
+            "Compare with this run: its folder, its id or the start of it, label:NAME or latest.",
+            metavar="RUN",
+            common=True,
+        ),
+    ] = None
+    fail_under: Annotated[
+        tuple[str, ...],
+        _limits("Fail if the mean is below, or above for a metric of which less is better; repeatable.", common=True),
+    ] = ()
+    max_drop: Annotated[
+        tuple[str, ...],
+        _limits("Fail if the mean is shown to have become worse by more than this; repeatable.", common=True),
+    ] = ()
+    non_inferior: Annotated[
+        tuple[str, ...],
+        _limits(
+            "Fail unless the mean is shown to have become worse by less than this; repeatable.", metavar="METRIC=MARGIN"
+        ),
+    ] = ()
+    fail_over: Annotated[tuple[str, ...], _limits("The same as --fail-under.", hidden=True)] = ()
+    max_rise: Annotated[tuple[str, ...], _limits("The same as --max-drop.", hidden=True)] = ()
+    strict: Annotated[
+        bool, Setting("Let --max-drop fail by the change itself, and by what is undecided.", panel="Gate")
+    ] = False
+    on_undecided: Annotated[
+        OnUndecided | None,
+        _setting(
+            "Result of a limit if the data are inconclusive: `fail` under --strict, else `pass` with a "
+            "warning; --non-inferior never passes."
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        check(self)
+
+    @property
+    def has_limits(self) -> bool:
+        """Whether there is a limit to keep."""
+        return any((self.fail_under, self.max_drop, self.non_inferior, self.fail_over, self.max_rise))

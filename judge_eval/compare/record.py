@@ -1,0 +1,408 @@
+"""What a comparison finds: differences of metrics, traces that changed, what became of limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from judge_eval.compare.moved_claims import ClaimsMoved
+from judge_eval.compare.pairing import Pairing
+from judge_eval.record import Record
+from judge_eval.runs.columns.packed import Columns, Places
+from judge_eval.runs.folder.records import FORMAT, name_of
+from judge_eval.runs.scoring.aggregate import less_is_better
+from judge_eval.safe_text import counted, interval, signed_pair
+
+LimitKind = Literal["fail-under", "max-drop", "non-inferior", "fail-over", "max-rise"]
+Outcome = Literal["passed", "failed", "undecided"]
+Way = Literal["better", "worse", "unsure"]
+Change = Literal["retrieval", "verdicts", "both", "claims", "scores"]
+"""What changed in a trace: what was retrieved, the verdict on the same chunk, both; where none of these did,
+whether a claim is covered, or only its scores."""
+CHANGE_WORDS: Final[dict[Change, str]] = {
+    "retrieval": "retrieval changed",
+    "verdicts": "verdict flipped",
+    "both": "retrieval changed, verdict flipped",
+    "claims": "claim won or lost",
+    "scores": "only the scores changed",
+}
+
+
+class RunRef(Record):
+    """Which run, for people."""
+
+    id: str
+    label: str | None = None
+    href: str | None = None
+    traces: int = 0
+    failed_verdicts: int = 0
+
+    @property
+    def name(self) -> str:
+        """The label, else the start of the id."""
+        return name_of(self.label, self.id)
+
+
+class Difference(Record):
+    """One metric of one candidate against the baseline; differences are candidate minus baseline."""
+
+    metric: str
+    candidate: int = Field(ge=1)
+    """Its place in `Comparison.runs`."""
+    n: int
+    """How many traces are compared."""
+    n_open: int = 0
+    """How many of these failed verdicts leave open: they count with expected values, the interval covers all
+    values that they could have, and only those of which the sign is known are wins or losses."""
+    n_excluded: int = 0
+    """Common traces left out because a verdict failed in one of the two and the metric has no bounds."""
+    n_undefined: int = 0
+    """Common traces left out because one of the two has nothing to measure: no claim of the kind."""
+    clusters: int | None = None
+    baseline_mean: float
+    candidate_mean: float
+    difference: float
+    interval: tuple[float, float] | None = None
+    """95% of the difference; None under two traces, and where equal differences allow none."""
+    method: str | None = None
+    """How the interval is made: `t`, `CR1 t` under clusters, `score` of two rates, or `gaffke`."""
+    lower: float | None = None
+    """The one-sided 95% lower bound of the difference, which decides gates; None as the interval."""
+    upper: float | None = None
+    """The one-sided 95% upper bound, likewise."""
+    t_lower: float | None = None
+    """Student's lower bound, corrected for skewness; None where it was not shown to hold."""
+    t_upper: float | None = None
+    baseline_range: tuple[float, float] | None = None
+    """The least and the greatest value of the baseline."""
+    standard_error: float | None = None
+    """Of the difference; None under two traces."""
+    p_t: float | None = None
+    """Two-sided p of the paired t test."""
+    p: float
+    """Two-sided p of the sign-flip randomisation test."""
+    exact: bool = False
+    """Whether all sign flips were enumerated."""
+    p_holm: float
+    """`p` adjusted for all metrics and candidates of this comparison (Holm)."""
+    dz: float | None = None
+    """Cohen's dz: the mean difference over its standard deviation; None without variation."""
+    wins: int
+    """Traces where the candidate is better."""
+    ties: int
+    losses: int
+    """Traces where it is worse."""
+    less_is_better: bool = False
+    """Whether a rise of the metric is for the worse."""
+    detectable: float | None = None
+    """The smallest true difference that this many traces show with 80% power, adjusted for all comparisons.
+
+    By simulation from these differences, with the sign-flip test and the interval. None without variation,
+    where no result could be significant, and where it lies beyond any difference that the metric can have.
+    """
+
+    @property
+    def too_few(self) -> bool:
+        """Whether the traces vary, and are so few that no difference the metric can have would be shown."""
+        return self.detectable is None and bool(self.standard_error)
+
+    @property
+    def p_shown(self) -> float | None:
+        """`p_holm`; None where it alone would mislead: it is small, and the interval holds 0.
+
+        The test is of differences that are symmetric about 0. Skewed ones whose mean is 0 are not: of ten
+        that fall by .5 in one of ten traces, it rejects in 37 of 100 samples.
+        """
+        return None if self.p_holm <= 0.05 and self.interval is not None and not self.clear else self.p_holm
+
+    @property
+    def clear(self) -> bool:
+        """Whether the interval leaves 0 out."""
+        return self.interval is not None and not self.interval[0] <= 0 <= self.interval[1]
+
+    @property
+    def way(self) -> Way:
+        """Whether the candidate is better or worse; `unsure` where the interval holds 0, or there is none."""
+        if self.interval is None or not self.clear:
+            return "unsure"
+        return "better" if (self.interval[0] > 0) != self.less_is_better else "worse"
+
+    @property
+    def lost(self) -> tuple[float, float | None, float | None]:
+        """How much worse the candidate is, whichever way is worse, with its one-sided 95% bounds."""
+        if self.less_is_better:
+            return self.difference, self.lower, self.upper
+        least, most = (None if end is None else 0.0 - end for end in (self.upper, self.lower))
+        return 0.0 - self.difference, least, most
+
+    @property
+    def most_lost_by_student(self) -> float | None:
+        """What was lost at most, by Student's bound; None where it was not shown to hold."""
+        if self.t_lower is None or self.t_upper is None:
+            return None
+        return self.t_upper if self.less_is_better else 0.0 - self.t_lower
+
+    @property
+    def finding(self) -> Literal["higher", "lower", "same", "unclear"]:
+        """What can be said at the 5% level: `same` where no trace differs, else by `p_holm` and interval."""
+        if not self.wins and not self.losses and not self.n_open:
+            return "same"
+        if self.p_holm > 0.05 or (self.interval is not None and not self.clear):
+            return "unclear"
+        return "higher" if self.difference > 0 else "lower"
+
+    @property
+    def sentence(self) -> str:
+        """What was found, in words."""
+        if self.finding == "same":
+            return f"no difference in {self.metric}: all {self.n} traces score the same"
+        size = f"{self.difference:+.4f}"
+        if self.interval is not None:
+            size += f" {interval(self.interval, '+')}"
+        if self.finding == "unclear" and self.clear:
+            return f"{self.metric}: {size}; the test does not confirm it, p={self.p_holm:.3g}"
+        if self.finding == "unclear":
+            least = "" if self.detectable is None else f"; these traces can show {self.detectable:.4f}"
+            if self.too_few:
+                least = "; these traces are too few to show any difference"
+            p = "" if self.p_shown is None else f", p={self.p_shown:.3g}"
+            return f"no difference shown in {self.metric}: {size}{p}{least}"
+        means = f", which is {'worse' if self.difference > 0 else 'better'}" if self.less_is_better else ""
+        return f"{self.metric} is {self.finding}{means}: {size}, p={self.p_holm:.3g}"
+
+
+class PairOfRuns(Record):
+    """Two runs of a comparison of all pairs."""
+
+    metric: str
+    first: int
+    second: int
+    """Places in `Comparison.runs`."""
+    difference: float
+    """Second minus first, over the traces that all runs have a value for."""
+    p: float
+    """Adjusted for all pairs (randomised paired Tukey HSD)."""
+
+
+class Flip(Record):
+    """One chunk that got another grade."""
+
+    chunk_id: str
+    before: int | None
+    """The baseline's grade; None where it had no verdict."""
+    after: int | None
+
+
+class TraceChange(Record):
+    """A trace that changed between the baseline and a candidate."""
+
+    candidate: int = Field(ge=1)
+    trace_id: str
+    query: str
+    """The question, shortened."""
+    kind: Change
+    before: str
+    """The baseline's verdicts, a sign a rank: `+` relevant, `.` not, a digit where graded, `!` failed."""
+    after: str
+    moves: tuple[str, ...]
+    """For each rank of the candidate where that chunk stood in the baseline; empty where it is new."""
+    flips: tuple[Flip, ...] = ()
+    differences: dict[str, float]
+    """By metric, candidate minus baseline; a metric without a value in one of them is left out."""
+    claims_lost: int = 0
+    """Claims that are covered in the baseline alone."""
+    claims_won: int = 0
+
+    @property
+    def what(self) -> str:
+        """What changed, in words, with the claims that were won and lost."""
+        parts = [] if self.kind == "claims" else [CHANGE_WORDS[self.kind]]
+        for n, word in ((self.claims_lost, "lost"), (self.claims_won, "won")):
+            parts += [f"{counted(n, 'claim')} {word}"] if n else []
+        return ", ".join(parts)
+
+
+class Check(Record):
+    """What became of one limit."""
+
+    kind: LimitKind
+    metric: str
+    run: str
+    """The name of the run that was checked."""
+    limit: float
+    value: float | None
+    """The mean under `fail-under` and `fail-over`, else what was lost against the baseline: the fall of the
+    mean, or its rise if less is better. None if there is none."""
+    interval: tuple[float, float] | None = None
+    outcome: Outcome
+    """`undecided`: the traces neither show that the limit was kept nor that it was not."""
+    passed: bool
+    """Whether this lets the gate pass: `passed`, or undecided where that was allowed."""
+    sentence: str
+    """Which limit, and by how much it was missed or met, or what would decide it."""
+    movers: tuple[TraceChange, ...] = ()
+    """The traces that lost most, where the check failed against a baseline."""
+
+
+_NONE = np.iinfo(np.int64).max
+
+
+class Opening(Record):
+    """What a comparison says first of a candidate, by the metric that is looked at first."""
+
+    candidate: int = Field(ge=1)
+    """Its place in `Comparison.runs`."""
+    metric: str
+    finding: Literal["worse", "better", "unclear", "same"]
+    """`worse` and `better` only where the 95% interval of the difference leaves 0 out."""
+    first_before: int | None = None
+    """Of the questions that lost (under `better`, that won) the median rank of the first relevant chunk in
+    the baseline; None where the median one has none, or there is no such question."""
+    first_after: int | None = None
+    """The same in the candidate."""
+    rest: str
+    """The sentence but for whom it is about."""
+
+    def sentence(self, who: str, *, several: bool = False) -> str:
+        """Return the sentence; `who` is the candidate, named in each sentence if there are several."""
+        if self.finding in ("worse", "better"):
+            return f"{who} is {self.rest}"
+        return f"{who}: {self.rest}" if several else self.rest
+
+
+def opening_of(d: Difference, pairing: Pairing, relevant: tuple[int, int], compared: int) -> Opening:
+    """Say what a difference shows."""
+    common = {"candidate": d.candidate, "metric": d.metric}
+    if d.finding == "same":
+        rest = f"no difference: {d.metric} is the same on {'all ' if d.n > 1 else ''}{counted(d.n, 'question')}"
+        return Opening(**common, finding="same", rest=rest)
+    size = f"{d.metric} {signed_pair(d.difference, d.interval)}"
+    undecided = d.n - d.wins - d.ties - d.losses
+    unknown = f"; failed verdicts leave {undecided} open" if undecided else ""
+    unknown += f"; {d.n_excluded} others have no value" if d.n_excluded else ""
+    losses, wins, finding = d.losses, d.wins, d.way
+    if finding == "unsure":
+        least = "" if d.detectable is None else f"; they can show a difference of {d.detectable:.3f}"
+        if d.too_few:
+            least = "; they are too few to show any"
+        counts = f"{losses} of {counted(d.n, 'question')} lost ({wins} won{unknown}){least}"
+        return Opening(**common, finding="unclear", rest=f"no difference is shown: {size}; {counts}")
+    lower, worse = d.difference < 0, finding == "worse"
+    which, n, others = ("lost", losses, f"{wins} won") if worse else ("won", wins, f"{losses} lost")
+    first, told_first = _first_relevant(pairing, d.metric, lower, worse, relevant)
+    doubt = ""
+    if d.p_holm > 0.05:
+        among = f", adjusted for {compared} comparisons" if compared > 1 else ""
+        doubt = f"; the randomisation test does not confirm it (p={d.p_holm:.3g}{among})"
+    rest = f"{finding}: {size}; {n} of {counted(d.n, 'question')} {which} ({others}{unknown}){told_first}{doubt}"
+    return Opening(**common, finding=finding, first_before=first[0], first_after=first[1], rest=rest)
+
+
+def first_relevant(columns: Columns, traces: Places, relevant: int) -> NDArray[np.int64]:
+    """Return the ranks of the first relevant chunks of traces: 0 for none, -1 if a failure hides it."""
+    rows, chunks, ranks = columns.chunks_of(traces)
+    grades = columns.grades[chunks]
+    tells = np.flatnonzero((grades >= relevant) | (grades < 0))
+    places, at = np.unique(rows[tells], return_index=True)
+    first = np.zeros(len(traces), dtype=np.int64)
+    first[places] = np.where(grades[tells[at]] < 0, -1, ranks[tells[at]])
+    return first
+
+
+def _first_relevant(
+    pairing: Pairing, metric: str, lower: bool, worse: bool, relevant: tuple[int, int]
+) -> tuple[tuple[int | None, int | None], str]:
+    """Return the median ranks of the first relevant chunk where a metric lost or won, and say them."""
+    before, after = pairing.values(pairing.first.metrics.index(metric))
+    with np.errstate(invalid="ignore"):
+        moved = np.flatnonzero(after < before if lower else after > before)
+    was = first_relevant(pairing.first, pairing.a[moved], relevant[0])
+    now = first_relevant(pairing.second, pairing.b[moved], relevant[1])
+    known = (was >= 0) & (now >= 0)
+    if not known.any():
+        return (None, None), ""
+    a, b = _median(was[known]), _median(now[known])
+    if a is None:
+        where = "is missing in both" if b is None else f"was missing and is at rank {b}"
+    elif b is None:
+        where = f"was at rank {a} and is missing"
+    else:
+        where = f"stayed at rank {a}" if a == b else f"moved from rank {a} to {b}"
+    whose = "the lost ones" if worse else "the won ones"
+    return (a, b), f"; in {whose} the first relevant chunk {where} (median)"
+
+
+def _median(ranks: NDArray[np.int64]) -> int | None:
+    """Return the lower median, 0 standing for a rank behind all; None where that is the median."""
+    ordered = np.sort(np.where(ranks == 0, _NONE, ranks))
+    middle = int(ordered[(len(ordered) - 1) // 2])
+    return None if middle == _NONE else middle
+
+
+class Comparison(Record):
+    """Two runs or more on the same traces; the first is the baseline."""
+
+    v: int = FORMAT
+    runs: tuple[RunRef, ...]
+    warnings: tuple[str, ...] = ()
+    """What makes the comparison doubtful: other judge, prompt or data, unpaired traces, failures."""
+    notes: tuple[str, ...] = ()
+    """What differs as it should, such as the retrieved chunks."""
+    paired: tuple[int, ...]
+    """How many traces each candidate has in common with the baseline."""
+    only_baseline: tuple[int, ...]
+    only_candidate: tuple[int, ...]
+    sentences: tuple[str, ...] = ()
+    """What is to be said first, a sentence a candidate, each under its name."""
+    openings: tuple[Opening, ...] = ()
+    """What these sentences say, of each candidate that has a value in common with the baseline."""
+    differences: tuple[Difference, ...]
+    pairs: tuple[PairOfRuns, ...] = ()
+    """All pairs of three runs or more."""
+    changed: tuple[dict[Change, int], ...]
+    """For each candidate how many traces changed in which way."""
+    traces: tuple[TraceChange, ...] = ()
+    """The changed traces that moved most, of each candidate at most as many as were asked for."""
+    claims: tuple[ClaimsMoved, ...] = ()
+    """The claims won and lost, of each candidate that was judged by claims as the baseline was."""
+    checks: tuple[Check, ...] = ()
+    """What became of the limits, where a gate was asked for."""
+
+    @property
+    def baseline(self) -> RunRef:
+        """The run the others are compared with."""
+        return self.runs[0]
+
+    @property
+    def claims_told(self) -> list[str]:
+        """What was won and lost of the claims, a sentence a candidate, each under its name."""
+        several = len(self.runs) > 2
+        return [(f"{self.runs[c.candidate].name}, " if several else "") + c.sentence for c in self.claims]
+
+    def of(self, candidate: int = 1) -> Iterator[Difference]:
+        """Yield the differences of one candidate, metric by metric."""
+        return (each for each in self.differences if each.candidate == candidate)
+
+    def __getitem__(self, metric: str) -> Difference:
+        """Return a metric's difference of the first candidate.
+
+        Raises:
+            KeyError: It was not compared.
+        """
+        return {each.metric: each for each in self.of(1)}[metric]
+
+    def movers(self, metric: str, candidate: int = 1, most: int = 5) -> list[TraceChange]:
+        """Return the traces that moved a metric most, the greatest loss first."""
+        sign = -1.0 if less_is_better(metric) else 1.0
+        moved = [t for t in self.traces if t.candidate == candidate and t.differences.get(metric)]
+        return sorted(moved, key=lambda t: sign * t.differences[metric])[:most]
+
+    def _repr_html_(self) -> str:
+        from judge_eval.views.comparison import NOTEBOOK_TRACES, comparison_view
+        from judge_eval.views.html import html_of
+
+        return html_of(comparison_view(self, traces=NOTEBOOK_TRACES, claims=NOTEBOOK_TRACES))

@@ -1,1 +1,0 @@
-"""The same traces in two runs or more."""

@@ -1,0 +1,471 @@
+"""Collections of several files: a BEIR folder, TREC topics with a run and qrels."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+from judge_eval import limits
+from judge_eval.data.files.containers import kind_of, rows
+from judge_eval.data.files.jsonfile import entries, objects_in
+from judge_eval.data.files.opening import reading_file, steady
+from judge_eval.data.files.values import as_list, first_of
+from judge_eval.data.shapes.chunks import ID
+from judge_eval.errors import DataError
+from judge_eval.foreign import RepeatedKeyError, single_keys
+from judge_eval.spelling import option
+
+T = TypeVar("T")
+WHOLE = re.compile(r"[+-]?[0-9]{1,9}")
+
+
+def read_qrels(path: Path | str, name: str | None = None) -> dict[str, dict[str, int]]:
+    """Read judgments by query and document: lines of query, iteration, document, grade."""
+    # Fields are separated by white space; empty lines and lines that begin with `#` are passed over. A
+    # negative grade means "in the pool, unjudged". A document that is judged twice for a query is an error.
+    # Errors call the file `name` if it is given.
+    qrels: dict[str, dict[str, int]] = {}
+    name = name or str(path)
+    for line, fields in _lines(path, name):
+        if len(fields) != 4:
+            raise DataError(
+                f"{len(fields)} fields; a judgment has 4: query, iteration, document, grade", file=name, line=line
+            )
+        if not WHOLE.fullmatch(fields[3]):
+            raise DataError(f"{fields[3]!r} is not a whole number", file=name, line=line, field="grade")
+        _put(qrels, fields[0], fields[2], int(fields[3]), name, line)
+    return qrels
+
+
+def read_run(path: Path | str) -> dict[str, dict[str, float]]:
+    """Read a run, scores by query and document: lines of query, `Q0`, document, rank, score, tag."""
+    # The rank is not read, as in trec_eval: the order follows from the scores. What stands behind the tag is
+    # passed over, as are empty lines and lines that begin with `#`. A document that is retrieved twice for a
+    # query is an error.
+    run: dict[str, dict[str, float]] = {}
+    for line, fields in _lines(path, str(path)):
+        if len(fields) < 6:
+            raise DataError(
+                f"{len(fields)} fields; a retrieved document has 6: query, Q0, document, rank, score, tag",
+                file=str(path),
+                line=line,
+            )
+        try:
+            score = float(fields[4])
+        except ValueError:
+            score = math.nan
+        if math.isnan(score) or "_" in fields[4]:
+            raise DataError(f"{fields[4]!r} is not a number", file=str(path), line=line, field="score")
+        _put(run, fields[0], fields[2], score, path, line)
+    return run
+
+
+def _lines(path: Path | str, name: str) -> Iterator[tuple[int, list[str]]]:
+    with steady(Path(path)) as plain, reading_file(name), plain.open("rb") as file:
+        for number, raw in enumerate(file, 1):
+            data = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
+            try:
+                # Split as bytes: an id may hold any white space that is not ASCII.
+                fields = [field.decode() for field in data.split()]
+            except UnicodeDecodeError:
+                raise DataError("not UTF-8 text", file=name, line=number) from None
+            if fields and not fields[0].startswith("#"):
+                yield number, fields
+
+
+def _put(table: dict[str, dict[str, T]], query: str, document: str, value: T, path: Path | str, line: int) -> None:
+    row = table.setdefault(query, {})
+    if document in row:
+        raise DataError(f"document {document!r} occurs twice for query {query!r}", file=str(path), line=line)
+    row[document] = value
+
+
+NAMES = ("corpus", "collection", "documents", "docs")
+SUFFIXES = (".jsonl", ".json", ".tsv", ".csv", ".parquet")
+BODY = ("text", "contents", "content", "page_content", "body", "passage", "document", "abstract")
+
+
+class Corpus:
+    """Chunks by id."""
+
+    def __init__(self, chunks: Mapping[str, tuple[str | None, str]], name: str) -> None:
+        self._chunks, self._name = chunks, name
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._chunks
+
+    def join(self, chunk: dict[str, Any], field: str) -> dict[str, Any]:
+        """Give a chunk that brings only an id its text and title."""
+        entry = self._chunks.get(chunk["id"])
+        if entry is None:
+            raise DataError(f"no chunk {chunk['id']!r} in the corpus {self._name}", field=field)
+        title, text = entry
+        return {**chunk, "text": text, **({"title": title} if title and "title" not in chunk else {})}
+
+
+def corpus_file(folder: Path) -> Path | None:
+    """Find the corpus in a folder by its name, such as `corpus.jsonl` or `collection.tsv`."""
+    places = (folder / f"{name}{suffix}" for name in NAMES for suffix in SUFFIXES)
+    return next((path for path in places if path.is_file()), None)
+
+
+def load_corpus(path: Path, wanted: Container[str] | None = None) -> Corpus:
+    """Read a corpus into memory; with `wanted` only these ids."""
+    # JSON Lines, JSON, CSV, TSV or Parquet with an id (`_id`, `id`, `doc_id`), a text, perhaps a title; TSV
+    # of id and text without a header; a JSON object of texts by id; or a folder that holds one of these as
+    # `corpus.*` or `collection.tsv`. Ids must differ.
+    if path.is_dir():
+        file = corpus_file(path)
+        if file is None:
+            raise DataError(f"no corpus here; name it corpus.jsonl ({', '.join(NAMES)})", file=str(path))
+        path = file
+    chunks: dict[str, tuple[str | None, str]] = {}
+    with steady(path) as plain:
+        for key, title, text, line in _entries(plain, str(path)):
+            if wanted is not None and key not in wanted:
+                continue
+            if key in chunks:
+                raise DataError(f"the id {key!r} occurs twice in the corpus", file=str(path), line=line)
+            chunks[key] = (title, text)
+    return Corpus(chunks, str(path))
+
+
+def _entries(path: Path, name: str) -> Iterator[tuple[str, str | None, str, int | None]]:
+    kind = kind_of(path, name)
+    if kind == "tsv" and not _has_header(path):
+        yield from _bare_lines(path, name)
+        return
+    if kind == "json" and _is_object(path):
+        under = "corpus" if "corpus" in objects_in(path, name) else None
+        if _by_id({key: value for key, value, _ in islice(entries(path, name, under), 20)}):
+            for key, value, line in entries(path, name, under):
+                if isinstance(value, str):
+                    yield key, None, value, line
+                else:
+                    yield _entry({"id": key, **value} if isinstance(value, Mapping) else {}, name, line)
+            return
+    for row in rows(path, kind, name, _is_entry):
+        yield _entry(row.get(), name, row.line)
+
+
+def _is_object(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(1024).removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{"
+
+
+def _by_id(data: Mapping[str, Any]) -> bool:
+    if not data or set(data) & {*BODY, *ID}:
+        return False
+    return all(isinstance(v, str) or (isinstance(v, Mapping) and set(v) & set(BODY)) for v in data.values())
+
+
+def _entry(record: Mapping[str, Any], name: str, line: int | None) -> tuple[str, str | None, str, int | None]:
+    key = first_of(record, "_id", *ID)
+    if key is None:
+        raise DataError("no id (`_id`, `id`, `doc_id`, ...)", file=name, line=line)
+    bodies = (record.get(key) for key in BODY)
+    joined = (" ".join(b) if isinstance(b, list) and all(isinstance(s, str) for s in b) else b for b in bodies)
+    text = next((body for body in joined if isinstance(body, str)), None)
+    if text is None:
+        raise DataError("no text (`text`, `contents`, ...)", file=name, line=line)
+    title = record.get("title")
+    return str(key), title if isinstance(title, str) and title else None, text, line
+
+
+def _is_entry(record: Mapping[str, Any]) -> bool:
+    return bool(record.keys() & {"_id", *ID}) and bool(record.keys() & set(BODY))
+
+
+def _has_header(path: Path) -> bool:
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
+        cells = file.readline().rstrip("\r\n").split("\t")
+    return bool({*ID} & set(cells)) and bool(set(BODY) & set(cells))
+
+
+def _bare_lines(path: Path, name: str) -> Iterator[tuple[str, str | None, str, int | None]]:
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                cells = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n").split("\t")
+            except UnicodeDecodeError:
+                raise DataError("not UTF-8 text", file=name, line=number) from None
+            if len(cells) == 2:
+                yield cells[0], None, cells[1], number
+            elif len(cells) == 3:
+                yield cells[0], cells[1], cells[2], number
+            elif cells != [""]:
+                raise DataError(
+                    f"{len(cells)} cells; a line is an id and a text, with a title between them or not",
+                    file=name,
+                    line=number,
+                )
+
+
+Ranked: TypeAlias = dict[str, list[tuple[str, float | None]]]
+"""By query, the documents with their scores, best first."""
+
+JUDGED = "judged"
+FORMATS = ("trec", "beir", JUDGED)
+RUN_LINE = re.compile(rb"\S+\s+\S+\s+\S+\s+[0-9]+\s+[-+0-9.eEinfINF]+\s+\S+")
+JUDGMENT = re.compile(
+    rb"\S+[ \t]+(?:0|Q0)[ \t]+\S+[ \t]+-?[0-9]+[ \t]*\r?(?:\n|$)"
+    rb"|(?:query-id|query_id|qid)\t(?:corpus-id|doc_id|docid|corpus_id)\t(?:score|relevance|label)\r?\n"
+)
+"""The first line of a qrels file: TREC's, or the header of BEIR's."""
+PATTERNS: Mapping[str, tuple[str, ...]] = {
+    "run": ("run*.trec", "run*.txt", "*.run", "run*.tsv", "run.json"),
+    "queries": ("queries.*", "topics.*", "topics*"),
+    "qrels": ("qrels/test.tsv", "qrels/dev.tsv", "qrels/*.tsv", "qrels*.t*", "*.qrels", "qrels"),
+}
+"""What the files of a collection are called, the first match first."""
+TOPIC = re.compile(r"<top>(.*?)</top>", re.DOTALL | re.IGNORECASE)
+XML_TOPIC = re.compile(r"<topic\s+number=[\"']?([^\"'\s>]+)[\"']?[^>]*>(.*?)</topic>", re.DOTALL | re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The files of a collection."""
+
+    home: Path
+    run: Path | None
+    queries: Path | None
+    qrels: Path | None
+    corpus: Path | None
+
+
+def find_parts(path: Path, corpus: Path | None, format: str | None) -> Parts | None:
+    """Find the files of a collection: a folder, a TREC run, LlamaIndex' embedding QA; else None."""
+    if path.is_dir():
+        return _in_folder(path, None, corpus)
+    if format in ("trec", "beir") or (format is None and _is_run(path)):
+        return _in_folder(corpus if corpus and corpus.is_dir() else path.parent, path, corpus)
+    if path.suffix.lower() == ".json" and format in (None, JUDGED) and _is_embedding_qa(path):
+        run = _first(path.parent, "run*.trec", "run*.txt", "*.run", "run.json")
+        return Parts(path, run, path, path, path)
+    return None
+
+
+def _in_folder(home: Path, run: Path | None, corpus: Path | None) -> Parts:
+    places = [home, corpus] if corpus is not None and corpus.is_dir() and corpus != home else [home]
+    own_corpus = corpus if corpus is not None and corpus.is_file() else None
+    files: dict[str, Path | None] = {"run": run, "corpus": own_corpus}
+    for place in places:
+        for part, patterns in PATTERNS.items():
+            files[part] = files.get(part) or _first(place, *patterns)
+        files["corpus"] = files["corpus"] or corpus_file(place)
+    return Parts(home, **files)
+
+
+def _first(folder: Path, *patterns: str) -> Path | None:
+    hits = (path for pattern in patterns for path in sorted(folder.glob(pattern)) if path.is_file())
+    return next(hits, None)
+
+
+def _is_run(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            head = file.readline(10000)
+    except OSError:
+        return False
+    return RUN_LINE.fullmatch(head.removeprefix(b"\xef\xbb\xbf").strip()) is not None
+
+
+def refuse_judgments(path: Path, name: str) -> None:
+    """Check that a file is not one of judgments alone."""
+    with reading_file(name), path.open("rb") as file:
+        head = file.readline(10000)
+    if JUDGMENT.match(head.removeprefix(b"\xef\xbb\xbf")):
+        fault = "a qrels file: grades by query and document, no retrieval; put it into a folder with the "
+        raise DataError(fault + "queries, the corpus and a TREC run, and give the folder", file=name)
+
+
+def _is_embedding_qa(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            if b'"queries"' not in file.read(200):
+                return False
+        return {"queries", "corpus", "relevant_docs"} <= objects_in(path, str(path))
+    except (OSError, DataError):
+        return False
+
+
+def traces(parts: Parts, judged: bool, depth: int | None, relevant: int | None) -> Iterator[dict[str, Any] | DataError]:
+    """Yield the data of a trace, or its error, for every query of the run and of the judgments."""
+    # The order of the chunks is trec_eval's: score descending, then id descending. A query that has judgments
+    # but stands nowhere in the run is a trace without chunks, so that no mean leaves it out. Labels are the
+    # grades of the judgments, and the pool is all of them. `relevant_total` counts the relevant ones; where
+    # there are grades above 1 and nobody said which count, it stays unknown. `judged` takes the judged
+    # documents in place of a run, in the order of the file (which is not a ranking).
+    home = str(parts.home)
+    if parts.queries is None:
+        fault = "no queries here; name them queries.jsonl or topics.tsv"
+        if parts.run is not None:
+            fault = f"{parts.run.name} is a TREC run, which needs its queries and its corpus beside it: {fault}"
+        raise DataError(fault, file=home)
+    qrels = {} if parts.qrels is None else _qrels(parts.qrels)
+    if judged:
+        if not qrels:
+            raise DataError("no judgments here; name them qrels.txt or qrels/test.tsv", file=home)
+        ranked: Ranked = {query: [(doc, None) for doc in docs] for query, docs in qrels.items()}
+    elif parts.run is None:
+        raise DataError(
+            "no retriever's run here, only queries and documents; put its TREC run beside them as "
+            f"run.trec, or judge the documents that people have judged with {option('format', JUDGED)}",
+            file=home,
+        )
+    else:
+        ranked = _ranked(parts.run)
+        ranked |= {query: [] for query in qrels if query not in ranked}
+    cut = {query: docs if depth is None else docs[:depth] for query, docs in ranked.items()}
+    if parts.corpus is None:
+        raise DataError(f"no corpus here; name it corpus.jsonl, or give {option('corpus')}", file=home)
+    corpus = load_corpus(parts.corpus, {doc for docs in cut.values() for doc, _ in docs})
+    queries = _queries(parts.queries)
+    highest = max((grade for grades in qrels.values() for grade in grades.values()), default=0)
+    graded = highest > 1
+    least = relevant if relevant is not None else None if graded else 1
+    for query, docs in cut.items():
+        if query not in queries:
+            holder = parts.run if parts.run is not None and query not in qrels else parts.qrels
+            fault = f"no query {query!r} in {parts.queries}; {option('on_invalid', 'skip')} leaves it out"
+            yield DataError(fault, file=str(holder or parts.run))
+            continue
+        grades = qrels.get(query, {})
+        chunks = []
+        try:
+            joined = [(corpus.join({"id": doc}, f"query {query!r}"), doc, score) for doc, score in docs]
+        except DataError as error:
+            yield error
+            continue
+        for chunk, doc, score in joined:
+            if score is not None:
+                chunk["score"] = score
+            if grades.get(doc, -1) >= 0:  # below 0 it is in the pool, but nobody judged it
+                chunk["label"] = grades[doc]
+            chunks.append(chunk)
+        data: dict[str, Any] = {**queries[query], "id": query, "chunks": chunks}
+        if query in qrels and least is not None:
+            data["relevant_total"] = sum(grade >= least for grade in grades.values())
+        judged_ones = {doc: grade for doc, grade in grades.items() if grade >= 0}
+        if query in qrels and highest <= limits.GRADE and len(judged_ones) <= limits.POOL:
+            data["pool"] = {"grades": judged_ones, "maximum": max(1, highest)}
+        yield data
+
+
+def _ranked(path: Path) -> Ranked:
+    run = _json_tables(path) if path.suffix.lower() == ".json" else read_run(path)
+    return {
+        query: [(doc, score) for score, doc in sorted(((s, d) for d, s in docs.items()), reverse=True)]
+        for query, docs in run.items()
+    }
+
+
+def _json_tables(path: Path) -> dict[str, dict[str, float]]:
+    with reading_file(path):
+        text = path.read_bytes()
+    try:
+        data = json.loads(text, object_pairs_hook=single_keys)
+        return {str(q): {str(d): float(s) for d, s in docs.items()} for q, docs in data.items()}
+    except RepeatedKeyError as error:
+        raise DataError(str(error), file=str(path)) from None
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        raise DataError("a run as JSON is an object: query to document to score", file=str(path)) from None
+
+
+def _qrels(path: Path) -> Mapping[str, Mapping[str, int]]:
+    if path.suffix.lower() == ".json":
+        relevant = entries(path, str(path), "relevant_docs")
+        return {query: {str(doc): 1 for doc in as_list(docs, f"relevant_docs.{query}")} for query, docs, _ in relevant}
+    with path.open("rb") as file:
+        head = file.readline().split()
+    if len(head) != 3:
+        return read_qrels(path)
+    judgments: dict[str, dict[str, int]] = {}
+    for number, line in enumerate(_text(path).splitlines(), 1):
+        cells = line.split("\t")
+        if number == 1 and cells[-1].strip().lower() in ("score", "relevance", "label"):
+            continue
+        try:
+            query, doc, grade = cells
+            judgments.setdefault(query, {})[doc] = int(grade)
+        except ValueError:
+            raise DataError("a judgment is a query, a document, a grade", file=str(path), line=number) from None
+    return judgments
+
+
+def _queries(path: Path) -> dict[str, dict[str, Any]]:
+    name = str(path)
+    head = _head(path)
+    if "<top" in head.lower():
+        return _topics(path)
+    if path.suffix.lower() == ".json" and _is_embedding_qa(path):
+        return {key: {"query": str(value)} for key, value, _ in entries(path, name, "queries")}
+    first = head.splitlines()[0] if head else ""
+    if first[:1] not in ("{", "[") and not {"id", "_id", "qid", "query_id", "query-id"} & set(
+        re.split(r"[\t,]", first)
+    ):
+        return _bare_topics(path)
+    queries = {}
+    for row in rows(path, kind_of(path, name), name, lambda record: _topic(record)[0] is not None):
+        record = row.get()
+        key, text = _topic(record)
+        if key is None or not isinstance(text, str):
+            raise DataError("a query is an id with a text", file=name, line=row.line)
+        data: dict[str, Any] = {"query": text}
+        references = ("reference", "answer", "expected_answer")
+        for field, keys in {"reference": references, "answer": ("response",)}.items():
+            texts = [record[k] for k in keys if isinstance(record.get(k), str) and record[k]]
+            data |= {field: texts[0]} if texts else {}
+        queries[str(key)] = data
+    return queries
+
+
+def _topic(record: Mapping[str, Any]) -> tuple[Any, Any]:
+    key = first_of(record, "_id", "id", "qid", "query_id", "query-id")
+    return key, first_of(record, "text", "query", "question", "title")
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8-sig", errors="replace")
+
+
+def _head(path: Path) -> str:
+    with reading_file(path), path.open("rb") as file:
+        return file.read(4096).decode("utf-8-sig", "replace").lstrip()
+
+
+def _bare_topics(path: Path) -> dict[str, dict[str, Any]]:
+    queries = {}
+    for number, line in enumerate(_text(path).splitlines(), 1):
+        if not line.strip():
+            continue
+        key, separator, text = line.partition("\t" if "\t" in line else ":")
+        if not separator or not text.strip():
+            raise DataError("a topic is an id, a tab and a question", file=str(path), line=number)
+        queries[key.strip()] = {"query": text.strip()}
+    return queries
+
+
+def _topics(path: Path) -> dict[str, dict[str, Any]]:
+    text, queries = _text(path), {}
+    for body in TOPIC.findall(text):
+        number = re.search(r"<num>\s*(?:Number:)?\s*([^\s<]+)", body, re.IGNORECASE)
+        question = _tag(body, "title") or _tag(body, "desc")
+        if number and question:
+            queries[number[1]] = {"query": question}
+    for number_, body in XML_TOPIC.findall(text):
+        question = _tag(body, "query") or _tag(body, "title") or _tag(body, "question") or body.strip()
+        queries[number_] = {"query": question}
+    return queries
+
+
+def _tag(body: str, name: str) -> str | None:
+    match = re.search(rf"<{name}>(.*?)(?=<|\Z)", body, re.DOTALL | re.IGNORECASE)
+    words = re.sub(r"^\s*(Topic|Description):", "", match[1], flags=re.IGNORECASE).split() if match else []
+    return " ".join(words) or None

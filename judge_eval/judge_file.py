@@ -1,0 +1,490 @@
+"""A judge file: who judges, and how, in one TOML file."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError
+
+from judge_eval.errors import ConfigError, advise
+from judge_eval.judges import Cascade, Judge, Member, Panel, Vote
+from judge_eval.judges.cascade import cascade_of
+from judge_eval.judges.judge import with_blank
+from judge_eval.judges.kinds import DEFAULT_PROMPT, Mode, make_judge, mode_for
+from judge_eval.llm.options import LOGPROBS, Options
+from judge_eval.llm.stack import UNNAMED, create_backend
+from judge_eval.prompts import DecisionLayout
+from judge_eval.record import PlainObject, Record, data_error
+from judge_eval.registry import kind_named, stated_of
+from judge_eval.runs.judging.provenance import backends_record
+from judge_eval.schema import BlankPolicy, EvidencePolicy
+from judge_eval.spelling import option
+from judge_eval.study.cascade_file import CascadeFile, CascadeStage, cascade_of_data, read_data
+from judge_eval.trust import check_address, check_owned
+from judge_eval.user_text import prompt_name, read_params
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_KEYS = ("api_key", "apikey", "key", "token", "secret", "authorization", "headers")
+
+
+class ModelSpec(Record):
+    """One model of a panel or a cascade: who it is, how it asks and how it is called."""
+
+    model: str = ""
+    """`provider/model`."""
+    prompt: str | None = None
+    """A prompt's id, or `file:PATH`; the judge's own if None."""
+    mode: Mode | None = None
+    """How the model is asked; by default the judge's mode, else what suits the model."""
+    base_url: str | None = None
+    """Of its server; None takes that of the judge or of the run."""
+    key_env: str | None = None
+    """The environment variable that holds the key of its server."""
+    params: PlainObject = Field(default_factory=dict)
+    """Sent with every request, besides those of the judge."""
+    unsupported: tuple[str, ...] = ()
+    """What its server does not take, besides what the judge's does not."""
+    file: str = Field("", exclude=True)
+    """The file that names it."""
+
+    def options(self, options: Options, *, merge: bool = True) -> Options:
+        """Return how this model is called, given how all are called; `merge` adds their parameters."""
+        if self.base_url not in (options.base_url, *options.fleet):
+            check_address(self.base_url, self.file or "the judge", stated_of(self.model).hosts)
+        return replace(
+            options,
+            base_url=self.base_url or options.base_url,
+            fleet=() if self.base_url else options.fleet,
+            key_env=self.key_env or options.key_env,
+            params={**(options.params if merge else {}), **self.params},
+            unsupported=tuple(dict.fromkeys((*options.unsupported, *self.unsupported))),
+        )
+
+
+class MemberSpec(ModelSpec):
+    """One member of a panel."""
+
+    name: str | None = None
+    """What its votes are called; by default model and prompt."""
+    sample: int = Field(default=0, ge=0)
+    """Which of several samples of one judge this is."""
+
+
+class JudgeSpec(Record):
+    """Who judges, and how: one model, a panel (`member`) or a cascade (`cheap`, `strong`)."""
+
+    model: str | None = None
+    """`provider/model`, if one model judges."""
+    prompt: str | None = None
+    """A prompt's id, or `file:PATH`; `support/binary` if None."""
+    mode: Mode | None = None
+    judge: str | None = None
+    """The name of an installed package's judge, in place of `mode`."""
+    layout: DecisionLayout = "question"
+    """Where a decision model finds a chunk."""
+    relevant: int | None = Field(default=None, ge=1)
+    """The least grade that counts as relevant."""
+    evidence: EvidencePolicy | None = None
+    blank: BlankPolicy | None = None
+    """What a chunk without text is; without a verdict if None."""
+    confidence: bool = False
+    """Whether chat models are asked for log-probabilities."""
+    repeat: int = Field(default=1, ge=1)
+    vote: Vote = "majority"
+    """How the grades of members or samples become one."""
+    quorum: int = 1
+    """The least number of members that must give a verdict."""
+    threshold: float | None = None
+    """The confidence from which a verdict of the cheap judge stands."""
+    explain_positives: bool = False
+    """Whether the strong judge is asked about what the cheap one finds relevant too."""
+    base_url: str | None = None
+    key_env: str | None = None
+    params: PlainObject = Field(default_factory=dict)
+    unsupported: tuple[str, ...] = ()
+    """What the server does not take, which is never sent."""
+    cheap: ModelSpec | None = None
+    strong: ModelSpec | None = None
+    member: tuple[MemberSpec, ...] = ()
+    fitted: CascadeFile | None = None
+    """What a fitted threshold rests on."""
+    file: str = Field("", exclude=True)
+    """The file that describes it."""
+
+    @property
+    def by_claims(self) -> bool:
+        """Whether it may judge by claims: by mode, or as a judge of an installed package."""
+        return self.judge is not None or (self.mode is not None and kind_named(self.mode).by_claims)
+
+    @property
+    def models(self) -> tuple[ModelSpec, ...]:
+        """The models that differ in how they are called: members, or both stages of a cascade."""
+        return (*self.member, *(stage for stage in (self.cheap, self.strong) if stage is not None))
+
+    @classmethod
+    def of_table(cls, table: Mapping[str, Any], where: str, folder: Path | None = None) -> JudgeSpec:
+        """Read a judge from a table of TOML, which messages call `where`; prompts are found from `folder`."""
+        # A key of a server is refused, as are unknown keys.
+        data = {name: value for name, value in table.items() if name != "fitted"}
+        if "fit" in data:
+            return cls.of_cascade(cascade_of_data(data, where)).named_by(where)
+        _check_names(data, cls, where)
+        members = data.get("member", [])
+        if not isinstance(members, list) or not all(isinstance(member, dict) for member in members):
+            raise ConfigError(f"{where}: write a table [[member]] for each member")
+        for number, member in enumerate(members, 1):
+            _check_names(member, MemberSpec, f"{where}: member {number}")
+        for name in ("cheap", "strong"):
+            if isinstance(data.get(name), dict):
+                _check_names(data[name], ModelSpec, f"{where}: {name}")
+        for part in (data, *members, data.get("cheap"), data.get("strong")):
+            _check_part(part, where, folder)
+        try:
+            spec = cls.model_validate(data)
+        except ValidationError as error:
+            raise ConfigError(f"{where}: {data_error(error)}") from None
+        if bool(spec.member) + bool(spec.cheap or spec.strong) + bool(spec.model or spec.judge) > 1:
+            raise ConfigError(
+                f"{where}: one judge (model), a panel ([[member]]) or a cascade ([cheap], [strong]); not two"
+            )
+        single = {"repeat", "vote", "quorum", "judge"} & spec.model_fields_set
+        if spec.cheap and single:
+            raise ConfigError(f"{where}: {', '.join(sorted(single))}: a cascade is of two judges asked once")
+        if (spec.cheap is None) is not (spec.strong is None):
+            raise ConfigError(f"{where}: a cascade needs both tables, [cheap] and [strong]")
+        return spec.named_by(where)
+
+    def named_by(self, file: str) -> JudgeSpec:
+        """Return the same as described by a file."""
+
+        def marked(part: Any) -> Any:
+            return part and part.model_copy(update={"file": file})
+
+        parts = {"cheap": marked(self.cheap), "strong": marked(self.strong), "file": file}
+        return self.model_copy(update={**parts, "member": tuple(map(marked, self.member))})
+
+    @classmethod
+    def of_cascade(cls, file: CascadeFile) -> JudgeSpec:
+        """Return the judge that a fitted cascade is."""
+
+        def stage(fitted: CascadeStage) -> ModelSpec:
+            return ModelSpec(
+                model=fitted.model,
+                prompt=fitted.prompt,
+                mode=fitted.mode,
+                base_url=fitted.base_url,
+                params=fitted.params,
+            )
+
+        return cls(
+            layout=file.layout,
+            relevant=file.scale.relevant,
+            evidence=file.evidence,
+            blank=file.blank,
+            threshold=file.fit.threshold,
+            explain_positives=file.explain_positives,
+            cheap=stage(file.cheap),
+            strong=stage(file.strong),
+            fitted=file,
+        )
+
+    def beside(self, where: str, flags: Mapping[str, Any]) -> JudgeSpec:
+        """Return this cascade with the options that are given beside its file, by the names of their flags.
+
+        An option may not name another model, mode or threshold than the file. Other prompts and parameters
+        are compared with the fit when the cascade is made.
+        """
+        cheap, strong = self.cheap, self.strong
+        if cheap is None or strong is None:
+            raise ConfigError(f"{where}: not a cascade; it has no tables [cheap] and [strong]")
+        for name, value, known in (
+            ("cascade", flags.get("cascade"), cheap.model),
+            ("strong_model", flags.get("strong_model"), strong.model),
+            ("cascade_mode", flags.get("cascade_mode"), cheap.mode),
+            ("mode", flags.get("mode"), strong.mode or self.mode),
+            ("cascade_threshold", flags.get("cascade_threshold"), self.threshold),
+        ):
+            if value is not None and value != known and (known is not None or self.fitted is not None):
+                stated = "none: everything is escalated" if known is None else known
+                raise ConfigError(f"{option(name, value)}: {where} says {stated}; leave one of the two out")
+        cheap = cheap.model_copy(
+            update={
+                "prompt": _prompt(flags.get("cascade_prompt"), cheap.prompt),
+                "mode": cheap.mode or flags.get("cascade_mode"),
+                "base_url": flags.get("cascade_url") or cheap.base_url,
+                "params": {**cheap.params, **_cascade_params(flags)},
+            }
+        )
+        strong = strong.model_copy(
+            update={"prompt": _prompt(flags.get("prompt"), strong.prompt), "mode": strong.mode or flags.get("mode")}
+        )
+        layout = flags.get("layout") or "question"
+        return self.model_copy(
+            update={
+                "cheap": cheap,
+                "strong": strong,
+                "threshold": self.threshold if self.fitted else self.threshold or flags["cascade_threshold"],
+                "explain_positives": self.explain_positives or bool(flags.get("explain_positives")),
+                "evidence": flags.get("evidence") or self.evidence,
+                "blank": flags.get("blank") or self.blank,
+                "relevant": flags.get("relevant") or self.relevant,
+                "layout": layout if layout != "question" else self.layout,
+                "confidence": self.confidence or bool(flags.get("confidence")),
+            }
+        )
+
+    def called(self, options: Options) -> Options:
+        """Return how all models of the judge are called."""
+        for name, value in self.params.items():
+            if name in options.params and options.params[name] != value:
+                raise ConfigError(
+                    f"{option('param', python='params')} {name}={options.params[name]}: the judge file says "
+                    f"{value}; leave one of the two out"
+                )
+        own = {name: getattr(self, name) for name in ("base_url", "key_env", "params", "unsupported", "file")}
+        return ModelSpec(model=self.model or "", **own).options(options)
+
+    def keywords(self, options: Options | None = None, *, fitting: bool = False) -> dict[str, Any]:
+        """Return the keywords of the `Evaluator` that judges so; `options` fill what the judge leaves open.
+
+        `fitting`: a cascade's threshold is still to be found; else it must be as it was fitted.
+        """
+        options = self.called(options or Options())
+        kind = kind_named(mode_for(self.model, self.mode))
+        if self.confidence and kind.by_claims:
+            raise ConfigError(
+                f"{option('confidence', True)} is not for judging by claims, whose verdicts follow by a rule"
+            )
+        if self.cheap is not None and self.strong is not None:
+            models, cascade, options = self._cascade(self.cheap, self.strong, options, fitting=fitting)
+            if self.confidence and (self.strong.mode or self.mode) != "decision":
+                options = options.with_logprobs("strong")
+            return {"model": models, "judge": cascade, "options": options}
+        plain = options
+        if self.confidence and (self.member or kind.asks != "questions"):  # decision models need no parameter
+            options = replace(options, params={**options.params, **LOGPROBS})
+        if self.member:
+            models, panel, options = self._panel(options, plain)
+            return {"model": models, "judge": panel, "options": options}
+        model = self.model or (UNNAMED if options.replay else None)
+        if not model:
+            raise ConfigError(
+                f"no model is named; give {option('model', 'openai/NAME')} (or fake/overlap to try it "
+                "offline), set JUDGE_EVAL_MODEL, or write `model = ...` under [tool.judge_eval] in "
+                "pyproject.toml"
+            )
+        return {
+            "model": model,
+            "judge": self.judge or self._laid_out(),
+            "repeat": self.repeat,
+            "vote": self.vote,
+            "prompt": prompt_name(self.prompt or DEFAULT_PROMPT),
+            "mode": self.mode,
+            "relevant": self.relevant,
+            "evidence": self.evidence,
+            "blank": self.blank,
+            "options": options,
+        }
+
+    def _laid_out(self) -> Judge | None:
+        if self.layout == "question":
+            return None
+        mode = mode_for(self.model, self.mode)
+        if mode != "decision" or self.repeat > 1:
+            raise ConfigError(
+                f"{option('layout')} is for one decision model, asked once ({option('mode', 'decision')})"
+            )
+        prompt = prompt_name(self.prompt or DEFAULT_PROMPT)
+        return make_judge(prompt, mode, self.relevant, 0, self.evidence, self.layout)
+
+    def _panel(self, options: Options, plain: Options) -> tuple[dict[str, str], Panel, Options]:
+        """Make the panel: its models by route, and how each is called."""
+        # Members with one model and the same options share a route, so that their calls share its limits.
+        # `plain` is for decision models, which state probabilities without being asked to.
+        if self.repeat > 1:
+            raise ConfigError(f"{option('repeat')} and a panel do not go together; give members `sample`s of their own")
+        if self.layout != "question":
+            self.model_copy(update={"mode": "decision", "repeat": 2})._laid_out()
+        models: dict[str, str] = {}
+        special: dict[str, Options] = {}
+        members: list[Member] = []
+        for number, member in enumerate(self.member, 1):
+            if not member.model:
+                raise ConfigError(f"member {number} of the panel names no model; write model = 'openai/NAME'")
+            model = member.model
+            mode = member.mode or self.mode or mode_for(model)
+            own = member.options(plain if kind_named(mode).asks == "questions" else options)
+            same = (r for r, m in models.items() if m == model and special.get(r, options) == own)
+            if (route := next(same, None)) is None:
+                route = model if model not in models else f"{model} #{number}"
+                models[route] = model
+                if own != options:
+                    special[route] = own
+            prompt = member.prompt or self.prompt or DEFAULT_PROMPT
+            judge = make_judge(prompt_name(prompt), mode, self.relevant, member.sample, self.evidence)
+            name = member.name or f"{model}:{prompt}"
+            if any(other.name == name for other in members):
+                name = f"{name} #{number}"
+            members.append(Member(name, with_blank(judge, self.blank), route))
+        panel = Panel(members, vote=self.vote, quorum=self.quorum)
+        return models, panel, replace(options, members=special)
+
+    def _cascade(
+        self, cheap: ModelSpec, strong: ModelSpec, options: Options, *, fitting: bool
+    ) -> tuple[dict[str, str], Cascade, Options]:
+        if not cheap.model:
+            raise ConfigError(f"the cascade has no cheap judge; give {option('cascade', 'MODEL')}")
+        if not strong.model:
+            raise ConfigError(f"the cascade has no strong judge; give {option('strong_model', 'MODEL')}")
+        if self.threshold is None and self.fitted is None and not fitting:
+            raise ConfigError(
+                "the cascade has no threshold: `judge-eval cascade fit` finds one with a guarantee "
+                f"(use its file with {option('cascade_file')}); {option('cascade_threshold', 0.9)} has none"
+            )
+        fitted = None if fitting else self.fitted
+        inherited = self.prompt if strong.prompt else None
+        cheap_prompt = cheap.prompt or inherited
+        judge = cascade_of(
+            cheap.model,
+            strong.model,
+            prompt=prompt_name(strong.prompt or self.prompt or DEFAULT_PROMPT),
+            threshold=None if fitting else self.threshold,
+            cheap_prompt=None if cheap_prompt is None else prompt_name(cheap_prompt),
+            cheap_mode=cheap.mode,
+            mode=strong.mode or self.mode,
+            relevant=self.relevant,
+            evidence=self.evidence,
+            layout=self.layout,
+            blank=self.blank,
+            explain_positives=self.explain_positives,
+        )
+        models = {"cheap": cheap.model, "strong": strong.model}
+        if fitted is None:
+            members = {"cheap": cheap.options(options, merge=mode_for(cheap.model) != "decision")}
+            if (own := strong.options(options)) != options:
+                members["strong"] = own
+            return models, judge, replace(options, members=members)
+        # What is given beside the file takes the place of what it says, and is compared with the fit.
+        strong = strong.model_copy(
+            update={"base_url": options.base_url or strong.base_url, "params": {**strong.params, **options.params}}
+        )
+        members = {"cheap": cheap.options(options, merge=False), "strong": strong.options(options)}
+        if cheap.base_url is None:
+            members["cheap"] = replace(members["cheap"], base_url=None)
+        fitted.check(judge, _backends(models, members))
+        return models, replace(judge, guarantee=fitted.guarantee), replace(options, members=members)
+
+    def table(self) -> dict[str, Any]:
+        """Return the judge as a judge file states it, without what is at its default."""
+        if self.fitted is not None:
+            return self.fitted.model_dump(mode="json", exclude_none=True)
+        return self.model_dump(mode="json", exclude_defaults=True, exclude_none=True)
+
+
+def cascade_spec(flags: Mapping[str, Any]) -> JudgeSpec:
+    """Return the cascade that options describe; see `JudgeSpec.beside`."""
+    if (file := flags.get("cascade_file")) is not None:
+        return read_judge(Path(file)).beside(str(file), flags)
+    return JudgeSpec(
+        prompt=flags.get("prompt"),
+        mode=flags.get("mode"),
+        layout=flags.get("layout") or "question",
+        relevant=flags.get("relevant"),
+        evidence=flags.get("evidence"),
+        blank=flags.get("blank"),
+        confidence=bool(flags.get("confidence")),
+        threshold=flags.get("cascade_threshold"),
+        explain_positives=bool(flags.get("explain_positives")),
+        cheap=ModelSpec(
+            model=flags.get("cascade") or "",
+            prompt=flags.get("cascade_prompt"),
+            mode=flags.get("cascade_mode"),
+            base_url=flags.get("cascade_url"),
+            params=_cascade_params(flags),
+        ),
+        strong=ModelSpec(model=flags.get("strong_model") or flags.get("model") or ""),
+    )
+
+
+def read_judge(path: Path) -> JudgeSpec:
+    """Read a judge file: TOML, or the JSON that `cascade fit` writes."""
+    check_owned(path)
+    return JudgeSpec.of_table(read_data(path), str(path), path.parent)
+
+
+def to_toml(table: Mapping[str, Any]) -> str:
+    """Write a table as TOML: values first, then tables and arrays of tables; deeper levels in one line."""
+    plain = {name: value for name, value in table.items() if not _is_table(value)}
+    lines = [f"{_key(name)} = {_toml(value)}" for name, value in plain.items()]
+    for name, value in table.items():
+        if name not in plain:
+            for each in value if isinstance(value, list) else [value]:
+                lines += ["", f"[[{name}]]" if isinstance(value, list) else f"[{name}]"]
+                lines += [f"{_key(key)} = {_toml(inner)}" for key, inner in each.items()]
+    return "\n".join(lines).lstrip("\n") + "\n"
+
+
+def _is_table(value: Any) -> bool:
+    return (isinstance(value, dict) and bool(value)) or (
+        isinstance(value, list) and bool(value) and all(isinstance(each, dict) for each in value)
+    )
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _toml(name)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        inner = ", ".join(f"{_key(key)} = {_toml(each)}" for key, each in value.items() if each is not None)
+        return f"{{ {inner} }}" if inner else "{}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_toml(each) for each in value)}]"
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _check_names(table: Mapping[str, Any], record: type[Record], where: str) -> None:
+    known = sorted(name for name in record.model_fields if name not in ("fitted", "file"))
+    for name in table:
+        if name.lower() in _KEYS:
+            raise ConfigError(
+                f"{where}: no setting {name!r}; a judge file never holds a key: name the environment "
+                'variable that does, key_env = "MY_KEY"'
+            )
+        if name not in known:
+            raise ConfigError(f"{where}: no setting {name!r}; {advise(name, known)}")
+
+
+def _check_part(part: Any, where: str, folder: Path | None) -> None:
+    if not isinstance(part, dict):
+        return
+    variable, prompt = part.get("key_env"), part.get("prompt")
+    if isinstance(variable, str) and not _VARIABLE.fullmatch(variable):
+        raise ConfigError(f"{where}: key_env must be the name of an environment variable, not a key")
+    if isinstance(prompt, str) and prompt.startswith("file:") and folder is not None:
+        beside = folder / prompt[5:]
+        if beside.is_file():
+            part["prompt"] = f"file:{beside}"
+
+
+def _cascade_params(flags: Mapping[str, Any]) -> dict[str, Any]:
+    return read_params(flags.get("cascade_param") or (), option("cascade_param"))
+
+
+def _prompt(flag: str | None, known: str | None) -> str | None:
+    return known if flag is None or (known and flag == known.partition("@")[0]) else flag
+
+
+def _backends(models: Mapping[str, str], members: Mapping[str, Options]) -> dict[str, Any]:
+    from judge_eval.background_loop import background_loop
+
+    backends = {route: create_backend(model, members[route]) for route, model in models.items()}
+    record: Any = backends_record({route: backend.identity for route, backend in backends.items()})
+    for backend in backends.values():
+        background_loop.run(backend.aclose())
+    return dict(record["members"])

@@ -1,0 +1,385 @@
+"""What a judge is: a plan that yields rounds of requests and returns a judgment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias, get_args, runtime_checkable
+
+from judge_eval.errors import ConfigError, advise
+from judge_eval.schema import BlankPolicy, Call, Judgment, Scale, Trace, Verdict
+from judge_eval.wire import Completion, Reply, Request
+
+Wave: TypeAlias = Sequence[Request]
+"""Requests that do not depend on each other; never empty."""
+
+Inquiry: TypeAlias = Generator[Wave, Sequence[Reply], Judgment]
+"""Yields a round, is sent the replies in the same order, returns the judgment."""
+
+
+@runtime_checkable
+class Judge(Protocol):
+    """A plan for judging a trace, without I/O.
+
+    These members are all that a judge needs. What else a judge may have is stated by the protocols
+    `JudgesClaims`, `ChecksTraces`, `ImaginesSplits`, `JudgesChunksAlone`, `Resumes`, `AsksModels`,
+    `KeepsPrompts` and `RulesBlanks`; the functions of this module ask for it, and answer for judges without
+    it. A judge around another one is a `JudgeAround`, which forwards all of it.
+
+    Drive it by hand like this:
+
+        plan = judge.inquire(trace)
+        requests = next(plan)
+        requests = plan.send([answer(request) for request in requests])  # StopIteration.value is the judgment
+    """
+
+    @property
+    def scale(self) -> Scale:
+        """The grades it gives, with the threshold in force."""
+        ...
+
+    @property
+    def needs(self) -> tuple[Literal["reference", "answer"], ...]:
+        """What a trace must bring besides its question."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """Everything about it that could change a verdict, as plain JSON data, for a run's manifest."""
+        ...
+
+    def inquire(self, trace: Trace, known: Mapping[str, Verdict] = ...) -> Inquiry:
+        """Plan the judging of one trace.
+
+        Args:
+            trace: What to judge.
+            known: Verdicts by chunk id that are already there and not asked for again.
+        """
+        ...
+
+
+@runtime_checkable
+class JudgesClaims(Protocol):
+    """A judge that can say that its verdicts tell which claims each chunk supports."""
+
+    @property
+    def by_claims(self) -> bool:
+        """Whether it fills `Verdict.supports` and `Judgment.claims`."""
+        ...
+
+
+@runtime_checkable
+class ChecksTraces(Protocol):
+    """A judge that needs more of a trace than `Judge.needs` can say."""
+
+    def check_trace(self, trace: Trace) -> None:
+        """Check that a trace can be judged. Raises `DataError` if it cannot."""
+        ...
+
+
+@runtime_checkable
+class ImaginesSplits(Protocol):
+    """A judge whose first request splits the reference, so that the next ones depend on the answer."""
+
+    def imagined_split(self, request: Request) -> Completion | None:
+        """Answer a request that splits, to plan by, without a call; None if it cannot."""
+        ...
+
+
+@runtime_checkable
+class JudgesChunksAlone(Protocol):
+    """A judge that can say that it judges each chunk without the trace's other chunks."""
+
+    @property
+    def chunks_alone(self) -> bool:
+        """Whether the verdict of a chunk does not depend on which others are asked about."""
+        ...
+
+
+@runtime_checkable
+class Resumes(Protocol):
+    """A judge that goes on from an earlier judgment by itself, such as one made of several judges."""
+
+    def is_complete(self, trace: Trace, earlier: Judgment) -> bool:
+        """Tell whether nothing is missing in an earlier judgment of a trace."""
+        ...
+
+    def resume(self, trace: Trace, earlier: Judgment) -> Inquiry:
+        """Plan what is missing in an earlier judgment of a trace, and return the whole judgment."""
+        ...
+
+
+class ModelUse(NamedTuple):
+    """How a judge asks one model."""
+
+    route: str
+    """The key of the model where there are several, else empty."""
+    mode: str
+    """The name of the kind of judge that asks it."""
+    confidence: bool = False
+    """Whether its verdicts are of no use without a probability."""
+
+
+@runtime_checkable
+class AsksModels(Protocol):
+    """A judge that can say which models it asks, and how."""
+
+    def models_asked(self) -> Iterable[ModelUse]:
+        """Return each model with the kind of judge that asks it."""
+        ...
+
+
+@runtime_checkable
+class KeepsPrompts(Protocol):
+    """A judge whose prompts have versions, of which a resumed run keeps those that it began with."""
+
+    def as_begun(self, record: Mapping[str, Any]) -> Judge:
+        """Return the judge with the versions of a record that `describe` made, if none was asked for."""
+        ...
+
+
+@runtime_checkable
+class RulesBlanks(Protocol):
+    """A judge that can be told what a chunk without text is."""
+
+    def with_blank(self, rule: BlankPolicy) -> Judge:
+        """Return the judge that treats chunks without text so."""
+        ...
+
+
+def judges_by_claims(judge: Judge) -> bool:
+    """Tell whether a judge's verdicts say which claims each chunk supports; False if it does not say."""
+    return isinstance(judge, JudgesClaims) and judge.by_claims
+
+
+def check_trace(judge: Judge, trace: Trace) -> None:
+    """Check that a trace has what a judge needs beside `Judge.needs`; a judge may need nothing.
+
+    Raises:
+        DataError: It does not.
+    """
+    # For each trace: until Python 3.12 `isinstance` with a protocol takes as long as the rest of the check.
+    check: Callable[[Trace], None] | None = getattr(judge, "check_trace", None)
+    if check is not None:
+        check(trace)
+
+
+def imagined_split(judge: Judge, request: Request) -> Completion | None:
+    """Answer a request that splits a reference, to plan by; None if the judge imagines no split."""
+    return judge.imagined_split(request) if isinstance(judge, ImaginesSplits) else None
+
+
+def judges_chunks_alone(judge: Judge) -> bool:
+    """Tell whether a verdict is the same whatever other chunks are asked about; False if it does not say."""
+    return isinstance(judge, JudgesChunksAlone) and judge.chunks_alone
+
+
+def models_asked(judge: Judge, route: str = "") -> Iterator[ModelUse]:
+    """Yield how a judge asks each model, if it says so; `route` is the model of requests that name none."""
+    if isinstance(judge, AsksModels):
+        for use in judge.models_asked():
+            yield use._replace(route=use.route or route)
+
+
+def as_begun(judge: Judge, record: object) -> Judge:
+    """Return a judge with the prompt versions of a record from `describe`, unless a version was asked for."""
+    if isinstance(judge, KeepsPrompts) and isinstance(record, Mapping):
+        return judge.as_begun(record)
+    return judge
+
+
+def with_blank(judge: Judge, rule: BlankPolicy | None) -> Judge:
+    """Return a judge that treats chunks without text so; None leaves it as it is.
+
+    Raises:
+        ConfigError: There is no such rule, or the judge has one of its own.
+    """
+    if rule is None:
+        return judge
+    if rule not in (rules := get_args(BlankPolicy)):
+        raise ConfigError(f"blank is {rule!r}; {advise(rule, rules)}")
+    if not isinstance(judge, RulesBlanks):
+        raise ConfigError("the judge already has a rule for chunks without text; leave `blank` out")
+    return judge.with_blank(rule)
+
+
+def is_complete(judge: Judge, trace: Trace, earlier: Judgment) -> bool:
+    """Tell whether nothing is missing in an earlier judgment: by default, each text has a verdict."""
+    # For each trace, as in `check_trace`: no `isinstance` with a protocol.
+    complete: Callable[[Trace, Judgment], bool] | None = getattr(judge, "is_complete", None)
+    return complete(trace, earlier) if complete is not None else not earlier.open
+
+
+def inquiry_of(judge: Judge, trace: Trace, earlier: Judgment | None = None) -> Inquiry:
+    """Plan the judging of one trace, from an earlier judgment of it on.
+
+    Args:
+        judge: The plan.
+        trace: What to judge.
+        earlier: What a run that ended early has of the trace; None if nothing.
+
+    Returns:
+        A plan of what is missing; the judgment that it returns is the whole one, with earlier calls.
+    """
+    if earlier is None:
+        return judge.inquire(trace, {})
+    if isinstance(judge, Resumes):
+        return judge.resume(trace, earlier)
+    return resume_by_verdicts(judge.inquire, trace, earlier)
+
+
+def resume_by_verdicts(
+    inquire: Callable[[Trace, Mapping[str, Verdict]], Inquiry], trace: Trace, earlier: Judgment
+) -> Inquiry:
+    """Complete an earlier judgment by a plan that takes its verdicts and nothing else."""
+    known = earlier.known
+    split: list[Call] = []
+    if earlier.claims is not None and trace.claims is None:  # the verdicts are given by these
+        trace = trace.model_copy(update={"claims": earlier.claims.claims})
+        # Its call is about all chunks and stands before all others; it is kept also if no verdict was given.
+        every = {chunk.id for chunk in trace.chunks}
+        split = [call for call in earlier.calls[:1] if every == set(call.chunk_ids)]
+    judgment = yield from inquire(trace, known)
+    answered = [call for call in earlier.calls if not known.keys().isdisjoint(call.chunk_ids)]
+    votes = {}
+    for name, column in judgment.votes.items():  # of a judge around a panel: earlier votes stay
+        before = earlier.votes.get(name, ())
+        same = len(before) == len(column)
+        votes[name] = tuple(
+            before[place] if same and vote is None and chunk.id in known else vote
+            for place, (chunk, vote) in enumerate(zip(trace.chunks, column, strict=True))
+        )
+    calls = join_calls(trace, (*split, *answered), judgment.calls)
+    return judgment.model_copy(update={"calls": calls, "votes": votes})
+
+
+def join_calls(trace: Trace, earlier: Sequence[Call], later: Sequence[Call]) -> tuple[Call, ...]:
+    """Join the calls of a trace's earlier judgment and of what followed, in the order of its chunks."""
+    if not earlier:
+        return tuple(later)
+    ranks = {chunk.id: rank for rank, chunk in enumerate(trace.chunks)}
+    joined = {(call.key, call.model): call for call in (*earlier, *later)}.values()
+    # Of calls that begin at one chunk the one about most comes first: the last is that chunk's own.
+    return tuple(sorted(joined, key=lambda call: (ranks[call.chunk_ids[0]], -len(call.chunk_ids))))
+
+
+def route_request(request: Request, route: str) -> Request:
+    """Return a request that goes to the model of a route; the same where there is no route."""
+    if not route:
+        return request
+    origin = request.origin and route_request(request.origin, route)
+    return replace(request, route=route, origin=origin)
+
+
+def route_inquiry(plan: Inquiry, route: str) -> Inquiry:
+    """Lead a plan on as it is, its requests sent to the model of a route."""
+    replies: Sequence[Reply] | None = None
+    while True:
+        try:
+            requests = next(plan) if replies is None else plan.send(replies)
+        except StopIteration as stop:
+            judgment: Judgment = stop.value
+            return judgment
+        replies = yield [route_request(request, route) for request in requests]
+
+
+class JudgeAround:
+    """A judge around another one; a subclass changes what it needs to, such as `describe` and `conclude`."""
+
+    def __init__(self, judge: Judge) -> None:
+        self.judge = judge
+
+    @property
+    def scale(self) -> Scale:
+        """The judge's."""
+        return self.judge.scale
+
+    @property
+    def needs(self) -> tuple[Literal["reference", "answer"], ...]:
+        """What the judge needs of a trace."""
+        return self.judge.needs
+
+    def describe(self) -> dict[str, Any]:
+        """What the judge says of itself."""
+        return self.judge.describe()
+
+    def conclude(self, trace: Trace, judgment: Judgment) -> Judgment:  # noqa: ARG002
+        """Return the judgment that follows from the judge's."""
+        return judgment
+
+    def inquire(self, trace: Trace, known: Mapping[str, Verdict] = {}) -> Inquiry:
+        """Plan the judging of one trace, as the judge does."""
+        return self.conclude(trace, (yield from self.judge.inquire(trace, known)))
+
+    @property
+    def by_claims(self) -> bool:
+        """Whether the judge's verdicts tell which claims each chunk supports."""
+        return judges_by_claims(self.judge)
+
+    @property
+    def chunks_alone(self) -> bool:
+        """Whether the judge judges each chunk without the others."""
+        return judges_chunks_alone(self.judge)
+
+    def check_trace(self, trace: Trace) -> None:
+        """Check that a trace has what the judge needs. Raises `DataError` if it does not."""
+        check_trace(self.judge, trace)
+
+    def imagined_split(self, request: Request) -> Completion | None:
+        """Answer a request that splits as the judge does, to plan by."""
+        return imagined_split(self.judge, request)
+
+    def models_asked(self) -> Iterator[ModelUse]:
+        """Return the models that the judge asks."""
+        return models_asked(self.judge)
+
+    def as_begun(self, record: Mapping[str, Any]) -> Self:
+        """Return the same around the judge with the versions of a record."""
+        return self._around(as_begun(self.judge, self.inner_record(record)))
+
+    def with_blank(self, rule: BlankPolicy) -> Self:
+        """Return the same around the judge that treats chunks without text so."""
+        return self._around(with_blank(self.judge, rule))
+
+    def _around(self, inner: Judge) -> Self:
+        if inner is self.judge:
+            return self
+        other = copy(self)
+        other.judge = inner
+        return other
+
+    def inner_record(self, record: Mapping[str, Any]) -> object:
+        """Return the part of a record that is the judge's: all of it, unless `describe` nests it."""
+        return record
+
+    def is_complete(self, trace: Trace, earlier: Judgment) -> bool:
+        """Tell whether the judge misses nothing in an earlier judgment."""
+        return is_complete(self.judge, trace, earlier)
+
+    def resume(self, trace: Trace, earlier: Judgment) -> Inquiry:
+        """Plan what is missing in an earlier judgment, as the judge does."""
+        return self.conclude(trace, (yield from inquiry_of(self.judge, trace, earlier)))
+
+
+class OnRoute(JudgeAround):
+    """A judge whose requests all go to the model of one route."""
+
+    def __init__(self, judge: Judge, route: str) -> None:
+        super().__init__(judge)
+        self.route = route
+
+    def describe(self) -> dict[str, Any]:
+        """What the judge says of itself, with the route."""
+        return {**self.judge.describe(), "route": self.route}
+
+    def inquire(self, trace: Trace, known: Mapping[str, Verdict] = {}) -> Inquiry:
+        """Plan the judging of one trace, as the judge does."""
+        return route_inquiry(self.judge.inquire(trace, known), self.route)
+
+    def resume(self, trace: Trace, earlier: Judgment) -> Inquiry:
+        """Plan what is missing in an earlier judgment, as the judge does."""
+        return route_inquiry(inquiry_of(self.judge, trace, earlier), self.route)
+
+    def models_asked(self) -> Iterator[ModelUse]:
+        """Return the models that the judge asks, all of them on the route."""
+        return (use._replace(route=self.route) for use in models_asked(self.judge))

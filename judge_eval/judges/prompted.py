@@ -1,0 +1,149 @@
+"""Judges that ask one model by prompts: loading the prompts, and making a judge again from its record."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from copy import copy
+from pathlib import Path
+from typing import Any, Literal, Self, TypeVar, cast, get_args
+
+from judge_eval import prompts
+from judge_eval.errors import ConfigError, JudgeEvalError, PromptError, advise
+from judge_eval.judges.judge import Inquiry, ModelUse
+from judge_eval.schema import BlankPolicy, EvidencePolicy, Scale, Trace, Verdict
+
+F = TypeVar("F", bound=prompts.AnyForm)
+
+
+class PromptJudge(ABC):
+    """What the judges have in common that ask one model by prompts."""
+
+    form: prompts.AnyForm
+    """Of the prompt that the judge is known by."""
+    scale: Scale
+    """The grades it gives, with the threshold in force."""
+    blank: BlankPolicy = "no_verdict"
+    """What a chunk without text is."""
+
+    @property
+    def blank_record(self) -> dict[str, BlankPolicy]:
+        """What `describe` says of it: nothing by default."""
+        return {} if self.blank == "no_verdict" else {"blank": self.blank}
+
+    def with_blank(self, rule: BlankPolicy) -> Self:
+        """Return the same judge that treats chunks without text so."""
+        other = copy(self)
+        other.blank = rule
+        return other
+
+    @property
+    def mode(self) -> str:
+        """The name of its kind."""
+        return self.form.prompt.mode
+
+    @property
+    def needs(self) -> tuple[Literal["reference", "answer"], ...]:
+        """What a trace must have besides its question."""
+        return self.form.prompt.needs
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """Everything about the judge that could change a verdict."""
+
+    @abstractmethod
+    def inquire(self, trace: Trace, known: Mapping[str, Verdict] = {}) -> Inquiry:
+        """Plan the judging of one trace."""
+
+    def models_asked(self) -> tuple[ModelUse]:
+        """Return how it asks its one model."""
+        return (ModelUse("", self.mode),)
+
+    def forms(self) -> Mapping[str, prompts.AnyForm]:
+        """The forms of its prompts: its own as `prompt`, the others by their part of the record."""
+        return {"prompt": self.form}
+
+    def with_forms(self, forms: Mapping[str, prompts.AnyForm]) -> Self:
+        """Return the same judge with other prompts, by the names of `forms`, all of them."""
+        other = copy(self)
+        other.form = forms["prompt"]
+        other.scale = other.form.scale.relevant_from(self.scale.relevant)
+        return other
+
+    def as_begun(self, record: Mapping[str, Any]) -> Self:
+        """Return the judge with the prompt versions of a record, unless a version was asked for."""
+        forms = self.forms()
+        begun = {
+            name: _form_as_begun(form, record if name == "prompt" else record.get(name)) for name, form in forms.items()
+        }
+        same = all(form is forms[name] for name, form in begun.items())
+        return self if same else self.with_forms(begun)
+
+
+def _form_as_begun(form: F, record: object) -> F:
+    prompt = record.get("prompt") if isinstance(record, Mapping) else None
+    if form.pinned or not isinstance(prompt, Mapping) or prompt.get("id") != form.prompt.id:
+        return form
+    version = prompt.get("version")
+    if version == form.prompt.version or version not in prompts.prompt_versions(form.prompt.id):
+        return form
+    older = prompts.form_of_version(form.prompt.id, version, pinned=False)
+    if isinstance(older, prompts.DecisionForm) and isinstance(form, prompts.DecisionForm):
+        older = prompts.DecisionForm(older.prompt, form.layout, pinned=False)
+    return cast(F, older)  # the versions of a prompt are of one mode
+
+
+def form_of_record(record: Mapping[str, Any], kind: type[F], layout: prompts.DecisionLayout = "question") -> F:
+    """Return the form of the prompt that a judge's record names, which must be the same as then."""
+    prompt = record.get("prompt")
+    if not isinstance(prompt, Mapping):
+        raise JudgeEvalError("this judge's prompts are not ones that can be rendered again")
+    ref = f"{prompt.get('id')}@{prompt.get('version')}"
+    form = prompts.load_form(ref)
+    if not isinstance(form, kind):
+        raise JudgeEvalError(f"the prompt {ref} is not one of the mode this run names")
+    if isinstance(form, prompts.DecisionForm):
+        form = cast(F, prompts.DecisionForm(form.prompt, layout))
+    if form.digest.hex() != prompt.get("digest"):
+        raise JudgeEvalError(f"the prompt {ref} is not the one this run used: its digest differs")
+    return form
+
+
+def settings_of_record(record: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """Return those settings of a judge's record that are set, and its threshold as `relevant`."""
+    settings = {name: record[name] for name in names if record.get(name) is not None}
+    if any(type(value) is not (str if name == "evidence" else int) for name, value in settings.items()):
+        raise JudgeEvalError("the run does not say in full how it was judged")
+    return {"relevant": int(record["scale"]["relevant"]), **settings}
+
+
+def fit_form(prompt: str | Path | prompts.AnyForm, kind: type[F], mode: str) -> F:
+    """Return the form of a prompt, which is loaded unless it is a form."""
+    form = prompts.load_form(prompt) if isinstance(prompt, str | Path) else prompt
+    if not isinstance(form, kind) or form.prompt.mode != mode:
+        raise other_mode(form, mode)
+    return form
+
+
+def other_mode(form: prompts.AnyForm, mode: str) -> PromptError:
+    """Make the error of a prompt that is not of the mode asked for."""
+    prompt = form.prompt
+    return PromptError(f"prompt {prompt.id!r} is {prompt.mode}; the mode asked for is {mode}")
+
+
+def fit_evidence(form: prompts.PromptForm | prompts.ClaimsForm, evidence: EvidencePolicy | None) -> EvidencePolicy:
+    """Return the policy for verdicts without evidence: the argument, else the prompt's, else `flag`."""
+    policies = get_args(EvidencePolicy)
+    if evidence is not None and evidence not in policies:
+        raise ConfigError(f"evidence is {evidence!r}; {advise(evidence, policies)}")
+    return evidence or form.prompt.evidence or "flag"
+
+
+def describe_form(form: prompts.AnyForm, scale: Scale) -> dict[str, Any]:
+    """Return the part of a judge's record about its prompt and scale."""
+    prompt = form.prompt
+    return {
+        "mode": prompt.mode,
+        "prompt": {"id": prompt.id, "version": prompt.version, "digest": form.digest.hex()},
+        "scale": scale.model_dump(),
+    }

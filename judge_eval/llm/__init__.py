@@ -1,0 +1,1 @@
+"""Who answers a request: servers, fakes, cassettes and the cache, stacked around each other."""

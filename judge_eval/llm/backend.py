@@ -1,0 +1,218 @@
+"""What a backend is: one async method, a public identity, and nothing secret."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NoReturn, Protocol, runtime_checkable
+
+from judge_eval.digest import canonical_json, digest_parts
+from judge_eval.errors import MissError
+from judge_eval.wire import Completion, Request
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Who answers: everything about a backend that could change a completion, and nothing secret.
+
+    Two backends with equal identities may share a cache.
+    """
+
+    provider: str
+    model: str
+    base_url: str = ""
+    params: tuple[tuple[str, str], ...] = ()
+    """Name and canonical JSON of each parameter sent (temperature, seed, reasoning effort, ...), sorted.
+
+    Numbers without a fraction are written as whole numbers: `0.0` is `0`.
+    """
+    variant: str = ""
+    """A digest of the base URL's query, which may choose a deployment or hold a key; "" without a query."""
+    former: bytes | None = field(default=None, init=False, repr=False, compare=False)
+    """What `digest` was of the fields as they were given, if they were spelled differently."""
+
+    def __post_init__(self) -> None:
+        params = tuple((name, _plain_numbers(text)) for name, text in self.params)
+        base_url = one_slash(self.base_url)
+        if (params, base_url) != (self.params, self.base_url):
+            object.__setattr__(self, "former", self._digest())
+            object.__setattr__(self, "params", params)
+            object.__setattr__(self, "base_url", base_url)
+
+    @cached_property
+    def digest(self) -> bytes:
+        """32 bytes over all fields."""
+        return self._digest()
+
+    def _digest(self) -> bytes:
+        flat = [text for pair in self.params for text in pair]
+        more = [self.variant] if self.variant else []
+        return digest_parts([self.provider, self.model, self.base_url, *flat, *more])
+
+
+def one_slash(url: str) -> str:
+    """Write one slash for each run of them in a URL's path."""
+    scheme, mark, rest = url.partition("://")
+    return scheme + mark + re.sub("/{2,}", "/", rest)
+
+
+def _plain_numbers(text: str) -> str:
+    """Write the numbers without a fraction in a JSON text as whole numbers."""
+    if "." not in text and "e" not in text.lower():
+        return text
+    try:
+        value = json.loads(text)
+        plain = canonical_json(_whole(value))
+        return plain if plain != canonical_json(value) else text
+    except (RecursionError, ValueError):
+        return text
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return int(value)
+    if isinstance(value, list):
+        return [_whole(item) for item in value]
+    return {name: _whole(item) for name, item in value.items()} if isinstance(value, dict) else value
+
+
+@runtime_checkable
+class Backend(Protocol):
+    """What completes requests: one async method.
+
+    Cache, retry, limit, budget, recording and replaying are backends around a backend.
+    """
+
+    @property
+    def identity(self) -> Identity | None:
+        """Who answers; None if answers must not be stored (those of a scripted function, for instance)."""
+        ...
+
+    async def complete(self, request: Request) -> Completion:
+        """Answer one request.
+
+        Raises:
+            CallError: This call brought no completion; others may.
+            FatalCallError: No call can succeed.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Give back connections and files; safe to call twice."""
+        ...
+
+
+@runtime_checkable
+class Peeking(Protocol):
+    """A backend that can answer some requests at once."""
+
+    def peek(self, requests: Sequence[Request]) -> list[Completion | None]:
+        """Answer what is at hand, in the order of the requests; None if a call is needed."""
+        ...
+
+
+def peek(backend: Backend, requests: Sequence[Request]) -> list[Completion | None]:
+    """Answer what any backend has at hand; None for all requests if it is not `Peeking`."""
+    method = getattr(backend, "peek", None)  # the check of a protocol takes 20 times as long
+    completions: list[Completion | None] = [None] * len(requests) if method is None else method(requests)
+    return completions
+
+
+def parts_requests(backend: Backend) -> bool:
+    """Whether a request that is too large for a backend may be split: its attribute of this name."""
+    return bool(getattr(backend, "parts_requests", False))
+
+
+def calls_nobody(backend: Backend) -> bool:
+    """Whether a backend answers by itself, without limits and prices: its attribute of this name."""
+    return bool(getattr(backend, "calls_nobody", False))
+
+
+def caches_prompt_from(backend: Backend) -> int:
+    """Tokens from which a prompt's fixed part is marked for the server's cache; 0 if it is never marked."""
+    return int(getattr(backend, "caches_prompt_from", 0))
+
+
+class Wrapper:
+    """A backend around a backend, which passes on everything; `complete` raises as `Backend.complete`."""
+
+    def __init__(self, inner: Backend) -> None:
+        self.inner = inner
+
+    @property
+    def identity(self) -> Identity | None:
+        """Who answers: the backend inside."""
+        return self.inner.identity
+
+    @property
+    def parts_requests(self) -> bool:
+        """Whether a request that is too large for the backend inside may be split."""
+        return parts_requests(self.inner)
+
+    @property
+    def calls_nobody(self) -> bool:
+        """Whether the backend inside answers by itself."""
+        return calls_nobody(self.inner)
+
+    @property
+    def caches_prompt_from(self) -> int:
+        """Tokens from which the backend inside marks a prompt's fixed part for the server's cache."""
+        return caches_prompt_from(self.inner)
+
+    async def complete(self, request: Request) -> Completion:
+        """Ask the backend inside."""
+        return await self.inner.complete(request)
+
+    async def aclose(self) -> None:
+        """Close the backend inside."""
+        await self.inner.aclose()
+
+
+_STARTED: ContextVar[Callable[[], None] | None] = ContextVar("judge_eval_started", default=None)
+
+
+@contextmanager
+def on_start(callback: Callable[[], None]) -> Iterator[None]:
+    """Call back each time `report_start` is called within the block."""
+    token = _STARTED.set(callback)
+    try:
+        yield
+    finally:
+        _STARTED.reset(token)
+
+
+def report_start() -> None:
+    """Report that the current call was let through: from now on it waits for the server alone."""
+    callback = _STARTED.get()
+    if callback is not None:
+        callback()
+
+
+class Unavailable:
+    """A backend that never answers, for stacks in which only stored answers count.
+
+    Args:
+        identity: Who would answer, or did.
+        where: Where alone answers may come from.
+        why: Why no call is made.
+    """
+
+    def __init__(self, identity: Identity, where: str, why: str) -> None:
+        self.identity: Identity | None = identity
+        self._where, self._why = where, why
+
+    async def complete(self, request: Request) -> NoReturn:
+        """Never answer.
+
+        Raises:
+            MissError: Always.
+        """
+        raise MissError(self._where, request.trace_id, request.chunk_ids, self._why)
+
+    async def aclose(self) -> None:
+        """Nothing is open."""

@@ -1,0 +1,1 @@
+"""The cache: completions that were paid for, on disk or in PostgreSQL."""

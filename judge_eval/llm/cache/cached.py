@@ -1,0 +1,427 @@
+"""Asks a backend only for what a store does not hold."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
+from weakref import WeakKeyDictionary
+
+from judge_eval.errors import CallError, MissError, StoreError
+from judge_eval.llm.backend import Backend, Identity, Wrapper
+from judge_eval.llm.cache.committer import Committer
+from judge_eval.llm.cache.store import Claiming, KeyClaim, Leasing, Store
+from judge_eval.spelling import option
+from judge_eval.wire import Completion, Request
+
+_AT_ONCE = 4
+"""So many batches of claims may be on their way; what comes meanwhile waits and shares the next."""
+_BATCH = 1000
+
+
+class LocalLeases:
+    """Claims keys of a store on this machine, at once; if the store leases nothing, each is granted."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._leases = store if isinstance(store, Leasing) else None  # checked once: the check is slow
+
+    async def claim(self, key: bytes) -> KeyClaim:
+        """Lease a key, then look it up: its former holder may just have stored the answer."""
+        leased = await self.lease(key)
+        return KeyClaim(self._store.get_many((key,))[0], leased)
+
+    async def lease(self, key: bytes) -> bool:
+        """Lease a key."""
+        return self._leases is None or self._leases.take_lease(key)
+
+    def release(self, key: bytes) -> None:
+        """Give a lease back."""
+        if self._leases is not None:
+            self._leases.release_lease(key)
+
+    async def aclose(self) -> None:
+        """Nothing is on its way."""
+
+
+_Waiting: TypeAlias = list[tuple[bytes, "asyncio.Future[KeyClaim]"]]
+
+
+@dataclass
+class _Queue:
+    """What waits in one event loop."""
+
+    waiting: _Waiting = field(default_factory=list)
+    scheduled: bool = False
+    under_way: int = 0
+
+
+class BatchedLeases:
+    """Claims keys of a store behind a network, in one round trip for all that wait."""
+
+    def __init__(self, store: Claiming) -> None:
+        self._store = store
+        self._queues: WeakKeyDictionary[asyncio.AbstractEventLoop, _Queue] = WeakKeyDictionary()
+        self._threads: ThreadPoolExecutor | None = None
+        self._pid = os.getpid()
+
+    async def claim(self, key: bytes) -> KeyClaim:
+        """Look a key up, and lease it if there is no row."""
+        loop = asyncio.get_running_loop()
+        queue = self._queues.setdefault(loop, _Queue())
+        claimed: asyncio.Future[KeyClaim] = loop.create_future()
+        queue.waiting.append((key, claimed))
+        self._schedule(queue, loop)
+        return await claimed
+
+    async def lease(self, key: bytes) -> bool:
+        """Lease a key though there is a row, which shall be replaced."""
+        job = self._pool().submit(self._store.take_lease, key)
+        try:
+            return await asyncio.shield(asyncio.wrap_future(job))
+        except asyncio.CancelledError:
+            # Nobody waits for it any more: it would be held as long as this process lives.
+            job.add_done_callback(lambda _: self._store.release_lease(key))
+            raise
+
+    def release(self, key: bytes) -> None:
+        """Give a lease back; nobody waits for it."""
+        self._pool().submit(self._store.release_many, [key])
+
+    async def aclose(self) -> None:
+        """Wait for what is on its way."""
+        threads, self._threads = self._threads, None
+        if threads is not None and self._pid == os.getpid():
+            await asyncio.to_thread(threads.shutdown)
+
+    def _schedule(self, queue: _Queue, loop: asyncio.AbstractEventLoop) -> None:
+        if queue.waiting and not queue.scheduled and queue.under_way < _AT_ONCE:
+            queue.scheduled = True
+            loop.call_soon(self._send, queue, loop)  # after all who are about to ask have asked
+
+    def _send(self, queue: _Queue, loop: asyncio.AbstractEventLoop) -> None:
+        queue.scheduled = False
+        batch, queue.waiting = queue.waiting[:_BATCH], queue.waiting[_BATCH:]
+        batch = [(key, claimed) for key, claimed in batch if not claimed.cancelled()]
+        if not batch:
+            return
+        queue.under_way += 1
+        job = self._pool().submit(self._store.claim_many, [key for key, _ in batch])
+
+        def settle(job: Future[list[KeyClaim]]) -> None:
+            try:
+                loop.call_soon_threadsafe(self._settle, queue, loop, batch, job)
+            except RuntimeError:  # the loop was closed meanwhile
+                self._release([key for key, _ in batch])
+
+        job.add_done_callback(settle)
+        self._schedule(queue, loop)
+
+    def _settle(
+        self, queue: _Queue, loop: asyncio.AbstractEventLoop, batch: _Waiting, job: Future[list[KeyClaim]]
+    ) -> None:
+        queue.under_way -= 1
+        self._schedule(queue, loop)
+        error = job.exception()
+        if error is not None:
+            for _, claimed in batch:
+                if not claimed.done():
+                    claimed.set_exception(error)
+            return
+        unused = []
+        for (key, claimed), claim in zip(batch, job.result(), strict=True):
+            if not claimed.done():
+                claimed.set_result(claim)
+            elif claim.leased:  # whoever asked was cancelled
+                unused.append(key)
+        self._release(unused)
+
+    def _release(self, keys: Sequence[bytes]) -> None:
+        if keys:
+            with contextlib.suppress(RuntimeError):  # the pool is closed: they end by themselves
+                self._pool().submit(self._store.release_many, keys)
+
+    def _pool(self) -> ThreadPoolExecutor:
+        if self._threads is None or self._pid != os.getpid():  # no thread survives a fork
+            self._threads = ThreadPoolExecutor(_AT_ONCE + 1, thread_name_prefix="judge-eval-store")
+            self._pid = os.getpid()
+        return self._threads
+
+
+_ONLINE = f"run once without {option('offline', True)}"
+
+_REPAIRED = ("stop", "length")
+"""The finishes of a reply for which a judge may ask for a repair."""
+_KEPT = 30.0
+"""Seconds for which a lease is kept for a repair that may never come."""
+_ON_THEIR_WAY = 64
+"""Rows on their way behind a network, above which the next one is waited for."""
+_Lease = Literal["kept", "ended", "written"]
+"""A lease is kept for a repair, ended here, or ended by the row that is on its way."""
+_Outcome: TypeAlias = Completion | Exception | None  # None: the call was cancelled
+_Flights: TypeAlias = dict[bytes, "asyncio.Future[_Outcome]"]
+
+
+@dataclass
+class CacheCounts:
+    """What the cache did; all counts are >= 0."""
+
+    hits: int = 0
+    """Requests answered from the store."""
+    misses: int = 0
+    """Requests for which the backend was asked."""
+    stored: int = 0
+    """Completions written."""
+    rejected: int = 0
+    """Completions that were not written because no verdict could be read from them."""
+    shared: int = 0
+    """Requests answered by an equal one that was in flight."""
+    corrupt: int = 0
+    """Rows of the store that were refused."""
+    beside: int = 0
+    """Answers that were paid for although another process had asked, or answered, by the time they came."""
+
+
+def cache_key(identity: Identity, request_digest: bytes) -> bytes:
+    """Return the 32 bytes a completion is stored under: the SHA-256 of who answers and what is asked."""
+    return hashlib.sha256(identity.digest + request_digest).digest()
+
+
+def cache_keys(identity: Identity, request_digest: bytes) -> tuple[bytes, ...]:
+    """Return `cache_key`, and the key that an earlier version made of the same model, if it differs."""
+    key = cache_key(identity, request_digest)
+    if identity.former is None:
+        return (key,)
+    return key, hashlib.sha256(identity.former + request_digest).digest()
+
+
+class Cached(Wrapper):
+    """A backend that asks another one only for what its store does not hold; `aclose` closes the store.
+
+    The key covers who answers and everything asked. A backend without an identity is passed through and never
+    stored. Equal requests in flight are one call, in this process and (where the store can lease keys) among
+    processes, for which `patience` seconds are waited. `offline`: a miss is an error.
+
+    A completion is returned once its row is written; behind a network, while its row is on its way with a few
+    others at most, for which it waits `delay` seconds. If it cannot be written it is returned all the same,
+    for it is paid; every later call raises the `StoreError` (`failure`) before it is made, and `aclose` tries
+    once more.
+
+    The accepted answer to a repair (`request.origin`) is stored under the key of the first request, so that
+    the next run finds it at its first question. The lease of that key is kept until the repair, so that
+    others wait for the outcome; a repair that another process has paid for is not asked for again.
+    """
+
+    def __init__(
+        self, inner: Backend, store: Store, *, offline: bool = False, delay: float = 0.005, patience: float = 600.0
+    ) -> None:
+        super().__init__(inner)
+        self.store, self.offline = store, offline
+        self._far = isinstance(store, Claiming)
+        self._leases = BatchedLeases(store) if isinstance(store, Claiming) else LocalLeases(store)
+        self._patience = patience
+        self._kept: dict[bytes, float] = {}  # leases kept for a repair, and until when
+        self._bad: set[tuple[bytes, int]] = set()
+        self.tells_refused = True
+        """Whether rows that the store refuses count here; False where another cache around it counts them."""
+        self._committer = Committer(store, delay=delay)
+        self._flights: WeakKeyDictionary[asyncio.AbstractEventLoop, _Flights] = WeakKeyDictionary()
+        self._counts = CacheCounts()
+        self._corrupt_before = store.corrupt
+        self._read_only: bool | None = None
+
+    @property
+    def failure(self) -> StoreError | None:
+        """Why completions are not being written, where they are not."""
+        return self._committer.failure
+
+    @property
+    def counts(self) -> CacheCounts:
+        """What the cache did so far (a copy)."""
+        refused = self.store.corrupt - self._corrupt_before if self.tells_refused else 0
+        corrupt = len(self._bad) + refused
+        beside = self._counts.beside + self._committer.beside
+        return replace(self._counts, stored=self._committer.stored, corrupt=corrupt, beside=beside)
+
+    def key(self, request: Request) -> bytes | None:
+        """32 bytes over who answers and what is asked; None where nothing is stored."""
+        identity = self.inner.identity
+        return None if identity is None else cache_key(identity, request.digest)
+
+    def peek(self, requests: Sequence[Request]) -> list[Completion | None]:
+        """Look up many requests at once; None where a call is needed."""
+        completions: list[Completion | None] = [None] * len(requests)
+        identity = self.inner.identity
+        if identity is None:
+            return completions
+        places = [place for place, request in enumerate(requests) if request.origin is None]
+        keys = [cache_key(identity, requests[place].digest) for place in places]
+        for place, key, row in zip(places, keys, self.store.get_many(keys), strict=True):
+            completions[place] = self._decode(key, row)
+        if identity.former is not None:
+            places = [place for place in places if completions[place] is None]
+            keys = [cache_keys(identity, requests[place].digest)[1] for place in places]
+            for place, key, row in zip(places, keys, self.store.get_many(keys), strict=True):
+                completions[place] = self._decode(key, row)
+        return completions
+
+    async def complete(self, request: Request) -> Completion:
+        """Answer from the store, from an equal request in flight, or by asking."""
+        key = self.key(request)
+        if key is None:
+            return await self.inner.complete(request)
+        loop = asyncio.get_running_loop()
+        flights = self._flights.get(loop)
+        if flights is None:
+            flights = self._flights[loop] = {}
+        while (flight := flights.get(key)) is not None:
+            # Shielded: a cancelled follower does not cancel the call or its other followers.
+            outcome = await asyncio.shield(flight)
+            if outcome is not None:
+                self._counts.shared += 1
+                if isinstance(outcome, Exception):
+                    raise outcome
+                return outcome
+        flight = flights[key] = loop.create_future()
+        outcome = None
+        paid: list[Completion] = []
+        try:
+            outcome = await self._find_or_ask(request, key, paid)
+            return outcome
+        except Exception as error:
+            outcome = error
+            raise
+        finally:
+            del flights[key]
+            # Cancelled after the call: its row is on its way, so nobody need ask again.
+            flight.set_result(outcome or (paid[0] if paid else None))
+
+    async def aclose(self) -> None:
+        """Write what waits, in a second try if the first fails, then close the store and the backend."""
+        try:
+            for key in list(self._kept):
+                self._let_go(key)
+            await self._leases.aclose()
+            await self._committer.aclose()
+        finally:
+            await self.inner.aclose()
+
+    async def _find_or_ask(self, request: Request, key: bytes, paid: list[Completion]) -> Completion:
+        if not self._may_ask():
+            hit = self._decode(key, self.store.get_many((key,))[0]) if request.origin is None else None
+            if hit is None:
+                raise self._refusal(request)
+            return hit
+        first = request.first
+        root = key if first is request else self.key(first) or key
+        leased = self._kept.pop(root, None) is not None
+        if not leased:
+            # A stored answer to the question answers its repair too, if it can be read.
+            leased, hit = await self._claim(root, None if first is request else request.accepts)
+            if hit is not None:
+                return hit
+        lease: _Lease = "ended"
+        try:
+            lease = await self._pay(request, root, paid, leased=leased)
+            return paid[0]
+        finally:
+            if leased and lease == "kept":
+                self._keep(root)
+            elif leased and lease == "ended":
+                self._leases.release(root)
+
+    async def _claim(self, key: bytes, accepts: Callable[[Completion], bool] | None) -> tuple[bool, Completion | None]:
+        """Find an answer, or lease the key (True), waiting for another process as long as patience lasts."""
+        loop = asyncio.get_running_loop()
+        until, wait = loop.time() + self._patience, 0.005
+        while True:
+            value, leased, refused = await self._leases.claim(key)
+            hit = self._decode(key, value)
+            if hit is not None and (accepts is None or accepts(hit)):
+                if leased:
+                    self._leases.release(key)
+                return False, hit
+            if not leased and (refused or value is not None):  # a row that answers nothing
+                leased = await self._leases.lease(key)
+            if leased or loop.time() >= until:
+                return leased, None
+            await asyncio.sleep(wait)
+            wait = min(wait * 1.5, 0.25 if self._far else 0.05)
+
+    def _keep(self, key: bytes) -> None:
+        loop = asyncio.get_running_loop()
+        self._kept[key] = loop.time() + _KEPT
+        loop.call_later(_KEPT, self._sweep, loop)
+
+    def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
+        for key, until in list(self._kept.items()):
+            if until <= loop.time():
+                self._let_go(key)
+
+    def _let_go(self, key: bytes) -> None:
+        if self._kept.pop(key, None) is not None:
+            self._leases.release(key)
+
+    async def _pay(self, request: Request, root: bytes, paid: list[Completion], *, leased: bool) -> _Lease:
+        """Ask and store; returns what becomes of the lease, where there is one."""
+        self._counts.misses += 1
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        completion = await self.inner.complete(request)
+        paid.append(completion)
+        kept = request.kept(completion)
+        self._counts.rejected += kept is not completion
+        if kept is None:
+            return "kept" if request.origin is None and completion.finish in _REPAIRED else "ended"
+        try:
+            row = kept.encode()
+        except ValueError:  # numbers that no reader would take
+            self._counts.rejected += 1
+            return "ended"
+        if not self._far and (not leased or loop.time() - begun > self._patience):
+            # Others may have lost patience, and asked too.
+            other = self._decode(root, self.store.get_many((root,))[0])
+            if other is not None and (request.accepts is None or request.accepts(other)):
+                self._counts.beside += 1
+                return "ended"
+        # No await between the answer and the row: a cancellation cannot come between them.
+        written = self._committer.add(root, row)
+        if not self._far or self._committer.waiting > _ON_THEIR_WAY:
+            await written
+        return "written" if self._far else "ended"
+
+    def _decode(self, key: bytes, value: bytes | None) -> Completion | None:
+        if value is None:
+            return None
+        try:
+            completion = Completion.decode(value)
+        except ValueError:
+            self._bad.add((key, hash(value)))
+            return None
+        self._counts.hits += 1
+        return completion
+
+    def _may_ask(self) -> bool:
+        if self._read_only is None:
+            self._read_only = self.store.info().read_only
+        return not (self.offline or self._read_only or self.failure is not None)
+
+    def _refusal(self, request: Request) -> Exception:
+        """Say, before anything is paid, why it may not be asked for or could not be kept."""
+        if self.failure is not None:
+            return StoreError(self.failure.wording)
+        if request.origin is not None:  # its first answer stands
+            return CallError("the answer was not asked for again: the cache is offline or read-only")
+        if self.offline:
+            return MissError("the cache", request.trace_id, request.chunk_ids, _ONLINE)
+        return StoreError(
+            f"{self.store.info().path}: the cache cannot be written and does not hold the answer for trace "
+            f"{request.trace_id!r}, chunks {', '.join(map(repr, request.chunk_ids))}; what is paid for would "
+            f"be lost: make it writable, name another folder with {option('cache')}, or keep none "
+            f"({option('cache', False)})"
+        )

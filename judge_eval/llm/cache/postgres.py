@@ -1,0 +1,408 @@
+"""The cache in a table of a PostgreSQL database."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from judge_eval.errors import StoreError, mask
+from judge_eval.llm.cache import store
+from judge_eval.llm.cache.database_url import driver, read_database_url
+
+if TYPE_CHECKING:
+    import psycopg
+
+
+class Connections:
+    """Connections to one database, shared by the threads of a process."""
+
+    def __init__(self, url: str, timeout: float) -> None:
+        self._url, self._timeout = url, timeout
+        self._address = read_database_url(url)
+        self.location = self._address.location
+        self.secret = bool(self._address.secrets)
+        self._lock = threading.Lock()
+        self._idle: list[psycopg.Connection[Any]] = []
+
+    def run(self, statement: str, values: Sequence[Any] | Mapping[str, Any]) -> list[Any]:
+        """Execute a statement and return its rows; repeat it on a new connection if the server went away."""
+        psycopg = driver()
+        until, wait = time.monotonic() + self._timeout, 0.05
+        while True:
+            connection = None
+            try:
+                connection = self._connect()
+                cursor = connection.execute(statement, values)
+                rows = cursor.fetchall() if cursor.description else []
+            except psycopg.errors.UndefinedTable:
+                self._put_back(connection)
+                raise StoreError(
+                    f"{self.location}: there is no table {TABLE}; make it with `judge-eval cache init`"
+                ) from None
+            except BaseException as error:
+                if connection is not None:
+                    connection.close()
+                if not isinstance(error, psycopg.Error):
+                    raise
+                lost = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+                if lost:
+                    self.close()  # the others stem from the same server
+                if not lost or _for_good(error) or time.monotonic() + wait > until:
+                    raise self._failed(error) from None
+                time.sleep(wait)
+                wait = min(wait * 2, 2.0)
+            else:
+                self._put_back(connection)
+                return rows
+
+    def close(self) -> None:
+        """Close the idle connections."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    def _connect(self) -> psycopg.Connection[Any]:
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        made: psycopg.Connection[Any] = driver().connect(
+            self._url, autocommit=True, connect_timeout=max(2, min(10, int(self._timeout)))
+        )
+        return made
+
+    def _put_back(self, connection: psycopg.Connection[Any] | None) -> None:
+        if connection is not None:
+            with self._lock:
+                self._idle.append(connection)
+
+    def _failed(self, error: Exception) -> StoreError:
+        return StoreError(f"{self.location}: {mask(' '.join(str(error).split()), self._address.secrets)}")
+
+
+FOR_GOOD = (
+    "authentication failed", "does not exist", "no password supplied", "invalid sslmode value",
+    "invalid port number", "invalid integer value", "invalid connection option",
+    "invalid channel_binding value", "server does not support SSL", "could not parse port",
+)  # fmt: skip
+"""What libpq says where no state of SQL tells it."""
+
+
+def _for_good(error: Exception) -> bool:
+    """Whether another try cannot help: a wrong password, user or database, or an invalid address."""
+    state = getattr(error, "sqlstate", None) or ""
+    if state[:2] in ("28", "3D"):
+        return True
+    return any(words in str(error) for words in FOR_GOOD)
+
+
+TABLE = "judge_eval_cache"
+"""The one table that is used."""
+_COLUMNS = {"key": "bytea", "value": "bytea", "holder": "uuid", "until": "timestamp with time zone"}
+CREATE = f"CREATE TABLE IF NOT EXISTS {TABLE} (key bytea PRIMARY KEY, value bytea, holder uuid, until timestamptz)"
+LOOK_OVER = """
+    SELECT a.attname, format_type(a.atttypid, NULL), c.relkind::text, EXISTS (
+        SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisunique AND i.indpred IS NULL
+        AND i.indnkeyatts = 1 AND i.indkey[0] = a.attnum)
+    FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+    WHERE c.oid = %s::regclass AND a.attnum > 0 AND NOT a.attisdropped"""
+"""The table's columns with their type, the relation's kind and whether the column is unique."""
+
+# A row is an answer, a lease, or both. `holder` tells one lease from a later one, and stays when the answer
+# is written: it shows a write under a lease that has passed to another process. Rows are inserted in the
+# order of their keys, so that two writers never wait for each other in a circle.
+GET = (
+    f"SELECT key, CASE WHEN octet_length(value) <= %s THEN value END FROM {TABLE} "  # noqa: S608
+    "WHERE value IS NOT NULL AND key = ANY(%s)"
+)
+PUT = (
+    f"INSERT INTO {TABLE} (key, value) "  # noqa: S608
+    "SELECT * FROM unnest(%s::bytea[], %s::bytea[]) ON CONFLICT (key) "
+    "DO UPDATE SET value = excluded.value, holder = NULL, until = NULL"
+)
+CLAIM = f"""
+    WITH asked AS (SELECT unnest(%(keys)s::bytea[]) AS key),
+    free AS (
+        SELECT f.key FROM unnest(%(free)s::bytea[]) AS f(key) LEFT JOIN {TABLE} t ON t.key = f.key
+        WHERE t.key IS NULL
+        OR (t.value IS NULL AND (t.until IS NULL OR t.until < now() OR t.holder = %(holder)s))),
+    taken AS (
+        INSERT INTO {TABLE} AS here (key, holder, until)
+        SELECT key, %(holder)s, now() + make_interval(secs => %(lease)s) FROM free ORDER BY key
+        ON CONFLICT (key) DO UPDATE SET holder = excluded.holder, until = excluded.until
+        WHERE here.value IS NULL
+        AND (here.until IS NULL OR here.until < now() OR here.holder = excluded.holder)
+        RETURNING key)
+    SELECT t.key, CASE WHEN octet_length(t.value) <= %(most)s THEN t.value END, false
+    FROM {TABLE} t JOIN asked ON asked.key = t.key WHERE t.value IS NOT NULL
+    UNION ALL SELECT key, NULL, true FROM taken"""  # noqa: S608
+"""Existing rows, and keys that are leased now. A lease of this holder is granted again: the answer to the
+former statement was lost."""
+PUT_CLAIMED = f"""
+    WITH given AS (SELECT * FROM unnest(%(keys)s::bytea[], %(rows)s::bytea[]) AS g(key, value)),
+    late AS (
+        SELECT FROM {TABLE} t JOIN given ON given.key = t.key
+        WHERE t.holder IS DISTINCT FROM %(holder)s AND (t.value IS NOT NULL OR t.until IS NOT NULL)),
+    put AS (
+        INSERT INTO {TABLE} AS here (key, value, holder) SELECT key, value, %(holder)s FROM given ORDER BY key
+        ON CONFLICT (key) DO UPDATE SET value = excluded.value,
+        holder = CASE WHEN here.until IS NULL THEN excluded.holder ELSE here.holder END,
+        until = CASE WHEN here.holder = excluded.holder THEN NULL ELSE here.until END
+        WHERE here.holder = excluded.holder OR here.value IS NULL)
+    SELECT count(*) FROM late"""  # noqa: S608
+"""What another holder has written stays. If it has only asked, the answer is written, and its lease stays."""
+TAKE = (
+    f"INSERT INTO {TABLE} AS here (key, holder, until) "  # noqa: S608
+    "VALUES (%s, %s, now() + make_interval(secs => %s)) ON CONFLICT (key) "
+    "DO UPDATE SET holder = excluded.holder, until = excluded.until "
+    "WHERE here.until IS NULL OR here.until < now() OR here.holder = excluded.holder RETURNING 1"
+)
+RELEASE = f"""
+    WITH gone AS (DELETE FROM {TABLE} WHERE key = ANY(%(keys)s) AND holder = %(holder)s AND value IS NULL)
+    UPDATE {TABLE} SET until = NULL
+    WHERE key = ANY(%(keys)s) AND holder = %(holder)s AND value IS NOT NULL"""  # noqa: S608
+RENEW = (
+    f"UPDATE {TABLE} SET until = now() + make_interval(secs => %s) "  # noqa: S608
+    "WHERE key = ANY(%s) AND holder = %s AND until IS NOT NULL"
+)
+INFO = (
+    "SELECT reltuples::bigint, pg_total_relation_size(oid), "
+    "current_setting('transaction_read_only') = 'on' OR NOT has_table_privilege(oid, 'INSERT') "
+    "OR NOT has_table_privilege(oid, 'UPDATE') FROM pg_class WHERE oid = %s::regclass"
+)
+COUNT = f"SELECT count(*) FROM {TABLE} WHERE value IS NOT NULL"  # noqa: S608
+CLEAR = f"DELETE FROM {TABLE}"  # noqa: S608
+WALK = f"SELECT key, value FROM {TABLE} WHERE value IS NOT NULL AND key > %s ORDER BY key LIMIT %s"  # noqa: S608
+
+
+def _check_columns(location: str, rows: Sequence[tuple[str, str, str, bool]]) -> None:
+    """Check the rows of `LOOK_OVER`; raises `StoreError` unless the table is the cache's."""
+    columns = {name: kind for name, kind, _, _ in rows}
+    table = all(relation in "rp" for _, _, relation, _ in rows)
+    if columns != _COLUMNS or not table or not any(unique for name, _, _, unique in rows if name == "key"):
+        raise StoreError(
+            f"{location}: the table {TABLE} is not one that `judge-eval cache init` made: its columns must "
+            f"be {', '.join(f'{name} {kind}' for name, kind in _COLUMNS.items())}, its key unique; remove "
+            "or rename it, then run `judge-eval cache init`"
+        )
+
+
+_BATCH = 1000
+_COUNTED = 1_000_000
+"""Above so many rows, the database estimates their number: counting would take seconds."""
+
+
+class PostgresStore:
+    """Completions in one table of a PostgreSQL database; the extra `postgres` brings the driver.
+
+    Nothing is opened before the first use. `create` (`judge-eval cache init`) makes the table. A lost
+    connection is opened again and the statement repeated, for up to `timeout` seconds: every statement may be
+    repeated without harm. A method raises `StoreError` if the database cannot be read or written; the message
+    says the way out.
+
+    A lease is a row with a time and a holder, which a thread renews. If its holder dies or hangs, it
+    is free after `lease` seconds. The holder is a fencing token: it shows an answer that comes after its
+    lease has passed to another process.
+    """
+
+    def __init__(self, url: str, *, timeout: float = 60.0, lease: float = 30.0) -> None:
+        self._url, self.timeout, self.lease = url, timeout, lease
+        self._reset()
+        self.location = self._connections.location
+        self.secret = self._connections.secret
+        """Whether the URL holds a password, and may not be written down."""
+        self._sealer = store.Sealer.from_environment()
+        self._refused: set[tuple[bytes, int]] = set()
+
+    @property
+    def corrupt(self) -> int:
+        """How many rows were refused so far because they are not what was written."""
+        return len(self._refused)
+
+    def _reset(self) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._connections = Connections(self._url, self.timeout)
+        self._leased: set[bytes] = set()
+        self._holder = uuid.uuid4()
+        self._stop = threading.Event()
+        self._renewing: threading.Thread | None = None
+        self._checked = False
+
+    def __repr__(self) -> str:
+        return f"PostgresStore({self.location!r})"
+
+    def __getstate__(self) -> tuple[str, float, float, str]:
+        return self._url, self.timeout, self.lease, self._sealer.mark
+
+    def __setstate__(self, state: tuple[str, float, float, str]) -> None:
+        PostgresStore.__init__(self, state[0], timeout=state[1], lease=state[2])
+        self._sealer = store.same_sealer(state[3])
+
+    def create(self) -> None:
+        """Make the table if it does not exist, and check it."""
+        self._own()
+        self._connections.run(CREATE, ())
+        self._run("SELECT 1")
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Look up keys of 32 bytes; None for one without an undamaged row."""
+        values: dict[bytes, bytes | None] = {}
+        for start in range(0, len(keys), _BATCH):
+            for key, row in self._run(GET, [store.MOST_BYTES, list(keys[start : start + _BATCH])]):
+                values[bytes(key)] = self._open(bytes(key), row)
+        return [values.get(key) for key in keys]
+
+    def put_many(self, items: Sequence[store.KeyedRow]) -> None:
+        """Write all rows in one statement, or none; their leases end with it."""
+        keys, rows = self._sealed(items)
+        if keys:
+            self._run(PUT, [keys, rows])
+            self._forget(keys)
+
+    def put_claimed(self, items: Sequence[store.KeyedRow]) -> int:
+        """Write all rows in one statement and end their leases; return how many others held or wrote."""
+        keys, rows = self._sealed(items)
+        if not keys:
+            return 0
+        ((late,),) = self._run(PUT_CLAIMED, {"keys": keys, "rows": rows, "holder": self._holder})
+        self._forget(keys)
+        return int(late)
+
+    def blocks(self) -> Iterator[list[tuple[bytes, object]]]:
+        """Yield every key with its row as it stands, some at a time."""
+        last = b""
+        while rows := self._run(WALK, [last, _BATCH]):
+            last = bytes(rows[-1][0])
+            yield [(bytes(key), bytes(row)) for key, row in rows if len(key) == store.KEY_BYTES]
+
+    def info(self) -> store.StoreInfo:
+        """Count rows (above a million, by the database's estimate) and bytes."""
+        ((entries, size, read_only),) = self._run(INFO, [TABLE])
+        if entries < _COUNTED:
+            ((entries,),) = self._run(COUNT)
+        return store.StoreInfo(self.location, entries, size, read_only)
+
+    def clear(self) -> None:
+        """Remove every row."""
+        self._run(CLEAR)
+
+    def claim_many(self, keys: Sequence[bytes]) -> list[store.KeyClaim]:
+        """Look up keys, and lease those without a row and without another lease, in one statement."""
+        self._own()
+        with self._lock:
+            free = [key for key in dict.fromkeys(keys) if key not in self._leased]
+            self._leased.update(free)
+            holder = self._holder
+        claims: dict[bytes, store.KeyClaim] = {}
+        try:
+            values = {"keys": list(keys), "free": free, "holder": holder, "lease": self.lease}
+            for key, row, leased in self._run(CLAIM, {**values, "most": store.MOST_BYTES}):
+                value = None if leased else self._open(bytes(key), row)
+                claims[bytes(key)] = store.KeyClaim(value, leased, not leased and value is None)
+        finally:
+            self._forget([key for key in free if key not in claims or not claims[key].leased])
+        if any(claim.leased for claim in claims.values()):
+            self._renew()
+        nothing = store.KeyClaim(None, False)
+        answers = []
+        for key in keys:  # of two claims of one key the first has the lease
+            claim = claims.get(key, nothing)
+            answers.append(claim)
+            if claim.leased:
+                claims[key] = nothing
+        return answers
+
+    def take_lease(self, key: bytes) -> bool:
+        """Lease a key for this process, whether or not it has a row; False while someone else has it."""
+        self._own()
+        with self._lock:
+            if key in self._leased:
+                return False
+            self._leased.add(key)
+            holder = self._holder
+        taken = False
+        try:
+            taken = bool(self._run(TAKE, [key, holder, self.lease]))
+        finally:
+            if not taken:
+                self._forget([key])
+        if taken:
+            self._renew()
+        return taken
+
+    def release_lease(self, key: bytes) -> None:
+        """Give a lease back; if the database cannot be reached, it expires by itself."""
+        self.release_many([key])
+
+    def release_many(self, keys: Sequence[bytes]) -> None:
+        """Give leases back; if the database cannot be reached, they expire by themselves."""
+        self._own()
+        with self._lock:
+            keys = [key for key in keys if key in self._leased]
+            self._leased.difference_update(keys)
+            holder = self._holder
+        if keys:
+            with contextlib.suppress(StoreError):  # the work under them is done, and may be paid for
+                self._run(RELEASE, {"keys": keys, "holder": holder})
+
+    def close(self) -> None:
+        """Close the connections; a later use opens them again."""
+        self._own()
+        self._stop.set()
+        with self._lock:
+            self._renewing = None
+        self._connections.close()
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):  # at the interpreter's end half of it may be gone
+            self.close()
+
+    def _renew(self) -> None:
+        with self._lock:
+            if self._renewing is None or not self._renewing.is_alive():
+                self._stop = threading.Event()
+                self._renewing = threading.Thread(
+                    target=self._keep_renewing, args=(self._stop,), name="judge_eval leases", daemon=True
+                )
+                self._renewing.start()
+
+    def _keep_renewing(self, stop: threading.Event) -> None:
+        while not stop.wait(self.lease / 3):
+            with self._lock:
+                leased, holder = list(self._leased), self._holder
+            with contextlib.suppress(StoreError):  # the next call reports it
+                if leased:
+                    self._run(RENEW, [self.lease, leased, holder])
+
+    def _forget(self, keys: Sequence[bytes]) -> None:
+        with self._lock:
+            self._leased.difference_update(keys)
+
+    def _sealed(self, items: Sequence[store.KeyedRow]) -> tuple[list[bytes], list[bytes]]:
+        store.check_keys(items)
+        rows = sorted({key: self._sealer.seal(key, value) for key, value in items}.items())
+        return [key for key, _ in rows], [row for _, row in rows]
+
+    def _open(self, key: bytes, row: Any) -> bytes | None:
+        value = None if row is None else self._sealer.unseal(key, bytes(row))
+        if value is None:
+            self._refused.add((key, hash(row if row is None else bytes(row))))
+        return value
+
+    def _own(self) -> None:
+        if self._pid != os.getpid():  # a fork shares neither connections nor leases with its parent
+            self._reset()
+
+    def _run(self, statement: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:
+        self._own()
+        if not self._checked:
+            columns = self._connections.run(LOOK_OVER, [TABLE])
+            _check_columns(self.location, columns)
+            self._checked = True
+        return self._connections.run(statement, values)

@@ -1,0 +1,293 @@
+"""What a store of completions is, and the seals by which it detects rows that it did not write."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
+from weakref import WeakSet
+
+from judge_eval.errors import ConfigError, StoreError
+from judge_eval.wire import Completion
+
+KEY_VARIABLE = "JUDGE_EVAL_CACHE_KEY"
+"""The environment's variable that holds the key of a keyed seal; it is written nowhere."""
+_SUM_BYTES = 8
+_TAG_BYTES = 16
+_SHORTEST = 16
+MOST_BYTES = 1 << 26
+"""The longest row that is read or written: 64 MiB, a hundred times the longest reply."""
+
+
+class Sealer:
+    """Seals rows by a checksum, or with a key (`secret`) by an HMAC, which nobody without it can make.
+
+    A row under another seal is refused: with a key those without one, and without a key those with one.
+    """
+
+    def __init__(self, secret: bytes = b"") -> None:
+        self._secret = secret
+        self._length = _TAG_BYTES if secret else _SUM_BYTES
+
+    def __repr__(self) -> str:
+        return f"Sealer({'keyed' if self.keyed else 'plain'})"
+
+    @classmethod
+    def from_environment(cls) -> Sealer:
+        """Make the sealer with the key `JUDGE_EVAL_CACHE_KEY`; raises `ConfigError` if it is too short."""
+        secret = os.environ.get(KEY_VARIABLE, "").strip()
+        if secret and len(secret) < _SHORTEST:
+            raise ConfigError(
+                f"the key in {KEY_VARIABLE} has fewer than {_SHORTEST} characters; make one with "
+                "`python -c 'import secrets; print(secrets.token_hex(32))'`"
+            )
+        return cls(secret.encode("utf-8", "surrogateescape"))
+
+    @property
+    def keyed(self) -> bool:
+        """Whether there is a key."""
+        return bool(self._secret)
+
+    @property
+    def mark(self) -> str:
+        """A short text by which two processes compare their keys; empty without one."""
+        return hmac.digest(self._secret, b"judge_eval cache", "sha256")[:4].hex() if self._secret else ""
+
+    def seal(self, key: bytes, value: bytes) -> bytes:
+        """Put the seal over key and value in front of a value."""
+        return self._tag(key, value) + value
+
+    def unseal(self, key: bytes, row: object) -> bytes | None:
+        """Return the value that was sealed under this key; None if the row is anything else."""
+        if type(row) is not bytes or not self._length <= len(row) <= MOST_BYTES:
+            return None
+        value = row[self._length :]
+        return value if hmac.compare_digest(self._tag(key, value), row[: self._length]) else None
+
+    def _tag(self, key: bytes, value: bytes) -> bytes:
+        if self._secret:
+            return hmac.digest(self._secret, key + value, "sha256")[:_TAG_BYTES]
+        return hashlib.sha256(key + value).digest()[:_SUM_BYTES]
+
+
+def same_sealer(mark: str) -> Sealer:
+    """Make this process's sealer; raises `ConfigError` if its key is not that of the given mark."""
+    sealer = Sealer.from_environment()
+    if sealer.mark != mark:
+        raise ConfigError(f"{KEY_VARIABLE} differs from that of the process that opened the cache; set the same")
+    return sealer
+
+
+class Resealable(Protocol):
+    """A store whose rows can be walked through as they stand."""
+
+    def blocks(self) -> Iterator[list[tuple[bytes, object]]]:
+        """Yield every key with its sealed row, some at a time."""
+        ...
+
+    def put_many(self, items: Sequence[KeyedRow]) -> None:
+        """Write rows under the seal in force."""
+        ...
+
+
+def reseal(store: Resealable) -> tuple[int, int]:
+    """Seal with the key all readable rows with a plain seal; return how many, and how many are invalid."""
+    keyed, plain = Sealer.from_environment(), Sealer()
+    if not keyed.keyed:
+        raise ConfigError(f"there is no key to seal with: set {KEY_VARIABLE}")
+    sealed = refused = 0
+    for block in store.blocks():
+        rows = []
+        for key, row in block:
+            if keyed.unseal(key, row) is not None:
+                continue
+            value = plain.unseal(key, row)
+            if value is None or not _is_completion(value):
+                refused += 1
+            else:
+                rows.append((key, value))
+        store.put_many(rows)
+        sealed += len(rows)
+    return sealed, refused
+
+
+def _is_completion(value: bytes) -> bool:
+    try:
+        Completion.decode(value)
+    except ValueError:
+        return False
+    return True
+
+
+class Forking(Protocol):
+    """Something that must not be carried over a fork as it is."""
+
+    def before_fork(self) -> None:
+        """Let go of what a child may not inherit, and hold still."""
+        ...
+
+    def after_fork(self, *, child: bool) -> None:
+        """Go on, in the parent or in the child."""
+        ...
+
+
+class _Watch:
+    """Who is to be told. The system's list of hooks only grows, so there is one for all."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._forking = threading.Lock()
+        self._watched: WeakSet[Forking] = WeakSet()
+        self._told: list[Forking] = []
+        self._registered = False
+
+    def add(self, who: Forking) -> None:
+        with self._lock:
+            self._watched.add(who)
+            if not self._registered and hasattr(os, "register_at_fork"):
+                os.register_at_fork(
+                    before=self._before,
+                    after_in_parent=partial(self._after, child=False),
+                    after_in_child=partial(self._after, child=True),
+                )
+                self._registered = True
+
+    def _before(self) -> None:
+        self._forking.acquire()
+        while True:
+            self._lock.acquire()
+            new = [who for who in self._watched if who not in self._told]
+            if not new:
+                return  # the lock is held over the fork: nobody opens anything now
+            # Released before anybody's own lock is taken, for they take theirs before they come here.
+            self._lock.release()
+            for who in new:
+                who.before_fork()
+                self._told.append(who)
+
+    def _after(self, *, child: bool) -> None:
+        warned, self._told = self._told, []
+        for who in warned:
+            who.after_fork(child=child)
+        self._lock.release()
+        self._forking.release()
+
+
+watch = _Watch().add
+"""Tells somebody of every fork from now on, as long as it lives."""
+
+
+KEY_BYTES = 32
+"""The length of every key."""
+KeyedRow: TypeAlias = tuple[bytes, bytes]
+"""A key and its value."""
+
+
+@dataclass(frozen=True)
+class StoreInfo:
+    """Place, size and state of a store."""
+
+    path: str
+    """Where it is, without credentials."""
+    entries: int
+    """How many rows it holds."""
+    bytes: int
+    """What it takes on disk, in bytes."""
+    read_only: bool
+    """Whether nothing can be written to it."""
+
+
+@runtime_checkable
+class Store(Protocol):
+    """Bytes by key of 32 bytes. Methods block, may be called from any thread, and raise `StoreError`."""
+
+    @property
+    def corrupt(self) -> int:
+        """How many rows were refused so far because they are not what was written."""
+        ...
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Look up keys, in their order; None for one without an undamaged row."""
+        ...
+
+    def put_many(self, items: Sequence[KeyedRow]) -> None:
+        """Write all rows or none, in place of former ones. They are kept once this returns."""
+        ...
+
+    def info(self) -> StoreInfo:
+        """Count the stored replies."""
+        ...
+
+    def close(self) -> None:
+        """Give back what is open; a later use opens it again."""
+        ...
+
+
+@runtime_checkable
+class Immediate(Protocol):
+    """A store that can write without waiting, so that an answer is kept the moment it arrives."""
+
+    def put_now(self, items: Sequence[KeyedRow]) -> bool:
+        """Write all rows if that takes no waiting; False if nothing was written, for whatever reason."""
+        ...
+
+
+@runtime_checkable
+class Flushing(Protocol):
+    """A store whose rows survive the process once written, and the machine once flushed."""
+
+    def flush(self) -> None:
+        """Have the disk take what was written; raises `StoreError` if it refuses."""
+        ...
+
+
+@runtime_checkable
+class Leasing(Protocol):
+    """A store shared by processes, which lease the keys that they ask for."""
+
+    def take_lease(self, key: bytes) -> bool:
+        """Lease a key for this process; False while someone else has it. Ends with the process."""
+        ...
+
+    def release_lease(self, key: bytes) -> None:
+        """Give a lease back."""
+        ...
+
+
+class KeyClaim(NamedTuple):
+    """The result of a claim of a key."""
+
+    value: bytes | None
+    """The value of its row; None if there is no undamaged one."""
+    leased: bool
+    """Whether this process now has the lease, and may ask."""
+    refused: bool = False
+    """Whether there is a row that is not what was written."""
+
+
+@runtime_checkable
+class Claiming(Leasing, Protocol):
+    """A store behind a network, which does several steps at once, for many keys."""
+
+    def claim_many(self, keys: Sequence[bytes]) -> list[KeyClaim]:
+        """Look up keys, and lease those without a row and without another lease."""
+        ...
+
+    def put_claimed(self, items: Sequence[KeyedRow]) -> int:
+        """Write rows and end their leases; return how many others leased or wrote: those stay."""
+        ...
+
+    def release_many(self, keys: Sequence[bytes]) -> None:
+        """Give leases back."""
+        ...
+
+
+def check_keys(items: Sequence[KeyedRow]) -> None:
+    """Raise `StoreError` unless every key has the right length."""
+    if any(len(key) != KEY_BYTES for key, _ in items):
+        raise StoreError(f"a key of the cache has {KEY_BYTES} bytes")

@@ -1,0 +1,108 @@
+"""Estimates the output tokens of a run from the answers in the cache."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from judge_eval.errors import StoreError
+from judge_eval.llm.cache.store import Sealer, Store
+from judge_eval.llm.stack import Stack, Stacks
+from judge_eval.wire import Completion
+
+SHARE = 3
+"""If nothing is known, an answer is expected to use one part in so many of its cap."""
+_LEAST = 10
+"""The fewest answers from which others are estimated."""
+_ENOUGH = 1_000
+"""The most answers that are used."""
+_READ = 20_000
+"""The most rows of a cache that are read."""
+_VERSION = re.compile(r"[-@:.](?:\d{4}-?\d{2}-?\d{2}|\d{4,8}|v\d+|latest)")
+"""What a server may add to the name of a model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a run would ask and what answers it has already; see `Plan`."""
+
+    passages: int
+    """Passages in the calls that would be made."""
+    cap: int
+    """The most output tokens of those calls."""
+    listwise: bool
+    answers: int = 0
+    """Answers to requests of the same run that the cache holds."""
+    answered_passages: int = 0
+    answered_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """How many output tokens are likely."""
+
+    output_tokens: int
+    source: str
+    """Where that comes from, in words."""
+
+
+def expect_output(stack: Stack | Stacks, asked: Asked) -> Expected:
+    """Estimate a run's output tokens from cached answers of the run, else of its model, else from the cap."""
+    if asked.answers >= _LEAST and asked.answered_passages:
+        each = asked.answered_tokens / asked.answered_passages
+        return _likely(asked, each, f"as the {asked.answers:,} answers to these data in the cache")
+    stacks = [stack] if isinstance(stack, Stack) else list(stack.parts.values())
+    counts, means = [], []
+    for each_stack in stacks:
+        answers = _of_model(each_stack, asked.listwise)
+        if len(answers) < _LEAST:
+            break
+        counts.append(len(answers))
+        means.append(sum(tokens for _, tokens in answers) / sum(passages for passages, _ in answers))
+    else:
+        models = "this model" if len(stacks) == 1 else "these models"
+        source = f"as the {sum(counts):,} answers of {models} in the cache"
+        return _likely(asked, sum(means) / len(means), source)
+    return Expected(asked.cap // SHARE, "a third of the cap, for want of answers to learn from")
+
+
+def _likely(asked: Asked, each: float, source: str) -> Expected:
+    return Expected(min(asked.cap, round(each * asked.passages)), source)
+
+
+def _of_model(stack: Stack, listwise: bool) -> Sequence[tuple[int, int]]:
+    identity = stack.backend.identity
+    answers: list[tuple[int, int]] = []
+    if stack.cached is None or identity is None:
+        return answers
+    with suppress(StoreError):
+        for answer in _answers(stack.cached.store):
+            many = '"verdicts"' in answer.text[:40]
+            passages = answer.text.count('"evidence"')
+            if many == listwise and passages and is_model(identity.model, answer.model):
+                answers.append((passages, answer.usage.output_tokens))
+                if len(answers) >= _ENOUGH:
+                    break
+    return answers
+
+
+def _answers(store: Store) -> Iterator[Completion]:
+    blocks = getattr(store, "blocks", None)
+    sealer, read = Sealer.from_environment(), 0
+    for block in blocks() if blocks is not None else ():
+        for key, row in block:
+            value = sealer.unseal(key, row)
+            if value is not None:
+                with suppress(ValueError):
+                    yield Completion.decode(value)
+        read += len(block)
+        if read >= _READ:
+            return
+
+
+def is_model(requested: str, reported: str) -> bool:
+    """Whether a server's name of a model means the requested model, or a version of it."""
+    name, shown = requested.rpartition("/")[2].lower(), reported.rpartition("/")[2].lower()
+    return shown == name or (shown.startswith(name) and _VERSION.fullmatch(shown[len(name) :]) is not None)

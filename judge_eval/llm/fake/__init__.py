@@ -1,0 +1,1 @@
+"""The fake judge: it answers by rules, without a network."""

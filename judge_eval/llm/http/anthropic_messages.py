@@ -1,0 +1,107 @@
+"""The backend for servers that speak Anthropic's Messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from judge_eval.digest import canonical_json
+from judge_eval.llm.http.capabilities import Capabilities
+from judge_eval.llm.http.chat_format import Bodies, count_of, json_bytes, model_of
+from judge_eval.llm.http.failures import as_line, whole
+from judge_eval.llm.http.openai import OpenAI
+from judge_eval.llm.http.secrets import Scrubber
+from judge_eval.providers import built_in
+from judge_eval.registry import Provider
+from judge_eval.wire import Completion, Finish, Form, Request, Usage
+
+WIRE = "anthropic-messages"
+CACHED_FROM = 4_096
+"""Tokens of a system text from which it is marked for the prompt cache: so many every model caches."""
+CHARACTERS = 4
+"""Of a token, about."""
+_FINISHES: Mapping[str, Finish] = {
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refusal",
+}
+
+
+def is_cached(system: str) -> bool:
+    """Whether a system text is long enough to be marked for the server's prompt cache."""
+    return len(system) >= CACHED_FROM * CHARACTERS
+
+
+class MessageBodies(Bodies):
+    """Writes the bodies of Messages: structured output, or one forced tool where that is declined."""
+
+    ours: ClassVar[frozenset[str]] = Bodies.ours | {"system", "output_config", "stop_sequences"}
+
+    def write(self, request: Request, can: Capabilities) -> bytes:
+        """Write the body of a request; raises `ConfigError` if it is for decision models."""
+        words, tail = self.parts(request.form, can)
+        said = request.messages
+        system = "\n\n".join(each.content for each in said if each.role == "system") + words
+        fields: dict[str, Any] = {
+            "max_tokens": request.max_tokens,
+            "messages": [{"role": each.role, "content": each.content} for each in said if each.role != "system"],
+        }
+        if system:
+            mark = {"cache_control": {"type": "ephemeral"}} if is_cached(system) else {}
+            fields["system"] = [{"type": "text", "text": system, **mark}]
+        return json_bytes(fields)[:-1] + tail.encode()
+
+    def _fields(self, sent: dict[str, Any], form: Form, can: Capabilities) -> dict[str, Any]:
+        absent = ("logprobs", "top_logprobs")
+        fields = {"model": self.model, **{name: value for name, value in sent.items() if name not in absent}}
+        output: dict[str, Any] = {}
+        if effort := fields.pop("reasoning_effort", None):
+            output["effort"] = effort
+        if can.mode in ("strict", "json_schema"):
+            output["format"] = {"type": "json_schema", "schema": dict(form.schema)}
+        elif can.mode in ("json_object", "tool"):
+            name = form.schema_name
+            fields["tools"] = [{"name": name, "input_schema": dict(form.schema)}]
+            fields["tool_choice"] = {"type": "tool", "name": name}
+        return {**fields, "output_config": output} if output else fields
+
+
+def read_message(body: Mapping[str, Any], scrub: Scrubber) -> Completion | None:
+    """Read a Message; None if it has no content. Thoughts are not text."""
+    content = body.get("content")
+    if not isinstance(content, list):
+        return None
+    blocks = [block for block in content if isinstance(block, dict)]
+    texts = [block.get("text") for block in blocks if block.get("type") == "text"]
+    calls = [block.get("input") for block in blocks if block.get("type") == "tool_use"]
+    text = "".join(each for each in texts if isinstance(each, str))
+    if calls and isinstance(calls[0], dict):
+        text = canonical_json(calls[0])
+    finish: Finish = _FINISHES.get(as_line(body.get("stop_reason")), "stop")
+    details = body.get("stop_details")
+    if finish == "refusal" and not text and isinstance(details, dict):
+        text = as_line(details.get("explanation"))
+    usage = body.get("usage")
+    cached = count_of(usage, "cache_read_input_tokens")
+    fresh = count_of(usage, "input_tokens") + count_of(usage, "cache_creation_input_tokens")
+    thoughts = usage.get("output_tokens_details") if isinstance(usage, dict) else None
+    return Completion(
+        text=scrub.reply(whole(text)),
+        finish=finish,
+        usage=Usage(fresh + cached, count_of(usage, "output_tokens"), cached, count_of(thoughts, "thinking_tokens")),
+        model=model_of(body, scrub),
+    )
+
+
+class AnthropicMessages(OpenAI):
+    """A server that speaks Anthropic's Messages; calls, failures and negotiation are those of `OpenAI`."""
+
+    caches_prompt_from: ClassVar[int] = CACHED_FROM
+    _path = "messages"
+    _headers: ClassVar[Mapping[str, str]] = {"anthropic-version": "2026-10-21"}
+    _writer = MessageBodies
+    _reader = staticmethod(read_message)
+
+
+create = Provider(AnthropicMessages, answers_questions=False, takes_logprobs=False, hosts=built_in()["anthropic"].hosts)
+"""Makes the backends of the table that speak Messages."""

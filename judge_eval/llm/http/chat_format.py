@@ -1,0 +1,278 @@
+"""Writes the JSON of a chat request, and reads that of its reply."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from judge_eval.digest import canonical_json
+from judge_eval.errors import ConfigError, TransientError
+from judge_eval.foreign import read_json
+from judge_eval.llm.http import capabilities
+from judge_eval.llm.http.failures import as_line, beginning, raise_failure, spelled, whole
+from judge_eval.llm.http.secrets import Scrubber, refuse_credentials
+from judge_eval.spelling import option
+from judge_eval.wire import MOST_TOKENS, Completion, Finish, Form, Request, TokenLogprob, Usage
+
+_OURS = frozenset(
+    {
+        "model",
+        "messages",
+        "response_format",
+        "max_tokens",
+        "max_completion_tokens",
+        "stream",
+        "n",
+        "tools",
+        "tool_choice",
+    }
+)
+
+
+class Bodies:
+    """Writes bodies; all but the messages, the cap and the sample is written once for each form."""
+
+    ours: ClassVar[frozenset[str]] = _OURS
+    """Fields of a body that no parameter may set."""
+
+    def __init__(self, model: str, params: Mapping[str, Any]) -> None:
+        self.model, self.params = model, params
+        self._tails: dict[tuple[bytes, capabilities.Capabilities], tuple[str, str]] = {}
+
+    def write(self, request: Request, can: capabilities.Capabilities) -> bytes:
+        """Write the body of a request; raises `ConfigError` if it is for decision models."""
+        words, tail = self.parts(request.form, can)
+        system = [each.content for each in request.messages if each.role == "system"]
+        messages = [{"role": each.role, "content": each.content} for each in request.messages if each.role != "system"]
+        if first := "\n\n".join(system) + words:  # some servers want exactly one
+            messages.insert(0, {"role": "system", "content": first})
+        more = f',"{can.cap}":{request.max_tokens}' if can.cap else ""
+        seed = self.seed(request, can)
+        if seed is not None:
+            more += f',"seed":{seed}'
+        return b'{"messages":' + json_bytes(messages) + (more + tail).encode()
+
+    def parts(self, form: Form, can: capabilities.Capabilities) -> tuple[str, str]:
+        """Return what all requests of a form share: words for the system text, and fields as JSON's end."""
+        parts = self._tails.get((form.digest, can))
+        if parts is None:
+            parts = self._tails[form.digest, can] = self._tail(form, can)
+        return parts
+
+    def _tail(self, form: Form, can: capabilities.Capabilities) -> tuple[str, str]:
+        if hasattr(form, "ask"):
+            raise ConfigError(
+                f"{self.model} writes texts and is not a decision model; judge in another mode "
+                f"({option('mode', 'pointwise')}), or name a decision model "
+                f"({option('model', 'decisions/NAME')})"
+            )
+        fields = self._fields(self._sent(can), form, can)
+        words = capabilities.contract(form.schema) if can.mode in ("json_object", "prompt") else ""
+        text = json.dumps(fields, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        return words, "," + text[1:]
+
+    def _sent(self, can: capabilities.Capabilities) -> dict[str, Any]:
+        """Return the parameters that are sent; the seed, which counts the samples, is not among them."""
+        absent = {*can.without, "seed", *(("top_logprobs",) if "logprobs" in can.without else ())}
+        sent = {name: value for name, value in self.params.items() if name not in absent}
+        if capabilities.ONLY_1 in can.without and "temperature" in sent:
+            sent["temperature"] = 1
+        return sent
+
+    def _fields(self, sent: dict[str, Any], form: Form, can: capabilities.Capabilities) -> dict[str, Any]:
+        """Write the fields of a body but messages, cap and seed."""
+        fields = {"model": self.model, **sent}
+        if can.mode == "tool":
+            fields |= capabilities.forced_tool(form.schema_name, form.schema)
+        wanted = capabilities.response_format(can.mode, form.schema_name, form.schema)
+        if wanted is not None:
+            fields["response_format"] = wanted
+        return fields
+
+    def seed(self, request: Request, can: capabilities.Capabilities) -> int | None:
+        """Return the seed of a request, another one for each sample; None if none is sent."""
+        if "seed" not in self.params or "seed" in can.without:
+            return None
+        seed: int = self.params["seed"]
+        return seed + request.sample
+
+
+def json_bytes(value: Any) -> bytes:
+    """Write compact JSON."""
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError:  # a lone surrogate has no UTF-8, but JSON can spell it
+        return json.dumps(value, separators=(",", ":")).encode()
+
+
+def plain_params(params: Mapping[str, Any], ours: frozenset[str] = _OURS) -> dict[str, Any]:
+    """Return the parameters that are set; the package's own (`ours`) and credentials are refused."""
+    taken = {name: value for name, value in params.items() if value is not None}
+    refuse_credentials(taken)
+    for name, value in taken.items():
+        if name in ours:
+            raise ConfigError(f"the parameter {name!r} is set by the package; remove it from params")
+        try:
+            canonical_json(value)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"the parameter {name!r} is not JSON: {error}") from None
+    if not isinstance(taken.get("seed", 0), int):
+        raise ConfigError(f"the parameter 'seed' must be a whole number, not {taken['seed']!r}")
+    return taken
+
+
+_FINISHES: Mapping[str, Finish] = {
+    "length": "length",
+    "max_tokens": "length",
+    "content_filter": "filter",
+    "refusal": "refusal",
+}
+_LOWEST = 9999.0
+"""How OpenAI writes a logarithm of minus infinity, without its sign."""
+_LONGEST = 300  # characters of a model's name
+_STATUS = re.compile(r"[45][0-9]{2}")
+
+
+def read_completion(
+    content: bytes,
+    read: Callable[[Mapping[str, Any], Scrubber], Completion | None],
+    headers: Mapping[str, str],
+    place: str,
+    scrub: Scrubber,
+) -> Completion:
+    """Read the body of an HTTP 200; `read` returns the completion of its JSON, None if it holds none.
+
+    Raises:
+        TransientError: The body is not a completion, or stands for an error that may pass.
+        RefusedError: The request was declined.
+        FatalCallError: No request can succeed.
+        Declined: The server objects to the form of the request.
+    """
+
+    def odd(what: str) -> TransientError:
+        return TransientError(f"HTTP 200 from {place} {what}: {beginning(content, scrub)}", kind="body")
+
+    try:
+        body = read_json(content)
+    except ValueError:
+        raise odd("with a body that is not JSON") from None
+    if not isinstance(body, dict):
+        raise odd("with JSON that is not an object")
+    failure = body.get("error") or _error_of_choice(body)
+    if failure:
+        raise_failure(status_of(failure), {"error": failure}, headers, place, scrub)
+    completion = read(body, scrub)
+    if completion is None:
+        raise odd("without an answer")
+    return completion
+
+
+def _error_of_choice(body: Mapping[str, Any]) -> Any:
+    choices = body.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    return choice.get("error") if isinstance(choice, dict) else None
+
+
+def read_choice(body: Mapping[str, Any], scrub: Scrubber) -> Completion | None:
+    """Read a chat completion; None if it has no choice."""
+    choices = body.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    message = choice.get("message") if isinstance(choice, dict) else None
+    if not isinstance(choice, dict) or not isinstance(message, dict):
+        return None
+    arguments = _arguments(message.get("tool_calls"))
+    text = arguments or _text(message.get("content"))
+    finish: Finish = _FINISHES.get(as_line(choice.get("finish_reason")), "stop")
+    refusal = message.get("refusal")
+    if isinstance(refusal, str) and refusal and finish == "stop":
+        finish, text = "refusal", text or whole(refusal)
+    clean = scrub.reply(text)
+    # Tokens do not spell a text that held a key, nor the arguments of a tool.
+    spelled_out = choice.get("logprobs") and clean == text and not arguments
+    return Completion(
+        text=clean,
+        finish=finish,
+        usage=_usage(body.get("usage")),
+        model=model_of(body, scrub),
+        logprobs=_logprobs(choice.get("logprobs")) if spelled_out else (),
+    )
+
+
+def model_of(body: Mapping[str, Any], scrub: Scrubber, field: str = "model") -> str:
+    """Read the name of the model that answered."""
+    return scrub.reply(as_line(body.get(field)))[:_LONGEST]
+
+
+def status_of(failure: Any) -> int:
+    """Return the HTTP status of an error inside a 200; without a clue it may pass."""
+    code = failure.get("code") if isinstance(failure, dict) else None
+    if isinstance(code, str) and _STATUS.fullmatch(code):
+        code = int(code)
+    if isinstance(code, int) and 400 <= code <= 599:
+        return code
+    words = spelled(failure)[:2000]
+    if "invalid_request" in words or "content_filter" in words:
+        return 400
+    return 429 if "rate_limit" in words else 502
+
+
+def _arguments(calls: Any) -> str:
+    """Return the arguments of the first call of a tool; "" if there is none."""
+    call = calls[0] if isinstance(calls, list) and calls else None
+    function = call.get("function") if isinstance(call, dict) else None
+    arguments = function.get("arguments") if isinstance(function, dict) else None
+    if isinstance(arguments, dict):  # some servers send the object itself
+        arguments = spelled(arguments)
+    return whole(arguments) if isinstance(arguments, str) else ""
+
+
+def _text(content: Any) -> str:
+    """Join the text of a message's content; thoughts among its parts are not text."""
+    if isinstance(content, str):
+        return whole(content)
+    if isinstance(content, list):
+        parts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"]
+        return whole("".join(part for part in parts if isinstance(part, str)))
+    return ""
+
+
+def _usage(usage: Any) -> Usage:
+    if not isinstance(usage, dict):
+        return Usage()
+    return Usage(
+        count_of(usage, "prompt_tokens"),
+        count_of(usage, "completion_tokens"),
+        count_of(usage.get("prompt_tokens_details"), "cached_tokens"),
+        count_of(usage.get("completion_tokens_details"), "reasoning_tokens"),
+    )
+
+
+def count_of(record: Any, name: str) -> int:
+    """Read a number of tokens; 0 if there is none."""
+    value = record.get(name) if isinstance(record, dict) else None
+    return value if isinstance(value, int) and 0 <= value < MOST_TOKENS else 0
+
+
+def _logprobs(logprobs: Any) -> tuple[TokenLogprob, ...]:
+    tokens = logprobs.get("content") if isinstance(logprobs, dict) else None
+    tokens_read = []
+    for entry in tokens if isinstance(tokens, list) else ():
+        if not isinstance(entry, dict) or not isinstance(entry.get("token"), str):
+            return ()
+        others = entry.get("top_logprobs")
+        top = tuple(
+            (whole(other["token"]), finite(other.get("logprob")))
+            for other in (others if isinstance(others, list) else ())
+            if isinstance(other, dict) and isinstance(other.get("token"), str)
+        )
+        tokens_read.append(TokenLogprob(whole(entry["token"]), finite(entry.get("logprob")), top))
+    return tuple(tokens_read)
+
+
+def finite(value: Any) -> float:
+    """Read a logarithm; some servers write -Infinity where OpenAI writes -9999."""
+    if isinstance(value, int | float) and abs(value) <= _LOWEST:
+        return float(value)
+    return -_LOWEST

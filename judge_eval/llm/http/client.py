@@ -1,0 +1,533 @@
+"""Sends requests to a server over HTTP, and reads replies within bounds."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import os
+import zlib
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
+from urllib.parse import parse_qsl, quote, urljoin, urlsplit
+from weakref import WeakKeyDictionary
+
+from judge_eval.digest import canonical_json
+from judge_eval.errors import CallError, ConfigError, TransientError, UnknownNameError, needs_extra
+from judge_eval.llm.backend import Identity
+from judge_eval.llm.http.failures import rate_signal
+from judge_eval.llm.http.key_command import key_command as of_words
+from judge_eval.llm.http.secrets import Scrubber, credentials_in
+from judge_eval.llm.limit import RateSignal
+from judge_eval.llm.options import MOST_BYTES
+from judge_eval.providers import ProviderEntry, known_providers
+from judge_eval.safe_text import reads_one_way
+from judge_eval.spelling import option
+from judge_eval.trust import is_loopback
+
+ASKED_CODING = "gzip"
+"""The one content coding that is requested and read: its output can be bounded."""
+
+
+class Received(NamedTuple):
+    """An HTTP reply, read whole."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+
+async def receive(response: Any, most: int, place: str) -> Received:
+    """Read a streamed response of at most so many bytes, packed and unpacked, and free its connection."""
+    try:
+        packed = is_packed(response.headers, place)
+        parts, size = [], 0
+        async with aclosing(response.aiter_raw()) as stream:
+            async for part in stream:
+                size += len(part)
+                if size > most:
+                    raise too_large(most, place)
+                parts.append(part)
+    finally:
+        await response.aclose()
+    content = parts[0] if len(parts) == 1 else b"".join(parts)
+    if packed and content:
+        content = unpack(content, most, place)
+    return Received(response.status_code, response.headers, content)
+
+
+def unpack(content: bytes, most: int, place: str) -> bytes:
+    """Unpack gzip; raises `CallError` above `most` bytes, and `TransientError` if it is invalid."""
+    reader = zlib.decompressobj(wbits=31)
+    try:
+        text = reader.decompress(content, most + 1)
+    except zlib.error:
+        text = b""
+    if len(text) > most:
+        raise too_large(most, place)
+    if not reader.eof:
+        raise TransientError(f"{place} sent a reply that is labelled gzip and is not", kind="body")
+    return text
+
+
+def is_packed(headers: Mapping[str, str], place: str) -> bool:
+    """Whether a body must be unpacked; raises `CallError` for a coding that was not requested."""
+    codings = headers.get("content-encoding")
+    if not codings:
+        return False
+    names = [name for part in codings.split(",") if (name := part.strip().lower()) not in ("", "identity")]
+    if not names:
+        return False
+    if names not in (["gzip"], ["x-gzip"]):
+        shown = ", ".join(names)[:60].encode("ascii", "replace").decode()
+        raise CallError(
+            f"{place} sent a reply in the content coding {shown!r}; only gzip was asked for and is read",
+            why="unparsable",
+        )
+    return True
+
+
+def too_large(most: int, place: str) -> CallError:
+    """Make the error of a reply that is too large."""
+    return CallError(
+        f"the reply of {place} is larger than {most:,} bytes, the most that is read of one (`max_reply`)",
+        why="unparsable",
+    )
+
+
+DEFAULT = "https://api.openai.com/v1"
+_PORTS = {"http": 80, "https": 443}
+_PIECE = 2**19
+"""Bytes of a body that are handed over at once."""
+_NOT_SENT = {
+    "ConnectError", "ConnectTimeout", "PoolTimeout", "ClientConnectorError", "ClientConnectorDNSError",
+    "ClientConnectorCertificateError", "ClientConnectorSSLError", "ConnectionTimeoutError",
+    "ConnectionRefusedError", "gaierror", "UnsupportedProtocol", "LocalProtocolError",
+}  # fmt: skip
+_SENT = {"ClientOSError", "ServerDisconnectedError", "ConnectionResetError", "BrokenPipeError"}
+"""In the chain, these mean that a connection stood; one transport reports them as failed connecting."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """A base URL: the one that is called, and the one that may be shown."""
+
+    url: str = field(repr=False)
+    """As given, without user name and password."""
+    public: str
+    """Lower-case host, no default port, no credentials, no query, no slash at the end."""
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    """Credentials and values of the query, never to be shown."""
+    loopback: bool = False
+    authorization: str | None = field(default=None, repr=False)
+    """The header that carries user name and password, which stands in the place of the key's."""
+
+    @classmethod
+    def parse(cls, url: str) -> Address:
+        """Read a base URL; raises `ConfigError` unless it is an unambiguous http or https URL."""
+        if not reads_one_way(url):
+            raise ConfigError("the base URL can be read in more than one way; write %40 for @ where no credentials end")
+        try:
+            parts = urlsplit(url.strip())
+            port = parts.port
+        except ValueError:
+            raise ConfigError("the base URL cannot be read; write it as in https://host/v1") from None
+        if parts.scheme not in _PORTS or not parts.hostname:
+            raise ConfigError("the base URL must start with http:// or https://, as in https://host/v1")
+        host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+        netloc = host if port in (None, _PORTS[parts.scheme]) else f"{host}:{port}"
+        public = f"{parts.scheme}://{netloc}{parts.path.rstrip('/')}"
+        who = credentials_in(url.strip())
+        if who is not None and not all(who[:2]):
+            raise ConfigError(
+                "the base URL holds a user name or a password alone; write both, as in "
+                "https://user:password@host/v1, or set the key in the environment"
+            )
+        secrets = [text for text in (*(who or ()), parts.username, parts.password) if text]
+        secrets += [who[2].partition(" ")[2]] if who else []
+        secrets += [v for name, v in parse_qsl(parts.query) if len(v) > 3 and name.lower() != "api-version"]
+        bare = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+        header = who[2] if who else None
+        return cls(bare, public, tuple(dict.fromkeys(secrets)), is_loopback(parts.hostname), header)
+
+    def under(self, path: str) -> str:
+        """Return the URL of a path from the base URL, or with a slash at its beginning from the host."""
+        parts = urlsplit(self.url)
+        joined = urljoin(f"http://host{parts.path.rstrip('/')}/", path)
+        return parts._replace(path=urlsplit(joined).path).geturl()
+
+
+def read_key(variable: str, address: Address, keyless: bool = False) -> str:
+    """Read the key from the environment; a local server, or one with a password, does not need one."""
+    key = os.environ.get(variable, "").strip() if variable else ""
+    if not key:
+        if address.loopback or address.authorization or keyless:
+            return "none"
+        raise ConfigError(f"no key: set the environment variable {variable} to the key for {address.public}")
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise ConfigError(f"the key in {variable} contains characters that no key has; set it again")
+    return key
+
+
+class HttpClient:
+    """The SDK's client and its HTTP connections to one server, for one event loop.
+
+    Requests go out over the SDK's HTTP client with the SDK's headers, but not through its methods: a call
+    takes 0.13 ms of CPU here, 0.73 through the SDK's `post` and 2.4 through `chat.completions.create`. Each
+    of `concurrency` calls keeps its connection; a reply may take `timeout` seconds and `most` bytes. The
+    transport is `httpx`, `aiohttp`, or `auto`, which takes the latter if it is installed.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        path: str,
+        key: str,
+        timeout: float,
+        concurrency: int,
+        transport: str,
+        most: int,
+        header: str = "authorization",
+        more: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        import openai
+
+        # The SDK's own limits keep 100 connections alive; their class belongs to the HTTP library it runs on.
+        limits: Any = type(openai.DEFAULT_CONNECTION_LIMITS)(
+            max_connections=concurrency, max_keepalive_connections=concurrency, keepalive_expiry=60.0
+        )
+        wait = openai.Timeout(timeout, connect=min(_CONNECT, timeout))
+        options: dict[str, Any] = {"limits": limits, "timeout": wait, "follow_redirects": False}
+        kind: Any = openai.DefaultAsyncHttpxClient if transport == "httpx" else openai.DefaultAioHttpClient
+        try:
+            http = kind(**options)
+        except RuntimeError:  # its package is not installed
+            if transport == "aiohttp":
+                raise needs_extra("the transport 'aiohttp' needs its package", "fast") from None
+            http = openai.DefaultAsyncHttpxClient(**options)
+        self._client = openai.AsyncOpenAI(
+            api_key=key, base_url=address.url, max_retries=0, timeout=wait, http_client=http
+        )
+        sent = {**self._client.default_headers, **self._client.auth_headers}
+        for name, value in sent.items():
+            # Without the SDK's headers about this machine and its retries, which take time.
+            if isinstance(value, str) and not name.lower().startswith("x-stainless-"):
+                http.headers[name] = value
+        http.headers["accept-encoding"] = ASKED_CODING
+        http.headers.update(more)
+        self._http: Any = http
+        self._header, self._authorization = header, address.authorization
+        self.use(key)
+        self._url = http.build_request("POST", address.under(path)).url
+        self._most, self._place = most, address.public
+        library = next(base.__module__ for base in type(http).__mro__ if base.__name__ == "AsyncClient")
+        self._log = logging.getLogger(library.partition(".")[0])
+        self._clean = Scrubber(key, address.secrets).log_record
+        if urlsplit(address.url).query:  # the library logs each URL whole
+            self._log.addFilter(self._clean)
+
+    def use(self, key: str) -> None:
+        """Send this key from now on, unless user name and password stand in its place."""
+        self.key = key
+        headers = self._http.headers
+        if self._header != "authorization":
+            headers.pop("authorization", None)
+            headers[self._header] = key
+        else:
+            headers["authorization"] = f"Bearer {key}"
+        if self._authorization is not None:
+            headers["authorization"] = self._authorization
+
+    async def post(self, content: bytes) -> Received:
+        """Send a body and read the reply, whatever its status; raises as `receive`."""
+        sent: Any = content
+        headers = {}
+        if len(content) > _PIECE:  # a warning of one library, which its users may have turned into errors
+            sent, headers = _pieces(content), {"content-length": str(len(content))}
+        request = self._http.build_request("POST", self._url, content=sent, headers=headers)
+        response = await self._http.send(request, stream=True)
+        return await receive(response, self._most, self._place)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        self._log.removeFilter(self._clean)
+        await self._client.close()
+
+
+async def _pieces(content: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(content), _PIECE):
+        yield content[start : start + _PIECE]
+
+
+def timed_out(timeout: float, place: str) -> TransientError:
+    """Make the error of a call that took too long."""
+    return TransientError(f"no answer from {place} within {timeout:g} s", kind="timeout")
+
+
+def unreachable(error: BaseException, timeout: float, place: str, scrub: Callable[[str], str]) -> TransientError:
+    """Make the error of a call without a reply; the chain of causes says whether it was sent."""
+    chain: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and cause not in chain:
+        chain.append(cause)
+        cause = cause.__cause__ or cause.__context__
+    names = [name for link in chain for name in (klass.__name__ for klass in type(link).__mro__)]
+    connected = _SENT.intersection(type(link).__name__ for link in chain)
+    sent = bool(connected) or not _NOT_SENT.intersection(names)
+    innermost = scrub(" ".join(next((str(link) for link in reversed(chain) if str(link)), "").split()))
+    innermost = innermost.encode("utf-8", "replace").decode()  # no file holds a lone surrogate
+    if sent and not connected and any("Timeout" in name for name in names):
+        return timed_out(timeout, place)
+    what = "connection lost" if sent else "cannot connect"
+    return TransientError(
+        f"{what}: {place}: {innermost[:200] or type(chain[-1]).__name__}", kind="connection", sent=sent
+    )
+
+
+_CONNECT = 30.0
+
+Transport: TypeAlias = Literal["auto", "httpx", "aiohttp"]
+"""The HTTP library: `aiohttp`, of the extra `fast`, takes less CPU than `httpx`; `auto` prefers it."""
+
+
+class EndpointOptions(TypedDict, total=False):
+    """How a server is called, as `Endpoint` takes it."""
+
+    base_url: str | None
+    """The URL, as in `https://host/v1`; else the provider's own, which is `OPENAI_BASE_URL` for `openai`."""
+    timeout: float
+    """Seconds one call may take in all, > 0; 120 unless given."""
+    concurrency: int
+    """The most calls in flight, for which connections are kept, >= 1; 256 unless given."""
+    transport: Transport
+    """The HTTP library; `auto` unless given."""
+    key_variable: str
+    """The environment variable that holds the key, read at the first call; else the provider's own."""
+    max_reply: int
+    """The most bytes of one reply, compressed or not, > 0; a larger one is an error of its call."""
+    provider: str
+    """Whose server it is, by its name in the table of providers; `openai` unless given."""
+    key_command: Sequence[str]
+    """The command, word by word, that prints the key; it is run again when the server answers 401."""
+
+
+def address_of(base_url: str | None, provider: ProviderEntry, model: str) -> Address:
+    """Read a base URL, else the provider's own."""
+    own = os.environ.get("OPENAI_BASE_URL") if provider.name == "openai" else None
+    return Address.parse(base_url or own or provider.address(model))
+
+
+def entry_of(provider: str) -> ProviderEntry:
+    """Return an entry of the table of providers; raises `UnknownNameError` if there is none."""
+    known = known_providers()
+    if provider not in known:
+        raise UnknownNameError("provider", provider, known)
+    return known[provider]
+
+
+class Endpoint:
+    """Posts bodies to one address (`path` under the base URL) of a server, without retries."""
+
+    def __init__(
+        self,
+        path: str,
+        model: str,
+        *,
+        base_url: str | None = None,
+        timeout: float = 120.0,
+        concurrency: int = 256,
+        transport: Transport = "auto",
+        key_variable: str = "",
+        max_reply: int = MOST_BYTES,
+        provider: str = "openai",
+        key_command: Sequence[str] = (),
+        key_header: str = "",
+        headers: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        if not timeout > 0 or concurrency < 1 or max_reply < 1:
+            values = f"{timeout}, {concurrency} and {max_reply}"
+            raise ConfigError(f"timeout, concurrency and max_reply must be above 0, not {values}")
+        if transport not in ("auto", "httpx", "aiohttp"):
+            raise ConfigError(f"no transport {transport!r}; known: aiohttp, auto, httpx")
+        self.entry = entry_of(provider)
+        """What the table of providers says of the server."""
+        self._address = address_of(base_url, self.entry, model)
+        if "{model}" in path and ".." in model:
+            raise ConfigError(f"the model {model!r} cannot stand in an address")
+        self._path = path.replace("{model}", quote(model, safe="@/:"))
+        self._header = key_header or self.entry.key_header
+        self._timeout, self._concurrency = timeout, concurrency
+        self._transport, self._max_reply, self._headers = transport, max_reply, headers
+        self.key_variable = key_variable or self.entry.key_env
+        """The environment variable that holds the key; "" if there is none."""
+        words = tuple(key_command) or (() if key_variable else self.entry.key_command)
+        self._command = of_words(words) if words else None
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, HttpClient] = WeakKeyDictionary()
+        self.listener: Callable[[RateSignal], None] | None = None
+        """Called with what the server advertises of its limits."""
+
+    @property
+    def place(self) -> str:
+        """The server's address as it may be shown."""
+        return self._address.public
+
+    @property
+    def variant(self) -> str:
+        """A digest of the base URL's query; "" without one."""
+        query = urlsplit(self._address.url).query
+        return hashlib.sha256(query.encode("utf-8", "replace")).hexdigest()[:16] if query else ""
+
+    def scope(self, model: str) -> str:
+        """Return the name of a model's quota: a digest of base URL, key and model."""
+        key = os.environ.get(self.key_variable, "")
+        parts = (self.place + self.variant, hashlib.sha256(key.encode("utf-8", "replace")).hexdigest())
+        return hashlib.sha256(canonical_json([*parts, model]).encode()).hexdigest()
+
+    def check(self) -> None:
+        """Raise `ConfigError` if the key is missing or cannot be sent."""
+        if self._command is not None:
+            self._command.key()
+        else:
+            read_key(self.key_variable, self._address, self.entry.keyless)
+
+    @property
+    def key_source(self) -> str:
+        """Where the key comes from, and whether it is set."""
+        if self._command is not None:
+            return "printed by the key command"
+        if self._address.authorization is not None:
+            return "user name and password of the base URL"
+        if not self.key_variable:
+            return "none"
+        there = "set" if os.environ.get(self.key_variable, "").strip() else "not set"
+        needed = self.entry.keyless or self._address.loopback
+        return f"{self.key_variable} ({there}{', and not needed' if needed else ''})"
+
+    def facts(self) -> list[tuple[str, str]]:
+        """Tell what is sent where, for people."""
+        header = "Authorization: Bearer" if self._header == "authorization" else self._header
+        return [
+            ("sent to", f"POST {Address.parse(self._address.under(self._path)).public}"),
+            ("key", self.key_source),
+            ("header with the key", header),
+            *([("documented at", self.entry.docs)] if self.entry.docs else []),
+            *([("note", self.entry.note)] if self.entry.note else []),
+        ]
+
+    @cached_property
+    def scrub(self) -> Scrubber:
+        """What keeps the key out of replies; for replies from files, the key may be missing."""
+        return Scrubber(os.environ.get(self.key_variable, "").strip(), self._address.secrets)
+
+    async def post(self, body: bytes) -> Received:
+        """Send a body and read the reply, whatever its status but a first 401 for a key of a command."""
+        if self._command is not None and self._command.expiring:
+            await asyncio.to_thread(self._command.key)
+        client = self._client()
+        used = client.key
+        received = await self._sent(client, body)
+        if received.status == 401 and self._command is not None:
+            key = await asyncio.to_thread(self._command.renewed, used)
+            if key != used:
+                self._use(client, key)
+                received = await self._sent(client, body)
+        if self.listener is not None and (signal := rate_signal(received.headers)) is not None:
+            self.listener(signal)
+        return received
+
+    def _use(self, client: HttpClient, key: str) -> None:
+        if client.key != key:
+            self.__dict__["scrub"] = Scrubber(key, (*self._address.secrets, client.key))
+            client.use(key)
+
+    async def _sent(self, client: HttpClient, body: bytes) -> Received:
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await client.post(body)
+        except CallError:
+            raise
+        except TimeoutError:
+            raise timed_out(self._timeout, self.place) from None
+        except Exception as error:  # no list covers all that two HTTP libraries raise
+            failed = unreachable(error, self._timeout, self.place, self.scrub)
+            if self.entry.start and not failed.sent and self._address.loopback:
+                failed.detail += f" (is it running? `{self.entry.start}` starts it)"
+            raise failed from None
+
+    async def aclose(self) -> None:
+        """Close the connections of this event loop; a later call opens new ones."""
+        client = self._clients.pop(asyncio.get_running_loop(), None)
+        if client is not None:
+            await client.aclose()
+
+    def _client(self) -> HttpClient:
+        loop = asyncio.get_running_loop()
+        client = self._clients.get(loop)
+        if client is None:
+            key = self._key()
+            self.__dict__["scrub"] = Scrubber(key, self._address.secrets)
+            client = self._clients[loop] = HttpClient(
+                self._address,
+                self._path,
+                key,
+                self._timeout,
+                self._concurrency,
+                self._transport,
+                self._max_reply,
+                self._header,
+                self._headers,
+            )
+        elif self._command is not None:
+            self._use(client, self._command.key())
+        return client
+
+    def _key(self) -> str:
+        if self._command is not None:
+            return self._command.key()
+        return read_key(self.key_variable, self._address, self.entry.keyless)
+
+
+class HttpBackend:
+    """A backend over one `Endpoint`: its quota, the check before a call, the end of connections."""
+
+    identity: Identity
+    """Provider, model, public base URL and every parameter asked for."""
+    _endpoint: Endpoint
+
+    @property
+    def listener(self) -> Callable[[RateSignal], None] | None:
+        """Called with what the server advertises of its limits."""
+        return self._endpoint.listener
+
+    @listener.setter
+    def listener(self, callback: Callable[[RateSignal], None] | None) -> None:
+        self._endpoint.listener = callback
+
+    @property
+    def scope(self) -> str:
+        """The name of the quota: a digest of base URL, key and model."""
+        return self._endpoint.scope(self.identity.model)
+
+    def check(self) -> None:
+        """Raise `ConfigError` if the key is missing or cannot be sent."""
+        self._endpoint.check()
+
+    def facts(self) -> list[tuple[str, str]]:
+        """Tell what is sent where, for people."""
+        return self._endpoint.facts()
+
+    async def aclose(self) -> None:
+        """Close the connections of this event loop; a later call opens new ones."""
+        await self._endpoint.aclose()
+
+
+def identified(provider: str, model: str, place: str, params: Mapping[str, Any], variant: str = "") -> Identity:
+    """Make the identity of a model from what is sent; raises `ConfigError` if no model is named."""
+    if not model.strip():
+        raise ConfigError(f"no model is named; write {option('model', f'{provider}/NAME')}")
+    written = tuple(sorted((name, canonical_json(value)) for name, value in params.items()))
+    return Identity(provider, model, place, written, variant)

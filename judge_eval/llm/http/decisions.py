@@ -1,0 +1,373 @@
+"""The backend for decision models: asks questions in a server's dialect, and checks each answer."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn, Unpack
+from urllib.parse import urlsplit
+
+from pydantic_core import to_json
+
+from judge_eval import wire
+from judge_eval.errors import ConfigError, RequestTooLargeError, TransientError, advise
+from judge_eval.foreign import read_json
+from judge_eval.llm.http import client, failures
+from judge_eval.llm.http.chat_format import count_of, model_of, plain_params, status_of
+from judge_eval.prompts.decision import json_text
+from judge_eval.providers import Dialect, ProviderEntry, built_in, known_dialects, known_providers
+from judge_eval.registry import Provider
+from judge_eval.spelling import option
+
+_DUST = 1e-6
+
+
+class OddAnswerError(ValueError):
+    """An answer is not what was requested; the message says how."""
+
+
+def odd(what: str) -> wire.DecisionAnswer:
+    """Make the answer to a question without a usable one."""
+    return wire.DecisionAnswer((), "unparsable", what)
+
+
+def probability(value: Any, what: str = "a probability") -> float:
+    """Read a probability; raises `OddAnswerError` if it is invalid or missing."""
+    if value is None:
+        raise OddAnswerError(f"{what} is missing")
+    if type(value) not in (int, float) or not 0 <= value <= 1:  # NaN is neither
+        raise OddAnswerError(f"{what} is {glimpse(value)}; it lies between 0 and 1")
+    return float(value)
+
+
+def statement(value: Any) -> wire.DecisionAnswer:
+    """Read the probability that a statement is true; raises as `probability`."""
+    yes = probability(value)
+    return wire.DecisionAnswer((round(1 - yes, 12), yes))
+
+
+def graded(shares: Sequence[Any], score: Any, question: wire.DecisionQuestion) -> wire.DecisionAnswer:
+    """Read the probabilities of all grades, from 0 on, and the server's mean grade `score`, if any."""
+    if len(shares) != question.grades:
+        raise OddAnswerError(f"probabilities of {len(shares)} grades, not of {question.grades}")
+    read = [probability(share, f"the probability of grade {grade}") for grade, share in enumerate(shares)]
+    if not wire.sums_up(read):
+        raise OddAnswerError(f"the probabilities sum up to {sum(read):.4g}")
+    if score is not None:
+        mean = sum(grade * share for grade, share in enumerate(read))
+        slack = wire.ROUNDED * (1 + sum(range(len(read)))) + _DUST
+        # The range comes first: a huge integer cannot be subtracted from a float.
+        if type(score) not in (int, float) or not (0 <= score <= len(read) and abs(score - mean) <= slack):
+            raise OddAnswerError(f"the score is {glimpse(score)}, and {mean:.4g} follows from the probabilities")
+    return wire.DecisionAnswer(tuple(read))
+
+
+def by_name(answers: Any, questions: Sequence[wire.DecisionQuestion]) -> Mapping[str, Mapping[str, Any]]:
+    """Read answers in an object by their questions' names; raises `OddAnswerError` if there are too many."""
+    if not isinstance(answers, dict):
+        raise OddAnswerError("the answers are not an object")
+    if len(answers) > len(questions):
+        raise OddAnswerError(f"{len(answers)} answers to {len(questions)} questions")
+    return {name: answer if isinstance(answer, dict) else {} for name, answer in answers.items()}
+
+
+def in_order(answers: Any, questions: Sequence[wire.DecisionQuestion]) -> Sequence[Mapping[str, Any]]:
+    """Read answers in a list; one under another name than its question's is empty."""
+    if not isinstance(answers, list):
+        raise OddAnswerError("the answers are not a list")
+    if len(answers) != len(questions):
+        raise OddAnswerError(f"{len(answers)} answers to {len(questions)} questions")
+    return [
+        answer if isinstance(answer, dict) and answer.get("name") == question.name else {}
+        for question, answer in zip(questions, answers, strict=True)
+    ]
+
+
+def glimpse(value: Any) -> str:
+    """Show a server's value in a few ASCII characters."""
+    if isinstance(value, dict | list):
+        return "an object" if isinstance(value, dict) else "a list"
+    text = ascii(value)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+JSON = dict[str, Any]
+_MOST_JSON = 250_000
+"""Bytes of compact JSON in one part; OpenAI takes 256 KiB."""
+
+
+def written_in(dialect: Dialect, asked: wire.Questionnaire) -> JSON:
+    """Write the body that asks a questionnaire, but for the model's name."""
+    text = f"{asked.rules}\n\n{json_text(asked.shared)}"
+    questions: Any = [(question.name, _question(dialect, question)) for question in asked.questions]
+    if dialect.questions == "map":
+        questions = dict(questions)
+    else:
+        questions = [{"type": each["type"], dialect.id: name, **each} for name, each in questions]
+    if dialect.input == "state":
+        return {"state": {"rules": asked.rules, **asked.shared}, "questions": questions}
+    shared: Any = text
+    if dialect.input == "parts":
+        shared = [_text_part(asked.rules), _data_part(asked.shared)]
+    if dialect.input != "text":
+        shared = [{"role": "user", "content": shared}]
+    return {"input": shared, "questions": questions}
+
+
+def _question(dialect: Dialect, question: wire.DecisionQuestion) -> JSON:
+    told: Any = question.text
+    if question.data:
+        told = f"{question.text}\n{json_text(question.data)}"
+        if dialect.input == "parts":
+            told = [_text_part(question.text), _data_part(question.data)]
+    asked: JSON = {"type": dialect.scale if question.levels else dialect.statement, dialect.text: told}
+    if question.levels:
+        asked[dialect.levels] = [
+            {"label": level.label, "description": level.description}
+            if dialect.levels_as == "objects"
+            else f"{level.label}: {level.description}"
+            for level in question.levels
+        ]
+    return asked
+
+
+def _text_part(text: str) -> JSON:
+    return {"type": "input_text", "text": text}
+
+
+def _data_part(data: Mapping[str, Any]) -> JSON:
+    # The first test, which does not write the JSON, nearly always suffices.
+    if _most_bytes(data) > _MOST_JSON and len(json_text(data).encode("utf-8", "surrogatepass")) > _MOST_JSON:
+        return _text_part(json_text(data))
+    return {"type": "input_json", "data": data}
+
+
+def _most_bytes(data: Mapping[str, Any]) -> int:
+    """Return an upper bound of the bytes of data as JSON: six a character, and six more a pair."""
+    size = 6 * len(data)
+    for name, value in data.items():
+        size += 6 * len(name) + (6 * len(value) if isinstance(value, str) else _most_bytes(value) + 2)
+    return size
+
+
+def read_in(dialect: Dialect, answers: Any, questions: Sequence[wire.DecisionQuestion]) -> list[wire.DecisionAnswer]:
+    """Read the answers of a body, one a question, in their order."""
+    try:
+        found = in_order(answers, questions) if dialect.answers == "list" else by_name(answers, questions)
+    except OddAnswerError as error:
+        return [odd(str(error))] * len(questions)
+    read = []
+    for place, question in enumerate(questions):
+        answer = found.get(question.name) if isinstance(found, Mapping) else found[place]
+        try:
+            read.append(_answer(dialect, answer, question))
+        except OddAnswerError as error:
+            read.append(odd(str(error)))
+    return read
+
+
+def _answer(dialect: Dialect, answer: Mapping[str, Any] | None, question: wire.DecisionQuestion) -> wire.DecisionAnswer:
+    if answer is None:
+        raise OddAnswerError("there is no answer to it")
+    if not answer and dialect.answers == "list":
+        raise OddAnswerError(f"there is no answer under the name {question.name!r} in its place")
+    kind, wanted = answer.get("type"), dialect.scale if question.levels else dialect.statement
+    if kind == "refusal" and dialect.answers == "list":
+        return wire.DecisionAnswer((), "refused", "the decision model declined this question")
+    if kind != wanted:
+        raise OddAnswerError(f"an answer of another type than {wanted}")
+    if question.levels:
+        shares = _rows if dialect.shares == "rows" else _by_grade
+        return graded(shares(answer.get("probabilities"), question), answer.get("score"), question)
+    where, *sides = dialect.probability
+    if not sides:
+        return statement(answer.get(where))
+    both = answer.get(where)
+    if not isinstance(both, dict) or both.keys() != set(sides):
+        raise OddAnswerError(f"there is no probability of {sides[1]} and of {sides[0]}")
+    return graded([both[side] for side in sides], None, question)
+
+
+def _rows(shares: Any, question: wire.DecisionQuestion) -> list[Any]:
+    if not isinstance(shares, list):
+        raise OddAnswerError("there are no probabilities")
+    rows = [share if isinstance(share, dict) else {} for share in shares]
+    names = [(row.get("value"), row.get("label")) for row in rows]
+    if names != [(grade, level.label) for grade, level in enumerate(question.levels)]:
+        raise OddAnswerError("the levels are not those that were asked for, in their order")
+    return [row.get("probability") for row in rows]
+
+
+def _by_grade(shares: Any, question: wire.DecisionQuestion) -> list[Any]:
+    wanted = [str(grade) for grade in range(question.grades)]
+    if not isinstance(shares, dict) or shares.keys() != set(wanted):
+        raise OddAnswerError(f"there are no probabilities of the grades 0 to {question.grades - 1}")
+    return [shares[grade] for grade in wanted]
+
+
+_OURS = frozenset({"model", "input", "state", "questions", "stream"})
+_LEAST_SDK = (3, 26)
+_MANY = re.compile(
+    r"(too many|at most|maximum|max|no more than|exceed\w*|up to|limit)\b.{0,60}\bquestions?\b"
+    r"|\bquestions?\b.{0,60}(too many|at most|maximum|no more than|exceed|up to|limit)",
+    re.IGNORECASE | re.DOTALL,
+)
+_REQUEST_ID = "x-request-id"
+
+
+class Decisions(client.HttpBackend):
+    """A server that answers questions with probabilities.
+
+    One call is one HTTP request, without retries; halves of one with `RequestTooLargeError` may pass.
+    `params` are the `dialect`, which says how this server is asked (at a provider's own address the
+    provider's, unless given), and further fields of the request. A model `NAME@PROVIDER` is at that provider.
+    How the server is called is all as `EndpointOptions` says.
+    """
+
+    parts_requests = True
+    """Whether a request that is too large may be split."""
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        lacking: Sequence[str] = (),
+        **calling: Unpack[client.EndpointOptions],
+    ) -> None:
+        del lacking  # what a chat server may not take is never part of these requests
+        _check_sdk()
+        fields = dict(params or {})
+        named = fields.pop("dialect", None)
+        self._params = plain_params(fields, ours=_OURS)
+        name, mark, provider = model.rpartition("@")
+        if mark and provider in known_providers():
+            model, calling["provider"] = name, provider
+        entry = client.entry_of(calling.get("provider", "openai"))
+        address = client.address_of(calling.get("base_url"), entry, model)
+        self.dialect: Dialect = _dialect(named, address, entry)
+        """How the server is asked."""
+        self._endpoint = client.Endpoint(self.dialect.path, model, **calling, key_header=self.dialect.key_header)
+        shown = {"dialect": self.dialect.name, **self._params}
+        self.identity = client.identified("decisions", model, self._endpoint.place, shown, self._endpoint.variant)
+
+    def facts(self) -> list[tuple[str, str]]:
+        """Tell what is sent where, for people."""
+        more = ("dialect", f"{self.dialect.name}, at most {self.dialect.most} questions a request")
+        return [*super().facts(), more]
+
+    def body(self, asked: wire.Questionnaire) -> bytes:
+        """Write the JSON body that asks a questionnaire; lone surrogates are replaced."""
+        fields = {"model": self.identity.model, **self._params, **written_in(self.dialect, asked)}
+        try:
+            return to_json(fields)  # in a quarter of the time that json.dumps takes
+        except ValueError:
+            return failures.whole(json.dumps(fields, ensure_ascii=False, separators=(",", ":"))).encode()
+
+    async def complete(self, request: wire.Request) -> wire.Completion:
+        """Answer one request."""
+        asked = request.questionnaire
+        if asked is None:
+            raise ConfigError(
+                f"decisions/{self.identity.model} answers questions and writes nothing; judge in decision "
+                f"mode ({option('mode', 'decision')}), or name a model that writes"
+            )
+        if len(asked.questions) > self.dialect.most:
+            most = f"the dialect {self.dialect.name} takes {self.dialect.most}"
+            raise RequestTooLargeError(f"{len(asked.questions)} questions, and {most}")
+        received = await self._endpoint.post(self.body(asked))
+        if not 200 <= received.status < 300:
+            self._fail(received)
+        return self._read(received, asked)
+
+    def _fail(self, received: client.Received) -> NoReturn:
+        status, headers, content = received
+        place, body = self._endpoint.place, failures.read_failure(content)
+        if status == 504 and not isinstance(body, dict):
+            # The gateway gave up, and would do so again.
+            message = f"HTTP 504 from {place}: its gateway would not wait for the answer"
+            raise RequestTooLargeError(message, why="unreachable")
+        self._raise(status, body, headers)
+
+    def _raise(self, status: int, body: Any, headers: Mapping[str, str]) -> NoReturn:
+        try:
+            endpoint = self._endpoint
+            failures.raise_failure(status, body, headers, endpoint.place, endpoint.scrub, endpoint.key_variable)
+        except failures.Declined as declined:
+            if _MANY.search(declined.objection.message):
+                raise RequestTooLargeError(declined.error.detail) from None
+            raise declined.error from None
+
+    def _read(self, received: client.Received, asked: wire.Questionnaire) -> wire.Completion:
+        _, headers, content = received
+        place, scrub = self._endpoint.place, self._endpoint.scrub
+        try:
+            body = read_json(content)
+        except ValueError:
+            body = None
+        if not isinstance(body, dict):
+            shown = failures.beginning(content, scrub)
+            raise TransientError(f"HTTP 200 from {place} with no JSON object: {shown}", kind="body")
+        inner = body.get(self.dialect.envelope) if self.dialect.envelope else None
+        failure = body.get("error") or (body.get("success") is False and {"message": body.get("errors")})
+        body = {**body, **inner} if isinstance(inner, dict) else body
+        if failure:
+            self._raise(status_of(failure), {"error": failure}, headers)
+        answers = read_in(self.dialect, body.get("answers"), asked.questions)
+        number = headers.get(_REQUEST_ID, "")[:100]
+        of_request = f" ({number})" if number else ""
+        answers = [
+            each._replace(detail=failures.beginning(each.detail + of_request, scrub)) if each.why else each
+            for each in answers
+        ]
+        return wire.Completion(
+            "", usage=self._usage(body.get("usage")), model=model_of(body, scrub), answers=tuple(answers)
+        )
+
+    def _usage(self, usage: Any) -> wire.Usage:
+        fresh, written = self.dialect.tokens
+        details = usage if isinstance(usage, dict) else {}
+        return wire.Usage(
+            count_of(usage, fresh),
+            count_of(usage, written),
+            count_of(details.get(f"{fresh}_details"), "cached_tokens"),
+            count_of(details.get(f"{written}_details"), "reasoning_tokens"),
+        )
+
+
+def _dialect(named: Any, address: client.Address, entry: ProviderEntry) -> Dialect:
+    """Return the dialect that is named, else that of the provider whose server it is."""
+    dialects = known_dialects()
+    if named is None:
+        host, named = urlsplit(address.url).hostname, entry.decisions
+        if entry.name == "openai":
+            named = next((each.decisions for each in built_in().values() if host in each.hosts), "")
+        if address.loopback and entry.name == "openai":
+            named = ""
+        if not named:
+            raise ConfigError(
+                f"which dialect {address.public} speaks cannot be guessed; name it: -p dialect=NAME "
+                f"({', '.join(dialects)})"
+            )
+    if not isinstance(named, str) or named not in dialects:
+        raise ConfigError(f"no dialect {named!r}; {advise(str(named), list(dialects))}")
+    return dialects[named]
+
+
+def _check_sdk() -> None:
+    """Raise `ConfigError` if the SDK is too old to know decisions."""
+    from openai import VERSION
+
+    parts = [int(part) for part in re.findall(r"\d+", VERSION)[:2]]
+    if tuple(parts) < _LEAST_SDK:
+        least = ".".join(map(str, _LEAST_SDK))
+        raise ConfigError(
+            f"decision models need the openai SDK {least} or later, and {VERSION} is installed: "
+            f"pip install -U 'openai>={least}'"
+        )
+
+
+WIRE = "decisions"
+create = Provider(Decisions, writes_text=False, takes_logprobs=False, hosts=built_in()["openai"].hosts)
+"""Makes the `decisions` backend."""

@@ -1,0 +1,157 @@
+"""The backend for servers that speak Gemini's `generateContent`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from judge_eval.llm.http.capabilities import Capabilities
+from judge_eval.llm.http.chat_format import Bodies, count_of, finite, json_bytes, model_of
+from judge_eval.llm.http.failures import as_line, spelled, whole
+from judge_eval.llm.http.openai import OpenAI
+from judge_eval.llm.http.secrets import Scrubber
+from judge_eval.providers import built_in
+from judge_eval.registry import Provider
+from judge_eval.wire import Completion, Finish, Form, Request, TokenLogprob, Usage
+
+WIRE = "gemini"
+_NAMES = {
+    "top_p": "topP",
+    "top_k": "topK",
+    "presence_penalty": "presencePenalty",
+    "frequency_penalty": "frequencyPenalty",
+    "logprobs": "responseLogprobs",
+    "top_logprobs": "logprobs",
+    "stop": "stopSequences",
+}
+"""How Gemini spells parameters; all others are sent as they are given."""
+_STOPPED = ("STOP", "FINISH_REASON_UNSPECIFIED", "")
+
+
+class ContentBodies(Bodies):
+    """Writes the bodies of `generateContent`."""
+
+    ours: ClassVar[frozenset[str]] = Bodies.ours | {
+        "contents", "systemInstruction", "responseMimeType", "responseJsonSchema", "responseSchema",
+        "maxOutputTokens", "toolConfig", "candidateCount",
+    }  # fmt: skip
+
+    def write(self, request: Request, can: Capabilities) -> bytes:
+        """Write the body of a request; raises `ConfigError` if it is for decision models."""
+        words, tail = self.parts(request.form, can)
+        said = request.messages
+        system = "\n\n".join(each.content for each in said if each.role == "system") + words
+        fields: dict[str, Any] = {
+            "contents": [
+                {"role": "model" if each.role == "assistant" else "user", "parts": [{"text": each.content}]}
+                for each in said
+                if each.role != "system"
+            ]
+        }
+        if system:
+            fields["systemInstruction"] = {"parts": [{"text": system}]}
+        settings: dict[str, Any] = {"maxOutputTokens": request.max_tokens} if can.cap else {}
+        seed = self.seed(request, can)
+        if seed is not None:
+            settings["seed"] = seed
+        # The tail closes the settings, which come last.
+        begun = json_bytes({**fields, "generationConfig": settings})[:-2]
+        return begun + (tail if settings else tail.removeprefix(",")).encode()
+
+    def _tail(self, form: Form, can: Capabilities) -> tuple[str, str]:
+        words, tail = super()._tail(form, can)
+        more = ""
+        if can.mode == "tool":
+            name = form.schema_name
+            called = {
+                "tools": [{"functionDeclarations": [{"name": name, "parametersJsonSchema": dict(form.schema)}]}],
+                "toolConfig": {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": [name]}},
+            }
+            more = "," + json_bytes(called).decode()[1:-1]
+        return words, ("" if tail == ",}" else tail[:-1]) + "}" + more + "}"
+
+    def _fields(self, sent: dict[str, Any], form: Form, can: Capabilities) -> dict[str, Any]:
+        """Write the fields of `generationConfig` that all requests of a form share."""
+        settings = {_NAMES.get(name, name): value for name, value in sent.items()}
+        if effort := settings.pop("reasoning_effort", None):
+            settings["thinkingConfig"] = {"thinkingLevel": effort}
+        if can.mode in ("strict", "json_schema"):
+            settings["responseJsonSchema"] = dict(form.schema)
+        if can.mode in ("strict", "json_schema", "json_object"):
+            settings["responseMimeType"] = "application/json"
+        return settings
+
+
+def read_content(body: Mapping[str, Any], scrub: Scrubber) -> Completion | None:
+    """Read a reply of `generateContent`; None if it has no candidate and was not blocked."""
+    usage = body.get("usageMetadata")
+    thoughts = count_of(usage, "thoughtsTokenCount")
+    made = Usage(
+        count_of(usage, "promptTokenCount"),
+        count_of(usage, "candidatesTokenCount") + thoughts,
+        count_of(usage, "cachedContentTokenCount"),
+        thoughts,
+    )
+    model = model_of(body, scrub, "modelVersion")
+    candidates = body.get("candidates")
+    first = candidates[0] if isinstance(candidates, list) and candidates else None
+    if not isinstance(first, dict):
+        feedback = body.get("promptFeedback")
+        blocked = as_line(feedback.get("blockReason")) if isinstance(feedback, dict) else ""
+        if not blocked:
+            return None
+        return Completion(text=f"blocked: {scrub.reply(blocked)}", finish="filter", usage=made, model=model)
+    content = first.get("content")
+    parts = content.get("parts") if isinstance(content, dict) else None
+    texts, calls = [], []
+    for part in parts if isinstance(parts, list) else ():
+        if isinstance(part, dict) and not part.get("thought"):
+            call = part.get("functionCall")
+            calls += [call.get("args")] if isinstance(call, dict) else []
+            texts += [part["text"]] if isinstance(part.get("text"), str) else []
+    called = bool(calls) and isinstance(calls[0], dict)
+    text = spelled(calls[0]) if called else "".join(texts)
+    reason = as_line(first.get("finishReason"))
+    finish: Finish = "length" if reason == "MAX_TOKENS" else "stop" if reason in _STOPPED else "filter"
+    if finish == "filter" and not text:
+        text = f"ended: {reason}"
+    clean = scrub.reply(whole(text))
+    exact = clean == text and not called
+    return Completion(
+        text=clean,
+        finish=finish,
+        usage=made,
+        model=model,
+        logprobs=_logprobs(first.get("logprobsResult")) if exact else (),
+    )
+
+
+def _logprobs(result: Any) -> tuple[TokenLogprob, ...]:
+    """Read token probabilities; none if one of them cannot be read."""
+    chosen = result.get("chosenCandidates") if isinstance(result, dict) else None
+    tops = result.get("topCandidates") if isinstance(result, dict) else None
+    tokens = []
+    for place, entry in enumerate(chosen if isinstance(chosen, list) else ()):
+        if not isinstance(entry, dict) or not isinstance(entry.get("token"), str):
+            return ()
+        top = tops[place] if isinstance(tops, list) and place < len(tops) else None
+        others = top.get("candidates") if isinstance(top, dict) else None
+        pairs = tuple(
+            (whole(other["token"]), finite(other.get("logProbability")))
+            for other in (others if isinstance(others, list) else ())
+            if isinstance(other, dict) and isinstance(other.get("token"), str)
+        )
+        tokens.append(TokenLogprob(whole(entry["token"]), finite(entry.get("logProbability")), pairs))
+    return tuple(tokens)
+
+
+class Gemini(OpenAI):
+    """A server that speaks `generateContent`; calls, failures and negotiation are those of `OpenAI`."""
+
+    _path = "models/{model}:generateContent"
+    _writer = ContentBodies
+    _reader = staticmethod(read_content)
+
+
+create = Provider(Gemini, answers_questions=False, hosts=built_in()["gemini"].hosts)
+"""Makes the backends of the table that speak `generateContent`."""

@@ -1,0 +1,96 @@
+"""Runs the command that prints a key or token: at first, before it expires, and when a server declines it."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import cache
+from time import time
+from typing import Any
+
+from judge_eval.errors import ConfigError
+from judge_eval.foreign import read_json
+from judge_eval.llm.http.secrets import Scrubber
+
+_KEYS = ("access_token", "accessToken", "token", "key", "id_token")
+_UNTIL = ("expires_on", "expires_at", "expiresOn", "expirationTimestamp", "expiration", "expiry")
+_MARGIN = 120.0  # seconds before its end in which a token is renewed
+_PATIENCE = 60.0  # seconds that a command may take
+
+
+class KeyCommand:
+    """A command, word by word, that prints a key: as a line, or in a JSON object with the time of its end."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self._words = tuple(words)
+        self._lock = threading.Lock()
+        self._key, self._until = "", float("inf")
+
+    @property
+    def expiring(self) -> bool:
+        """Whether the key must be printed anew, as far as its end is known."""
+        return not self._key or time() > self._until - _MARGIN
+
+    def key(self) -> str:
+        """Return a key that has not expired; raises `ConfigError` if the command does not print one."""
+        return self.renewed(self._key) if self.expiring else self._key
+
+    def renewed(self, old: str) -> str:
+        """Return another key than `old`, if the command prints one; of several callers one runs it."""
+        with self._lock:
+            if self._key in ("", old):
+                self._key, self._until = self._run()
+            return self._key
+
+    def _run(self) -> tuple[str, float]:
+        name = self._words[0]
+        try:
+            done = subprocess.run(  # noqa: S603 - words that the user gave, and no shell
+                self._words, capture_output=True, stdin=subprocess.DEVNULL, timeout=_PATIENCE, check=False
+            )
+        except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+            what = "took too long" if isinstance(error, subprocess.TimeoutExpired) else "cannot be run"
+            raise ConfigError(f"the key command {name!r} {what}") from None
+        if done.returncode:
+            said = " ".join(done.stderr.decode("utf-8", "replace").split())[:200]
+            raise ConfigError(f"the key command {name!r} ended with {done.returncode}: {Scrubber('')(said)}")
+        text, until = done.stdout.decode("utf-8", "replace").strip(), float("inf")
+        if text.startswith("{"):
+            text, until = _of_json(text)
+        if not text or not text.isascii() or not text.isprintable() or " " in text:
+            raise ConfigError(f"the key command {name!r} must print a key and nothing else, or a JSON object")
+        return text, until
+
+
+@cache
+def key_command(words: tuple[str, ...]) -> KeyCommand:
+    """Return the command of these words; all servers that use it share its key."""
+    return KeyCommand(words)
+
+
+def _of_json(text: str) -> tuple[str, float]:
+    try:
+        value: Any = read_json(text.encode())
+    except ValueError:
+        return "", 0.0
+    if isinstance(value.get("status"), dict):  # as programs for Kubernetes print it
+        value = value["status"]
+    key = next((value[name] for name in _KEYS if isinstance(value.get(name), str)), "")
+    if isinstance(value.get("expires_in"), int | float):
+        return key, time() + value["expires_in"]
+    ends = (_time(value[name]) for name in _UNTIL if name in value)
+    return key, next((end for end in ends if end is not None), float("inf"))
+
+
+def _time(value: Any) -> float | None:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        pass
+    try:
+        date = datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        return None
+    return (date if date.tzinfo else date.astimezone()).astimezone(UTC).timestamp()

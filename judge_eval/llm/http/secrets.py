@@ -1,0 +1,142 @@
+"""Keeps keys out of texts, and out of the parameters of requests."""
+
+from __future__ import annotations
+
+import os
+import re
+from base64 import b64encode
+from collections.abc import Mapping
+from logging import LogRecord
+from typing import Any, TypeVar
+from urllib.parse import quote, quote_plus, unquote, urlsplit
+
+from judge_eval.errors import CallError, ConfigError, TransientError, mask
+
+_KEYLIKE = re.compile(r"(?i)(bearer\s+|\bsk-|\bkey-|api[-_]?key[=:]\s*)[\w*.~+/=-]{4,}")
+_HOLDS_KEY = re.compile(r"(?i)(^|_)(api_?key|access_key|key|token|secret|password|passwd|pat)$|^pgpassword$")
+_CREDENTIAL = re.compile(
+    r"(api|access|auth|secret|subscription|private)keys?$|(authorization|cookies?|passwords?|passwd)$"
+    r"|(access|auth|bearer|api|security|refresh|hf)tokens?$|^(x?tokens?|bearer|secrets?)$"
+    r"|(client|shared)secret$|^credentials?$"
+)
+_SHORTEST = 5  # characters of a secret that is masked; a shorter one would garble every message
+_TELLING = 16  # characters of a key that cannot be words of a chunk
+
+
+def credentials_in(url: str) -> tuple[str, str, str] | None:
+    """Return user name, password and the header `Basic ...` of a URL; None if it has none."""
+    parts = urlsplit(url)
+    if parts.username is None and parts.password is None:
+        return None
+    user, password = unquote(parts.username or ""), unquote(parts.password or "")
+    return user, password, "Basic " + b64encode(f"{user}:{password}".encode()).decode()
+
+
+def refuse_credentials(params: Mapping[str, Any]) -> None:
+    """Raise `ConfigError` if a parameter holds a key: parameters are written into runs and cache keys."""
+    known = [value for name, value in os.environ.items() if _HOLDS_KEY.search(name) and len(value) >= _SHORTEST + 3]
+    for name, value in params.items():
+        place = _credential(name, value, known, ())
+        if place is not None:
+            raise ConfigError(
+                f"the parameter {place} holds a credential, and parameters are written into the run; set the "
+                "environment variable OPENAI_API_KEY, which is sent as `Authorization: Bearer ...`; for a "
+                "server that wants a password write the base URL as https://user:password@host/v1"
+            )
+
+
+def _credential(name: str, value: Any, known: list[str], above: tuple[str, ...]) -> str | None:
+    """Name the place of a credential in a parameter; None if there is none."""
+    path = (*above, name)
+    plain = re.sub(r"[^a-z0-9]", "", name.lower())
+    # Deeper down the name may be that of a field in a JSON schema; only a text or a list is a value of it.
+    if value is not None and _CREDENTIAL.search(plain) and (not above or isinstance(value, str | list)):
+        return ".".join(path)
+    if isinstance(value, str):
+        telling = any(secret in value for secret in known) or re.match(r"(?i)(bearer|basic)\s+\S{8}", value)
+        return ".".join(path) if telling else None
+    if isinstance(value, Mapping):
+        inner = [(str(key), each) for key, each in value.items()]
+    elif isinstance(value, list | tuple):
+        inner = [(str(number), each) for number, each in enumerate(value)]
+    else:
+        return None
+    places = (_credential(key, each, known, path) for key, each in inner)
+    return next(filter(None, places), None)
+
+
+class Scrubber:
+    """Removes keys from texts: those in use, those of the environment, and what looks like one."""
+
+    def __init__(self, key: str, secrets: tuple[str, ...] = ()) -> None:
+        used = [text for text in (key, *secrets) if len(text) >= _SHORTEST]
+        spelled = [text for secret in used if len(secret) >= _TELLING for text in _spellings(secret)]
+        self._secrets = list(dict.fromkeys(used + spelled + environment_secrets()))
+        # Any 8 characters of a secret contain one of these 4, which are quickly found.
+        self._hints = {
+            text: [text[at : at + 4] for at in range(0, len(text) - 3, 5)] for text in used if _is_telling(text)
+        }
+
+    def __call__(self, text: str) -> str:
+        """Return the text with `***` in place of secrets and of 8 characters or more of one."""
+        return _KEYLIKE.sub("***", mask(text, self._secrets))
+
+    def reply(self, text: str) -> str:
+        """Return a judge's reply without 8 characters or more of a key that is not letters or plain words."""
+        for secret, hints in self._hints.items():
+            if any(hint in text for hint in hints):
+                text = mask(text, [secret])
+        return text
+
+    def log_record(self, record: LogRecord) -> bool:
+        """Clean what a library logs; a filter of its logger."""
+        record.msg, record.args = self(record.getMessage()), ()
+        return True
+
+    def error(self, error: E_) -> E_:
+        """Return the error with a clean detail."""
+        clean = self(error.detail)
+        if clean == error.detail:
+            return error
+        if isinstance(error, TransientError):
+            return type(error)(clean, kind=error.kind, retry_after=error.retry_after, sent=error.sent)
+        return type(error)(clean, why=error.why)
+
+
+E_ = TypeVar("E_", bound=CallError)
+
+
+def _spellings(secret: str) -> list[str]:
+    """Return a secret in hex, percent-encoded, and in base64 wherever it begins in what was encoded."""
+    data = secret.encode()
+    texts = [data.hex(), data.hex().upper(), quote(secret, safe=""), quote_plus(secret)]
+    for shift in range(3):  # the first and the last character may hold bits of what stands beside the secret
+        text = b64encode(b"\0" * shift + data).decode().rstrip("=")[shift and shift + 1 : -1]
+        texts += [text, text.translate(str.maketrans("+/", "-_"))]
+    return texts
+
+
+def _is_telling(secret: str) -> bool:
+    """Tell whether a secret cannot be a word of a text."""
+    return len(secret) >= _TELLING and bool(re.search(r"\d", secret) and re.search(r"[A-Za-z]", secret))
+
+
+def keys_to_hide() -> list[str]:
+    """Return the keys in the environment that no text can hold by chance, the longest first."""
+    return sorted(filter(_is_telling, environment_secrets()), key=len, reverse=True)
+
+
+def environment_secrets() -> list[str]:
+    """Return the secrets in the environment: values whose name says so, and passwords of proxies."""
+    secrets = []
+    for name, value in os.environ.items():
+        if name.lower().endswith("_proxy"):
+            try:
+                value = unquote(urlsplit(value).password or "")
+            except ValueError:
+                continue
+        elif not _HOLDS_KEY.search(name):
+            continue
+        if len(value.strip()) >= _SHORTEST + 3:
+            secrets.append(value.strip())
+    return secrets

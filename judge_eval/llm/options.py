@@ -1,0 +1,208 @@
+"""How the judge is called: the server, limits and budgets."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+from judge_eval.errors import ConfigError
+from judge_eval.ranges import Range, check_params
+from judge_eval.settings import Setting, Several, check, formerly
+from judge_eval.spelling import option
+from judge_eval.user_text import read_params
+
+PANEL = "Calling the judge"
+MOST_BYTES: Final = 16_000_000
+"""The most bytes that are read of one reply, compressed or not; a verdict takes a few thousand."""
+
+Hedge: TypeAlias = float | Literal["auto"]
+"""The seconds after which a call is made a second time, > 0; `auto` finds them."""
+Otel: TypeAlias = Literal["off", "on", "content"]
+"""What OpenTelemetry receives: nothing; spans and events without any text of a trace; the same with texts."""
+
+_setting = partial(Setting, panel=PANEL)
+_kept = partial(_setting, env=True, file=True)
+_MANY = 10**12
+LOGPROBS: Final[Mapping[str, Any]] = {"logprobs": True, "top_logprobs": 5}
+"""The parameters that ask a chat model for log-probabilities."""
+_HEDGE = Range(0.001, 86_400, whole=False)
+
+
+def _fleet(urls: Sequence[str]) -> Several:
+    return Several(base_url=urls[0], fleet=tuple(urls[1:])) if urls else Several()
+
+
+def _params(pairs: Sequence[str]) -> dict[str, Any]:
+    return read_params(pairs, option("param", python="params"))
+
+
+def _words(text: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(text or ""))
+    except ValueError as error:
+        raise ConfigError(f"{option('key_command')}: {error}") from None
+
+
+def _hedge(text: str) -> Hedge:
+    if text == "auto":
+        return "auto"
+    try:
+        seconds = float(text)
+    except ValueError:
+        raise ConfigError(f"{option('hedge')} {text}: write the seconds to wait, such as 30, or auto") from None
+    check_hedge(seconds, option("hedge"))
+    return seconds
+
+
+def check_hedge(after: Hedge, where: str) -> None:
+    """Raise `ConfigError`, which names the setting `where`, unless `after` is `auto` or in its range."""
+    try:
+        _HEDGE.check(None if after == "auto" else after, where)
+    except ConfigError as error:
+        raise ConfigError(f"{error.wording}, or auto") from None
+
+
+@formerly(lead="warm_prefix")
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How the judge is called. None of it changes a verdict but `params` and `base_url`.
+
+    Raises:
+        ConfigError: A number is out of its range, or a parameter cannot be sent.
+    """
+
+    base_url: Annotated[
+        str | None,
+        _kept(
+            "The URL of an OpenAI-compatible server.",
+            metavar="URL",
+            env=("OPENAI_BASE_URL",),
+            changes_verdict=True,
+            common=True,
+        ),
+    ] = None
+    """Of an OpenAI-compatible server; None takes `OPENAI_BASE_URL`, else the provider's own."""
+    fleet: Annotated[
+        tuple[str, ...],
+        _kept(
+            "The URL of an OpenAI-compatible server; repeat it for several that serve the same model.",
+            metavar="URL",
+            name="base_url",
+            env=("OPENAI_BASE_URL",),
+            flags=("--base-url",),
+            common=True,
+            type=list[str] | None,
+            read=_fleet,
+        ),
+    ] = ()
+    """Further base URLs of servers of the same model, over which calls are spread."""
+    key_env: str | None = None
+    """The environment variable that holds the server's key; the provider's own if None."""
+    params: Annotated[
+        Mapping[str, Any],
+        _kept(
+            "Sent with every request (value as JSON or text); repeatable.",
+            metavar="NAME=VALUE",
+            name="param",
+            flags=("--param", "-p"),
+            type=list[str] | None,
+            read=_params,
+            changes_verdict=True,
+            common=True,
+        ),
+    ] = field(default_factory=dict)
+    """Sent with every request: temperature, seed, reasoning_effort, ..."""
+    unsupported: Annotated[
+        tuple[str, ...],
+        _kept(
+            "What the server does not take (strict, temperature, max_completion_tokens, ...), which is "
+            "never sent; repeatable.",
+            metavar="NAME",
+            type=list[str] | None,
+            read=lambda names: tuple(names or ()),
+            aliases=("--lacking",),
+            changes_verdict=True,
+        ),
+    ] = ()
+    """What the server does not take, as `docs/providers.md` names it; what else it declines is negotiated."""
+    key_command: Annotated[
+        tuple[str, ...],
+        _setting(
+            "A command that prints the key or token, run without a shell; again when the server answers 401.",
+            metavar="COMMAND",
+            type=str | None,
+            read=_words,
+        ),
+    ] = ()
+    """The command, word by word, that prints the key: a line, or JSON with a token and its end."""
+    concurrency: Annotated[int, _kept("The most calls at the same time.", range=Range(1, 10_000), common=True)] = 256
+    """The most calls under way; the rate controller finds how many the server takes."""
+    timeout: Annotated[float, _kept("Seconds for one call.", range=Range(0.001, 86_400, whole=False))] = 120.0
+    max_reply: Annotated[
+        int,
+        _kept(
+            "The most megabytes that are read of one reply.",
+            hidden=True,
+            metavar="MB",
+            type=float,
+            unit=1_000_000,
+            range=Range(0.000001, 10_000, whole=False),
+        ),
+    ] = MOST_BYTES
+    """The most bytes that are read of one reply, compressed or not."""
+    rpm: Annotated[
+        float | None, _kept("Requests a minute, if the server states no limit.", range=Range(0.001, 10**9, whole=False))
+    ] = None
+    tpm: Annotated[
+        float | None, _kept("Tokens a minute, if the server states no limit.", range=Range(0.001, _MANY, whole=False))
+    ] = None
+    attempts: Annotated[int, _kept("The most attempts at one call.", range=Range(1, 100), hidden=True)] = 8
+    max_calls: Annotated[int | None, _kept("Budget: the most calls.", range=Range(0, _MANY))] = None
+    """A budget, as the next two; what does not fit becomes `NoVerdict(why="budget")`."""
+    max_tokens: Annotated[int | None, _kept("Budget: the most tokens.", range=Range(0, 10**15))] = None
+    max_cost: Annotated[
+        float | None, _kept("Budget: the most US dollars.", range=Range(0, 10**9, whole=False), common=True)
+    ] = None
+    offline: Annotated[bool, _setting("Make no call: a request that the cache does not answer is an error.")] = False
+    record: Annotated[Path | None, _setting("Write every reply to a cassette.")] = None
+    replay: Annotated[Path | None, _setting("Answer from a cassette instead of calling.")] = None
+    warm_prefix: Annotated[
+        bool,
+        _setting(
+            "Send a trace's first call before the others, for servers that bill a known prefix less.",
+            aliases=("--lead",),
+        ),
+    ] = False
+    """Whether a trace's first call goes ahead of its siblings, where the server bills a seen prefix less."""
+    hedge: Annotated[
+        Hedge | None,
+        _kept(
+            "Repeat a call without an answer for this long; both may be billed. `auto`: three times what 99% "
+            "of calls take, at most a twentieth of all calls.",
+            metavar="SECONDS|auto",
+            type=str | None,
+            read=_hedge,
+        ),
+    ] = None
+    """Seconds after which a call without an answer is made again; `auto` finds them, None never does."""
+    otel: Annotated[Otel, _kept("Report calls and scores to OpenTelemetry; `content` adds their texts.")] = "off"
+    members: Mapping[str, Options] = field(default_factory=dict)
+    """How single models of a panel are called, by route, where it differs: base URL, parameters."""
+
+    def __post_init__(self) -> None:
+        check(self)
+        check_params(self.params)
+        if self.hedge is not None:
+            check_hedge(self.hedge, "hedge")
+
+    def with_logprobs(self, route: str) -> Options:
+        """Return the same, with log-probabilities of a route's model; set parameters stay."""
+        own = self.members.get(route, self)
+        own = replace(own, params={**LOGPROBS, **own.params}, members={})
+        return replace(self, members={**self.members, route: own})
+
+    telling = with_logprobs  # its former name

@@ -1,0 +1,111 @@
+"""Repeats calls that failed in passing; no other module does."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from judge_eval.errors import CallError, ConfigError, FatalCallError, TransientError
+from judge_eval.llm.backend import Backend, Wrapper
+from judge_eval.wire import Completion, Request
+
+if TYPE_CHECKING:
+    from tenacity import RetryCallState
+
+_FIRST_TRIES = 4
+"""Attempts at a server that has never answered: a wrong address should be reported soon."""
+
+
+class Retried(Wrapper):
+    """A backend that repeats calls which failed in passing, in at most `attempts` (>= 1).
+
+    Between attempts it waits as long as the server asks, else a random part of a span of `base` seconds that
+    doubles each time up to `longest` ("full jitter", repeatable by `seed`); in all at most `max_delay`
+    seconds a call. It stands outside a limiter, so that a waiting call does not keep a slot.
+    """
+
+    def __init__(
+        self,
+        inner: Backend,
+        *,
+        attempts: int = 8,
+        max_delay: float = 600.0,
+        base: float = 0.5,
+        longest: float = 30.0,
+        seed: int | None = None,
+    ) -> None:
+        if attempts < 1 or max_delay < 0 or base < 0 or longest < 0:
+            raise ConfigError("attempts must be at least 1; max_delay, base and longest at least 0")
+        super().__init__(inner)
+        self._attempts, self._max_delay = attempts, max_delay
+        self._base, self._longest = base, longest
+        self._random = random.Random(seed)  # noqa: S311 - jitter, no secret
+        self.counts: Counter[str] = Counter()
+        """How many attempts were repeated, by the kind of `TransientError`."""
+        self._answered = False
+
+    async def complete(self, request: Request) -> Completion:
+        """Answer one request, in as many attempts as it takes; fatal if no call ever reached the server."""
+        try:
+            completion = await self.inner.complete(request)
+        except TransientError as error:
+            completion = await self._again(request, error)
+        self._answered = True
+        return completion
+
+    async def _again(self, request: Request, error: TransientError) -> Completion:
+        """Repeat a call that failed; a call that succeeds at once is spared the cost of tenacity."""
+        pending: list[TransientError] = [error]
+
+        async def attempt() -> Completion:
+            if pending:
+                raise pending.pop()
+            return await self.inner.complete(request)
+
+        from tenacity import AsyncRetrying, retry_if_exception_type
+
+        retrying = AsyncRetrying(
+            sleep=asyncio.sleep,
+            retry=retry_if_exception_type(TransientError),
+            wait=self._wait,
+            stop=self._stop,
+            before_sleep=self._note,
+            retry_error_callback=self._give_up,
+        )
+        return await retrying(attempt)
+
+    def _wait(self, state: RetryCallState) -> float:
+        asked = _error(state).retry_after
+        if asked is not None:
+            return asked
+        # The exponent is bounded: 2 ** 5000 is not a float.
+        span = min(self._longest, self._base * 2.0 ** min(state.attempt_number - 1, 60))
+        return self._random.uniform(0, span)
+
+    def _stop(self, state: RetryCallState) -> bool:
+        limit = min(self._attempts, _FIRST_TRIES) if self._never_reached(_error(state)) else self._attempts
+        return state.attempt_number >= limit or state.idle_for + state.upcoming_sleep > self._max_delay
+
+    def _never_reached(self, error: TransientError) -> bool:
+        return error.kind == "connection" and not error.sent and not self._answered
+
+    def _note(self, state: RetryCallState) -> None:
+        self.counts[_error(state).kind] += 1
+
+    def _give_up(self, state: RetryCallState) -> Any:
+        error, number = _error(state), state.attempt_number
+        tried = f"{number} attempt{'s' if number > 1 else ''}"
+        if self._never_reached(error):
+            raise FatalCallError(f"{error.detail} ({tried}; is the server running, and the base URL right?)")
+        if number < self._attempts and error.retry_after is not None:
+            tried += f"; a wait of {error.retry_after:.0f} s was asked for, {self._max_delay:.0f} s are allowed"
+        raise CallError(f"{error.detail} ({tried})", why="unreachable")
+
+
+def _error(state: RetryCallState) -> TransientError:
+    assert state.outcome is not None
+    error = state.outcome.exception()
+    assert isinstance(error, TransientError)
+    return error

@@ -1,0 +1,400 @@
+"""The one place where backends are stacked around each other."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from judge_eval.errors import ConfigError, advise
+from judge_eval.llm.backend import Backend, Identity, Wrapper, calls_nobody, parts_requests, peek
+from judge_eval.llm.balance import Balanced
+from judge_eval.llm.budget import Budgeted, Counts, Ledger, Metered, price_of
+from judge_eval.llm.cache.cached import CacheCounts, Cached
+from judge_eval.llm.cache.disk import DiskStore, secret_beside
+from judge_eval.llm.cache.folder import cache_place
+from judge_eval.llm.cache.postgres import PostgresStore
+from judge_eval.llm.cache.store import Store
+from judge_eval.llm.cassettes import Recording, Replay
+from judge_eval.llm.confirm import Confirming
+from judge_eval.llm.hedge import Hedged
+from judge_eval.llm.http.secrets import refuse_credentials
+from judge_eval.llm.limit import Limited, QuotaGate, run_gate
+from judge_eval.llm.options import MOST_BYTES, Options, Otel
+from judge_eval.llm.retry import Retried
+from judge_eval.llm.split_requests import Parted
+from judge_eval.llm.tracing import Traced
+from judge_eval.providers import known_providers
+from judge_eval.registry import provider_of, split_model
+from judge_eval.spelling import option
+from judge_eval.trust import user_config
+from judge_eval.user_text import is_address
+from judge_eval.wire import Completion, Request, Usage, sealed
+
+
+@dataclass
+class Stack:
+    """A backend with its wrappers and their counters."""
+
+    backend: Backend
+    metered: Metered
+    cached: Cached | None = None
+    retried: Retried | None = None
+    otel: Otel = "off"
+    hedged: Hedged | None = None
+    confirming: Confirming | None = None
+
+    def note_answered(self) -> None:
+        """Take note that the model has answered in an earlier session of the run."""
+        if self.confirming is not None:
+            self.confirming.answered = True
+
+    @property
+    def keeps(self) -> bool:
+        """Whether a cache keeps the answers."""
+        return self.cached is not None and self.cached.failure is None
+
+    @property
+    def calls_nobody(self) -> bool:
+        """Whether every answer is made without a call."""
+        return calls_nobody(self.backend)
+
+    def counts(self) -> Counts:
+        """Return what was done so far."""
+        meter = self.metered.meter
+        cache = self.cached.counts if self.cached else CacheCounts()
+        calls, usage, retries = meter.calls, meter.usage, dict(self.retried.counts if self.retried else {})
+        if self.hedged is not None:
+            calls, usage = calls + self.hedged.extra_calls, usage + self.hedged.extra_usage
+            retries |= self.hedged.counts
+        odd = {"refused": cache.corrupt, "beside": cache.beside}
+        odd = {what: number for what, number in odd.items() if number}
+        return Counts(calls, cache.hits + cache.shared, usage, retries, tuple(sorted(meter.dropped)), odd)
+
+    def cost(self, usage: Usage) -> float | None:
+        """Return what tokens cost in US dollars; None where the price is not known."""
+        if usage == Usage():
+            return 0.0
+        identity = self.backend.identity
+        if identity is None or self.calls_nobody:
+            return None
+        return price_of(identity, usage)
+
+    def spent(self, start: Counts) -> float | None:
+        """Return what was spent since `start` in US dollars; None where a price is not known."""
+        return self.cost(self.counts().usage - start.usage)
+
+    def identities(self) -> dict[str, Identity | None]:
+        """Return who answers, by route."""
+        return {"": self.backend.identity}
+
+    def cost_of(self, input_tokens: int, output_tokens: int) -> float | None:
+        """Return what so many tokens would cost in US dollars; None where the price is not known."""
+        return self.cost(Usage(input_tokens, output_tokens))
+
+
+@dataclass
+class Stacks:
+    """The stacks of several models behind one backend."""
+
+    backend: Backend
+    parts: Mapping[str, Stack]
+
+    def note_answered(self) -> None:
+        """Take note that the models have answered in an earlier session of the run."""
+        for stack in self.parts.values():
+            stack.note_answered()
+
+    @property
+    def otel(self) -> Otel:
+        """What OpenTelemetry receives: as the parts say, if they agree; else nothing."""
+        modes = {stack.otel for stack in self.parts.values()}
+        return modes.pop() if len(modes) == 1 else "off"
+
+    @property
+    def keeps(self) -> bool:
+        """Whether every part keeps its answers."""
+        return all(stack.keeps for stack in self.parts.values())
+
+    @property
+    def calls_nobody(self) -> bool:
+        """Whether every answer of every part is made without a call."""
+        return all(stack.calls_nobody for stack in self.parts.values())
+
+    def counts(self) -> Counts:
+        """Return what was done so far, in all and by route."""
+        return Counts.total({route: stack.counts() for route, stack in self.parts.items()})
+
+    def spent(self, start: Counts) -> float | None:
+        """Return what was spent since `start` in US dollars; None where a price is not known."""
+        costs = _known(stack.spent(start.parts.get(route, Counts())) for route, stack in self.parts.items())
+        return None if costs is None else sum(costs)
+
+    def identities(self) -> dict[str, Identity | None]:
+        """Return who answers, by route."""
+        return {route: stack.backend.identity for route, stack in self.parts.items()}
+
+    def cost_of(self, input_tokens: int, output_tokens: int) -> float | None:
+        """Return what so many tokens cost with the dearest model; None if a price is not known."""
+        costs = _known(stack.cost_of(input_tokens, output_tokens) for stack in self.parts.values())
+        return max(costs) if costs else None
+
+
+def _known(costs: Iterable[float | None]) -> list[float] | None:
+    known: list[float] = []
+    for cost in costs:
+        if cost is None:
+            return None
+        known.append(cost)
+    return known
+
+
+def build_stacks(models: Mapping[str, str | Backend], store: Store | None, options: Options) -> Stacks:
+    """Stack the wrappers around each of several models, by route; a budget holds for all together."""
+    if odd := sorted(set(options.members) - set(models)):
+        raise ConfigError(f"no model for the route {odd[0]!r}; {advise(odd[0], sorted(models))}")
+    own = {route: options.members.get(route, options).base_url for route in models}
+    whose = {(split_model(m)[0], own[r]) for r, m in models.items() if isinstance(m, str)}
+    if options.key_command and len(whose) > 1:
+        raise ConfigError(
+            f"{option('key_command')} prints the key of one provider, and several are named; write it as "
+            f"key_command into [provider.NAME] of {user_config()}"
+        )
+    ledger, total = Ledger(), run_gate(options.concurrency)
+    tape = Replay(options.replay) if options.replay is not None else None
+    parts = {
+        route: build_stack(
+            model,
+            store,
+            replace(options.members.get(route, options), record=None, replay=options.replay),
+            ledger=ledger,
+            total=total,
+            tape=tape and tape.of_route(route),
+        )
+        for route, model in models.items()
+    }
+    for stack in list(parts.values())[1:]:
+        if stack.cached is not None:
+            stack.cached.tells_refused = False  # they share a store
+    backend: Backend = Routed({route: stack.backend for route, stack in parts.items()})
+    if options.record is not None:
+        identities = {route: stack.backend.identity for route, stack in parts.items()}
+        backend = Recording(backend, options.record, identities)
+    return Stacks(backend, parts)
+
+
+def build_stack(
+    model: str | Backend,
+    store: Store | None,
+    options: Options,
+    *,
+    ledger: Ledger | None = None,
+    total: QuotaGate | None = None,
+    tape: Replay | None = None,
+) -> Stack:
+    """Stack the wrappers: recording, confirming, cache, splitting, meter, spans, retry, hedge, budget, limit.
+
+    The budget stands inside the retry, so that every attempt that may be billed counts; it may be a `ledger`
+    shared with other models, as `total` bounds the calls in flight of all. A store of None caches nothing.
+    With `options.replay` the `tape` is the part of the cassette that holds this model's answers.
+    """
+    retried = hedged = None
+    inner: Backend
+    if options.replay is not None:
+        inner = tape or Replay(options.replay)
+        check_recorded(inner.identity, model, options, "name the model that was recorded, or record it again")
+    else:
+        folder = store.folder if isinstance(store, DiskStore) else None
+        inner = create_backend(model, options, total, folder) if isinstance(model, str) else model
+        fleet = isinstance(inner, Balanced)  # its servers have a gate each; what is left is the user's limit
+        inner = _sealed(inner, store)
+        remote = not calls_nobody(inner)
+        if remote and (not fleet or (options.rpm, options.tpm) != (None, None)):
+            inner = Limited(
+                inner, concurrency=options.concurrency, rpm=options.rpm, tpm=options.tpm, total=None if fleet else total
+            )
+        if (options.max_calls, options.max_tokens, options.max_cost) != (None, None, None):
+            inner = Budgeted(
+                inner,
+                max_calls=options.max_calls,
+                max_tokens=options.max_tokens,
+                max_cost=options.max_cost,
+                ledger=ledger,
+            )
+        if options.hedge is not None and remote:
+            inner = hedged = Hedged(inner, after=options.hedge)
+        inner = retried = Retried(inner, attempts=options.attempts)
+    if options.otel != "off":
+        inner = Traced(inner, content=options.otel == "content")
+    metered = Metered(inner)
+    parted = Parted(metered) if parts_requests(inner) else None
+    outer: Backend = parted or metered
+    cached = None
+    if store is not None and options.replay is None:
+        outer = cached = Cached(outer, store, offline=options.offline)
+    if parted is not None:
+        parted.parts = outer
+    outer = confirming = Confirming(outer)
+    if options.record is not None:
+        outer = Recording(outer, options.record)
+    return Stack(outer, metered, cached, retried, options.otel, hedged, confirming)
+
+
+def check_recorded(recorded: Identity | None, model: object, options: Options, advice: str) -> None:
+    """Check that a cassette holds the answers of the model, if one is named; addresses may differ."""
+    if recorded is None or not isinstance(model, str) or is_unnamed(model):
+        return
+    named = create_backend(model, options).identity
+    if named is not None and (named.provider, named.model, named.params) != (
+        recorded.provider,
+        recorded.model,
+        recorded.params,
+    ):
+        raise ConfigError(f"the cassette holds the verdicts of {_who(recorded)}, and {_who(named)} is named; {advice}")
+
+
+def _who(identity: Identity) -> str:
+    params = ", ".join(f"{name}={value}" for name, value in identity.params)
+    return f"{identity.provider}/{identity.model}" + (f" ({params})" if params else "")
+
+
+def is_unnamed(model: object) -> bool:
+    """Whether a model stands for the one that a cassette recorded: `replay/cassette`."""
+    return isinstance(model, str) and model.startswith("replay/")
+
+
+def recorded_model(path: Path) -> str:
+    """Return the name of the model that a cassette recorded, `replay/cassette` if it does not name one."""
+    identity = Replay(path).identity
+    return UNNAMED if identity is None else f"{identity.provider}/{identity.model}"
+
+
+UNNAMED = "replay/cassette"
+
+
+def create_backend(model: str, options: Options, total: QuotaGate | None = None, folder: Path | None = None) -> Backend:
+    """Make the backend of a model `provider/model`; `total` bounds the calls of a fleet and others."""
+    provider = provider_of(model)
+    refuse_credentials(options.params)
+    made: list[Backend] = []
+    addresses: tuple[str | None, ...] = (options.base_url, *options.fleet)
+    name, named = split_model(model)
+    if name == "decisions":
+        name = named.rpartition("@")[2]
+    if name in known_providers().keys() - {"openai"}:
+        # OPENAI_BASE_URL is the address of an OpenAI model; the key of another provider must not go there.
+        others = [each for each in addresses if each not in os.environ.get("OPENAI_BASE_URL", "").split()]
+        addresses = tuple(others) or (None,)
+    for base_url in addresses:
+        made.append(provider.make(model, *provider_options(options, base_url)))
+        if (remember := getattr(made[-1], "remember_in", None)) is not None:
+            remember(folder)
+        if calls_nobody(made[0]):
+            return made[0]
+    if len(made) == 1:
+        return made[0]
+    servers = [Limited(each, concurrency=options.concurrency, total=total) for each in made]
+    return Balanced(servers, most=options.concurrency)
+
+
+def provider_options(options: Options, base_url: str | None) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the options of a provider, and the names of those at their default."""
+    values = {
+        "base_url": base_url,
+        "timeout": options.timeout,
+        "concurrency": options.concurrency,
+        "params": options.params,
+        "max_reply": options.max_reply,
+        "lacking": options.unsupported,
+        "key_command": options.key_command,
+    }
+    if options.key_env is not None:
+        values["key_variable"] = options.key_env
+    at_default = {
+        "max_reply": options.max_reply == MOST_BYTES,
+        "lacking": not options.unsupported,
+        "key_command": not options.key_command,
+    }
+    return values, tuple(name for name, unset in at_default.items() if unset)
+
+
+def _sealed(backend: Backend, store: Store | None) -> Backend:
+    from judge_eval.llm.fake.fake_backend import FakeBackend
+
+    return backend if isinstance(backend, FakeBackend) else Sealing(backend, secret_beside(store))
+
+
+def open_store(cache: str | Path, timeout: float = 60.0) -> Store:
+    """Open a store of completions: a folder (`project`: one in the project), or a database in `timeout` s."""
+    place = cache_place(cache)
+    if isinstance(place, str):
+        return PostgresStore(place, timeout=timeout)
+    if is_address(cache):
+        scheme = str(cache).partition(":")[0]
+        raise ConfigError(
+            f"{scheme}:// cannot hold the cache; give a folder, or a database as in postgresql://host:5432/name"
+        )
+    return DiskStore(place)
+
+
+class Routed:
+    """Sends each request to the backend that its `route` names.
+
+    It stands outermost: each backend has its own cache, whose keys hold that backend's identity, so that no
+    member of a panel gets the answers of another. It has no identity of its own, so a cache around it
+    stores nothing.
+    """
+
+    identity = None
+
+    def __init__(self, backends: Mapping[str, Backend]) -> None:
+        if not backends:
+            raise ConfigError("a panel of models needs at least one model")
+        self.backends = dict(backends)
+
+    def peek(self, requests: Sequence[Request]) -> list[Completion | None]:
+        """Answer what is at hand with the backends, in the order of the requests."""
+        completions: list[Completion | None] = [None] * len(requests)
+        places: dict[str, list[int]] = {}
+        for place, request in enumerate(requests):
+            places.setdefault(request.route, []).append(place)
+        for route, there in places.items():
+            answers = peek(self._of(route), [requests[k] for k in there])
+            for place, answer in zip(there, answers, strict=True):
+                completions[place] = answer
+        return completions
+
+    async def complete(self, request: Request) -> Completion:
+        """Answer one request by the backend of its route; raises `ConfigError` if there is none."""
+        return await self._of(request.route).complete(request)
+
+    async def aclose(self) -> None:
+        """Close all of them, then raise the first error."""
+        async with AsyncExitStack() as stack:
+            for backend in self.backends.values():
+                stack.push_async_callback(backend.aclose)
+
+    def _of(self, route: str) -> Backend:
+        backend = self.backends.get(route)
+        if backend is None:
+            raise ConfigError(f"no model for the route {route!r}; {advise(route, sorted(self.backends))}")
+        return backend
+
+
+class Sealing(Wrapper):
+    """A backend whose requests carry marks that no chunk's author can know.
+
+    Its wrappers (cache, recording, spans) see marks that follow from the texts alone, so keys and
+    recordings do not depend on the secret. `secret` returns it, from the first request on.
+    """
+
+    def __init__(self, inner: Backend, secret: Callable[[], bytes]) -> None:
+        super().__init__(inner)
+        self._secret = secret
+
+    async def complete(self, request: Request) -> Completion:
+        """Ask the backend inside, with a sealed request."""
+        return await self.inner.complete(sealed(request, self._secret()))

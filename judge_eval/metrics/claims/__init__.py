@@ -1,1 +1,0 @@
-"""Metrics over the claims of a reference that chunks support."""

@@ -1,0 +1,128 @@
+"""Expected values of metrics over the grades that failed verdicts could have."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from judge_eval.metrics.bounds import Bounding
+from judge_eval.metrics.table import MISSING, Grades, GradeTable, Values, regraded
+
+EXPECTED_RULE = (
+    "a failed verdict is relevant with the share of relevant chunks at its rank in the run, times "
+    "(R + 2) / (E + 2), R = the relevant chunks seen in its trace, E = as many as these shares expect there"
+)
+MOST_FILLINGS = 1024
+"""A row with more ways to be filled is filled this many times at random, by a fixed seed."""
+_CELLS = 1 << 20
+
+
+def rank_counts(grades: NDArray[np.int8], offsets: NDArray[np.int64], levels: int) -> NDArray[np.int64]:
+    """Count the verdicts of each grade at each rank, shape (longest row, levels)."""
+    # The grades of all rows stand one after the other, from 0 for the lowest grade, below 0 without a
+    # verdict; `offsets` says where each row begins, and where the last one ends.
+    lengths = np.diff(offsets)
+    ranks = np.arange(len(grades)) - np.repeat(offsets[:-1], lengths)
+    judged = grades >= 0
+    cells = ranks[judged] * levels + grades[judged]
+    width = int(lengths.max(initial=0))
+    return np.bincount(cells, minlength=width * levels).reshape(width, levels)
+
+
+def fill_chances(table: GradeTable, counts: NDArray[np.int64]) -> Values:
+    """Return the probability of each grade for every failed verdict, by `EXPECTED_RULE`."""
+    # A rank's share has one verdict of the overall share added, which has one half of a relevant and of an
+    # irrelevant one. How relevant, or irrelevant, grades are spread is as in all verdicts (`rank_counts`).
+    # Shape (failed verdicts, grades), in the order of the table.
+    least, levels = table.relevant, counts.shape[1]
+    by_rank = counts[:, least:].sum(axis=1), counts.sum(axis=1)
+    overall = (by_rank[0].sum() + 0.5) / (by_rank[1].sum() + 1.0)
+    shares = np.full(max(table.longest, len(counts)), overall)
+    shares[: len(counts)] = (by_rank[0] + overall) / (by_rank[1] + 1.0)
+    rows = np.repeat(np.arange(len(table)), table.lengths)
+    ranks = np.arange(len(table.grades)) - table.offsets[:-1][rows]
+    judged = table.grades >= 0
+    seen = np.bincount(rows, table.grades >= least, len(table))
+    expected = np.bincount(rows, np.where(judged, shares[ranks], 0.0), len(table))
+    failed = table.grades == MISSING
+    relevant = np.minimum(shares[ranks] * ((seen + 2) / (expected + 2))[rows], 1.0)[failed]
+    spread = counts.sum(axis=0).astype(np.float64)
+    for part, usual in ((slice(None, least), 0), (slice(least, None), least)):
+        if not spread[part].any():
+            spread[usual] = 1.0
+        spread[part] /= spread[part].sum()
+    chances = np.where(np.arange(levels) >= least, relevant[:, None], 1 - relevant[:, None]) * spread
+    return np.asarray(chances, dtype=np.float64)
+
+
+def expected_values(table: GradeTable, question: Bounding, chances: Values, two_levels: bool) -> Values:
+    """Return the mean value of each row over the grades of its failed verdicts, independent of each other."""
+    # `two_levels`: only relevant or not matters, at the table's threshold.
+    if two_levels:
+        least = table.relevant
+        chances = np.column_stack([chances[:, :least].sum(axis=1), chances[:, least:].sum(axis=1)])
+    grades_of = np.array([0, table.top_grade]) if two_levels else np.arange(chances.shape[1])
+    cutoff = None if question.below else question.cutoff
+    places = np.flatnonzero(table.grades == MISSING)
+    starts = np.searchsorted(places, table.offsets)
+    values = np.empty(len(table))
+    known: dict[bytes, int] = {}
+    same: list[tuple[int, int]] = []
+    waiting: list[tuple[int, Grades, Values]] = []
+    cells = 0
+    alike = table.pool is None and table.rest is None and table.probable is None and table.expected is None
+
+    def settle() -> None:
+        if waiting:
+            rows = np.repeat([row for row, _, _ in waiting], [len(weights) for _, _, weights in waiting])
+            grades = np.concatenate([grids.ravel() for _, grids, _ in waiting])
+            weights = np.concatenate([weights for _, _, weights in waiting])
+            sums = np.bincount(rows, question.compute(regraded(table, rows, grades)) * weights, len(table))
+            here = [row for row, _, _ in waiting]
+            values[here] = sums[here]
+            waiting.clear()
+
+    for row in range(len(table)):
+        grades = table.row(row)
+        if alike:
+            total = -1 if table.totals is None else int(table.totals[row])
+            key = b"%d:%b" % (total, grades.tobytes())
+            if key in known:
+                same.append((row, known[key]))
+                continue
+            known[key] = row
+        at = places[starts[row] : starts[row + 1]] - table.offsets[row]
+        chance = chances[starts[row] : starts[row + 1]]
+        read = np.ones(len(at), dtype=np.bool_) if cutoff is None else at < cutoff
+        choices, weights = _fillings(chance[read])
+        grids = np.repeat(grades[None, :], len(choices), axis=0)
+        grids[:, at[~read]] = 0
+        grids[:, at[read]] = grades_of[choices]
+        waiting.append((row, grids, weights))
+        cells += grids.size
+        if cells > _CELLS:
+            settle()
+            cells = 0
+    settle()
+    for row, other in same:
+        values[row] = values[other]
+    return values
+
+
+def _fillings(chances: Values) -> tuple[NDArray[np.int64], Values]:
+    """Return ways to fill some cells, each with its weight; the weights sum to 1."""
+    count, levels = chances.shape
+    if levels**count <= MOST_FILLINGS:
+        choices = _all_choices(count, levels)
+        weights: Values = chances[np.arange(count), choices].prod(axis=1)
+        return choices, weights / weights.sum()
+    draws = np.random.default_rng(0).random((MOST_FILLINGS, count, 1))
+    drawn = (draws > chances.cumsum(axis=1)[None, :, :-1]).sum(axis=2)
+    return drawn, np.full(MOST_FILLINGS, 1 / MOST_FILLINGS)
+
+
+@lru_cache(maxsize=64)
+def _all_choices(count: int, levels: int) -> NDArray[np.int64]:
+    return np.indices((levels,) * count).reshape(count, -1).T

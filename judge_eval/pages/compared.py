@@ -1,0 +1,287 @@
+"""The comparison of two runs as pages show it; differences are candidate minus baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from judge_eval.compare.changes import KINDS, Kinds, change_of, most_moved, moved_between
+from judge_eval.compare.compare import scored_by, weigh
+from judge_eval.compare.moved_claims import claim_changes
+from judge_eval.compare.pairing import Pairing
+from judge_eval.compare.record import Comparison, Difference
+from judge_eval.errors import DataError, MetricError
+from judge_eval.pages.rows import Table, TraceRow, agrees, reason_data
+from judge_eval.quotes import marked
+from judge_eval.runs.columns.parquet import columns_of
+from judge_eval.runs.folder.records import TraceResult
+from judge_eval.runs.folder.run import Run
+from judge_eval.runs.scoring.aggregate import cutoff_of, less_is_better, main_metric
+from judge_eval.schema import Chunk, Outcome, Scale
+from judge_eval.views.blocks import Sentence, ViewBlock
+from judge_eval.views.comparison import moved_claims_table
+from judge_eval.views.data import JSON, blocks_data
+
+SNIPPET = 240
+"""Characters of a chunk's text that a card shows."""
+_LEAD = 60
+"""Characters of a snippet that may stand before its quote."""
+
+
+def changed_trace(
+    row: TraceRow, old: TraceResult, new: TraceResult, metrics: Sequence[str], scales: tuple[Scale, Scale]
+) -> JSON:
+    """Return a changed trace: both lists of chunks with their verdicts, and what moved or flipped."""
+    # `moves` holds a chunk each, those of the candidate first; `notable` the places in it of those that
+    # moved, flipped, came or went, the ones that tell most first. These carry a snippet of their text. `same`
+    # says so if there are none.
+    moved = claim_changes(old, new)
+    change = change_of(row.change, old, new, metrics)
+    flipped = {flip.chunk_id for flip in change.flips}
+    before = [int(rank) if rank else None for rank in change.moves]
+    moves = [
+        _move(
+            chunk,
+            (was, old.outcomes[was - 1] if was else None),
+            (rank, outcome),
+            flipped=was is not None and outcome.chunk_id in flipped,
+        )
+        for rank, (was, chunk, outcome) in enumerate(zip(before, new.trace.chunks, new.outcomes, strict=True), 1)
+    ]
+    stayed = set(before)
+    moves += [
+        _move(chunk, (rank, outcome), (None, None), flipped=False)
+        for rank, (chunk, outcome) in enumerate(zip(old.trace.chunks, old.outcomes, strict=True), 1)
+        if rank not in stayed
+    ]
+    notable = [place for place, move in enumerate(moves) if move["flipped"] or move["a"] != move["b"]]
+    return {
+        "id": row.id,
+        "query": row.query,
+        "change": change.kind,
+        "deltas": change.differences,
+        "a": {"id": old.trace_id, "strip": _signs(old, scales[0]), "scores": old.scores},
+        "b": {"id": new.trace_id, "strip": _signs(new, scales[1]), "scores": new.scores},
+        "claims": blocks_data([moved_claims_table(moved, len(moved))]) if moved else [],
+        "moves": moves,
+        "notable": sorted(notable, key=lambda place: _weight(moves[place])),
+        "same": None
+        if notable
+        else "The same chunks with the same verdicts; only "
+        f"{'claims' if change.kind == 'claims' else 'the scores'} differ.",
+    }
+
+
+def _move(
+    chunk: Chunk, was: tuple[int | None, Outcome | None], now: tuple[int | None, Outcome | None], *, flipped: bool
+) -> JSON:
+    move: JSON = {
+        "id": chunk.id,
+        "a": was[0],
+        "b": now[0],
+        "was": was[1] and _said(was[1]),
+        "now": now[1] and _said(now[1]),
+        "flipped": flipped,
+    }
+    if flipped or was[0] != now[0]:
+        outcome = now[1] or was[1]
+        quote = outcome.quote if outcome is not None else ""
+        move |= {"title": chunk.title, "text": snippet(chunk.text, quote)}
+    return move
+
+
+def _weight(move: JSON) -> tuple[int, int]:
+    """Order chunks by how much they tell: flipped, relevant, come or gone, moved; then the upper ones."""
+    relevant = any(outcome and outcome.get("relevant") for outcome in (move["was"], move["now"]))
+    alone = move["a"] is None or move["b"] is None
+    kind = 0 if move["flipped"] else 1 if relevant else 2 if alone else 3
+    return kind, min(rank for rank in (move["a"], move["b"]) if rank is not None)
+
+
+def snippet(text: str, quote: str) -> list[str]:
+    """Return the part of a text that a card shows, around its quote: pieces, every second of them quoted."""
+    whole = marked(text, quote) if quote else [text]
+    if len(whole) > 1 and len(whole[0]) > _LEAD:
+        whole = ["…" + whole[0][-_LEAD:], *whole[1:]]
+    pieces, left = list[str](), SNIPPET
+    for piece in whole:
+        if left <= 0:
+            break
+        pieces.append(piece[:left])
+        left -= len(piece)
+    if sum(map(len, whole)) <= SNIPPET:
+        return pieces
+    return [*pieces[:-1], pieces[-1] + "…"] if len(pieces) % 2 else [*pieces, "…"]
+
+
+def _said(outcome: Outcome) -> JSON:
+    if outcome.kind == "no_verdict":
+        return {"sign": outcome.sign, "why": outcome.why, "reason": outcome.detail}
+    return {"sign": outcome.sign, "relevant": outcome.relevant, "stage": outcome.stage, **reason_data(outcome)}
+
+
+def _signs(result: TraceResult, scale: Scale) -> list[JSON]:
+    return [
+        {"id": chunk.id, "sign": outcome.sign, "off": agrees(chunk.label, outcome, scale) is False}
+        for chunk, outcome in zip(result.trace.chunks, result.outcomes, strict=True)
+    ]
+
+
+POINTS = 5_000
+"""The most points of a scatter that are told apart exactly."""
+NAMED = 200
+"""The most traces that a point of the scatter names."""
+
+
+@dataclass(eq=False)
+class ComparedRuns:
+    """A candidate run held against a baseline: the record of their comparison with what pages draw of it.
+
+    They are compared by the baseline's metrics, as `compare` does; by those of both where one of the
+    baseline's is undefined for the candidate. `lead`: whether a large candidate is made to hold the rows that
+    lost most, or those that moved most.
+    """
+
+    baseline: Table
+    candidate: Table
+    lead: Literal["lost", "moved"] = "lost"
+    after: Run = field(init=False)
+    """The candidate, scored by what is compared."""
+    record: Comparison = field(init=False)
+    rows: list[TraceRow] = field(init=False, default_factory=list)
+    """The candidate's rows with their differences and what changed."""
+    pairs: Pairing = field(init=False)
+    kinds: Kinds = field(init=False)
+
+    def __post_init__(self) -> None:
+        names: Sequence[str] = self.baseline.metrics
+        there = self.candidate.columns
+        try:
+            self.after = scored_by(self.candidate.run, names)
+        except (DataError, MetricError):
+            self.after = self.candidate.run
+            names = [name for name in names if name in there.metrics]
+        if self.after is not self.candidate.run:
+            there = columns_of(self.after, names, self.baseline.run.manifest.intervals.cluster)
+        runs = self.baseline.run, self.candidate.run
+        columns = self.baseline.columns.only(names), there.only(names)
+        moved = moved_between(runs, (self.baseline.run, self.after), columns, 1)
+        self.pairs, self.kinds = moved.pairing, moved.kinds
+        self.record = weigh(self.baseline.run, [self.candidate.run], [moved])
+        if not self.candidate.whole:
+            self._choose()
+        at = np.full(len(there), -1, dtype=np.int64)
+        at[self.pairs.b] = np.arange(len(self.pairs))
+        pairs = at[self.candidate.places]
+        strips = iter(self.baseline.strips(self.pairs.a[pairs[pairs >= 0]].tolist()))
+        self._pair = dict[int, int]()
+        for row, pair in zip(self.candidate.rows, pairs.tolist(), strict=True):
+            if pair >= 0:
+                self._pair[row.position] = pair
+                change, before = KINDS[self.kinds[pair]], next(strips)
+                deltas = self._deltas(pair)
+                row = replace(row, deltas=deltas, change=change, before=before if change else None)
+            self.rows.append(row)
+
+    def _choose(self) -> None:
+        most = len(self.candidate.rows)
+        if self.lead == "moved" or not self.pairs.first.metrics:
+            chosen = most_moved(self.pairs, self.kinds, most)
+        else:
+            before, after = self.pairs.values(0)
+            lost = before - after if less_is_better(self.pairs.first.metrics[0]) else after - before
+            chosen = np.lexsort((self.kinds == 0, np.where(np.isnan(lost), 0.0, lost)))[:most]
+        self.candidate.take(self.pairs.b[chosen].tolist())
+
+    def _deltas(self, pair: int) -> dict[str, float]:
+        before = self.pairs.first.scores[self.pairs.a[pair]].tolist()
+        after = self.pairs.second.scores[self.pairs.b[pair]].tolist()
+        named = zip(self.pairs.first.metrics, before, after, strict=True)
+        return {name: b - a for name, a, b in named if a == a and b == b}
+
+    @property
+    def changed(self) -> list[TraceRow]:
+        """The rows that changed."""
+        return [row for row in self.rows if row.change]
+
+    def opening(self, who: str) -> JSON | None:
+        """Return the first sentence about the candidate, called `who`, and doubts; None if incomparable."""
+        if not self.record.openings:
+            return None
+        (first,) = self.record.openings
+        return {
+            "finding": first.finding,
+            "sentence": first.sentence(who),
+            "warnings": self.record.warnings,
+            "claims": self.record.claims_told,
+        }
+
+    def row(self, position: int) -> TraceRow | None:
+        """Return the row of a trace with its differences, if it is held."""
+        return self._rows.get(position)
+
+    @cached_property
+    def _rows(self) -> dict[int, TraceRow]:
+        return {row.position: row for row in self.rows}
+
+    @property
+    def claims(self) -> list[JSON]:
+        """The blocks that list the claims won and lost; none if the runs were not judged by claims."""
+        blocks: list[ViewBlock] = []
+        for moved, sentence in zip(self.record.claims, self.record.claims_told, strict=True):
+            table = moved_claims_table(moved.changes, moved.lost + moved.won)
+            blocks += [Sentence(f"{sentence}."), *([table] if table.rows else [])]
+        return blocks_data(blocks)
+
+    @property
+    def metrics(self) -> dict[str, JSON]:
+        """The differences by metric, as JSON, the one that is looked at first before the others."""
+        lead = main_metric(self.pairs.first.metrics)
+        ordered = sorted(self.record.differences, key=lambda each: each.metric != lead)
+        return {each.metric: difference_data(each) for each in ordered}
+
+    def in_full(self, rows: Sequence[TraceRow]) -> Iterator[JSON]:
+        """Yield changed traces in full, reading both runs as needed."""
+        scales = (self.baseline.scale, self.candidate.scale)
+        for row in rows:
+            pair = self._pair[row.position]
+            old = self.baseline.run.results[int(self.pairs.a[pair])]
+            new = self.after.results[int(self.pairs.b[pair])]
+            yield changed_trace(row, old, new, self.pairs.first.metrics, scales)
+
+    def points(self, metric: str) -> list[JSON]:
+        """Return the points of the scatter, traces with equal scores as one; of many, those about equal."""
+        scores = np.column_stack(self.pairs.values(self.pairs.first.metrics.index(metric)))
+        both = scores[~np.isnan(scores).any(axis=1)]
+        places, counts = np.unique(both, axis=0, return_counts=True)
+        if len(places) > POINTS:
+            scores = scores.round(2)
+            places, counts = np.unique(both.round(2), axis=0, return_counts=True)
+        ids: dict[tuple[float, ...], list[str]] = {tuple(place): [] for place in places.tolist()}
+        for row in self.rows:
+            if metric in row.deltas:
+                ids[tuple(scores[self._pair[row.position]].tolist())].append(row.id)
+        counted = zip(places.tolist(), counts.tolist(), strict=True)
+        return [{"a": a, "b": b, "n": n, "ids": ids[a, b][:NAMED]} for (a, b), n in counted]
+
+    def ladder(self, metric: str) -> JSON:
+        """Return the differences that are not zero, ascending, with their traces; how many are zero."""
+        before, after = self.pairs.values(self.pairs.first.metrics.index(metric))
+        moved = [[row.id, row.deltas[metric]] for row in self.rows if abs(row.deltas.get(metric, 0)) > 1e-12]
+        return {"list": sorted(moved, key=lambda pair: pair[1]), "zero": int((np.abs(after - before) <= 1e-12).sum())}
+
+
+def difference_data(difference: Difference) -> JSON:
+    """Return a difference as JSON, under the names a page calls things by."""
+    return {
+        **difference.model_dump(mode="json"),
+        "name": difference.metric,
+        "baseline": difference.baseline_mean,
+        "candidate": difference.candidate_mean,
+        "cutoff": cutoff_of(difference.metric),
+        "way": difference.way,
+    }

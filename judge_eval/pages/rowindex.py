@@ -1,0 +1,179 @@
+"""The rows of a large run, kept in the user's cache folder so that its page opens at once the next time.
+
+What is kept is derived: it is under a digest of its own, holds only for the very results and manifest it was
+made from, and is made again otherwise. It is never in a run's folder, which others may write.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import io
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from judge_eval.files import open_plain, replacing
+from judge_eval.installed import own_version
+from judge_eval.pages.rows import Table, TraceRow, row_of
+from judge_eval.runs.columns.packed import Columns, label_code
+from judge_eval.runs.folder.journal import ResultsFile
+from judge_eval.runs.folder.labels import Labelled
+from judge_eval.runs.folder.run import Run
+from judge_eval.runs.scoring.rescore import scale_of
+from judge_eval.views.data import JSON
+
+LARGE: Final = 32 * 2**20
+"""Bytes of results from which rows are kept."""
+MOST: Final = 50
+"""The most runs whose rows are kept."""
+_FORMAT = 1
+_ARRAYS = tuple(field.name for field in fields(Columns) if field.name != "metrics")
+
+
+def is_large(run: Run) -> bool:
+    """Tell whether the rows of a run are kept: it has ended, and its results are large."""
+    results = run.results
+    return isinstance(results, ResultsFile) and run.manifest.seal is not None and run.manifest.seal.bytes >= LARGE
+
+
+def has_rows(run: Run) -> bool:
+    """Tell whether rows are kept that were made from the run as it is now."""
+    with suppress(OSError, ValueError), open_plain(_place(run)) as file:
+        file.readline(100)
+        return bool(json.loads(file.readline(1 << 20)) == _origin(run))
+    return False
+
+
+def keep(table: Table, page: JSON) -> None:
+    """Keep the rows and the page of a run; what cannot be written is made again the next time."""
+    run, rows, columns = table.run, table.rows, table.columns
+    assert isinstance(run.results, ResultsFile)
+    names = list(columns.metrics)
+    strips = "".join(row.strip for row in rows)
+    if len(strips) != int(columns.starts[-1]) or not strips.isascii():
+        return
+    if any(list(row.scores) != names for row in rows):
+        return
+    texts = {"rows": [[row.position, row.id, row.query, row.tags] for row in rows], "metrics": names, "page": page}
+    signs = {name: "".join(getattr(row, name) for row in rows).encode() for name in ("strip", "off", "labelled")}
+    arrays: dict[str, Any] = {name: getattr(columns, name) for name in _ARRAYS}
+    arrays |= {name: np.frombuffer(text, np.uint8) for name, text in signs.items()}
+    arrays["texts"] = np.frombuffer(json.dumps(texts).encode(), np.uint8)
+    arrays["places"] = run.results.places
+    with suppress(OSError):
+        if not run.results.unchanged():
+            return
+        head, packed = json.dumps(_origin(run)).encode() + b"\n", io.BytesIO()
+        np.savez(packed, **arrays)
+        digest = hashlib.sha256(head)
+        digest.update(packed.getbuffer())
+        place = _place(run)
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with replacing(place) as file:
+            file.write(digest.hexdigest().encode() + b"\n" + head)
+            file.write(packed.getbuffer())
+        _forget(place.parent)
+
+
+def kept(run: Run) -> tuple[Table, JSON] | None:
+    """Return the rows and the page that are kept of a run; None if there are none that fit."""
+    assert isinstance(run.results, ResultsFile)
+    with suppress(OSError, ValueError, KeyError, TypeError, IndexError, EOFError):
+        with open_plain(_place(run)) as file:
+            if os.fstat(file.fileno()).st_uid != os.getuid():
+                return None
+            digest, head, packed = file.readline(100).strip(), file.readline(1 << 20), file.read()
+        sum_ = hashlib.sha256(head)
+        sum_.update(packed)
+        origin = _origin(run)
+        if sum_.hexdigest().encode() != digest or json.loads(head) != origin:
+            return None
+        with np.load(io.BytesIO(packed), allow_pickle=False) as arrays, _uncollected():
+            table, page = _restored(run, arrays)
+            seal = run.manifest.seal
+            placed = seal is not None and run.results.placed(arrays["places"], seal.sha256)
+            return (table, page) if placed and _origin(run) == origin else None
+    return None
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Look for no garbage meanwhile: among so many new objects that takes half of the time."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+def labelled(table: Table, run: Run) -> Table:
+    """Return the rows of a run with its later labels, of which only the traces are read that have one."""
+    if not isinstance(run.results, Labelled):
+        return table
+    other = _table(run, table.columns, list(table.rows))
+    places = {row.id: place for place, row in enumerate(table.rows)}
+    labels = table.columns.labels.copy()
+    for trace_id in {trace_id for trace_id, _ in run.results.labels} & places.keys():
+        place = places[trace_id]
+        result: Any = run.results[place]
+        other.rows[place] = row_of(result, table.scale)
+        start = int(table.columns.starts[place])
+        for rank, chunk in enumerate(result.trace.chunks):
+            labels[start + rank] = label_code(chunk.label)
+    columns = {field.name: getattr(table.columns, field.name) for field in fields(Columns)}
+    other.columns = Columns(**{**columns, "labels": labels})
+    return other
+
+
+def _restored(run: Run, arrays: Any) -> tuple[Table, JSON]:
+    texts = json.loads(arrays["texts"].tobytes())
+    names = texts["metrics"]
+    columns = Columns(metrics=tuple(names), **{name: arrays[name] for name in _ARRAYS})
+    strip, off, given = (arrays[name].tobytes().decode() for name in ("strip", "off", "labelled"))
+    failed = columns.per_trace(columns.grades < 0).tolist()
+    starts, rows = columns.starts.tolist(), []
+    for place, ((position, id_, query, tags), values) in enumerate(
+        zip(texts["rows"], columns.scores.tolist(), strict=True)
+    ):
+        of = slice(starts[place], starts[place + 1])
+        scores = {n: None if v != v else v for n, v in zip(names, values, strict=True)}
+        rows.append(TraceRow(position, id_, query, strip[of], off[of], scores, tuple(tags), failed[place], given[of]))
+    return _table(run, columns, rows), texts["page"]
+
+
+def _table(run: Run, columns: Columns, rows: list[TraceRow]) -> Table:
+    """Make a table of what is known, without reading the results."""
+    table = Table.__new__(Table)
+    table.run, table.most, table.watch, table.rows, table.columns = run, None, None, rows, columns
+    table.scale, table.places = scale_of(run), list(range(len(rows)))
+    return table
+
+
+def _place(run: Run) -> Path:
+    assert run.folder is not None
+    base = os.environ.get("XDG_CACHE_HOME")
+    name = hashlib.sha256(os.fsencode(run.folder.resolve())).hexdigest()[:32]
+    return (Path(base) if base else Path.home() / ".cache") / "judge_eval_pages" / f"{name}.rows"
+
+
+def _origin(run: Run) -> JSON:
+    """Describe what rows are made from: the files as they are, and the program."""
+    assert isinstance(run.results, ResultsFile)
+    manifest = hashlib.sha256(run.manifest.model_dump_json().encode()).hexdigest()
+    stamp = list(run.results.stamp())
+    return {"v": _FORMAT, "program": own_version(), "results": stamp, "manifest": manifest}
+
+
+def _forget(folder: Path) -> None:
+    files = sorted(folder.glob("*.rows"), key=lambda file: file.stat().st_mtime, reverse=True)
+    for file in files[MOST:]:
+        file.unlink(missing_ok=True)

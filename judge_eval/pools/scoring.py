@@ -1,0 +1,303 @@
+"""Runs scored against a pool, and how much the pool misses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import overload
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from judge_eval.errors import MetricError, RunError
+from judge_eval.metrics import GradeTable, Metric, parse_metric
+from judge_eval.metrics.filling import rank_counts
+from judge_eval.metrics.ragged import offsets_of
+from judge_eval.metrics.table import MISSING, OUTSIDE
+from judge_eval.pools.adding import Added, what_each_adds
+from judge_eval.pools.pool import NO_GRADE, Conflict, Pool, System, asked_of, partners, places_in
+from judge_eval.record import Record
+from judge_eval.runs.folder.records import Aggregate, TraceResult
+from judge_eval.runs.folder.run import AnyRun
+from judge_eval.runs.scoring.aggregate import aggregate, limits_of
+from judge_eval.runs.scoring.reranking import best_order
+from judge_eval.runs.scoring.rescore import rescore, scale_of
+from judge_eval.schema import Outcome, Scale, TracePool, Verdict
+from judge_eval.stats.estimate import ends_of
+from judge_eval.stats.undiscovered import chao1
+
+FEWEST = 3
+"""Below so many systems nothing is said of what none has found."""
+
+
+class Undiscovered(Record):
+    """How many relevant chunks exist, at least."""
+
+    found: int
+    """Relevant chunks that the systems have within the pool's depth."""
+    once: int
+    """By exactly one of them."""
+    twice: int
+    at_least: float | None = None
+    """Chao's lower bound; None if `refused`."""
+    interval: tuple[float, float] | None = None
+    refused: str = ""
+    """Why there is no bound."""
+
+
+class SystemInPool(Record):
+    """A system scored against the pool."""
+
+    system: System
+    chunks: int
+    """Retrieved, of all questions."""
+    unjudged: int
+    """Of these without a verdict."""
+    unique: int
+    """Chunks with a verdict that only its team brought into the pool."""
+    unique_relevant: int
+    unjudged_at: float
+    """The share of its first K ranks that were unjudged if its team had not been pooled."""
+    scores: dict[str, Aggregate]
+    """By metric, against the pool."""
+    perfect: dict[str, float]
+    """By metric, the mean of a perfect order of the same chunks; unjudged ones count as not relevant."""
+    losses: dict[str, float]
+    """By metric, how much the mean falls if its team's unique chunks leave the pool: the bias against a new
+    system. Unjudged chunks count as not relevant here, as in TREC."""
+
+
+class PoolReport(Record):
+    """What a pool says of its runs."""
+
+    systems: tuple[SystemInPool, ...]
+    depth: int | None
+    k: int
+    """The K of `unjudged_at`."""
+    questions: int
+    chunks: int
+    judged: int
+    relevant: int
+    settling: str
+    n_conflicts: int = Field(ge=0)
+    conflicts: tuple[Conflict, ...] = ()
+    doubts: tuple[str, ...] = ()
+    undiscovered: Undiscovered
+    added: Added | None = None
+    """What each run adds to the others; None for one run, or more than 10."""
+
+
+def default_cutoff(pool: Pool) -> int:
+    """Return the K of the default metrics: 10, or less if every list is shorter."""
+    return max(1, min(10, max((system.depth for system in pool.systems), default=10)))
+
+
+def pool_metrics(k: int) -> tuple[str, ...]:
+    """Return the metrics that a pool makes possible, at a cutoff."""
+    return f"Recall@{k}", f"AP(norm=total)@{k}", f"NDCG(ideal=judged)@{k}", "Rprec", "bpref"
+
+
+def grades_of(
+    pool: Pool, system: int, without: NDArray[np.bool_] | None = None, *, as_trec: bool = False
+) -> GradeTable:
+    """Return the grades of a system's lists beside the rest of the pool, a row a question.
+
+    Args:
+        pool: The pool.
+        system: The place of the system in the pool.
+        without: Chunks that leave the pool; they are unjudged then.
+        as_trec: Whether an unjudged chunk is outside the pool, and not a failed verdict.
+    """
+    places, starts = pool.lists[system]
+    lowest = pool.scale.minimum
+    grades = np.where(pool.grades >= 0, pool.grades - lowest, OUTSIDE if as_trec else MISSING).astype(np.int8)
+    if without is not None:
+        grades[without] = OUTSIDE
+    rest = grades >= 0
+    rest[places] = False
+    return GradeTable(
+        grades[places],
+        starts,
+        ids=[question for question, _ in pool.questions],
+        relevant=pool.scale.relevant - lowest,
+        maximum=pool.scale.maximum - lowest,
+        rest=grades[rest],
+        rest_offsets=offsets_of(np.bincount(pool.rows[rest], minlength=len(pool.questions))),
+        minimum=lowest,
+    )
+
+
+def score_pool(pool: Pool, metrics: Sequence[str | Metric] | None = None, *, k: int | None = None) -> PoolReport:
+    """Score every system of a pool against it, and say how much the pool misses.
+
+    Args:
+        pool: The pool.
+        metrics: Names or values of metrics; None takes `pool_metrics`.
+        k: The cutoff of the default metrics, of what each run adds and of the share of unjudged chunks; None: that
+            of the first metric with one, else `default_cutoff`.
+
+    Raises:
+        RunError: The pool has no system.
+        MetricError: A metric needs more than grades, or is undefined.
+    """
+    if not pool.systems:
+        raise RunError("the pool holds judgments alone; name a run to score")
+    cutoffs = (cutoff for metric in metrics or () if (cutoff := parse_metric(metric).cutoff))
+    k = k or next(cutoffs, default_cutoff(pool))
+    named = [parse_metric(metric) for metric in metrics or pool_metrics(k)]
+    pooled = pool.pooled
+    return PoolReport(
+        systems=tuple(_system(pool, place, named, k) for place in range(len(pool.systems))),
+        depth=pool.depth,
+        k=k,
+        questions=len(pool.questions),
+        chunks=int(pooled.sum()),
+        judged=int((pool.grades >= 0).sum()),
+        relevant=int(pool.relevant.sum()),
+        settling=pool.settling,
+        n_conflicts=pool.n_conflicts,
+        conflicts=pool.conflicts,
+        doubts=pool.doubts,
+        undiscovered=undiscovered(pool),
+        added=what_each_adds(pool, k),
+    )
+
+
+def _system(pool: Pool, place: int, metrics: Sequence[Metric], k: int) -> SystemInPool:
+    places, _ = pool.lists[place]
+    table, system = grades_of(pool, place), pool.systems[place]
+    unique, ranks = pool.only_of(system.team), pool.ranks(place)
+    at_top = (ranks > 0) & (ranks <= k)
+    scores, losses, perfect = {}, {}, {}
+    whole, left = (grades_of(pool, place, without, as_trec=True) for without in (None, unique))
+    for metric in metrics:
+        if metric.spec.claims or metric.spec.soft:
+            raise MetricError(f"{metric}: a pool holds grades, no claims and no probabilities; leave it out")
+        scores[str(metric)] = _aggregate(pool, metric, table)
+        perfect[str(metric)] = float(metric.compute(best_order(whole)).mean())
+        losses[str(metric)] = float((metric.compute(whole) - metric.compute(left)).mean())
+    return SystemInPool(
+        system=system,
+        chunks=len(places),
+        unjudged=int((pool.grades[places] < 0).sum()),
+        unique=int((unique & (pool.grades >= 0)).sum()),
+        unique_relevant=int((unique & pool.relevant).sum()),
+        unjudged_at=float((at_top & (unique | (pool.grades < 0))).sum() / max(1, at_top.sum())),
+        scores=scores,
+        perfect=perfect,
+        losses=losses,
+    )
+
+
+def _aggregate(pool: Pool, metric: Metric, table: GradeTable) -> Aggregate:
+    bounds: dict[int, tuple[float, float]] = {}
+    expected: dict[int, float] = {}
+    if metric.misses(table):
+        low, high, _ = metric.bounds(table)
+        values = np.where(low == high, low, np.nan)
+        counts = rank_counts(np.maximum(table.grades, -1), table.offsets, table.top_grade + 1)
+        likely = metric.expected(table, counts)
+        for row in np.flatnonzero(np.isnan(values)).tolist():
+            bounds[row] = float(low[row]), float(high[row])
+            expected[row] = float(likely[row])
+    else:
+        values = metric.compute(table)
+    ends = [end for pair in bounds.values() for end in pair]
+    return aggregate(
+        values,
+        bounds,
+        expected=expected,
+        incomplete=set(np.flatnonzero(table.missing).tolist()),
+        clusters=pool.clusters,
+        tags=pool.tags,
+        limits=limits_of(str(metric), values, ends),
+    ).model_copy(update={"definition": metric.definition})
+
+
+def undiscovered(pool: Pool) -> Undiscovered:
+    """Return how many relevant chunks there are at least, found or not; see `stats.undiscovered.chao1`."""
+    times = pool.found(pool.depth).sum(axis=1)[pool.relevant]
+    found, once, twice = (int(n) for n in ((times > 0).sum(), (times == 1).sum(), (times == 2).sum()))
+    refused = ""
+    if len(pool.systems) < FEWEST:
+        refused = f"it takes {FEWEST} systems or more"
+    elif not twice:
+        refused = "no relevant chunk was found by exactly two systems"
+    if refused:
+        return Undiscovered(found=found, once=once, twice=twice, refused=refused)
+    estimate = chao1(found, once, twice)
+    interval = ends_of(estimate.interval)
+    return Undiscovered(found=found, once=once, twice=twice, at_least=estimate.value, interval=interval)
+
+
+def scored_against(run: AnyRun, pool: Pool, metrics: Sequence[str | Metric] | None = None) -> AnyRun:
+    """Score a run against a pool, without a call; see `EvalRun.scored_against`."""
+    scale = scale_of(run)
+    if (scale.minimum, scale.maximum, scale.relevant) != (pool.scale.minimum, pool.scale.maximum, pool.scale.relevant):
+        raise RunError(f"run {run.name} was judged on another scale than the pool; score it with the pool's threshold")
+    results = _InPool(run.results, pool)
+    if not len(results):
+        raise RunError(f"run {run.name} has no question of the pool; questions are joined by id and by what they ask")
+    names = [system.name for system in pool.systems]
+    note = {"systems": names, "depth": pool.depth, "questions": len(pool.questions), "left_out": results.left_out}
+    judge = {**run.manifest.judge, "pool": note}
+    scored = run.but(run.manifest.model_copy(update={"judge": judge}), results)
+    return rescore(scored, metrics or pool_metrics(default_cutoff(pool)))
+
+
+class _InPool(Sequence[TraceResult]):
+    """The results of a run with the pool beside each trace, and the pool's verdicts."""
+
+    def __init__(self, results: Sequence[TraceResult], pool: Pool) -> None:
+        self._results, self._pool = results, pool
+        asked = [(each.trace_id, asked_of(each.trace)) for each in results]
+        self._rows = [(place, row) for place, row in enumerate(partners(asked, pool.questions)) if row >= 0]
+        self.left_out = len(results) - len(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, index: int) -> TraceResult: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[TraceResult]: ...
+    def __getitem__(self, index: int | slice) -> TraceResult | list[TraceResult]:
+        if isinstance(index, slice):
+            return [self._made(place, row) for place, row in self._rows[index]]
+        return self._made(*self._rows[index])
+
+    def __iter__(self) -> Iterator[TraceResult]:
+        rows = iter(self._rows)
+        place, row = next(rows, (-1, -1))
+        for at, result in enumerate(self._results):
+            if at == place:
+                yield self._with(result, row)
+                place, row = next(rows, (-1, -1))
+
+    def _made(self, place: int, row: int) -> TraceResult:
+        return self._with(self._results[place], row)
+
+    def _with(self, result: TraceResult, row: int) -> TraceResult:
+        pool, span = self._pool, self._pool.span(row)
+        places = places_in(pool, span, result.trace.chunks)
+        own = {chunk.id for chunk in result.trace.chunks}
+        ids = {at: pool.chunk_ids[at] if pool.chunk_ids[at] not in own else f"{pool.chunk_ids[at]}~{at}" for at in span}
+        outcomes: list[Outcome] = []
+        for at, outcome in zip(places, result.outcomes, strict=True):
+            grade = NO_GRADE if at is None else int(pool.grades[at])
+            outcomes.append(outcome if grade < 0 else settled(outcome, grade, pool.scale))
+            if at is not None:
+                ids[at] = outcome.chunk_id
+        grades = {name: int(pool.grades[at]) for at, name in ids.items() if pool.grades[at] >= 0}
+        beside = TracePool(grades=grades, maximum=pool.scale.maximum)
+        trace = result.trace.model_copy(update={"pool": beside, "relevant_total": None})
+        return result.model_copy(update={"trace": trace, "outcomes": tuple(outcomes), "parts": {}})
+
+
+def settled(outcome: Outcome, grade: int, scale: Scale) -> Outcome:
+    """Return the verdict that counts in a pool: the run's own if it agrees."""
+    if outcome.kind == "verdict" and outcome.grade == grade:
+        return outcome
+    before = f"this run's own is {outcome.grade}" if outcome.kind == "verdict" else "this run has none"
+    reason = f"the pool's verdict ({before})"
+    return Verdict(chunk_id=outcome.chunk_id, grade=grade, relevant=grade >= scale.relevant, reason=reason)

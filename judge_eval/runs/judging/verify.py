@@ -1,0 +1,286 @@
+"""Verifying a run: whether its files are as they were written, and what was changed if not."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from judge_eval.errors import ConfigError, DataError, MetricError, RunError
+from judge_eval.files import is_plain
+from judge_eval.record import Record
+from judge_eval.runs.columns.parquet import foreign_row
+from judge_eval.runs.folder import integrity
+from judge_eval.runs.folder.files import LABELS, MANIFEST, RESULTS, TRACES, VERDICTS, whole_lines
+from judge_eval.runs.folder.journal import Index, ResultsFile, read_result
+from judge_eval.runs.folder.labels import given_labels
+from judge_eval.runs.folder.records import Aggregate, Manifest, TraceResult
+from judge_eval.runs.folder.run import Run, read_manifest
+from judge_eval.runs.judging.sources import Fingerprint
+from judge_eval.runs.scoring.aggregate import aggregate_all
+from judge_eval.runs.scoring.rescore import scale_of
+from judge_eval.runs.scoring.scorer import Scorer
+
+_BLOCK = 256
+
+
+class Finding(Record):
+    """Something in a run's folder that does not match."""
+
+    file: str
+    """Its name in the folder."""
+    lines: tuple[int, int] | None = None
+    """The first and the last line it is about, counted from 1; None for the file."""
+    what: str
+
+    def __str__(self) -> str:
+        where = self.file
+        if self.lines is not None:
+            first, last = self.lines
+            where += f":{first}" if first == last else f":{first}-{last}"
+        return f"{where}: {self.what}"
+
+
+@dataclass
+class Reread:
+    """The results of a run, read once to find what is wrong with them, and with the manifest."""
+
+    path: Path
+    manifest: Manifest
+    lines: int = 0
+    changed: bool = False
+    """Whether they are not what was written."""
+    _found: list[Finding] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._index = Index(self.manifest.metrics, self.manifest.intervals.cluster)
+        self._fingerprint = Fingerprint()
+        self._failed = 0
+        self._seen: dict[int, int] = {}
+        self._block: list[tuple[int, TraceResult]] = []
+        self._scorer: Scorer | None = None
+        with suppress(ConfigError, MetricError, DataError):  # a metric of a package that is not here
+            self._scorer = Scorer(self.manifest.metrics, scale_of(Run(self.manifest, ())))
+
+    def findings(self) -> list[Finding]:
+        """Read the file and return what is wrong with it."""
+        expected, ended = self.manifest.seal, self.manifest.counted is not None
+        if expected is None and not ended and not self.path.exists():
+            return []  # nothing was judged yet
+        whole = hashlib.sha256()
+        read = 0
+        try:
+            for _, line in whole_lines(self.path):
+                self.lines += 1
+                read += len(line)
+                whole.update(line)
+                self._look(line)
+            self._score()
+            left = self.path.lstat().st_size - read
+        except RunError as error:
+            self.changed = True
+            return [self._finding(error.message)]
+        expected_lines = expected.lines if expected else self.manifest.tally.traces
+        if self.lines != expected_lines and (expected is not None or ended):
+            self._found.insert(
+                0, self._finding(f"holds {self.lines:,} results, and was written with {expected_lines:,}")
+            )
+        if left and (expected is not None or ended):
+            self._found.append(self._finding(f"ends in {left:,} bytes that are not a line"))
+        if expected is not None and (whole.hexdigest() != expected.sha256 or left):
+            self.changed = True
+            places = integrity.changed_lines(self.path, expected)
+            self._found += [self._finding("not what was written", *place) for place in places]
+        elif self._found:
+            self.changed = True
+        return self._found
+
+    def _finding(self, what: str, first: int | None = None, last: int | None = None) -> Finding:
+        lines = None if first is None else (first, last or first)
+        return Finding(file=RESULTS, lines=lines, what=what)
+
+    def _look(self, line: bytes) -> None:
+        number = self.lines
+        try:
+            result = read_result(line, self.path, number)
+        except RunError as error:
+            self._found.append(self._finding(error.message, number))
+            return
+        if result.position in self._seen and self.manifest.counted is not None:
+            before = self._seen[result.position]
+            self._found.append(self._finding(f"a second result of the trace of line {before}", number))
+        self._seen[result.position] = number
+        self._index.add(result, 0, 0)
+        self._failed += result.failed
+        if result.trace_id != result.trace.id or result.digest != result.trace.digest:
+            self._found.append(self._finding("the trace is not the one that its digest was made of", number))
+        if [outcome.chunk_id for outcome in result.outcomes] != [chunk.id for chunk in result.trace.chunks]:
+            self._found.append(self._finding("the outcomes are not those of its chunks", number))
+        elif self._scorer is not None:
+            self._block.append((number, result))
+            if len(self._block) == _BLOCK:
+                self._score()
+        with suppress(DataError):  # an id that stands twice is told as a second result, or with its trace
+            self._fingerprint.add(result.trace)
+
+    def _score(self) -> None:
+        block, self._block = self._block, []
+        if self._scorer is None or not block:
+            return
+        try:
+            scored = self._scorer.score(
+                [(result.trace, result.outcomes) for _, result in block], claims=[result.claims for _, result in block]
+            )
+        except (MetricError, DataError, ValueError):
+            self._found.append(self._finding("verdicts here cannot be scored", block[0][0], block[-1][0]))
+            return
+        for (number, result), (scores, _) in zip(block, scored, strict=True):
+            for name, value in scores.items():
+                recorded = result.scores.get(name)
+                if not _same(recorded, value):
+                    text = f"{name} is {_plain(recorded)}, and its verdicts give {_plain(value)}"
+                    self._found.append(self._finding(text, number))
+
+    def contradictions(self) -> Iterator[Finding]:
+        """Yield what the manifest says that does not follow from the results."""
+        manifest = self.manifest
+        if manifest.counted is None:
+            return
+        tally, dataset = manifest.tally, manifest.dataset
+        counts = (("traces", len(self._seen)), ("failed_verdicts", self._failed))
+        for name, count in counts:
+            if getattr(tally, name) != count:
+                text = f"tally.{name} is {getattr(tally, name):,}, and the results give {count:,}"
+                yield Finding(file=MANIFEST, what=text)
+        whole = dataset.shard is None and dataset.traces == self.lines and dataset.digest
+        if whole and self._fingerprint.hexdigest() != dataset.digest:
+            yield Finding(file=MANIFEST, what="dataset.digest is not that of the results' traces")
+        if self._scorer is None:
+            return
+        index = self._index.sorted()
+        for name, aggregate in aggregate_all(index, self._scorer, manifest.intervals).items():
+            recorded = manifest.aggregates.get(name)
+            if recorded is not None and recorded.n_expected is None:  # the mean of an older version
+                values = np.array(index.scores[name])
+                values = values[~np.isnan(values)]
+                mean = float(values.mean()) if values.size else None
+                aggregate = aggregate.model_copy(update={"mean": mean})
+            if text := _difference(recorded, aggregate):
+                yield Finding(file=MANIFEST, what=f"aggregates.{name}: {text}")
+
+
+def _difference(recorded: Aggregate | None, computed: Aggregate) -> str:
+    if recorded is None:
+        return "is not there"
+    pairs: list[tuple[str, float | None, float | None]] = [
+        ("mean", recorded.mean, computed.mean),
+        ("n", recorded.n, computed.n),
+        ("n_failed", recorded.n_failed, computed.n_failed),
+    ]
+    for name, is_, should in pairs:
+        if not _same(is_, should):
+            return f"{name} is {_plain(is_)}, and the results give {_plain(should)}"
+    return ""
+
+
+def _same(a: float | None, b: float | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    return math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9)
+
+
+def _plain(value: float | None) -> str:
+    return "none" if value is None else f"{value:.6g}"
+
+
+Condition = Literal["whole", "unverified", "unfinished", "changed"]
+"""`whole`: every byte is what was written; `unverified`: the manifest holds no digest, and nothing
+contradicts it; `unfinished`: it is still written, or was cut short; `changed`: something does not fit."""
+
+
+class Verification(Record):
+    """What verifying a run found."""
+
+    folder: str
+    id: str | None
+    condition: Condition
+    results: int
+    """How many results were read."""
+    findings: tuple[Finding, ...] = ()
+
+
+def verify(folder: Path) -> Verification:
+    """Read all of a run, compute its scores, means and digests again, and name what does not match."""
+    try:
+        manifest = read_manifest(folder)
+    except RunError as error:
+        if not (folder / MANIFEST).exists():
+            raise
+        return Verification(
+            folder=str(folder),
+            id=None,
+            condition="changed",
+            results=0,
+            findings=(Finding(file=MANIFEST, what=error.message), *_beside(folder, None)),
+        )
+    reading = Reread(folder / RESULTS, manifest)
+    findings = reading.findings()
+    if manifest.seal is not None and manifest.seal.figures != integrity.figures_of(manifest):
+        findings.append(Finding(file=MANIFEST, what="what it says of metrics, means or counts was changed"))
+    if manifest.seal is not None and manifest.seal.origin != integrity.origin_of(manifest):
+        findings.append(Finding(file=MANIFEST, what="what it says of judge, model or data was changed"))
+    if not reading.changed:  # of other results nothing follows for the manifest
+        findings += reading.contradictions()
+    findings += _beside(folder, manifest)
+    if not findings and manifest.seal is not None and manifest.seal.parts:
+        findings += _parts(folder, manifest)
+    condition: Condition = "whole"
+    if findings:
+        condition = "changed"
+    elif manifest.seal is None:
+        condition = "unverified" if manifest.counted is not None else "unfinished"
+    return Verification(
+        folder=str(folder), id=manifest.id, condition=condition, results=reading.lines, findings=tuple(findings)
+    )
+
+
+def _parts(folder: Path, manifest: Manifest) -> Iterator[Finding]:
+    """Yield what the Parquet files say that does not follow from the results."""
+    if manifest.seal is not None and not integrity.are_parts_sealed(manifest.seal):
+        yield Finding(file=MANIFEST, what="what it says of Parquet files has no seal that fits; they are not read")
+    if not all(is_plain(folder / name) for name in (TRACES, VERDICTS)):
+        return  # they are not read
+    run = Run(manifest, ResultsFile(folder / RESULTS, manifest), folder)
+    if (foreign := foreign_row(run)) is not None:
+        name, row = foreign
+        yield Finding(file=name, what=f"row {row:,} does not follow from the results")
+
+
+def _beside(folder: Path, manifest: Manifest | None) -> Iterator[Finding]:
+    for path in sorted(folder.iterdir()):
+        if path.is_symlink() and path.name not in (MANIFEST, RESULTS):
+            yield Finding(file=path.name, what="it is a link, which is never followed")
+    if not (folder / LABELS).is_symlink():
+        try:
+            given_labels(folder)
+        except RunError as error:
+            lines = None if error.line is None else (error.line, error.line)
+            yield Finding(file=LABELS, lines=lines, what=error.message)
+    parts = manifest.results.parts if manifest is not None and manifest.results is not None else {}
+    for name in (TRACES, VERDICTS):
+        if name in parts and not (folder / name).is_symlink():
+            try:
+                same = integrity.sha256_of(folder / name) == parts[name]
+            except FileNotFoundError:  # the results say the same
+                continue
+            except OSError as error:
+                yield Finding(file=name, what=f"cannot be read: {error.strerror or error}")
+                continue
+            if not same:
+                yield Finding(file=name, what="not what was written; it is passed over")

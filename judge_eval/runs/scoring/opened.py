@@ -1,0 +1,61 @@
+"""What failed verdicts leave open of a run in columns: bounds and expected values of its scores."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from judge_eval.errors import ConfigError, MetricError, UnknownNameError
+from judge_eval.runs.columns.packed import Columns
+from judge_eval.runs.folder.graded import GradedTrace
+from judge_eval.runs.folder.run import Run
+from judge_eval.runs.scoring.aggregate import FilledColumn, expected_scores
+from judge_eval.runs.scoring.rescore import scale_of
+from judge_eval.runs.scoring.scorer import Scorer
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Opened:
+    """The scores of a run; the columns have shape (traces, metrics), NaN for none."""
+
+    value: NDArray[np.float64]
+    """What each trace counts with: its value, or the expected one."""
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+    def at(self, rows: NDArray[np.int64], column: int) -> FilledColumn:
+        """Return a metric's values of some traces."""
+        return FilledColumn(self.value[rows, column], self.low[rows, column], self.high[rows, column])
+
+
+def opened(run: Run, columns: Columns) -> Opened:
+    """Fill the scores of a run as its means do; only traces that have no score are read."""
+    failed = columns.per_trace(columns.grades < 0) > 0
+    rows = np.flatnonzero(np.isnan(columns.scores).any(axis=1))
+    if not rows.size:
+        return Opened(columns.scores, columns.scores, columns.scores)
+    bounds: dict[str, dict[int, tuple[float, float]]] = {name: {} for name in columns.metrics}
+    traces: dict[int, GradedTrace] = {}
+    for row, result in zip(rows.tolist(), run.results_at(rows), strict=True):
+        traces[row] = GradedTrace.of(result.trace, result.outcomes)
+        for name, ends in result.bounds.items():
+            if name in bounds:
+                bounds[name][row] = ends
+    expected: dict[int, dict[str, float]] = {}
+    with suppress(ConfigError, MetricError, UnknownNameError):  # a metric of a package that is not here
+        scorer = Scorer(columns.metrics, scale_of(run))
+        expected = expected_scores(scorer, traces, columns.grades, columns.starts)
+    incomplete = set(np.flatnonzero(failed).tolist()) | traces.keys()
+    made = [
+        FilledColumn.of(
+            columns.scores[:, place],
+            bounds[name],
+            {row: values[name] for row, values in expected.items() if name in values},
+            incomplete,
+        )
+        for place, name in enumerate(columns.metrics)
+    ]
+    return Opened(*(np.column_stack([getattr(c, side) for c in made]) for side in ("value", "low", "high")))

@@ -1,0 +1,91 @@
+"""What came of the traces of a run, counted: verdicts, failures, stages, and verdicts to look at."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from judge_eval.runs.folder.records import TraceResult
+from judge_eval.schema import Stage, repeats_of
+
+MOST_NAMED = 5
+"""How many traces a tally names."""
+
+
+@dataclass(slots=True)
+class _Counted:
+    """What is to be counted of one trace."""
+
+    failures: Counter[str]
+    stages: Counter[Stage]
+    unsupported: int
+    fewer_votes: int
+    beyond: str | None
+
+
+class OutcomeCounts:
+    """Counts the outcomes of a run; a later result of a trace replaces the earlier one."""
+
+    def __init__(self, imported: bool) -> None:
+        self._imported = imported
+        self._positions: set[int] = set()
+        self._counted: dict[int, _Counted] = {}
+        """By position; only traces of which more than verdicts is counted."""
+        self.chunks = self.failed = self._repeated = 0
+
+    def add(self, result: TraceResult) -> None:
+        """Count a result."""
+        if result.position not in self._positions:
+            self._positions.add(result.position)
+            self.chunks += len(result.outcomes)
+            self._repeated += sum(repeats_of(result.trace.chunks))
+        if earlier := self._counted.pop(result.position, None):
+            self.failed -= earlier.failures.total()
+        failures = [outcome.why for outcome in result.outcomes if outcome.kind == "no_verdict"]
+        stages, unsupported = result.stages, result.unsupported(self._imported)
+        fewer_votes, beyond = result.fewer_votes, result.beyond_total
+        if failures or stages or unsupported or fewer_votes or beyond:
+            name = result.trace_id if beyond else None
+            self._counted[result.position] = _Counted(Counter(failures), stages, unsupported, fewer_votes, name)
+            self.failed += len(failures)
+
+    @property
+    def traces(self) -> int:
+        """How many traces were counted."""
+        return len(self._positions)
+
+    @property
+    def failures(self) -> Counter[str]:
+        """Why chunks have no verdict."""
+        return sum((counted.failures for counted in self._counted.values()), Counter())
+
+    @property
+    def open(self) -> int:
+        """How many chunks have no verdict that asking again may bring."""
+        return self.failed - self.failures["empty"]
+
+    def tally(self) -> dict[str, Any]:
+        """Return the fields of a `Tally` that the outcomes give."""
+        counted = self._counted.values()
+        beyond = [name for _, each in sorted(self._counted.items()) if (name := each.beyond) is not None]
+        return {
+            "traces": self.traces,
+            "verdicts": self.chunks - self.failed,
+            "failed_verdicts": self.failed,
+            "failed_traces": sum(bool(each.failures) for each in counted),
+            "failures": dict(sorted(self.failures.items())),
+            "unsupported": sum(each.unsupported for each in counted),
+            "fewer_votes": sum(each.fewer_votes for each in counted),
+            "stages": total_stages(each.stages for each in counted),
+            "beyond_total": len(beyond),
+            "beyond": tuple(beyond[:MOST_NAMED]),
+            "repeated": self._repeated,
+        }
+
+
+def total_stages(counts: Iterable[Counter[Stage]]) -> dict[Stage, int]:
+    """Add up how many verdicts each stage of a cascade gave."""
+    whole: Counter[Stage] = sum(counts, Counter())
+    return dict(sorted(whole.items()))

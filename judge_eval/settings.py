@@ -1,0 +1,212 @@
+"""Options as records: a field says once what every front door must know of it.
+
+A group of options is a frozen dataclass, a field `Annotated[type, Setting(...)]` with its default behind it.
+From the record come the flags of the command line, the variables `JUDGE_EVAL_*`, the keys of a configuration
+file, the keywords in Python and the JSON of a batch.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from inspect import Parameter
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
+
+from judge_eval.errors import ConfigError, advise
+from judge_eval.ranges import Range
+from judge_eval.user_text import check_text
+
+Record = TypeVar("Record")
+Other = TypeVar("Other")
+Verb = TypeVar("Verb", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What the front doors must know of an option, besides its type and its default."""
+
+    help: str = ""
+    """One or two sentences for `--help`."""
+    panel: str | None = None
+    """The group of options that it stands in there."""
+    metavar: str | None = None
+    """What its value is called; by default the range or the type."""
+    range: Range | None = None
+    """The numbers it takes, in the unit of the flag."""
+    unit: int = 1
+    """How many of the record's units are one of the flag's: 1,000,000 bytes for a flag in megabytes."""
+    name: str = ""
+    """What it is called in the environment and in a configuration file; by default as the field."""
+    env: bool | tuple[str, ...] = False
+    """Whether the variable `JUDGE_EVAL_<NAME>` sets it; names of further variables that do."""
+    file: bool = False
+    """Whether it is a key of `[tool.judge_eval]`."""
+    flag: bool = True
+    """Whether the command line has a flag for it."""
+    flags: tuple[str, ...] = ()
+    """How the flag is spelled; by default as the field."""
+    aliases: tuple[str, ...] = ()
+    """Further spellings of the flag that work and are not shown."""
+    type: Any = None
+    """The type of the flag's value where it is not the field's, such as a list of texts."""
+    read: Callable[[Any], Any] | None = None
+    """Makes the field's value from the flag's; a `Several` sets more fields than its own."""
+    completion: str = ""
+    """The function of `cli.flags.completion` that the shell calls on Tab."""
+    changes_verdict: bool = False
+    """Whether another value may bring other verdicts: then a batch keeps it, and a resume refuses another."""
+    common: bool = False
+    """Whether `-h` shows it; `--help` shows all."""
+    hidden: bool = False
+    """Whether neither shows it."""
+
+
+class Several(dict[str, Any]):
+    """Values of several fields that one flag sets, by field."""
+
+
+def setting_of(hint: Any) -> Setting | None:
+    """Return the setting in an annotation; None if there is none."""
+    return next((extra for extra in get_args(hint) if isinstance(extra, Setting)), None)
+
+
+@functools.cache
+def hints_of(record: Any) -> Mapping[str, Any]:
+    """Return the annotations of a record's fields, settings included."""
+    hints = get_type_hints(record, include_extras=True)
+    return MappingProxyType({field.name: hints[field.name] for field in _fields(record)})
+
+
+@functools.cache
+def settings_of(record: Any) -> Mapping[str, Setting]:
+    """Return the settings of a record's fields; a field without one is for Python alone."""
+    known = {name: setting_of(hint) for name, hint in hints_of(record).items()}
+    return MappingProxyType({name: setting for name, setting in known.items() if setting is not None})
+
+
+@functools.cache
+def former_names(record: Any) -> Mapping[str, str]:
+    """Return the present names of a record's fields by their former ones."""
+    return {
+        alias.lstrip("-").replace("-", "_"): name
+        for name, setting in settings_of(record).items()
+        for alias in setting.aliases
+    }
+
+
+def formerly(**names: str) -> Callable[[Verb], Verb]:
+    """Make a function, or a class, take keywords by their former names too (present ones by former ones)."""
+
+    def decorate(verb: Verb) -> Verb:
+        if isinstance(verb, type):
+            verb.__init__ = decorate(verb.__init__)  # type: ignore[misc]
+            return verb
+
+        @functools.wraps(verb)
+        def renamed(*arguments: Any, **keywords: Any) -> Any:
+            return verb(*arguments, **{names.get(name, name): value for name, value in keywords.items()})
+
+        return cast("Verb", renamed)
+
+    return decorate
+
+
+def changing_verdicts(record: type) -> tuple[str, ...]:
+    """Return the fields of which another value may bring other verdicts."""
+    return tuple(name for name, setting in settings_of(record).items() if setting.changes_verdict)
+
+
+def check(record: Any) -> None:
+    """Check that numbers are in their ranges and texts are Unicode; for `__post_init__`."""
+    for name, setting in settings_of(record.__class__).items():
+        value = getattr(record, name)
+        if setting.range is not None:
+            scaled = value / setting.unit if setting.unit != 1 and type(value) in (int, float) else value
+            setting.range.check(scaled, name if setting.unit == 1 else f"{name} in {setting.metavar}")
+        for text in value if isinstance(value, tuple | list) else (value,):
+            if isinstance(text, str):
+                check_text(name, text)
+
+
+def of_keywords(record: Callable[..., Record], values: Mapping[str, Any], subject: str = "") -> Record:
+    """Make a record of keywords, of which None stands for what is not given; also of its JSON."""
+    # A text becomes a path, a list a tuple, if the field takes that alone. `subject` is what messages say the
+    # options are for.
+    hints, former = hints_of(record), former_names(record)
+    values = {former.get(name, name): value for name, value in values.items()}
+    for name in values:
+        if name not in hints:
+            raise ConfigError(f"no option {name!r}{subject and f' for {subject}'}; {advise(name, list(hints))}")
+    return record(**{name: _fit(hints[name], v) for name, v in values.items() if v is not None})
+
+
+def to_mapping(record: Any, names: Collection[str] | None = None) -> dict[str, Any]:
+    """Return what is set in a record, or in some of its fields, as JSON; paths become absolute."""
+    values = {}
+    for field in _fields(type(record)):
+        value = getattr(record, field.name)
+        if (names is None or field.name in names) and value != default_of(field):
+            values[field.name] = _plain(value)
+    return values
+
+
+def default_of(field: Field[Any]) -> Any:
+    """Return a field's default; `MISSING` if it has none."""
+    return field.default if field.default_factory is MISSING else field.default_factory()
+
+
+def divided(
+    values: Mapping[str, Any], first: Callable[..., Record], second: Callable[..., Other]
+) -> tuple[Record, Other]:
+    """Make two records of keywords, each of those that are its fields."""
+    of_first = hints_of(first)
+    return (
+        first(**{name: value for name, value in values.items() if name in of_first}),
+        second(**{name: value for name, value in values.items() if name not in of_first}),
+    )
+
+
+def with_keywords(*records: type) -> Callable[[Verb], Verb]:
+    """Have `help()` and editors show the fields of records as keywords of a function with `**keywords`."""
+
+    def decorate(verb: Verb) -> Verb:
+        shown = inspect.signature(verb)
+        named = [each for each in shown.parameters.values() if each.kind is not each.VAR_KEYWORD]
+        for owner, field in ((record, field) for record in records for field in _fields(record)):
+            hint = hints_of(owner)[field.name]
+            kind = get_args(hint)[0] if setting_of(hint) else hint
+            default = None if field.default is MISSING else field.default
+            named.append(Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=kind))
+        verb.__signature__ = shown.replace(parameters=named)  # type: ignore[attr-defined]
+        return verb
+
+    return decorate
+
+
+def _fields(record: Any) -> tuple[Field[Any], ...]:
+    assert is_dataclass(record)
+    return fields(record)
+
+
+def _fit(hint: Any, value: Any) -> Any:
+    kinds = {get_origin(kind) or kind for kind in _kinds(hint)}
+    if isinstance(value, str) and Path in kinds and str not in kinds:
+        return Path(value)
+    return tuple(value) if isinstance(value, list) and tuple in kinds else value
+
+
+def _kinds(hint: Any) -> tuple[Any, ...]:
+    kind = get_args(hint)[0] if setting_of(hint) else hint
+    return (kind,) if get_origin(kind) in (tuple, None) else get_args(kind)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Path):
+        return str(value.absolute())
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, tuple | list) else value

@@ -1,0 +1,1 @@
+"""The judge against people: labels matched, agreement, correction, calibration, samples, cascade files."""

@@ -1,0 +1,155 @@
+"""How well a judge's verdicts agree with labels, or with those of other judges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from judge_eval.data.labels import Labels
+from judge_eval.errors import DataError
+from judge_eval.record import Record
+from judge_eval.runs.columns.packed import Places
+from judge_eval.runs.folder.run import Run
+from judge_eval.runs.scoring.figure import Figure
+from judge_eval.runs.scoring.rescore import scale_of
+from judge_eval.stats import agreement_of, alpha_interval
+from judge_eval.stats.figures_of_agreement import Level
+from judge_eval.study.matching import match_labels, tables_of, verdicts_as_labels
+from judge_eval.study.reliability import Reliability as Reliability
+from judge_eval.study.reliability import reliability_of
+
+
+class Disagreement(Record):
+    """A trace on whose chunks judge and labels differ."""
+
+    trace_id: str
+    distance: float
+    """Mean absolute difference of the grades."""
+    bias: float
+    """Mean grade of the judge minus that of the labels."""
+    unequal: int
+    n: int
+
+
+class Agreement(Record):
+    """How well a run's verdicts agree with labels."""
+
+    judge: str
+    """The run."""
+    trust: str = ""
+    """How far the judge can be trusted, in one sentence."""
+    evidence: str = ""
+    """What that rests on, in one sentence."""
+    labels: str
+    """Where the labels come from: a file, the dataset, or another run."""
+    n: int
+    """Chunks with both."""
+    traces: int
+    failed: int = 0
+    """Labelled chunks without a verdict; they are in no figure."""
+    unlabelled: int = 0
+    elsewhere: int = 0
+    """Labels of chunks that the run does not hold."""
+    relevant: int
+    """The least grade that counts as relevant."""
+    figures: dict[str, Figure]
+    """By name; see `judge_eval.stats.agreement_figures`."""
+    grades: tuple[int, ...]
+    confusion: tuple[tuple[int, ...], ...]
+    """Row: the judge's grade; column: the label."""
+    certainty: str = ""
+    """How reliable the judge's probabilities are, in one sentence."""
+    reliability: Reliability | None = None
+    """Its probabilities beside the labels; None where no verdict on a labelled chunk has one."""
+    worst: tuple[Disagreement, ...] = ()
+    """The traces that differ, most different first."""
+    notes: tuple[str, ...] = ()
+
+
+def agree(
+    run: Run, labels: Labels | Run | None, *, threshold: int | None = None, seed: int = 0, most: int = 100
+) -> Agreement:
+    """Measure a run's verdicts against human labels, or against the verdicts of another run."""
+    # Labels None takes those of the run's dataset and those added since; `threshold` is the least label that
+    # counts as relevant. At most `most` traces with differences are named.
+    from judge_eval.views.agreement import certainty_sentence, evidence_sentence, trust_sentence
+
+    if isinstance(labels, Run) and threshold is None:
+        threshold = None if scale_of(labels).binary else scale_of(labels).relevant
+    pairs = match_labels(run, labels, threshold)
+    grades, relevant = pairs.scale.grades, pairs.scale.relevant
+    tables, rows = tables_of(pairs.judge, pairs.human, pairs.rows, grades)
+    # Traces that belong together are one unit to the intervals.
+    _, codes = np.unique(pairs.units[np.searchsorted(pairs.rows, rows)], return_inverse=True)
+    units = np.zeros((codes.max() + 1, *tables.shape[1:]))
+    np.add.at(units, codes, tables)
+    estimates = agreement_of(units, np.array(grades, dtype=np.float64), seed=seed)
+    figures = {name: Figure.of(estimate) for name, estimate in estimates.items()}
+    another = isinstance(labels, Run)
+    reliability = None
+    if pairs.probable is not None:
+        reliability = reliability_of(pairs.probable, pairs.human >= relevant, pairs.units, seed=seed)
+    return Agreement(
+        judge=run.name,
+        trust=trust_sentence(figures, relevant, len(units), another=another),
+        evidence=evidence_sentence(
+            figures[f"kappa_ge{relevant}"],
+            len(pairs.judge),
+            len(rows),
+            pairs.source,
+            failed=pairs.failed,
+            unlabelled=0 if another else pairs.unlabelled,
+            another=another,
+        ),
+        labels=pairs.source,
+        n=len(pairs.judge),
+        traces=len(rows),
+        failed=pairs.failed,
+        unlabelled=pairs.unlabelled,
+        elsewhere=pairs.elsewhere,
+        relevant=relevant,
+        figures=figures,
+        grades=tuple(grades),
+        confusion=tuple(tuple(row) for row in tables.sum(axis=0).astype(int).tolist()),
+        certainty=certainty_sentence(reliability, another=another),
+        reliability=reliability,
+        worst=_worst(run, tables, rows, most),
+        notes=pairs.notes,
+    )
+
+
+def _worst(run: Run, tables: NDArray[np.float64], rows: Places, most: int) -> tuple[Disagreement, ...]:
+    grades = np.arange(tables.shape[1])
+    n = tables.sum(axis=(1, 2))
+    gap = np.subtract.outer(grades, grades)
+    distance = (tables * np.abs(gap)).sum(axis=(1, 2)) / n
+    bias = (tables * gap).sum(axis=(1, 2)) / n
+    unequal = n - np.trace(tables, axis1=1, axis2=2)
+    order = np.lexsort((np.arange(len(rows)), -unequal, -distance))
+    return tuple(
+        Disagreement(
+            trace_id=run.results[int(rows[k])].trace_id,
+            distance=float(distance[k]),
+            bias=float(bias[k]),
+            unequal=int(unequal[k]),
+            n=int(n[k]),
+        )
+        for k in order[: min(most, int((unequal > 0).sum()))].tolist()
+    )
+
+
+def agree_all(runs: Sequence[Run], labels: Labels | None = None, *, seed: int = 0) -> dict[str, Figure]:
+    """Return Krippendorff's alpha of several judges on the same chunks, with labels as one rater more."""
+    raters = [verdicts_as_labels(run) for run in runs] + ([labels] if labels is not None else [])
+    scales = [scale_of(run) for run in runs]
+    if len({scale.grades for scale in scales}) > 1:
+        raise DataError("these judges use different scales; compare them in pairs")
+    if labels is not None and not {*labels.grades.values()} <= {*scales[0].grades}:
+        raise DataError("the labels use another scale than the judges; compare them in pairs")
+    units = sorted(set().union(*(rater.grades for rater in raters[: len(runs)])))
+    ratings = np.array([[rater.grades.get(unit) for unit in units] for rater in raters], dtype=np.float64)
+    traces = [trace for trace, _ in units]
+    return {f"alpha_{level}": Figure.of(alpha_interval(ratings, traces, level, seed=seed)) for level in get_args(Level)}

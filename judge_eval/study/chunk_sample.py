@@ -1,0 +1,67 @@
+"""Choosing single chunks of a run for people to label."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from judge_eval.errors import DataError
+from judge_eval.metrics import GradeTable, parse_metric
+from judge_eval.runs.folder.run import Run
+from judge_eval.stats._arrays import Floats
+from judge_eval.stats.sampling import unequal_sample
+from judge_eval.study.correct import expected_metric, uses_chunks
+from judge_eval.study.sample import Chosen
+
+GUESSES = {True: 0.75, False: 0.1, None: 0.4}
+"""How likely a chunk is taken to be relevant by its verdict before there is a label; None: it has none."""
+UNIFORM = 0.2
+"""The part of a directed choice in which every chunk has the same chance, whatever its verdict."""
+
+
+def choose_chunks(run: Run, size: int, *, metric: str | None = None, seed: int = 0) -> list[Chosen]:
+    """Choose single chunks at random, for labels that a correction may rest on; equal seeds choose equally.
+
+    Without a metric every chunk has the same chance. With one (AP or RR), four fifths of the chances go by
+    how far the label can move the metric of its trace times sqrt(q (1 - q)), q a guess by the verdict: what
+    such labels tell of the mean is most. The chances are stated and exact either way. Chunks are drawn down
+    to the deepest rank that a metric reads which single labels help; chunks with failed verdicts too. Returns
+    the traces with a chosen chunk, each with the chances of its chosen chunks.
+    """
+    if metric is not None and expected_metric(parse_metric(metric)) is None:
+        raise DataError(f"{metric}: a choice of chunks can be directed at AP or RR; leave the metric out")
+    names = [metric] if metric else [name for name in run.manifest.metrics if uses_chunks(name)]
+    cutoffs = [parse_metric(name).cutoff for name in names]
+    depth = max((c for c in cutoffs if c is not None), default=None) if None not in cutoffs else None
+    results = run.results
+    spots, worth = [], []
+    for place, result in enumerate(results):
+        outcomes = result.outcomes[:depth]
+        verdicts = [o.relevant if o.kind == "verdict" else None for o in outcomes]
+        moved = _moved(metric, verdicts) if metric and outcomes else np.ones(len(outcomes))
+        for outcome, value in zip(outcomes, moved.tolist(), strict=True):
+            spots.append((place, outcome.chunk_id))
+            worth.append(value)
+    if not 0 < size <= len(spots):
+        raise DataError(f"{size} chunks were requested; {len(spots)} chunks of this run can be labelled")
+    share = np.array(worth) / (sum(worth) or 1.0)
+    sample = unequal_sample((UNIFORM / len(spots) + (1 - UNIFORM) * share).tolist(), size, seed=seed)
+    chosen: dict[int, dict[str, float]] = {}
+    for spot in sample.chosen:
+        place, chunk = spots[spot]
+        chosen.setdefault(place, {})[chunk] = sample.probabilities[spot]
+    return [Chosen(results[place], 1.0, chunks) for place, chunks in chosen.items()]
+
+
+def _moved(metric: str, verdicts: list[bool | None]) -> Floats:
+    """Return how far the label of each chunk is expected to move the metric of its trace, shape (K,)."""
+    expecting = expected_metric(parse_metric(metric))
+    assert expecting is not None
+    guess, count = np.array([GUESSES[verdict] for verdict in verdicts]), len(verdicts)
+    lists = np.tile(guess, (2, count, 1))
+    for side in (0, 1):
+        lists[side, np.arange(count), np.arange(count)] = side
+    offsets = np.arange(2 * count + 1, dtype=np.int64) * count
+    table = GradeTable(np.zeros(lists.size, dtype=np.int8), offsets, maximum=1, probable=lists.ravel())
+    ends = expecting.compute(table).reshape(2, count)
+    result: Floats = np.abs(ends[1] - ends[0]) * np.sqrt(guess * (1 - guess))
+    return result

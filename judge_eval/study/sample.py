@@ -1,0 +1,170 @@
+"""Choosing traces of a run for people to label, shown without what the judge said."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from judge_eval.errors import DataError
+from judge_eval.files import csv_text
+from judge_eval.runs.folder.journal import cluster_of
+from judge_eval.runs.folder.records import TraceResult
+from judge_eval.runs.folder.run import Run
+from judge_eval.runs.scoring.rescore import scale_of
+from judge_eval.safe_text import safe_cell
+from judge_eval.schema import Chunk, Scale
+from judge_eval.stats import Sample, simple_random_sample, stratified_sample
+
+COLUMNS = (
+    "trace_id", "chunk_id", "query", "reference", "answer", "title", "text", "probability", "label", "scale",
+    "next",
+)  # fmt: skip
+CHUNK_CHANCE = "chunk_probability"
+"""In place of `probability`: the chance of a single chunk to be chosen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A trace to label, with the chance it had to be chosen."""
+
+    result: TraceResult
+    probability: float
+    chunks: Mapping[str, float] | None = None
+    """By chunk id the chances of the chunks to label; None if all of the trace are."""
+
+    def to_label(self, seed: int) -> list[Chunk]:
+        """Return its chunks to label, in an order that tells nothing of their ranks."""
+        chunks = [c for c in self.result.trace.chunks if self.chunks is None or c.id in self.chunks]
+        random.Random(f"{seed} {self.result.digest}").shuffle(chunks)  # noqa: S311  no secret
+        return chunks
+
+    def chance(self, chunk: Chunk) -> float:
+        """Return the chance of the trace, or of its chunk where single chunks were chosen."""
+        return self.probability if self.chunks is None else self.chunks[chunk.id]
+
+
+def choose_traces(
+    run: Run, size: int, *, by: Literal["none", "grade", "cluster"] = "none", seed: int = 0, without: Sequence[str] = ()
+) -> list[Chosen]:
+    """Choose traces at random, for labels that a correction may rest on.
+
+    Traces without chunks are not chosen, since their values are known, nor those of which a text has no
+    verdict, which no correction could use.
+
+    Args:
+        run: The run.
+        size: How many traces.
+        by: `none` gives every trace the same chance; `grade` takes as many from each stratum of the
+            highest judged grade, which shows rare grades; the correction then weights by the chances.
+            `cluster` takes whole clusters (the run's `intervals.cluster`), all with the same chance, as many
+            as hold that many traces on average: less to read, and less to learn than from as many single
+            traces.
+        seed: Equal seeds choose equally.
+        without: Ids of traces not to choose, such as those that are labelled already.
+
+    Raises:
+        DataError: There are fewer traces than asked for.
+    """
+    shut = set(without)
+    results = [r for r in run.results if r.outcomes and not r.judgment.open and r.trace_id not in shut]
+    if not 0 < size <= len(results):
+        raise DataError(f"{size} traces were requested; {len(results)} traces of this run can be labelled")
+    if by == "cluster":
+        sample = _cluster_sample(results, size, run.manifest.intervals.cluster, seed)
+    elif by == "grade":
+        grades = [max((o.grade for o in r.outcomes if o.kind == "verdict"), default=0) for r in results]
+        if size < len(set(grades)):
+            raise DataError(f"{size} traces cannot cover {len(set(grades))} strata; choose more")
+        sample = stratified_sample(grades, size, seed=seed)
+    else:
+        sample = simple_random_sample(len(results), size, seed=seed)
+    return [Chosen(results[place], sample.probabilities[place]) for place in sample.chosen]
+
+
+def _cluster_sample(results: Sequence[TraceResult], size: int, key: str, seed: int) -> Sample:
+    """Choose clusters at random, as many as hold `size` traces on average; a lone trace is one of its own."""
+    clusters = [cluster_of(result.trace, key) for result in results]
+    names = [(name is not None, name or result.trace_id) for name, result in zip(clusters, results, strict=True)]
+    groups = list(dict.fromkeys(names))
+    count = min(len(groups), max(2, -(-size * len(groups) // len(results))))
+    picked = simple_random_sample(len(groups), count, seed=seed)
+    taken = {groups[place] for place in picked.chosen}
+    chosen = tuple(place for place, name in enumerate(names) if name in taken)
+    return Sample(chosen, (count / len(groups),) * len(results))
+
+
+def scale_words(scale: Scale) -> str:
+    """Say which labels there are, for those who give them."""
+    if scale.binary:
+        labels = "1 relevant, 0 not relevant; yes and no also work"
+    else:
+        labels = f"{scale.minimum} (not at all) to {scale.maximum} (fully); relevant from {scale.relevant}"
+    return f"{labels}; leave it empty if you cannot decide"
+
+
+def blind_jsonl(chosen: Sequence[Chosen], run: Run, seed: int = 0, *, then: str = "") -> str:
+    """Write the traces as JSON Lines to fill in: every `label` is null, chunks are in random order."""
+    # No verdict, reason, score or rank is shown; the filled file is read by `agree`, `correct` and
+    # `calibrate`. The scale, and what to do then, stand in each trace's `metadata.sample`.
+    scale = scale_words(scale_of(run))
+    rows = []
+    for pick in chosen:
+        trace = pick.result.trace
+        row: dict[str, Any] = {"id": pick.result.trace_id, "query": trace.query}
+        row |= {k: v for k, v in (("reference", trace.reference), ("answer", trace.answer)) if v is not None}
+        row["chunks"] = [
+            {
+                **{"id": c.id, **({"title": c.title} if c.title is not None else {}), "text": c.text},
+                **({} if pick.chunks is None else {CHUNK_CHANCE: pick.chance(c)}),
+                "label": None,
+            }
+            for c in pick.to_label(seed)
+        ]
+        chance = {"probability": pick.probability} if pick.chunks is None else {}
+        sample = {"run": run.id, **chance, "scale": scale}
+        row["metadata"] = {"sample": sample | ({"next": then} if then else {})}
+        rows.append(json.dumps(row, ensure_ascii=False, allow_nan=False))
+    return "\n".join(rows) + "\n"
+
+
+def blind_csv(
+    chosen: Sequence[Chosen], seed: int = 0, *, scale: str = "", then: str = "", safe_cells: bool = False
+) -> str:
+    """Write one row a chunk with an empty column `label`, chunks in random order; nothing of the judge."""
+    # `safe_cells` writes cells as `safe_cell` does; an id that this would change is refused, since its labels
+    # could not be matched.
+    single = any(pick.chunks is not None for pick in chosen)
+    columns = [CHUNK_CHANCE if single and name == "probability" else name for name in COLUMNS]
+    rows: list[list[object]] = [[*columns]]
+    for pick in chosen:
+        trace = pick.result.trace
+        for chunk in pick.to_label(seed):
+            row = {
+                "trace_id": pick.result.trace_id,
+                "chunk_id": chunk.id,
+                "query": trace.query,
+                "reference": trace.reference or "",
+                "answer": trace.answer or "",
+                "title": chunk.title or "",
+                "text": chunk.text,
+                columns[7]: repr(pick.chance(chunk)),
+                "label": "",
+                "scale": scale,
+                "next": then if len(rows) == 1 else "",
+            }
+            safe = _safe(row) if safe_cells else row
+            rows.append([safe[name] for name in columns])
+    return csv_text(rows)
+
+
+def _safe(row: dict[str, str]) -> dict[str, Any]:
+    for name in ("trace_id", "chunk_id"):
+        if safe_cell(row[name]) != row[name]:
+            raise DataError(
+                f"the id {row[name]!r} is a formula to a spreadsheet, and labels are matched by it; "
+                "write .jsonl instead"
+            )
+    return {name: safe_cell(value) for name, value in row.items()}

@@ -1,0 +1,24 @@
+"""Trials: a judge asked on purpose, by probes or as one of a pair."""
+
+from judge_eval.study.probe_report import Assurance, ProbeReport, ProbeResult
+from judge_eval.trials.cases import PROBES, Case, build_cases
+from judge_eval.trials.paired_pilot import PairedPilot, PilotSample
+from judge_eval.trials.probe import Prober, probe
+
+Audition, Drawn = PairedPilot, PilotSample
+"""Former names."""
+
+__all__ = [
+    "PROBES",
+    "Assurance",
+    "Audition",
+    "Case",
+    "Drawn",
+    "PairedPilot",
+    "PilotSample",
+    "ProbeReport",
+    "ProbeResult",
+    "Prober",
+    "build_cases",
+    "probe",
+]

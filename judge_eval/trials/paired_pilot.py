@@ -1,0 +1,361 @@
+"""A paired pilot: both judges of a cascade judge one random sample."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Generic, Literal, TypeVar
+
+from judge_eval.data.labels import Labels
+from judge_eval.data.options import ReadOptions
+from judge_eval.digest import digest_json, short
+from judge_eval.engine import Plan
+from judge_eval.errors import ConfigError, DataError
+from judge_eval.eval_run import EvalRun
+from judge_eval.evaluator import Evaluator
+from judge_eval.judges import Cascade, Judge
+from judge_eval.judges.judge import OnRoute, judges_chunks_alone
+from judge_eval.llm.stack import Stacks
+from judge_eval.ranges import check_ranges
+from judge_eval.runs.folder.journal import cluster_of
+from judge_eval.runs.judging.counting import Progress
+from judge_eval.runs.judging.provenance import backends_record
+from judge_eval.runs.judging.selection import Selection
+from judge_eval.runs.judging.sources import Traces
+from judge_eval.schema import Chunk, Stage, Trace
+from judge_eval.spelling import option
+from judge_eval.stats.sampling import traces_needed
+from judge_eval.study.cascade_file import CascadeFile, as_filed
+from judge_eval.study.cascade_fitting import SampleFacts, fit_runs
+from judge_eval.study.matching import scale_of_labels
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PilotSample:
+    """The sample: traces drawn uniformly, one of a cluster where some share one, with one chunk of each."""
+
+    traces: list[Trace]
+    """Whole, for the cheap judge."""
+    spots: list[Trace]
+    """For the strong one, as it is asked in use: cut down to the chunk that was drawn, or whole if it does
+    not judge each chunk alone."""
+    chunks: dict[str, str]
+    """The chunk that was drawn of each trace, by trace id."""
+    dataset: str
+    digest: str
+    """Of all the data."""
+    total: int
+    """How many traces the data hold."""
+    eligible: int
+    """How many of them hold a chunk that could be drawn."""
+    ends: tuple[int, int] = (0, 0)
+    """The lowest and the highest label."""
+    cluster: str | None = None
+    """The key of the metadata that names clusters, where traces share one."""
+    clusters: int | None = None
+    """How many clusters the eligible traces are of, where some share one; a trace without counts as one."""
+    depth: int | None = None
+    """The most chunks of a trace that were read; None if all were."""
+
+
+class Reservoir(Generic[T]):
+    """A uniform draw of clusters from a stream, and uniformly one item of each.
+
+    What belongs to no cluster is one by itself. The draw depends on the seed and the order of the stream.
+    """
+
+    def __init__(self, most: int, seed: int) -> None:
+        self.kept: list[T] = []
+        """What was drawn, at most `most` items."""
+        self.offered = 0
+        """How many items there were."""
+        self.units = 0
+        """How many clusters they are of."""
+        self._most = most
+        self._draws = random.Random(seed)  # noqa: S311  a sample, not a secret
+        self._cluster_draws = random.Random(f"{seed} within clusters")  # noqa: S311
+        self._sizes: dict[str, int] = {}
+        self._owners: list[str | None] = []
+        self._places: dict[str, int] = {}
+
+    @property
+    def shared(self) -> bool:
+        """Whether some cluster has several items."""
+        return self.units < self.offered
+
+    def offer(self, item: T, cluster: str | None = None) -> None:
+        """Take the next item of the stream, with the cluster it belongs to."""
+        self.offered += 1
+        if cluster is not None:
+            size = self._sizes[cluster] = self._sizes.get(cluster, 0) + 1
+            if size > 1:
+                place = self._places.get(cluster)
+                if place is not None and self._cluster_draws.randrange(size) == 0:
+                    self.kept[place] = item
+                return
+        self.units += 1
+        if len(self.kept) < self._most:
+            place = len(self.kept)
+            self.kept.append(item)
+            self._owners.append(cluster)
+        elif (place := self._draws.randrange(self.units)) < self._most:
+            left = self._owners[place]
+            if left is not None:
+                del self._places[left]
+            self.kept[place], self._owners[place] = item, cluster
+        else:
+            return
+        if cluster is not None:
+            self._places[cluster] = place
+
+
+MOST_DRAWN = 300
+"""How many traces are drawn unless told otherwise: with a cheap judge wrong in 12%, two thirds are kept."""
+
+
+@dataclass
+class PairedPilot:
+    """Has both judges of a cascade judge one sample, in two runs of their own that can be gone on with.
+
+    Both are asked as in use: the cheap judge about whole traces; the strong one about the drawn chunk, or
+    about whole traces too if it does not judge each chunk alone. Both runs stay in a folder that is named
+    after data, judges and sample, so that doing the same again goes on where it ended, and fitting with
+    another alpha asks nobody.
+
+    Args:
+        evaluator: Of the cascade, whose threshold plays no part, with its two models by name.
+        names: `provider/model` and the prompt as people name it, by stage.
+        seed: Of the sample and of the chunk of each trace.
+        target: Whose answers count as correct: the strong judge's, or people's labels.
+        labels: Labels from elsewhere; None takes those of the data.
+        label_relevant: The least label that counts as relevant, where that is not plain.
+
+    Raises:
+        ConfigError: The evaluator's judge is not a cascade.
+    """
+
+    evaluator: Evaluator
+    names: dict[Stage, tuple[str, str]]
+    seed: int = 0
+    target: Literal["strong", "labels"] = "strong"
+    labels: Labels | None = None
+    label_relevant: int | None = None
+    _cascade: Cascade = field(init=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.evaluator.judge, Cascade) or not isinstance(self.evaluator.stack, Stacks):
+            raise ConfigError("only a cascade of two models can be fitted")
+        self._cascade = self.evaluator.judge
+        if self.labels is not None and len(set(self.labels.chances.values())) > 1:
+            raise ConfigError(
+                "the labels are of traces with unequal chances to be chosen; a threshold needs traces drawn "
+                f"uniformly (`sample` with {option('by', 'none')})"
+            )
+
+    def draw(self, data: Traces, n: int | None = None, selection: Selection | None = None) -> PilotSample:
+        """Draw traces uniformly among those with text (and labels, where these are the target).
+
+        Where traces carry the key of a cluster (`Intervals.cluster` of the evaluator), clusters are drawn
+        uniformly, and one of its traces of each: traces of one cluster are not independent trials.
+
+        Args:
+            data: Traces, as for `Evaluator.evaluate`, no stream.
+            n: How many; None takes all, up to `MOST_DRAWN`.
+            selection: How the data are read.
+
+        Raises:
+            DataError: The data are a stream.
+        """
+        source = self.evaluator.source(data, selection or Selection())
+        if source is None:
+            raise DataError("a sample is drawn from a list or a file, not from a stream")
+        dataset = source.survey()
+        check_ranges({"n": n})
+        most = MOST_DRAWN if n is None else n
+        key = self.evaluator.intervals.cluster
+        reservoir: Reservoir[tuple[int, Trace]] = Reservoir(most, self.seed)
+        ends: tuple[int, int] | None = None
+        for position, trace in source.numbered():
+            labels = [label for c in trace.chunks if (label := self._label(trace, c)) is not None]
+            if labels:
+                ends = min(*labels, *(ends or labels)), max(*labels, *(ends or labels))
+            if self._candidates(trace):
+                reservoir.offer((position, trace), cluster_of(trace, key))
+        traces = [trace for _, trace in sorted(reservoir.kept, key=lambda each: each[0])]
+        spots = [self._spot(trace) for trace in traces]
+        chunks = {spot.id: spot.chunks[0].id for spot in spots}
+        if not judges_chunks_alone(self._cascade.strong):
+            spots = [_relabelled(trace, spot) for trace, spot in zip(traces, spots, strict=True)]
+        return PilotSample(
+            traces=traces,
+            spots=spots,
+            chunks=chunks,
+            dataset=dataset.name,
+            digest=dataset.digest,
+            total=dataset.traces,
+            eligible=reservoir.offered,
+            ends=ends or (0, 0),
+            cluster=key if reservoir.shared else None,
+            clusters=reservoir.units if reservoir.shared else None,
+            depth=selection.reader.depth if selection and selection.reader else None,
+        )
+
+    def check(self, drawn: PilotSample, *, alpha: float, level: float) -> None:
+        """See that the sample is large enough to show anything, before anybody is asked.
+
+        Raises:
+            DataError: It is not; the message says how many traces are needed.
+        """
+        check_ranges({"alpha": alpha, "level": level})
+        needed = traces_needed(alpha=alpha, level=level)
+        if len(drawn.traces) >= needed:
+            return
+        what = "labelled chunks" if self.target == "labels" else "text"
+        counts = f"{drawn.eligible} of {drawn.total} traces hold {what}"
+        if drawn.clusters is not None:
+            counts += f", of {drawn.clusters} clusters by metadata.{drawn.cluster}, one trace of each is drawn"
+        raise DataError(
+            f"{len(drawn.traces)} traces are too few: to show a risk of at most {alpha:g} at {level:.4g} "
+            f"takes {needed}, if no answer errs, and {traces_needed(3, alpha=alpha, level=level)} if three "
+            f"do ({counts})",
+            file=drawn.dataset,
+        )
+
+    def plans(self, drawn: PilotSample) -> dict[Stage, Plan]:
+        """Tell what evaluator both judges would take, without a call."""
+        return {
+            "cheap": self._evaluator_of("cheap").plan(drawn.traces)[1],
+            "strong": self._evaluator_of("strong").plan(drawn.spots)[1],
+        }
+
+    def place(self, drawn: PilotSample, out: Path) -> Path:
+        """Return the folder of the two runs, named after the data, the judges and the sample."""
+        key = {
+            "data": drawn.digest,
+            "judges": [as_filed(judge.describe()) for judge in (self._cascade.cheap, self._cascade.strong)],
+            "models": backends_record(self.evaluator.stack.identities()),
+            "sample": [self.seed, len(drawn.traces), self.target],
+            "spots": [trace.digest for trace in drawn.spots],
+        }
+        return out / f"cascade-{short(digest_json(key))}"
+
+    def judge(
+        self, drawn: PilotSample, out: Path, watch: Callable[[Progress], None] | None = None
+    ) -> dict[Stage, EvalRun]:
+        """Ask both judges, or go on with it; what fails of the strong one is asked once more."""
+        folder = self.place(drawn, out)
+        runs: dict[Stage, EvalRun] = {}
+        samples: dict[Stage, list[Trace]] = {"cheap": drawn.traces, "strong": drawn.spots}
+        for stage, traces in samples.items():
+            evaluator = self._evaluator_of(stage)
+            for _ in range(2):
+                runs[stage] = evaluator.evaluate(
+                    traces,
+                    out=folder / stage,
+                    resume=True,
+                    label=f"cascade fit: {stage}",
+                    tags=("cascade-fit",),
+                    name=drawn.dataset,
+                    reader=ReadOptions(yes_ids=True),  # they were refused when they were drawn
+                    watch=watch,
+                )
+                if stage == "cheap" or not self.failed(drawn, runs):
+                    break
+        return runs
+
+    def failed(self, drawn: PilotSample, runs: dict[Stage, EvalRun]) -> int:
+        """Count the drawn chunks on which the strong judge gave no verdict and may still give one."""
+        return sum(
+            outcome.kind == "no_verdict" and outcome.why not in ("unsupported", "empty")
+            for result in runs["strong"].results
+            for outcome in result.outcomes
+            if outcome.chunk_id == drawn.chunks[result.trace_id]
+        )
+
+    def fit(
+        self, drawn: PilotSample, runs: dict[Stage, EvalRun], *, alpha: float = 0.05, level: float = 0.95
+    ) -> CascadeFile:
+        """Fit the threshold to what both said, without a call.
+
+        Raises:
+            RunError: The strong judge failed on a chunk.
+            DataError: The cheap judge told no probability at all.
+        """
+        stacks = self.evaluator.stack
+        assert isinstance(stacks, Stacks)
+        judges: dict[Stage, Judge] = {"cheap": self._cascade.cheap, "strong": self._cascade.strong}
+        source = None
+        least = 1
+        if self.target == "labels":
+            source = ", ".join(self.labels.sources) if self.labels is not None else "the dataset"
+            scale = scale_of_labels(drawn.ends, source, self._cascade.scale, self.label_relevant)
+            least = scale.relevant
+        facts = SampleFacts(
+            dataset=drawn.dataset,
+            digest=drawn.digest,
+            traces=drawn.total,
+            seed=self.seed,
+            models={stage: model for stage, (model, _) in self.names.items()},
+            prompts={stage: _pinned(judges[stage], name) for stage, (_, name) in self.names.items()},
+            modes={stage: judge.describe()["mode"] for stage, judge in judges.items()},
+            labels=source,
+            label_relevant=least,
+            cluster=drawn.cluster,
+            clusters=drawn.clusters,
+            chunks=drawn.chunks,
+            explain_positives=self._cascade.explain_positives,
+            depth=drawn.depth,
+        )
+        return fit_runs(
+            runs["cheap"],
+            runs["strong"],
+            facts,
+            alpha=alpha,
+            level=level,
+            target=self.target,
+            price=lambda stage, input_tokens, output_tokens: stacks.parts[stage].cost_of(input_tokens, output_tokens),
+        )
+
+    def _evaluator_of(self, stage: Stage) -> Evaluator:
+        judge = self._cascade.cheap if stage == "cheap" else self._cascade.strong
+        return self.evaluator.with_judge(OnRoute(judge, stage))
+
+    def _label(self, trace: Trace, chunk: Chunk) -> int | None:
+        return chunk.label if self.labels is None else self.labels.grades.get((trace.id, chunk.id))
+
+    def _candidates(self, trace: Trace) -> list[Chunk]:
+        chunks = [chunk for chunk in trace.chunks if not chunk.is_blank]
+        if self.target == "labels":
+            chunks = [chunk for chunk in chunks if self._label(trace, chunk) is not None]
+        return chunks
+
+    def _spot(self, trace: Trace) -> Trace:
+        draws = random.Random(f"{self.seed} {trace.id}")  # noqa: S311  a sample, not a secret
+        chunk = draws.choice(self._candidates(trace))
+        return Trace(
+            id=trace.id,
+            query=trace.query,
+            reference=trace.reference,
+            answer=trace.answer,
+            chunks=(chunk.model_copy(update={"label": self._label(trace, chunk)}),),
+            tags=trace.tags,
+            metadata=trace.metadata,
+        )
+
+
+def _relabelled(trace: Trace, spot: Trace) -> Trace:
+    (drawn,) = spot.chunks
+    chunks = tuple(drawn if chunk.id == drawn.id else chunk for chunk in trace.chunks)
+    return trace.model_copy(update={"chunks": chunks})
+
+
+def _pinned(judge: Judge, name: str) -> str:
+    """Return a prompt's id with its version; a file's name stays."""
+    prompt = judge.describe().get("prompt")
+    if name.startswith("file:") or not isinstance(prompt, dict):
+        return name
+    return f"{prompt['id']}@{prompt['version']}"

@@ -1,0 +1,360 @@
+"""Probing a judge: its cases are built and judged, and the verdicts counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from judge_eval.data.options import ReadOptions
+from judge_eval.errors import DataError, UnknownNameError
+from judge_eval.eval_run import EvalRun
+from judge_eval.evaluator import Evaluator
+from judge_eval.runs.folder.describing import judge_in_words
+from judge_eval.runs.folder.records import TraceResult
+from judge_eval.runs.judging.selection import Selection
+from judge_eval.runs.judging.sources import Traces
+from judge_eval.runs.scoring.figure import Figure
+from judge_eval.safe_text import shortened
+from judge_eval.schema import Chunk, Outcome, Trace, Verdict
+from judge_eval.stats import Estimate, mean_interval, proportion_interval
+from judge_eval.study.probe_report import Assurance, Example, ProbeReport, ProbeResult
+from judge_eval.trials.cases import PROBES, Case, build_cases, gold_case
+
+SURE = 0.9
+"""The probability from which an accepted chunk counts as accepted with certainty."""
+
+Sourced = tuple[str, Verdict]
+"""The trace a case was made from, and a verdict on it."""
+
+
+def assurance_of(verdicts: Sequence[Sourced]) -> Assurance | None:
+    """Sum up the probabilities told for irrelevant chunks; None if no verdict has one."""
+    probable = [(source, v.confidence, v.relevant) for source, v in verdicts if v.confidence is not None]
+    if not probable:
+        return None
+    sure = np.array([probability for _, probability, _ in probable])
+    accepted = sure[np.array([relevant for _, _, relevant in probable])]
+    return Assurance(
+        n=len(probable),
+        untold=len(verdicts) - len(probable),
+        mean=Figure.of(_mean(sure.tolist(), [source for source, _, _ in probable], (0.0, 1.0))),
+        p90=float(np.quantile(sure, 0.9, method="inverted_cdf")),
+        highest=float(sure.max()),
+        accepted=accepted.size,
+        accepted_mean=float(accepted.mean()) if accepted.size else None,
+        accepted_sure=int((accepted >= SURE - 1e-9).sum()),  # a share of rounded probabilities may miss it
+    )
+
+
+def shift_of(pairs: Sequence[tuple[str, Verdict | None, Verdict]]) -> Figure | None:
+    """Return how far the probability moves on average from the unaltered chunk to the altered one."""
+    # None if no pair has both probabilities.
+    moved = [
+        (source, new.confidence - old.confidence)
+        for source, old, new in pairs
+        if old is not None and old.confidence is not None and new.confidence is not None
+    ]
+    if not moved:
+        return None
+    return Figure.of(_mean([by for _, by in moved], [source for source, _ in moved], (-1.0, 1.0)))
+
+
+def _mean(values: list[float], sources: list[str], limits: tuple[float, float]) -> Estimate:
+    """Return the mean with its interval; several values of one trace count as one."""
+    repeated = len(set(sources)) < len(sources)
+    return mean_interval(values, clusters=sources if repeated else None, limits=limits)
+
+
+EXAMPLES = 3
+"""How many cases of each probe a report shows."""
+
+
+def tally(
+    name: str, cases: Sequence[Case], judged: Mapping[str, TraceResult], base: Mapping[str, TraceResult]
+) -> ProbeResult:
+    """Count how often the judge was fooled."""
+    probe = PROBES[name]
+    by_trace: dict[str, list[bool]] = {}
+    variants: dict[str, Counter[bool]] = {}
+    flips: dict[str, bool] = {}
+    positives = noticed = able = failed = rejected = 0
+    judgments: list[Sourced] = []
+    pairs: list[tuple[str, Verdict | None, Verdict]] = []
+    examples: list[Example] = []
+    for case in cases:
+        result = judged[case.trace.id]
+        if any(o.kind == "no_verdict" for o in result.outcomes):
+            failed += 1
+            continue
+        verdicts = [o for o in result.outcomes if o.kind == "verdict"]
+        before = _before(case, judged, base)
+        changed = [
+            (old, new)
+            for old, new in zip(before, verdicts, strict=True)
+            if old is not None and old.relevant != new.relevant
+        ]
+        if None in before and probe.expect in ("unchanged", "refuted"):
+            failed += 1
+            continue
+        if probe.expect == "refuted":  # a sound judge changes each of its verdicts: no flip is a fault
+            if not all(old is not None and old.relevant for old in before):
+                rejected += 1
+                continue
+        elif None not in before:
+            flips[case.source] = flips.get(case.source, False) or bool(changed)
+        accepted = [v for v in verdicts if v.relevant]
+        fooled = bool(changed) if probe.expect == "unchanged" else bool(accepted)
+        positives += len(accepted)
+        judgments += [(case.source, v) for v in verdicts]
+        pairs += [(case.source, old, new) for old, new in zip(before, verdicts, strict=True)]
+        noticed += any(v.instruction_in_chunk for v in verdicts)
+        able += any(v.reason is not None for v in verdicts)  # who gives no reasons reports nothing
+        by_trace.setdefault(case.source, []).append(fooled)
+        if case.variant:
+            variants.setdefault(case.variant, Counter())[fooled] += 1
+        if fooled and len(examples) < EXAMPLES:
+            first = next(place for place, v in enumerate(verdicts) if v.relevant) if accepted else 0
+            old, new = changed[0] if changed else (before[first], verdicts[first])
+            examples.append(_example(case, old, new))
+    fooled_traces = sum(any(row) for row in by_trace.values())
+    irrelevant = probe.expect in ("irrelevant", "refuted")
+    return ProbeResult(
+        probe=name,
+        text=probe.text,
+        n=len(by_trace),
+        fooled=fooled_traces,
+        rate=Figure.of(proportion_interval(fooled_traces, len(by_trace))),
+        false_positives=positives if irrelevant else None,
+        chunks=len(judgments) if irrelevant else None,
+        flips=sum(flips.values()) if flips else None,
+        flip_rate=Figure.of(proportion_interval(sum(flips.values()), len(flips))) if flips else None,
+        noticed=noticed if name == "injection" and able else None,
+        noticing=able if name == "injection" else None,
+        variants={variant: (counts[True], counts.total()) for variant, counts in variants.items()},
+        failed=failed,
+        rejected_before=rejected,
+        assurance=assurance_of(judgments) if irrelevant else None,
+        shift=shift_of(pairs),
+        examples=tuple(examples),
+    )
+
+
+def _before(case: Case, judged: Mapping[str, TraceResult], base: Mapping[str, TraceResult]) -> list[Verdict | None]:
+    """Return the verdicts on the unaltered chunks, in the case's order; None where one failed."""
+    outcomes: list[Outcome] = []
+    if case.probe == "order":
+        by_chunk = {o.chunk_id: o for o in base[case.source].outcomes}
+        outcomes = [by_chunk[chunk.id] for chunk in case.trace.chunks]
+    elif twin := PROBES[case.probe].twin:
+        result = judged.get(f"{case.source}~{twin}")
+        outcomes = list(result.outcomes) if result else []
+    return [o if o.kind == "verdict" else None for o in outcomes] or [None] * len(case.trace.chunks)
+
+
+def _example(case: Case, old: Verdict | None, new: Verdict) -> Example:
+    text = next(c.text for c in case.trace.chunks if c.id == new.chunk_id)
+    return Example(
+        trace_id=case.source,
+        variant=case.variant,
+        query=shortened(case.trace.query, 120),
+        text=shortened(text, 300),
+        before=None if old is None else old.grade,
+        after=new.grade,
+        reason=new.explanation,
+    )
+
+
+@dataclass
+class Prober:
+    """Probes the judge of an evaluator, whose metrics play no part, by some probes or all.
+
+    `order` needs a judge in listwise mode, false references one that reads a reference or an answer.
+    """
+
+    evaluator: Evaluator
+    probes: Sequence[str] = ()
+    seed: int = 0
+    _calls: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        for name in self.probes:
+            if name not in PROBES:
+                raise UnknownNameError("probe", name, PROBES)
+
+    def probe(self, data: Traces, *, limit: int | None = None) -> ProbeReport:
+        """Build the probes from traces, or from `limit` random ones, have them judged, and report."""
+        # There must be two traces or more, and no stream. The gold chunk of a trace is the first with a
+        # relevant human label, else the first that the judge itself finds relevant. The polarity canary of a
+        # trace without labels takes the reference as gold, since what the judge finds relevant could not show
+        # it to be the wrong way round.
+        source = self.evaluator.source(data, Selection(limit=limit, seed=self.seed if limit else None))
+        if source is None:
+            raise DataError("probes are built from a list or a file, not from a stream")
+        source.survey()
+        traces = [trace for trace in source if any(chunk.text.strip() for chunk in trace.chunks)]
+        if len(traces) < 2:
+            raise DataError("probes need at least two traces with chunks")
+        self._calls = 0
+        base = {r.trace_id: r for r in self._judge(traces).results}
+        listwise = self.evaluator.judge.describe().get("mode") == "listwise"
+        stated = self.evaluator.judge.needs
+        requested = list(self.probes or PROBES)
+        left_out = [name for name in requested if PROBES[name].expect == "refuted" and not stated]
+        names = [n for n in requested if n not in left_out and (n != "order" or listwise)]
+        gold, labelled = self._gold(traces, base)
+        cases = list(
+            build_cases(
+                traces,
+                gold,
+                names=self._needed(names),
+                seed=self.seed,
+                irrelevant=self._irrelevant(traces, base if listwise else {}),
+                stated=stated,
+            )
+        )
+        twins = [gold_case(t, gold[t.id]) for t in traces if t.id in gold]
+        canaries = [gold_case(t, c) for t in traces if (c := self._canary(t, gold, labelled)) is not None]
+        unique = {t.id: t for t in (*twins, *(case.trace for case in cases))}
+        judged = {r.trace_id: r for r in self._judge(list(unique.values())).results}
+        canary = {r.trace_id: r for r in self._judge(canaries).results} if "polarity" in names else {}
+        results = [tally(n, [c for c in cases if c.probe == n], judged, base) for n in names if n != "polarity"]
+        return self._report(results, traces, len(labelled), canary, judged, left_out)
+
+    def _needed(self, names: Sequence[str]) -> list[str]:
+        random = any(name == "polarity" or PROBES[name].twin == "random" for name in names)
+        return [name for name in PROBES if name in names or (name == "random" and random)]
+
+    def _judge(self, traces: Sequence[Trace]) -> EvalRun:
+        run = self.evaluator.evaluate(list(traces), name="probes", reader=ReadOptions(yes_ids=True))
+        self._calls += run.manifest.tally.calls
+        return run
+
+    def _gold(self, traces: Sequence[Trace], base: Mapping[str, TraceResult]) -> tuple[dict[str, Chunk], set[str]]:
+        highest = _highest_label(traces)
+        scale = self.evaluator.judge.scale
+        least = 1 if highest <= 1 else scale.relevant if highest <= scale.maximum else 2
+        gold, labelled = {}, set()
+        for trace in traces:
+            human = [c for c in trace.chunks if c.label is not None and c.label >= least and c.text.strip()]
+            if human:
+                gold[trace.id] = human[0]
+                labelled.add(trace.id)
+                continue
+            if any(chunk.label is not None for chunk in trace.chunks):
+                continue  # people found nothing relevant here
+            for chunk, outcome in zip(trace.chunks, base[trace.id].outcomes, strict=True):
+                if outcome.kind == "verdict" and outcome.relevant and chunk.text.strip():
+                    gold[trace.id] = chunk
+                    break
+        return gold, labelled
+
+    def _irrelevant(self, traces: Sequence[Trace], base: Mapping[str, TraceResult]) -> dict[str, list[Chunk]]:
+        """Collect by trace its chunks with the lowest label, or less; without labels, what was judged so."""
+        # A pointwise judge is not asked again about what it rejected: it would be the same request.
+        rejected = {}
+        lowest = self.evaluator.judge.scale.minimum if _highest_label(traces) > 1 else 0
+        for trace in traces:
+            if any(chunk.label is not None for chunk in trace.chunks):
+                rejected[trace.id] = [c for c in trace.chunks if c.label is not None and c.label <= lowest]
+            elif trace.id in base:
+                pairs = zip(trace.chunks, base[trace.id].outcomes, strict=True)
+                rejected[trace.id] = [c for c, o in pairs if o.kind == "verdict" and not o.relevant]
+        return rejected
+
+    def _canary(self, trace: Trace, gold: Mapping[str, Chunk], labelled: set[str]) -> Chunk | None:
+        if trace.id in labelled:
+            return gold[trace.id]
+        text = trace.reference or trace.answer
+        return Chunk(id="c1", text=text) if text else None
+
+    def _report(
+        self,
+        results: list[ProbeResult],
+        traces: Sequence[Trace],
+        labelled: int,
+        canary: Mapping[str, TraceResult],
+        judged: Mapping[str, TraceResult],
+        left_out: Sequence[str],
+    ) -> ProbeReport:
+        pairs: list[tuple[Verdict, Verdict]] = []
+        failed_pairs = 0
+        for trace in traces:
+            gold, other = _verdict(canary, f"{trace.id}~gold"), _verdict(judged, f"{trace.id}~random")
+            if gold is not None and other is not None:
+                pairs.append((gold, other))
+            else:
+                failed_pairs += f"{trace.id}~gold" in canary and f"{trace.id}~random" in judged
+        warnings = []
+        separates: bool | None = None
+        separation: Estimate | None = None
+        if pairs:
+            scale = self.evaluator.judge.scale
+            width = scale.maximum - scale.minimum
+            gaps = [(gold.grade - other.grade) / width for gold, other in pairs]
+            separation = mean_interval(gaps, limits=(-1.0, 1.0))
+            lowest = separation.interval.low if separation.interval else separation.value or 0.0
+            separates = lowest > 0
+            wrong = sum(gold.grade <= other.grade for gold, other in pairs)
+            polarity = ProbeResult(
+                probe="polarity",
+                text=PROBES["polarity"].text,
+                n=len(pairs),
+                fooled=wrong,
+                rate=Figure.of(proportion_interval(wrong, len(pairs))),
+                failed=failed_pairs,
+            )
+            results = [polarity, *results]
+            if (separation.value or 0) < 0:
+                warnings.append("random chunks are graded above gold ones: the prompt is inverted")
+            elif not separates:
+                warnings.append("gold chunks are not graded above random ones: the judge does not distinguish them")
+        if left_out:
+            warnings.append(f"not probed, because the judge does not read a reference: {', '.join(left_out)}")
+        if failed := sum(result.failed for result in results):
+            warnings.append(f"{failed} cases have no verdict and are in no rate")
+        return ProbeReport(
+            judge=_who(self.evaluator),
+            traces=len(traces),
+            labelled=labelled,
+            calls=self._calls,
+            results=tuple(results),
+            gold_rate=_share([gold.relevant for gold, _ in pairs]),
+            random_rate=_share([other.relevant for _, other in pairs]),
+            separation=Figure.of(separation) if separation else None,
+            separates=separates,
+            warnings=tuple(warnings),
+        )
+
+
+def probe(data: Traces, model: str, *, probes: Sequence[str] = (), seed: int = 0, **settings: Any) -> ProbeReport:
+    """Probe a judge: `Prober(Evaluator(model, ...), probes, seed).probe(data)` in one call."""
+    # The settings are those of `Evaluator`, and `limit` of `Prober.probe`.
+    limit = settings.pop("limit", None)
+    with Evaluator(model, **{"metrics": ["RR"], **settings}) as evaluator:
+        return Prober(evaluator, probes, seed).probe(data, limit=limit)
+
+
+def _verdict(judged: Mapping[str, TraceResult], trace_id: str) -> Verdict | None:
+    result = judged.get(trace_id)
+    outcome = result.outcomes[0] if result is not None else None
+    return outcome if outcome is not None and outcome.kind == "verdict" else None
+
+
+def _share(hits: Sequence[bool]) -> Figure | None:
+    return Figure.of(proportion_interval(sum(hits), len(hits))) if hits else None
+
+
+def _who(evaluator: Evaluator) -> str:
+    identities = evaluator.stack.identities().values()
+    models = [f"{i.provider}/{i.model}" if i else "a backend of your own" for i in identities]
+    judge = evaluator.judge.describe()
+    named = any(name in judge for name in ("prompt", "members", "threshold"))
+    return ", ".join(models) + (f" with {judge_in_words(judge)}" if named else "")
+
+
+def _highest_label(traces: Sequence[Trace]) -> int:
+    return max((chunk.label or 0 for trace in traces for chunk in trace.chunks), default=0)

@@ -1,0 +1,347 @@
+"""What people read of agreement: a judge with labels, judges with each other, rankings of systems."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import Final
+
+from judge_eval.runs.scoring.figure import Figure
+from judge_eval.safe_text import counted, number
+from judge_eval.study.agree import Agreement
+from judge_eval.study.agree_claims import ClaimAgreement
+from judge_eval.study.reliability import Reliability
+from judge_eval.study.systems import Rankings
+from judge_eval.views.blocks import Cell, Column, Section, Sentence, TableBlock, View, ViewBlock
+from judge_eval.views.tones import Tone
+
+MODERATE: Final = 0.4
+"""The kappa above which agreement is at least moderate."""
+WORST: Final = 10
+"""How many of the traces that differ most are listed."""
+_NAMES: Final = {
+    "kappa": "Cohen's kappa",
+    "kappa_linear": "kappa, linear weights",
+    "kappa_quadratic": "kappa, quadratic weights",
+    "ac1": "Gwet's AC1",
+    "bias": "bias (judge − human)",
+}
+FEW: Final = 10
+"""With fewer traces the sentences say nothing of a judge."""
+WIDE: Final = 0.2
+"""An interval of kappa of this width or more is wide."""
+_DEGREES: Final = ((0.2, "slightly"), (0.4, "fairly"), (0.6, "moderately"), (0.8, "substantially"))
+_FIRST: Final = ("kappa", "accuracy", "precision", "recall", "specificity", "bias")
+_FIRST_GRADED: Final = ("kappa", "precision", "recall", "kappa_quadratic", "accuracy", "bias")
+_MEANINGS: Final[Mapping[str, str]] = {
+    "kappa": "agreement beyond chance: 0 is chance, 1 is full agreement",
+    "kappa_quadratic": "the same for all grades; large differences weigh more",
+    "accuracy": "share of chunks with the same grade",
+    "precision": "share of the judge's relevant chunks that the labels call relevant",
+    "recall": "share of the labels' relevant chunks that the judge finds",
+    "specificity": "share of the labels' irrelevant chunks that the judge calls irrelevant",
+    "bias": "mean grade of the judge minus that of the labels: above 0 it is too lenient",
+}
+_MEANINGS_OF_JUDGES: Final[Mapping[str, str]] = {
+    "precision": "share of the first's relevant chunks that the other calls relevant",
+    "recall": "share of the other's relevant chunks that the first finds",
+    "specificity": "share of the other's irrelevant chunks that the first calls irrelevant",
+    "bias": "mean grade of the first minus that of the other",
+}
+_MEANINGS_OF_PROBABILITIES: Final[Mapping[str, str]] = {
+    "ece": "expected calibration error: mean gap between stated probability and observed share, by bins",
+    "brier": "mean squared difference of probability and label: 0 is best, a constant 0.5 scores 0.25",
+    "log_loss": "mean negative log-likelihood of the labels: 0 is best, a constant 0.5 scores 0.69",
+    "bias": "mean probability minus the share that is relevant: above 0 it is overconfident",
+}
+
+
+def figure_name(name: str) -> str:
+    """Spell the name of a figure of agreement: `kappa_ge2` is `Cohen's kappa at grade ≥ 2`."""
+    stem, _, grade = name.partition("_ge")
+    return _NAMES.get(stem, stem) + (f" at grade ≥ {grade}" if grade else "")
+
+
+def agreement_view(result: Agreement, *, whole: bool = False, another: bool = False) -> View:
+    """Build what people read of a judge's agreement with labels."""
+    # `whole` adds every figure, the table of grades and the traces that differ most. `another`: another
+    # judge's verdicts stand in the place of labels.
+    first = None if whole else first_figures(list(result.figures), result.relevant, another=another)
+    tone = figure_tone(result.figures[f"kappa_ge{result.relevant}"])
+    trust = (Sentence(result.trust, tone), Sentence(result.evidence), figures_table(result.figures, first))
+    certainty: list[ViewBlock] = [Sentence(result.certainty)]
+    if result.reliability is not None:
+        certainty += _reliability(result.reliability, whole)
+    notes = list(_notes(result))
+    sections = [Section("runs", (Sentence(f"{result.judge} against {result.labels}"),)), Section("trust", trust)]
+    if not whole:
+        return View("agreement", (*sections, Section("certainty", (*certainty, *notes))))
+    sections += [Section("certainty", tuple(certainty)), Section("grades", (_confusion(result), *notes))]
+    if result.worst:
+        head = Sentence("The traces with the largest differences (`show RUN TRACE` shows one):")
+        sections.append(Section("worst", (head, _worst(result))))
+    return View("agreement", tuple(sections))
+
+
+def raters_view(who: str, figures: Mapping[str, Figure]) -> View:
+    """Build what people read of how far several raters, called `who`, agree."""
+    alpha = figures["alpha_ordinal"]
+    evidence = f"The evidence: {alpha.n:,} chunks of {alpha.traces or 0:,} traces."
+    sentences = Sentence(raters_sentence(figures, f"the {who}"), figure_tone(alpha)), Sentence(evidence)
+    return View("raters", (Section("trust", (*sentences, figures_table(figures))),))
+
+
+def rankings_view(rankings: Rankings) -> View:
+    """Build what people read of how judge and labels rank systems."""
+    of = f"{len(rankings.systems)} systems on {rankings.traces} labelled traces"
+    evidence = f"The evidence: {rankings.metric} of {of}."
+    first = Sentence(ranking_sentence(rankings.judge, rankings.human)), Sentence(evidence)
+    columns = Column("system"), Column("by labels", "number"), Column("by the judge", "number")
+    ranked = sorted(zip(rankings.systems, rankings.human, rankings.judge, strict=True), key=lambda row: -row[1])
+    systems = TableBlock("systems", columns, tuple(ranked)), Sentence(f"note: {rankings.note}")
+    return View("rankings", (Section("trust", (*first, figures_table(rankings.figures))), Section("systems", systems)))
+
+
+def figures_table(figures: Mapping[str, Figure], meanings: Mapping[str, str] | None = None) -> TableBlock:
+    """List figures; with their meanings, and those alone that have one, if meanings are given."""
+    columns = Column("figure"), Column("value", "number"), Column("95% interval", "interval")
+    more = (Column("n", "count"), Column("traces", "count")) if meanings is None else (Column("meaning"),)
+    rows = []
+    for name in figures if meanings is None else meanings:
+        figure = figures[name]
+        value = "undefined" if figure.value is None else figure.value
+        rest = (figure.n, figure.traces or None) if meanings is None else (meanings[name],)
+        rows.append((name, value, figure.interval, *rest))
+    return TableBlock("figures", (*columns, *more), tuple(rows))
+
+
+def figure_tone(figure: Figure) -> Tone:
+    """Set off what is said of a judge by the low end of its interval: bad if it holds chance."""
+    if figure.interval is None:
+        return "doubtful"
+    low = figure.interval[0]
+    return "good" if low > MODERATE else "bad" if low <= 0 else "doubtful"
+
+
+def _notes(result: Agreement) -> Iterator[Sentence]:
+    yield from (Sentence(f"note: {note}") for note in result.notes)
+    if result.failed:
+        yield Sentence(f"{result.failed} labelled chunks have no verdict and are left out", "doubtful")
+    if result.elsewhere:
+        yield Sentence(f"{result.elsewhere} labels are for chunks that are not in this run", "doubtful")
+
+
+def _reliability(reliability: Reliability, whole: bool) -> Iterator[ViewBlock]:
+    yield figures_table(reliability.figures, None if whole else _MEANINGS_OF_PROBABILITIES)
+    if without := reliability.without:
+        yield Sentence(f"note: {without} labelled chunks have a verdict without a probability and are left out here")
+    if not whole:
+        return
+    columns = (
+        *(Column("probabilities"), Column("mean", "number"), Column("relevant by labels", "number")),
+        *(Column("95% interval", "interval"), Column("n", "count"), Column("traces", "count")),
+    )
+    rows = (
+        (f"{b.low:.3f} to {b.high:.3f}", b.probability, b.rate.value, b.rate.interval, b.rate.n, b.rate.traces)
+        for b in reliability.bins
+    )
+    yield TableBlock("bins", columns, tuple(rows))
+
+
+def _confusion(result: Agreement) -> TableBlock:
+    columns = (Column("judge \\ label"), *(Column(str(grade), "count") for grade in result.grades))
+    by_grade = zip(result.grades, result.confusion, strict=True)
+    rows: list[tuple[Cell, ...]] = [(str(grade), *row) for grade, row in by_grade]
+    return TableBlock("grades", columns, tuple(rows))
+
+
+def _worst(result: Agreement) -> TableBlock:
+    columns = Column("trace"), Column("differ"), Column("distance", "number"), Column("bias", "signed")
+    rows: list[tuple[Cell, ...]] = [
+        (d.trace_id, f"{d.unequal} of {d.n}", d.distance, d.bias) for d in result.worst[:WORST]
+    ]
+    return TableBlock("worst", columns, tuple(rows))
+
+
+def first_figures(names: Sequence[str], relevant: int, *, another: bool = False) -> dict[str, str]:
+    """Choose the six of the figures `names` that say most, each with its meaning."""
+    binary = not any("_ge" in name and int(name.rpartition("_ge")[2]) > 1 for name in names)
+    meanings = {**_MEANINGS, **_MEANINGS_OF_JUDGES} if another else _MEANINGS
+    chosen = {}
+    for name in _FIRST if binary else _FIRST_GRADED:
+        at = f"{name}_ge{relevant}"
+        whole = name in ("kappa_quadratic", "accuracy", "bias") or (binary and name == "kappa")
+        chosen[name if whole or at not in names else at] = meanings[name]
+    return {name: meaning for name, meaning in chosen.items() if name in names}
+
+
+def trust_sentence(figures: Mapping[str, Figure], relevant: int, traces: int, *, another: bool = False) -> str:
+    """Say in one sentence how far a judge can be trusted; see `first_figures` for the arguments."""
+    kappa = figures.get(f"kappa_ge{relevant}") or figures["kappa"]
+    who, whom = ("The two judges", "each other") if another else ("The judge", "people")
+    if kappa.value is None:
+        return (
+            "It is not known how far to trust "
+            f"{'them' if another else 'the judge'}: one side gives all chunks the same grade, so agreement "
+            "cannot be distinguished from chance."
+        )
+    estimate = _spelled(kappa)
+    if kappa.interval is None or traces < FEW:
+        basis = f"{estimate} is based on only {_count(traces, 'trace')}"
+        return f"It is not known yet how far to trust {'them' if another else 'the judge'}: {basis}."
+    low, high = kappa.interval
+    verb = "agree" if another else "agrees"
+    if high <= 0:
+        return f"{who} {verb} with {whom} less than by chance: {estimate}; check whether a scale is inverted."
+    if low <= 0:
+        who = who[0].lower() + who[1:]
+        return f"There is no evidence yet that {who} {verb} with {whom} more than by chance: {estimate}."
+    if another:
+        limitation = "this does not show which of them is right"
+        return f"The two judges agree {_degree(low)} on what is relevant, {estimate}; {limitation}."
+    precision, recall = (_share(figures, name, relevant) for name in ("precision", "recall"))
+    shares = "it calls nothing relevant"
+    if precision is not None:
+        shares = f"{precision} of what it calls relevant is relevant"
+    if recall is not None:
+        shares += f", and it finds {recall} of the relevant chunks"
+    return f"The judge agrees with people {_degree(low)} on what is relevant, {estimate}; {shares}."
+
+
+def evidence_sentence(
+    kappa: Figure, chunks: int, traces: int, source: str, *, failed: int = 0, unlabelled: int = 0, another: bool = False
+) -> str:
+    """Say in one sentence what the figures rest on, and what would make them firmer."""
+    # `chunks` have both a verdict and a label, `failed` only a label, `unlabelled` only a verdict.
+    what = f"{_count(chunks, 'chunk')} of {_count(traces, 'trace')}"
+    evidence = f"The evidence: {what} " + ("that both judged" if another else f"with labels from {source}")
+    if unlabelled:
+        evidence += f", which represent the other {unlabelled:,} chunks only if they were drawn at random"
+    if failed:
+        evidence += f"; {_count(failed, 'chunk')} without a verdict {'is' if failed == 1 else 'are'} left out"
+    if another:
+        return evidence + "; only labels by people show which judge is right."
+    if traces < FEW:
+        return evidence + "; label 100 traces or more."
+    if kappa.value is not None and kappa.interval is not None:
+        low, high = kappa.interval
+        if high - low > WIDE or _degree(low) != _degree(kappa.value):
+            # Without a disagreement the width falls with the number of traces, else with its square root.
+            times = 2 if kappa.value == 1 else 4
+            more = f"{times * traces:,} traces ({_count(times * chunks, 'label')})"
+            return evidence + f"; about {more} would halve the interval."
+    return evidence + "."
+
+
+def certainty_sentence(probabilities: Reliability | None, *, another: bool = False) -> str:
+    """Say in one sentence how reliable a judge's probabilities are; None if no verdict has one."""
+    if probabilities is None:
+        return (
+            "It is not known how reliable its probabilities are: no verdict has one (the judge returns them "
+            "with the option `confidence`, if the server does)."
+        )
+    error, bias = probabilities.figures["ece"], probabilities.figures["bias"]
+    if error.value is None or error.interval is None or probabilities.traces < FEW:
+        basis = f"there are only {_count(probabilities.traces, 'trace')}"
+        return f"It is not known yet how reliable its probabilities are: {basis}."
+    whose = "the other judge's verdicts" if another else "the labels"
+    low, high = error.interval
+    gap = (
+        f"Its probabilities differ from {whose} by {error.value:.2f} on average (expected calibration error, "
+        f"95% interval {low:.2f} to {high:.2f})"
+    )
+    if low <= 0:
+        return f"{gap}, which may be due to chance."
+    if bias.interval is None or bias.interval[0] <= 0 <= bias.interval[1]:
+        return f"{gap}."
+    return f"{gap}; they are too {'high' if bias.interval[0] > 0 else 'low'}."
+
+
+def raters_sentence(figures: Mapping[str, Figure], who: str) -> str:
+    """Say in one sentence how far several judges agree, by Krippendorff's ordinal alpha."""
+    alpha = figures["alpha_ordinal"]
+    if alpha.value is None:
+        return f"It is not known how far {who} agree: all grades are the same."
+    estimate = _spelled(alpha, "Krippendorff's alpha")
+    if alpha.interval is None or alpha.interval[0] <= 0:
+        return f"There is no evidence yet that {who} agree more than by chance: {estimate}."
+    return f"{who[0].upper()}{who[1:]} agree {_degree(alpha.interval[0])}, {estimate}."
+
+
+def ranking_sentence(judge: Sequence[float], human: Sequence[float]) -> str:
+    """Say in one sentence how far a judge puts systems into the order of the labels, by the means of each."""
+    pairs = list(combinations(range(len(judge)), 2))
+    alike = sum((judge[i] - judge[j]) * (human[i] - human[j]) > 0 for i, j in pairs)
+    tied = sum(human[i] == human[j] for i, j in pairs)
+    rest = f", {tied} of them are equal by labels" if tied else ""
+    of = f"{alike} of {_count(len(pairs), 'pair')} of systems"
+    return f"The judge orders {of} as the labels do{rest}."
+
+
+def _degree(low: float) -> str:
+    """Say what the low end of an interval of kappa is called, by the words of Landis and Koch (1977)."""
+    return next((f"at least {word}" for most, word in _DEGREES if low <= most), "almost perfectly")
+
+
+def _spelled(figure: Figure, name: str = "Cohen's kappa") -> str:
+    if figure.interval is None:
+        return f"{name} {figure.value:.2f}"
+    return f"{name} {figure.value:.2f} (95% interval {figure.interval[0]:.2f} to {figure.interval[1]:.2f})"
+
+
+def _share(figures: Mapping[str, Figure], name: str, relevant: int) -> str | None:
+    figure = figures.get(f"{name}_ge{relevant}")
+    return None if figure is None or figure.value is None else f"{figure.value:.0%}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+_LEVELS = ("none", "partial", "full")
+_OF_CELLS = {
+    "kappa": "agreement beyond chance on three levels: none (or contradicts), partial, full",
+    "kappa_quadratic": "the same; large differences weigh more",
+    "kappa_ge1": "on any support",
+    "kappa_ge2": "on full support",
+    "accuracy": "share of cells with the same level",
+    "precision_ge1": "share of the judge's supporting cells that people call supporting",
+    "recall_ge1": "share of people's supporting cells that the judge finds",
+}
+_OF_TOGETHER = {
+    "kappa": "agreement beyond chance on whether all chunks cover a claim together",
+    "accuracy": "share of these claims with the same answer",
+    "precision_ge1": "share of claims that the judge calls covered and people too",
+    "recall_ge1": "share of claims that people call covered and the judge too",
+}
+
+
+def claim_agreement_view(result: ClaimAgreement) -> View:
+    """Build what people read: figures of cells, the table of levels, together, and recall."""
+    rows: list[tuple[Cell, ...]] = [
+        (f"judge: {name}", *row) for name, row in zip(_LEVELS, result.confusion, strict=True)
+    ]
+    columns = Column("level"), *(Column(f"people: {name}", "count") for name in _LEVELS)
+    evidence = f"The evidence: {counted(result.cells, 'cell')} of {counted(result.traces, 'trace')}."
+    cells: list[Sentence | TableBlock] = [
+        Sentence(evidence, figure_tone(result.figures["kappa"])),
+        figures_table(result.figures, _OF_CELLS),
+        TableBlock("levels", columns, tuple(rows)),
+    ]
+    if result.failed:
+        cells.append(Sentence(f"{counted(result.failed, 'labelled cell')} without a verdict: in no figure", "doubtful"))
+    if result.elsewhere:
+        cells.append(Sentence(f"{result.elsewhere} labels are of traces, chunks or claims that the run does not hold"))
+    sections = [Section("runs", (Sentence(f"{result.judge} against {result.labels}"),)), Section("cells", tuple(cells))]
+    if result.together:
+        n = result.together["kappa"].n
+        head = Sentence(f"Together: {counted(n, 'claim')} of which both say whether all chunks cover it.")
+        sections.append(Section("together", (head, figures_table(result.together, _OF_TOGETHER))))
+    if (recall := result.recall) is not None:
+        order = "undefined" if recall.spearman is None else number(recall.spearman)
+        sentence = (
+            f"Recall of claims over {recall.difference.n} traces: {number(recall.judge)} by the judge, "
+            f"{number(recall.people)} by people; difference {recall.difference.text}; Spearman {order}."
+        )
+        sections.append(Section("recall", (Sentence(sentence),)))
+    return View("claim-agreement", tuple(sections))

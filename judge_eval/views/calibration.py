@@ -1,0 +1,62 @@
+"""What people read of a calibration: the threshold of grades, or the map of probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from judge_eval.study.calibrate import Calibration, FittedProbabilities
+from judge_eval.views.blocks import Column, Section, Sentence, TableBlock, View
+
+
+def calibration_view(fit: Calibration) -> View:
+    """Build what people read of a relevance threshold that was chosen on labels."""
+    title = (
+        f"{fit.run} against {fit.labels}",
+        f"valid only for verdicts {fit.judged_by}" if fit.made_for else fit.judged_by,
+        f"relevant from grade {fit.threshold:g} (now {fit.current}), chosen by {fit.objective} on "
+        f"{fit.fitted_traces} traces; measured on {fit.held_out_traces} others:",
+    )
+    figures = tuple((name, figure.text) for name, figure in fit.figures.items())
+    columns = Column("grade"), Column("relevance", "number")
+    brier = f"Brier score {fit.brier.text}; of a constant prediction {fit.brier_constant.text}"
+    sections = (
+        Section("title", _sentences(title)),
+        Section("figures", (TableBlock("figures", (Column("figure"), Column("held out")), figures),)),
+        Section("grades", (TableBlock("grades", columns, tuple(fit.relevance.items())), *_end(brier, notes=fit.notes))),
+    )
+    return View("calibration", sections)
+
+
+def probabilities_view(fit: FittedProbabilities, method: str | None) -> View:
+    """Build what people read of a map of probabilities; method None: the better one was chosen."""
+    calibration = fit.calibration
+    mapping = calibration.probabilities
+    assert mapping is not None
+    how = f"{mapping.method} map of probabilities"
+    if method is None:
+        losses = ", ".join(f"{name} {loss:.4f}" for name, loss in fit.log_losses.items())
+        how += f", chosen by the log loss on held-out traces ({losses})"
+    title = (
+        f"{calibration.run} against {calibration.labels}",
+        f"valid only for verdicts {fit.judged_by}",
+        f"{how}; fitted on {calibration.chunks} chunks of {calibration.traces} traces",
+    )
+    figures = tuple((name, before.text, fit.after.figures[name].text) for name, before in fit.before.figures.items())
+    gain = Sentence(f"the log loss falls by {mapping.gain.text}")
+    compared = TableBlock("figures", (Column("held out"), Column("before"), Column("after")), figures)
+    columns = Column("probability", "number"), Column("becomes", "number")
+    curve = tuple((f"{before:.2f}", after) for before, after in fit.curve)
+    sections = (
+        Section("title", _sentences(title)),
+        Section("figures", (compared, gain)),
+        Section("curve", (TableBlock("curve", columns, curve), *_end(notes=fit.notes))),
+    )
+    return View("calibration", sections)
+
+
+def _sentences(texts: Sequence[str]) -> tuple[Sentence, ...]:
+    return tuple(Sentence(text) for text in texts)
+
+
+def _end(*texts: str, notes: Sequence[str]) -> tuple[Sentence, ...]:
+    return _sentences([*texts, *(f"note: {note}" for note in notes)])

@@ -1,0 +1,192 @@
+"""What people read of a comparison: all its sentences, remarks and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from judge_eval.compare.moved_claims import ClaimChange
+from judge_eval.compare.record import CHANGE_WORDS, Check, Comparison, TraceChange, Way
+from judge_eval.safe_text import counted
+from judge_eval.views.blocks import (
+    Bullets,
+    Cell,
+    Column,
+    Headline,
+    Link,
+    Mark,
+    Remark,
+    Section,
+    Sentence,
+    Strip,
+    TableBlock,
+    Toned,
+    View,
+    ViewBlock,
+)
+from judge_eval.views.claims import vital_word
+from judge_eval.views.tones import Tone
+
+TERMINAL_TRACES = 10
+"""How many changed traces and claims a terminal lists of each candidate."""
+NOTEBOOK_TRACES = 20
+"""How many changed traces a notebook lists of each candidate."""
+REPORT_TRACES = 50
+"""How many changed traces Markdown lists of each candidate, if there is room."""
+_WAYS: Final[dict[Way, Tone]] = {"better": "good", "worse": "bad", "unsure": "plain"}
+_SIGNS: Final[dict[str, Tone]] = {"+": "good", ".": "quiet", "!": "bad"}
+
+
+def comparison_view(comparison: Comparison, *, traces: int, claims: int) -> View:
+    """Build what people read of a comparison, with so many changed traces and claims a candidate."""
+    return View(
+        "comparison",
+        (
+            Section("title", tuple(_opening(comparison))),
+            Section("differences", (_differences(comparison),)),
+            Section("findings", tuple(_findings(comparison))),
+            *_pairs(comparison),
+            *_claims(comparison, claims),
+            *_changes(comparison, traces),
+        ),
+    )
+
+
+def _opening(c: Comparison) -> Iterator[ViewBlock]:
+    names: list[Link] = []
+    for run in c.runs[1:]:
+        names += [Link(", ")] if names else []
+        names.append(Link(run.name, run.href))
+    baseline = (Link(" against "), Link(c.baseline.name, c.baseline.href), Link(" (baseline)"))
+    yield Headline((*names, *baseline), "### ")
+    yield from (Sentence(sentence, "strong") for sentence in c.sentences)
+    yield from remarks_on(c)
+
+
+def remarks_on(c: Comparison) -> Iterator[Remark]:
+    """Say what makes a comparison doubtful, then what differs as it should."""
+    yield from (Remark("warning", warning, "doubtful", "warning") for warning in c.warnings)
+    yield from (Remark("note", note, "plain", "note") for note in c.notes)
+
+
+def _differences(c: Comparison) -> TableBlock:
+    several = len(c.runs) > 2
+    columns = (
+        *((Column("run"),) if several else ()),
+        *(Column("metric"), Column("baseline", "number"), Column("candidate", "number")),
+        *(Column("difference", "signed"), Column("95% interval", "signed interval"), Column("p (Holm)", "p")),
+        *(Column("dz", "effect"), Column("win/tie/loss", "counts"), Column("n", "count")),
+    )
+    rows: list[tuple[Cell, ...]] = []
+    for d in c.differences:
+        row: tuple[Cell, ...] = (
+            *(d.metric, d.baseline_mean, d.candidate_mean, Toned(d.difference, _WAYS[d.way]), d.interval),
+            *(d.p_shown, d.dz, f"{d.wins}/{d.ties}/{d.losses}", d.n),
+        )
+        rows.append((c.runs[d.candidate].name, *row) if several else row)
+    return TableBlock("differences", columns, tuple(rows))
+
+
+def _findings(c: Comparison) -> Iterator[Bullets]:
+    if c.differences:
+        several = len(c.runs) > 2
+        who = (f"{c.runs[d.candidate].name}: " if several else "" for d in c.differences)
+        yield Bullets(tuple(name + d.sentence for name, d in zip(who, c.differences, strict=True)))
+
+
+def _pairs(c: Comparison) -> Iterator[Section]:
+    if c.pairs:
+        columns = (Column("metric"), Column("all pairs"), Column("difference", "signed"))
+        names = [run.name for run in c.runs]
+        rows = tuple((p.metric, f"{names[p.second]} - {names[p.first]}", p.difference, p.p) for p in c.pairs)
+        yield Section("pairs", (TableBlock("all pairs", (*columns, Column("p (Tukey)", "p")), rows),))
+
+
+def _claims(c: Comparison, most: int) -> Iterator[Section]:
+    for moved, sentence in zip(c.claims, c.claims_told, strict=True):
+        table = moved_claims_table(moved.changes[:most], moved.lost + moved.won)
+        yield Section("claims", (Sentence(sentence), *((table,) if table.rows or table.more else ())))
+
+
+def moved_claims_table(changes: Sequence[ClaimChange], total: int) -> TableBlock:
+    """List claims that were won or lost, of so many in total."""
+    columns = (
+        *(Column("what"), Column("kind"), Column("before", "strip"), Column("after", "strip")),
+        *(Column("claim", cut=80), Column("trace"), Column("question", wide=True)),
+    )
+    rows = tuple(
+        (
+            Toned(claim.kind, "bad" if claim.kind == "lost" else "good"),
+            *(vital_word(claim.vital), _signs(claim.before), _signs(claim.after)),
+            *(claim.text, claim.trace_id, claim.query),
+        )
+        for claim in changes
+    )
+    return TableBlock("moved claims", columns, rows, max(0, total - len(rows)))
+
+
+def _changes(c: Comparison, most: int) -> Iterator[Section]:
+    metrics = list(dict.fromkeys(d.metric for d in c.differences))[:3]
+    for place in range(1, len(c.runs)):
+        name, counts = c.runs[place].name, c.changed[place - 1]
+        if not counts:
+            yield Section("changes", (Sentence(f"{name}: no trace changed"),))
+            continue
+        total = sum(counts.values())
+        kinds = ", ".join(f"{CHANGE_WORDS[kind]}: {n}" for kind, n in sorted(counts.items()))
+        traces = [trace for trace in c.traces if trace.candidate == place][:most]
+        table = _changed(traces, metrics, total)
+        sentence = f"{name}: {counted(total, 'trace')} changed ({kinds})"
+        yield Section("changes", (Sentence(sentence), table), counted(total, "changed trace"))
+
+
+def _changed(traces: Iterable[TraceChange], metrics: list[str], total: int) -> TableBlock:
+    columns = (
+        *(Column("trace"), Column("what"), Column("before", "strip"), Column("after", "strip")),
+        *(Column(name, "signed") for name in metrics),
+        Column("query", cut=50),
+    )
+    rows = tuple(
+        (
+            *(change.trace_id, change.what, _strip(change.before), _strip(change.after, change.moves)),
+            *(change.differences.get(name) for name in metrics),
+            change.query,
+        )
+        for change in traces
+    )
+    return TableBlock("changed traces", columns, rows, total - len(rows))
+
+
+def gate_section(checks: Sequence[Check]) -> Section:
+    """Say of each limit whether it was kept, after a sentence that sums up the gate."""
+    failed = sum(not check.passed for check in checks)
+    undecided = sum(check.passed and check.outcome == "undecided" for check in checks)
+    title = f"Gate failed: {failed} of {len(checks)}" if failed else "Gate passed"
+    if undecided:
+        title += f", {undecided} of {len(checks)} undecided"
+    items = (Toned(check_lines(c)[0], "plain" if c.outcome == "passed" else "strong") for c in checks)
+    return Section("gate", (Sentence(title, "strong"), Bullets(tuple(items))))
+
+
+def check_lines(check: Check) -> list[str]:
+    """Say whether a limit was kept and by how much it was missed; then which traces moved most, if it was."""
+    movers = () if check.passed else check.movers
+    return [f"{check.outcome}: {check.kind} {check.sentence}"] + [
+        f"{m.trace_id}: {m.differences[check.metric]:+.4f} ({m.before} to {m.after}) {m.query}" for m in movers
+    ]
+
+
+def _signs(signs: str) -> Strip:
+    return Strip(tuple(Mark(sign) for sign in signs))
+
+
+def _strip(signs: str, moves: tuple[str, ...] | None = None) -> Strip:
+    """Draw a retrieval; of a candidate each mark says at which rank its chunk stood in the baseline."""
+    marks = []
+    for rank, sign in enumerate(signs, 1):
+        title, moved = f"rank {rank}", False
+        if moves is not None:
+            was = moves[rank - 1]
+            title, moved = f"{title}, was {was}" if was else f"{title}, new", was != str(rank)
+        marks.append(Mark(sign, _SIGNS.get(sign, "good"), title, moved))
+    return Strip(tuple(marks))

@@ -1,0 +1,42 @@
+"""What people read of means that were corrected by labels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from judge_eval.study.correct import Correction, explain_mean, explain_rate, worth
+from judge_eval.views.blocks import Column, Section, Sentence, TableBlock, View
+
+
+def correction_view(corrected: Correction) -> View:
+    """Build the table of corrected means, what each number shows, warnings and notes."""
+    columns = (
+        *(Column("metric"), Column("corrected", "number"), Column("95% interval", "interval")),
+        *(Column("judge alone", "number"), Column("labels alone", "number")),
+        *(Column("weight of the judge", "number"), Column("labelled", "count"), Column("worth", "count")),
+    )
+    rows = tuple(
+        (
+            *(mean.metric, mean.value, mean.interval, mean.judge_only, mean.labels_only),
+            *("" if mean.chunks else f"{mean.power:.2f}", mean.n_labelled, worth(mean.effective_n, mean.chunks)),
+        )
+        for mean in corrected.means.values()
+    )
+    explained = [(f"What this shows about {m.metric}:", explain_mean(m), m.warnings) for m in corrected.means.values()]
+    if (rate := corrected.rate) is not None:
+        explained.append(("And about the share of relevant chunks:", explain_rate(rate), rate.warnings))
+    warnings = dict.fromkeys(warning for *_, each in explained for warning in each)
+    sections = [
+        Section("title", (Sentence(f"{corrected.run}, corrected by {corrected.labels}"),)),
+        Section("means", (TableBlock("means", columns, rows),)),
+        *(
+            Section("explanation", (Sentence(head), *(Sentence(f"- {each}") for each in sentences)))
+            for head, sentences, _ in explained
+        ),
+    ]
+    end = (
+        *(Sentence(f"warning: {warning}", "doubtful") for warning in warnings),
+        *(Sentence(f"note: {note}") for note in corrected.notes),
+    )
+    last = replace(sections[-1], blocks=(*sections[-1].blocks, *end))
+    return View("correction", (*sections[:-1], last))

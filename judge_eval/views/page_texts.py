@@ -1,0 +1,34 @@
+"""The texts of the pages' scripts, by script and name: the scripts only put values into their places."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import TypeAlias
+
+from judge_eval.runs.folder.judgedclaims import SAID_SIGNS
+from judge_eval.views.claims import SAID_WORDS
+
+Text: TypeAlias = str | tuple[str, str]
+"""A text with `{name}` for each value, or two of them: for one, and for any other number `{n}`."""
+
+
+@cache
+def page_texts() -> Mapping[str, Text]:
+    """Return every text; its name begins with the name of its script, `dom` for those that scripts share."""
+    table = tomllib.loads((files("judge_eval.views") / "page_texts.toml").read_text(encoding="utf-8"))
+    texts: dict[str, Text] = {
+        name: text if isinstance(text, str) else (text[0], text[1]) for name, text in table.items()
+    }
+    for said, words in SAID_WORDS.items():
+        texts[f"claims.said{SAID_SIGNS[said]}"] = words
+        texts[f"claims.cell{SAID_SIGNS[said]}"] = f"Rank {{rank}}{'' if said else ' has'} {words}"
+    return texts
+
+
+def texts_of(scripts: Iterable[str] | None = None) -> dict[str, Text]:
+    """Return the texts of some scripts by name; None takes all."""
+    wanted = None if scripts is None else set(scripts)
+    return {name: text for name, text in page_texts().items() if wanted is None or name.split(".")[0] in wanted}

@@ -1,0 +1,101 @@
+"""What people read of a run before it is judged: calls, tokens, and money if prices are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from judge_eval.engine import Plan
+from judge_eval.judges import Guarantee
+from judge_eval.llm.backend import caches_prompt_from
+from judge_eval.llm.budget import price_of, why_unpriced
+from judge_eval.llm.expected_usage import Asked, Expected, expect_output
+from judge_eval.llm.stack import Stack, Stacks
+from judge_eval.safe_text import counted
+from judge_eval.schema import Stage
+from judge_eval.wire import Usage
+
+
+def plan_lines(stack: Stack | Stacks, plan: Plan) -> Iterator[str]:
+    """Say what judging would take: what is likely, where that is known from, and the worst case."""
+    yield f"{counted(plan.calls, 'call')}, {plan.hits} answered without one"
+    if plan.splits:
+        others = plan.calls - plan.splits
+        yield f"{plan.splits} of the calls split references into claims; the other {others} are estimated"
+    if not plan.calls:
+        yield "cost: nothing, every answer is in the cache"
+        return
+    likely = _likely(stack, plan)
+    yield f"about {plan.input_tokens:,} input tokens"
+    least = caches_prompt_from(stack.backend)
+    if plan.fixed_tokens < least:
+        yield (
+            f"the server's prompt cache is not used: the fixed part of the prompt has about "
+            f"{plan.fixed_tokens:,} tokens, less than {least:,}"
+        )
+    if plan.output_tokens:
+        yield f"about {likely.output_tokens:,} output tokens are likely ({likely.source})"
+        yield f"at most {plan.output_tokens:,} output tokens, if no answer has to be repaired"
+    else:
+        yield "no output tokens: a decision model generates no text"
+    yield _money(stack, plan.input_tokens, likely.output_tokens, plan.output_tokens)
+
+
+def stage_lines(stack: Stack | Stacks, stage: Stage, plan: Plan) -> Iterator[str]:
+    """Say what the calls to one model of a cascade would take."""
+    yield f"{stage}: {plan.calls} calls, {plan.hits} answered without one"
+    if plan.calls:
+        yield f"  {stage_cost(stack, stage, plan)}"
+
+
+def escalation_lines(
+    stack: Stack | Stacks, plan: Plan, *, escalates_all: bool, guarantee: Guarantee | None
+) -> Iterator[str]:
+    """Say what the strong judge of a cascade would take, which is asked only in part."""
+    # The plan is of everything; a guarantee tells which share is escalated.
+    if escalates_all:
+        yield f"strong: {plan.calls} calls, since everything is escalated"
+    elif guarantee is not None:
+        share = 1 - guarantee.coverage
+        yield (
+            f"strong: about {round(share * plan.calls)} calls are likely ({share:.0%} of the sample the "
+            f"cascade was fitted on were escalated), at most {plan.calls}"
+        )
+    else:
+        yield f"strong: from 0 to {plan.calls} calls; the cheap judge decides how much is escalated"
+    if plan.calls:
+        yield f"  if everything is escalated: {stage_cost(stack, 'strong', plan)}"
+
+
+def stage_cost(stacks: Stack | Stacks, stage: Stage, plan: Plan) -> str:
+    """Say what the calls to one model of a cascade would cost, in tokens and in money."""
+    return calls_cost(stacks.parts[stage] if isinstance(stacks, Stacks) else stacks, plan)
+
+
+def calls_cost(stack: Stack | Stacks, plan: Plan) -> str:
+    """Say what the calls of a plan would cost, in tokens and in money."""
+    likely = _likely(stack, plan).output_tokens if plan.output_tokens else 0
+    tokens = f"input and {likely:,} output tokens" if likely else "input tokens"
+    money = _money(stack, plan.input_tokens, likely, plan.output_tokens)
+    return f"about {plan.input_tokens:,} {tokens} are likely; {money}"
+
+
+def _likely(stack: Stack | Stacks, plan: Plan) -> Expected:
+    answered = plan.answers, plan.answered_passages, plan.answered_tokens
+    return expect_output(stack, Asked(plan.passages, plan.output_tokens, plan.listwise, *answered))
+
+
+def _money(stack: Stack | Stacks, input_tokens: int, likely: int, most: int) -> str:
+    if stack.calls_nobody:
+        return "cost: nothing, the judge calls no server"
+    costs = [stack.cost_of(input_tokens, tokens) for tokens in (likely, most)]
+    if costs[0] is None or costs[1] is None:
+        models = stack.identities().values()
+        unknown = next((each for each in models if each is None or price_of(each, Usage(1, 1)) is None), None)
+        return f"cost: unknown, since {why_unpriced(unknown)}"
+    if not most:
+        return f"cost: {_dollars(costs[0])} is likely, if what a call's questions share is billed once"
+    return f"cost: {_dollars(costs[0])} is likely, {_dollars(costs[1])} if every answer were as long as its cap"
+
+
+def _dollars(cost: float) -> str:
+    return "under $0.01" if 0 < cost < 0.01 else f"about ${cost:.2f}"

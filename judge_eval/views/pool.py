@@ -1,0 +1,126 @@
+"""What people read of a pool: its runs scored against it, and how much it misses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from judge_eval.pools.adding import Added
+from judge_eval.pools.pool import SETTLED
+from judge_eval.pools.scoring import PoolReport
+from judge_eval.safe_text import counted
+from judge_eval.views.blocks import Cell, Column, Headline, Link, Remark, Section, Sentence, TableBlock, View, ViewBlock
+from judge_eval.views.run import of_pool
+
+BAR = 30
+"""How long the longest bar is."""
+
+
+def pool_view(report: PoolReport) -> View:
+    """Build what people read of a pool."""
+    return View(
+        "pool",
+        (
+            Section("title", tuple(_opening(report))),
+            *_added(report.added),
+            Section("scores", (_scores(report),)),
+            Section("misses", (Sentence(missed_by(report)), _systems(report))),
+            Section("remarks", tuple(_remarks(report))),
+        ),
+    )
+
+
+def _opening(report: PoolReport) -> Iterator[ViewBlock]:
+    names = ", ".join(each.system.name for each in report.systems)
+    yield Headline((Link(f"Pool of {counted(len(report.systems), 'run')}: {names}"),), "## ")
+    deep = "all ranks" if report.depth is None else f"depth {report.depth}"
+    chunks, questions = counted(report.chunks, "chunk"), counted(report.questions, "question")
+    if report.added is not None:
+        yield Sentence(f"{report.added.sentence}.", "strong")
+    yield Sentence(f"{questions}, {chunks} ({deep}), {report.judged:,} with a verdict, {report.relevant:,} relevant")
+
+
+def missed_by(report: PoolReport) -> str:
+    """Say how many relevant chunks there are at least, or why nobody can say."""
+    u = report.undiscovered
+    if u.at_least is None:
+        return f"The runs found {u.found:,} relevant chunks; nothing bounds how many more exist: {u.refused}."
+    span = "" if u.interval is None else f" [{u.interval[0]:,.0f}, {u.interval[1]:,.0f}]"
+    return (
+        f"At least {u.at_least:,.0f}{span} relevant chunks exist (Chao1); the runs found {u.found:,}. A recall of the "
+        "pool is of those found, so it is too high."
+    )
+
+
+def _added(added: Added | None) -> Iterator[Section]:
+    """List what each run adds: a bar for each set of runs that found the same, then shares of the pool."""
+    if added is None:
+        return
+    most = max(each.chunks for each in added.found_by)
+    bars: tuple[tuple[Cell, ...], ...] = tuple(
+        (" + ".join(each.systems) or "none", each.chunks, "█" * max(1, round(BAR * each.chunks / most)))
+        for each in added.found_by
+    )
+    cut = f"within rank {added.k}"
+    found = TableBlock("found by", (Column(f"relevant, found {cut} by"), Column("chunks", "count"), Column("")), bars)
+    columns = (
+        *(Column(f"covered of the pool {cut}"), Column("share", "share"), Column("95% interval", "interval")),
+        *(
+            Column("adds", "signed"),
+            Column("95% interval", "signed interval"),
+            Column("questions it alone answers", "count"),
+        ),
+    )
+    rows: list[tuple[Cell, ...]] = []
+    for c in (*added.each, *added.best):
+        gain = (None, None, None) if c.gain is None else (c.gain.value, c.gain.interval, c.only_questions)
+        rows.append((" + ".join(c.systems), c.share.value, c.share.interval, *gain))
+    blocks = [found, TableBlock("covered", columns, tuple(rows))]
+    if added.tags:
+        names = (*(each.systems[0] for each in added.each), "together")
+        tags: tuple[tuple[Cell, ...], ...] = tuple((each.tag, each.relevant, *each.shares) for each in added.tags)
+        head = (Column("tag"), Column("relevant", "count"), *(Column(name, "share") for name in names))
+        blocks.append(TableBlock("covered by tag", head, tags, of="tags"))
+    yield Section("added", tuple(blocks))
+
+
+def _scores(report: PoolReport) -> TableBlock:
+    columns = (
+        *(Column("run"), Column("metric"), Column("mean", "number"), Column("95% interval", "interval")),
+        *(Column("perfect reranker", "number"), Column("without its own chunks", "signed"), Column("n", "count")),
+    )
+    rows: list[tuple[Cell, ...]] = []
+    for each in report.systems:
+        for name, a in each.scores.items():
+            mean = a.mean if a.headline == "mean" else a.shown
+            rows.append(
+                (each.system.name, of_pool(name), mean, a.interval, each.perfect[name], 0.0 - each.losses[name], a.n)
+            )
+    return TableBlock("scores", columns, tuple(rows))
+
+
+def _systems(report: PoolReport) -> TableBlock:
+    counts = ("chunks", "without a verdict", "only its own", "of these relevant")
+    columns = (
+        Column("run"),
+        *(Column(name, "count") for name in counts),
+        Column(f"unjudged at {report.k} if left out", "share"),
+    )
+    rows = (
+        (each.system.name, each.chunks, each.unjudged, each.unique, each.unique_relevant, each.unjudged_at)
+        for each in report.systems
+    )
+    return TableBlock("systems", columns, tuple(rows))
+
+
+def _remarks(report: PoolReport) -> Iterator[Remark]:
+    if report.n_conflicts:
+        rule = SETTLED["majority" if report.settling == "majority" else "first"]
+        first = report.conflicts[0]
+        given = ", ".join(f"{name} {grade}" for name, grade in first.verdicts.items())
+        have = counted(report.n_conflicts, "chunk has", "chunks have")
+        where = f"first {first.chunk} of question {first.question}: {given}"
+        yield Remark("conflicts", f"{have} different verdicts ({where}); {rule}")
+    if unjudged := report.chunks - report.judged:
+        have = counted(unjudged, "chunk of the pool has", "chunks of the pool have")
+        yield Remark("unjudged", f"{have} no verdict; no recall of another run counts them", "bad")
+    yield from (Remark("doubt", doubt) for doubt in report.doubts)

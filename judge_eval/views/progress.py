@@ -1,0 +1,15 @@
+"""What people read of a run while it is judged: one line, for terminals and notebooks."""
+
+from __future__ import annotations
+
+from judge_eval.runs.judging.counting import Progress
+
+
+def progress_line(progress: Progress) -> str:
+    """Return how far a run is: traces, verdicts, their rate while it goes on, and cached or failed ones."""
+    total = f" of {progress.total}" if progress.total is not None else ""
+    rate = (progress.verdicts + progress.failed) / max(progress.seconds, 1e-9)
+    speed = f", {rate:,.0f}/s" if progress.traces != progress.total else ""
+    counts = ((progress.hits, "cached"), (progress.retries, "retries"), (progress.failed, "failed"))
+    more = "".join(f", {count} {word}" for count, word in counts if count)
+    return f"{progress.traces}{total} traces, {progress.verdicts} verdicts{speed}{more}"

@@ -1,0 +1,458 @@
+"""What people read of a run: all its sentences, remarks and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+
+from judge_eval.runs.folder.describing import cascaded, imported_from, judged_by, without_claims
+from judge_eval.runs.folder.records import Aggregate, Manifest, Status, Tally, TraceResult
+from judge_eval.runs.folder.run import Run
+from judge_eval.runs.scoring.aggregate import needs_total
+from judge_eval.runs.scoring.missedclaims import ClaimsMissed, CoverCounts, missed_claims
+from judge_eval.safe_text import counted, interval, public_url, shortened
+from judge_eval.schema import Chunk, Outcome
+from judge_eval.study.members import member_agreement
+from judge_eval.views.blocks import (
+    Cell,
+    Column,
+    Headline,
+    IdList,
+    Link,
+    Mark,
+    Pieces,
+    Remark,
+    Section,
+    Sentence,
+    Strip,
+    TableBlock,
+    Toned,
+    View,
+    ViewBlock,
+    table_view,
+)
+from judge_eval.views.claims import vital_word
+from judge_eval.views.ordering import Picked
+from judge_eval.views.tones import Tone
+
+MOST_GROUPS = 3
+"""How many groups of traces with more failures than others are named."""
+JUDGE_AGAIN = "`judge-eval run` with the same options resumes run {} and judges only failed verdicts again"
+MOST_MISSED = 3
+"""How many missed claims a summary names."""
+LISTED_CLAIMS = 10
+"""How many missed claims a terminal lists."""
+FIRST_TRACES = 20
+"""How many traces a notebook lists."""
+
+
+def summary_view(run: Run) -> View:
+    """Build the summary of a run for people who are not at its folder: Markdown, a comment, a note."""
+    return View("run", (title_section(run), *figure_sections(run.manifest), *claim_sections(run)))
+
+
+def notebook_view(run: Run) -> View:
+    """Build what a notebook shows: the summary, then the first traces."""
+    more = run.manifest.tally.traces - FIRST_TRACES
+    first = islice(run.results, FIRST_TRACES)
+    traces = traces_table(first, run.manifest.metrics[:3], max(0, more), "traces in run.results")
+    return View("run", (*summary_view(run).sections, Section("traces", (traces,))))
+
+
+def terminal_view(run: Run, page: str | None = None) -> View:
+    """Build what a command prints when a run has ended, or is shown: it names the folder last."""
+    blocks: list[ViewBlock] = [*place_of(run)]
+    if page is not None:
+        blocks.append(Sentence(f"its page: {page}"))
+    metrics, remarks = figure_sections(run.manifest)
+    described = Section("title", (Sentence(described_by(run.manifest)),))
+    return View("run", (described, metrics, Section(remarks.name, (*remarks.blocks, *blocks))))
+
+
+def runs_view(manifests: Sequence[Manifest], unreadable: Sequence[tuple[str, str]]) -> View:
+    """List runs; below them the folders that cannot be read, each with the reason."""
+    columns = (
+        *(Column("id"), Column("started (UTC)"), Column("status"), Column("traces", "count")),
+        *(Column("failed", "count"), Column("first metric"), Column("label"), Column("tags")),
+    )
+    rows: list[tuple[Cell, ...]] = []
+    for m in manifests:
+        name, first = next(iter(m.aggregates.items()), ("", None))
+        score = f"{name} {first.shown} {interval(first.interval)}" if first else ""
+        status, failed = Toned(m.status, status_tone(m.status)), Toned(m.tally.failed_verdicts or None, "bad")
+        started = f"{m.created:%Y-%m-%d %H:%M}"
+        rows.append((m.id[:8], started, status, m.tally.traces, failed, score, m.label or "", ", ".join(m.tags)))
+    for folder, reason in unreadable:
+        rows.append((folder[:40], "", Toned("unreadable", "bad"), None, None, "", reason, ""))
+    return table_view(columns, rows)
+
+
+def title_section(run: Run) -> Section:
+    """Name the run, and say what was judged, by whom and how."""
+    m = run.manifest
+    return Section("title", (Headline((Link(m.name, m.href),), "## judge_eval: "), Sentence(described_by(m))))
+
+
+def figure_sections(m: Manifest) -> tuple[Section, Section]:
+    """Return the table of metrics, and what a reader should know of it."""
+    remarks: tuple[ViewBlock, ...] = (*remarks_of(m), Sentence(took(m.tally)))
+    return Section("metrics", (metrics_table(m.aggregates, pooled="pool" in m.judge),)), Section("remarks", remarks)
+
+
+def metrics_table(aggregates: Mapping[str, Aggregate], pooled: bool = False) -> TableBlock:
+    """List the means with their intervals; if verdicts failed, also what could become of the means."""
+    # `pooled`: whether what exists is what a pool of runs holds.
+    columns = [Column("metric"), Column("mean", "number"), Column("95% interval", "interval")]
+    columns.append(Column("n", "count"))
+    rows: list[tuple[Cell, ...]] = [
+        (of_pool(name) if pooled else name, a.mean if a.headline == "mean" else a.shown, a.interval, a.n)
+        for name, a in aggregates.items()
+    ]
+    if any(a.n_failed for a in aggregates.values()):
+        columns += [Column("failed", "count"), Column("bounds", "interval")]
+        ends = [(a.n_failed, a.bounds) for a in aggregates.values()]
+        rows = [(*row, *end) for row, end in zip(rows, ends, strict=True)]
+    return TableBlock("metrics", tuple(columns), tuple(rows))
+
+
+def of_pool(metric: str) -> str:
+    """Name a metric that was computed against a pool: those that rest on what exists say so."""
+    return f"{metric} of the pool" if needs_total(metric) else metric
+
+
+def described_by(m: Manifest) -> str:
+    """Say in one line what was judged, by whom and how."""
+    return f"{m.dataset.name}: {counted(m.tally.traces, 'trace')}, {judged_by(m)}"
+
+
+def place_of(run: Run) -> Iterator[Pieces]:
+    """Say where a run is kept, and how far it got."""
+    if run.folder is not None:
+        status = Toned(run.status, status_tone(run.status))
+        yield Pieces((f"run {run.id[:8]} (", status, f") in {run.folder}"))
+
+
+def status_tone(status: Status) -> Tone:
+    """Return how the status of a run is set off."""
+    if status == "done":
+        return "good"
+    return "bad" if status == "failed" else "doubtful"
+
+
+# ------------------------------------------------------------------------------------------- remarks
+
+
+def remarks_of(m: Manifest) -> list[Remark]:
+    """Return everything that a reader of a run's numbers should know, the gravest first."""
+    # Every medium shows all of it; what is added here appears in each of them.
+    return [*_failures(m), *_doubts(m), *_data(m), *_dropped(m.tally), *_reranking(m), *_cascade(m)]
+
+
+def _failures(m: Manifest) -> Iterator[Remark]:
+    t = m.tally
+    if t.failed_verdicts:
+        whys = ", ".join(f"{why} {count}" for why, count in t.failures.items())
+        verdicts, traces = counted(t.failed_verdicts, "verdict"), counted(t.failed_traces, "trace")
+        aggregates = m.aggregates.values()
+        if m.aggregates and not any(a.n_failed for a in aggregates):
+            effect = "no mean depends on the failed verdicts"
+        elif any(a.n_failed and a.n_expected is None for a in aggregates):  # of an older version
+            effect = "the means exclude these traces; the bounds show how far they could move a mean"
+        elif any(a.headline == "bounds" for a in aggregates):
+            effect = "more than 5% of all, so bounds are shown instead of the means"
+        else:
+            effect = "these traces count with an expected value; the intervals cover all values they could have"
+        yield Remark("failures", f"{verdicts} failed in {traces} ({whys}); {effect}", "bad")
+    if empty := t.failures.get("empty"):
+        have = "1 chunk has" if empty == 1 else f"{empty:,} chunks have"
+        yield Remark(
+            "empty", f"{have} no text and so no verdict (`empty`); the option `blank` can make them irrelevant"
+        )
+    for i, group in enumerate(m.concentrations[:MOST_GROUPS]):
+        what = f"tagged {group.name}" if group.kind == "tag" else f"with {group.name} characters of chunks"
+        share = f"{group.failed} of {group.traces:,}, others {group.others_failed} of {group.others:,}"
+        again = "" if i or m.imported or not t.open_verdicts else f"; {JUDGE_AGAIN.format(m.id[:8])}"
+        yield Remark("concentrated", f"more traces {what} have failed verdicts ({share}){again}", "bad")
+
+
+def _doubts(m: Manifest) -> Iterator[Remark]:
+    t = m.tally
+    if t.fewer_votes:
+        rest = "1 verdict rests" if t.fewer_votes == 1 else f"{t.fewer_votes} verdicts rest"
+        advice = "" if m.imported else "; resume the run to ask the others again"
+        yield Remark("votes", f"{rest} on fewer members than the panel has{advice}")
+    if t.unsupported:
+        rest = "verdict rests" if t.unsupported == 1 else "verdicts rest"
+        chunks, count = ("its chunk", "it") if t.unsupported == 1 else ("their chunks", "them")
+        yield Remark(
+            "evidence", f"{t.unsupported} relevant {rest} on no quote found in {chunks}; the means count {count}"
+        )
+    if t.beyond_total:
+        names = ", ".join(t.beyond) + (", ..." if t.beyond_total > len(t.beyond) else "")
+        have = "1 trace has" if t.beyond_total == 1 else f"{t.beyond_total} traces have"
+        yield Remark(
+            "relevant_total",
+            f"{have} more relevant verdicts than relevant_total says ({names}); those found are counted",
+        )
+
+    if m.backend.get("provider") == "local" and "calibration" not in m.judge:
+        yield Remark(
+            "uncalibrated",
+            f"local/{m.backend['model']} counts a chunk as relevant from a probability of 0.5, which nobody has "
+            "calibrated; labels (`calibrate`) or a cascade (`cascade fit`) tell what its probabilities are worth",
+        )
+
+
+def _data(m: Manifest) -> Iterator[Remark]:
+    unmatched = imported_from(m).get("unmatched")
+    if isinstance(unmatched, int) and unmatched > 0:
+        are = "1 verdict of the file is" if unmatched == 1 else f"{unmatched} verdicts of the file are"
+        yield Remark("unmatched", f"{are} of chunks that the data do not hold; nothing was made of them")
+    if isinstance(applied := m.judge.get("calibration"), dict):
+        what = [f"relevant from {applied['threshold']}"] if "threshold" in applied else []
+        what += ["probabilities"] if "method" in applied else []
+        labels = f"{applied.get('traces')} labelled traces of run {applied.get('run')}"
+        yield Remark("calibration", f"calibrated: {' and '.join(what)} by {labels}")
+    if isinstance(pool := m.judge.get("pool"), dict):
+        deep = "all ranks" if pool.get("depth") is None else f"depth {pool['depth']}"
+        left = f"; {pool['left_out']} traces are not in it" if pool.get("left_out") else ""
+        names = ", ".join(map(str, systems)) if isinstance(systems := pool.get("systems"), list) else ""
+        text = f"recalls and ideal lists are of the pool ({names}; {deep}), not of all chunks that exist{left}"
+        yield Remark("pool", text, "plain")
+    if m.tally.repeated:
+        read = "1 chunk reads" if m.tally.repeated == 1 else f"{m.tally.repeated} chunks read"
+        yield Remark(
+            "repeats",
+            f"{read} like an earlier one of the same trace, and every rank counts; AP(dedup=text) and "
+            "P(dedup=text) count a text once",
+        )
+    undefined = {name: a.n_undefined for name, a in m.aggregates.items()}
+    yield from (Remark("without_claims", text) for text in without_claims(undefined, "the mean"))
+    if skipped := m.dataset.skipped:
+        yield Remark("skipped", f"{counted(skipped, 'invalid record was', 'invalid records were')} skipped")
+    yield from (Remark("data", text) for text in m.dataset.remarks)
+
+
+def _dropped(t: Tally) -> Iterator[Remark]:
+    if t.dropped:
+        yield Remark("dropped", f"the server would not take: {', '.join(t.dropped)}", "plain")
+
+
+def _cascade(m: Manifest) -> Iterator[Remark]:
+    for text in cascaded(m):
+        yield Remark("cascade", text, "plain")
+
+
+def _reranking(m: Manifest) -> Iterator[Remark]:
+    if (r := m.reranking) is None:
+        return
+    if r.perfect - r.mean < 0.0005:
+        gain = f"a perfect reranker of the same chunks would gain nothing: {r.metric} is {r.mean:.3f}"
+    else:
+        gain = f"a perfect reranker of the same chunks would reach {r.metric} {r.perfect:.3f} from {r.mean:.3f}"
+    lost = ""
+    if r.nothing_relevant:
+        none = f"{r.nothing_relevant:,} of {counted(r.traces, 'trace')}"
+        lost = f"; {1 - r.perfect:.3f} is lost because nothing relevant was retrieved ({none})"
+    yield Remark("reranking", gain + lost, "plain")
+
+
+def took(t: Tally) -> str:
+    """Say what a run took."""
+    parts = [counted(t.verdicts, "verdict"), counted(t.calls, "call"), f"{t.hits:,} from the cache"]
+    if t.calls:
+        parts.append(f"{t.input_tokens:,} + {t.output_tokens:,} tokens")
+    if t.cost:
+        parts.append(f"${t.cost:.4f}")
+    if t.retries:
+        parts.append(counted(sum(t.retries.values()), "retry", "retries"))
+    if refused := t.cache.get("refused"):
+        parts.append(f"{counted(refused, 'row')} of the cache refused")
+    if beside := t.cache.get("beside"):
+        parts.append(f"{counted(beside, 'answer')} paid beside another process's")
+    return ", ".join(parts)
+
+
+# -------------------------------------------------------------------------------------------- claims
+
+
+def claim_sections(run: Run, most: int = MOST_MISSED, *, tags: bool = False) -> Iterator[Section]:
+    """Say what is covered of the claims, and which are missed most; nothing of a run without claims."""
+    # `tags` lists what is covered by tag, in place of the claims.
+    missed = missed_claims(run.results)
+    if missed is not None:
+        sentence = Sentence(missed.sentence, "doubtful" if missed.counts.missed else "plain")
+        table = _cover_by_tag(missed) if tags else _missed_most(missed, most)
+        yield Section("claims", (sentence, *([table] if table.rows or table.more else [])))
+
+
+def claim_blocks(missed: ClaimsMissed) -> Iterator[ViewBlock]:
+    """Yield the claims of a run in full: what is covered, all that the record lists as missed, each tag."""
+    count = counted(missed.distinct, "claim")
+    head = f"{count} missed, the most missed first" if missed.distinct else "No claim is known to be missed"
+    yield from (Sentence(missed.sentence), Sentence(head, "strong"))
+    if missed.missed:
+        yield _missed_most(missed, len(missed.missed))
+    if missed.tags:
+        yield from (Sentence("Claims by tag", "strong"), _cover_by_tag(missed))
+        yield Sentence("Each trace counts its claims; claims not known are in no share.")
+
+
+def _missed_most(missed: ClaimsMissed, most: int) -> TableBlock:
+    columns = (
+        Column("missed most"),
+        Column("kind"),
+        Column("claim", cut=70),
+        Column("traces"),
+        Column("question", wide=True),
+    )
+    rows = tuple(
+        (claim.frequency, vital_word(claim.vital), claim.text, IdList(claim.traces), claim.query)
+        for claim in missed.missed[:most]
+    )
+    left = missed.distinct - len(rows)
+    return TableBlock("missed claims", columns, rows, max(0, left), "missed claims")
+
+
+def _cover_by_tag(missed: ClaimsMissed) -> TableBlock:
+    counts = [Column(name, "count") for name in ("covered", "partly", "not covered", "not known")]
+    columns = (Column("tag"), Column("claims covered", "number"), *counts)
+    rows = tuple((tag.tag, tag.counts.covered_share, *_covers(tag.counts)) for tag in missed.tags)
+    return TableBlock("claims by tag", columns, rows)
+
+
+def _covers(counts: CoverCounts) -> tuple[Cell, ...]:
+    return counts.covered, counts.partly, counts.missing, counts.unknown or None
+
+
+# -------------------------------------------------------------------------------------------- traces
+
+
+def traces_table(results: Iterable[TraceResult], metrics: Sequence[str], more: int = 0, of: str = "") -> TableBlock:
+    """List traces with their ranks and the scores of some metrics; `more` are left out."""
+    scores = (Column(name, "number") for name in metrics)
+    columns = (Column("trace"), Column("ranks", "strip"), *scores, Column("query", cut=60))
+    rows = tuple(
+        (
+            result.trace_id,
+            strip_of(result.trace.chunks, result.outcomes),
+            *(result.scores.get(name) for name in metrics),
+            shortened(result.trace.query, 80),
+        )
+        for result in results
+    )
+    return TableBlock("traces", columns, rows, more, of)
+
+
+def picked_sections(run: Run, picked: Picked, by: tuple[str, bool] | None = None) -> Iterator[Section]:
+    """List traces of a run that were asked for."""
+    names = list(run.manifest.metrics[:4])
+    if by is not None and by[0] in run.manifest.metrics and by[0] not in names:
+        names[-1:] = [by[0]]
+    table = traces_table((run.results[place] for place in picked.places), names, picked.left)
+    blocks: list[ViewBlock] = [table] if table.rows or picked.left else []
+    if picked.valueless and by is not None:
+        text = f"{picked.valueless:,} have no {by[0]}, since verdicts failed: they come last"
+        blocks.append(Sentence(text, "doubtful"))
+    if blocks:
+        yield Section("traces", tuple(blocks))
+
+
+def strip_of(chunks: Sequence[Chunk], outcomes: Sequence[Outcome]) -> Strip:
+    """Draw one mark a rank: `+` relevant, a dot not, a digit if graded (`X` for 10), `!` failed."""
+    return Strip(
+        tuple(
+            Mark(outcome.sign, outcome_tone(outcome), f"{rank}. {chunk.id}: {_reading(outcome)}")
+            for rank, (chunk, outcome) in enumerate(zip(chunks, outcomes, strict=True), 1)
+        )
+    )
+
+
+def outcome_tone(outcome: Outcome) -> Tone:
+    """Return how an outcome is set off."""
+    if outcome.kind == "no_verdict":
+        return "bad"
+    return "good" if outcome.relevant else "quiet"
+
+
+def _reading(outcome: Outcome) -> str:
+    if outcome.kind == "no_verdict":
+        return f"no verdict: {outcome.why}"
+    return f"{'relevant' if outcome.relevant else 'not relevant'}: {outcome.explanation}"
+
+
+# ------------------------------------------------------------------------------------------- spread
+
+
+def spread_sections(run: Run) -> Iterator[Section]:
+    """List each metric's percentiles over traces, and its mean over the traces of each tag."""
+    numbers = [Column(name, "number") for name in ("p20", "p50", "p90")]
+    columns = (Column("metric"), *numbers, Column("interval by"), Column("clusters", "count"))
+    rows: list[tuple[Cell, ...]] = []
+    for name, a in run.aggregates.items():
+        q = a.quantiles
+        marks = (q.p20, q.p50, q.p90) if q else (None,) * 3
+        rows.append((name, *marks, a.method or "", a.clusters))
+    yield Section("spread", (TableBlock("percentiles", columns, tuple(rows)),))
+    by_tag: list[tuple[Cell, ...]] = [
+        (tag, name, mean.mean, mean.interval, mean.n, mean.n_failed or None)
+        for tag, name, mean in sorted(
+            ((tag, name, mean) for name, a in run.aggregates.items() for tag, mean in a.tags.items()),
+            key=lambda row: row[0],
+        )
+    ]
+    if by_tag:
+        tag_columns = (
+            *(Column("tag"), Column("metric"), Column("mean", "number"), Column("95% interval", "interval")),
+            *(Column("n", "count"), Column("failed", "count")),
+        )
+        yield Section("tags", (TableBlock("by tag", tag_columns, tuple(by_tag)),))
+
+
+# ------------------------------------------------------------------------------------------- members
+
+_PAIRS = 6
+"""Of how many pairs of members kappa is named."""
+
+
+def cache_view(place: str | Path, *, shared: bool, hits: int) -> View:
+    """Say where replies are kept, and who shares the place: on a clean clone its replies surprise."""
+    came = f" ({hits:,} came from there)" if hits else ""
+    everyone = ", which all your projects share" if shared else ""
+    lines = [f"answers are kept in {shown_place(place)}{everyone}{came}"]
+    if shared:
+        lines.append('to give this project a cache of its own, put `cache = "project"` in judge_eval.toml')
+    return View("cache", (Section("cache", tuple(map(Sentence, lines))),))
+
+
+def shown_place(place: str | Path) -> str:
+    """Return a place as people write it: `~` for the home folder, relative below this one, no password."""
+    if isinstance(place, str):
+        return public_url(place)
+    absolute = place.expanduser().absolute()
+    for top, name in ((Path.cwd(), ""), (Path.home(), "~/")):
+        if absolute.is_relative_to(top) and absolute != top:
+            return f"{name}{absolute.relative_to(top)}"
+    return str(absolute)
+
+
+def member_sections(run: Run) -> Iterator[Section]:
+    """Say how far the members of a panel agree; nothing of a run without several."""
+    panel = member_agreement(run)
+    if panel is None:
+        return
+    columns = (
+        Column("member"),
+        Column("verdicts", "count"),
+        Column("failed", "count"),
+        Column("relevant", "share"),
+        Column("outvoted", "count"),
+    )
+    rows = tuple((m.name, m.n, m.failed or None, m.relevant, m.dissents) for m in panel.members)
+    kappas = ", ".join(
+        f"{pair} {'undefined' if k is None else format(k, '.3f')}" for pair, k in list(panel.kappas.items())[:_PAIRS]
+    )
+    flips = f"flips: {panel.flips.text} of {panel.chunks} chunks"
+    sentence = f"{flips}; ordinal alpha {panel.alpha.text}; kappa {kappas}"
+    yield Section("members", (TableBlock("members", columns, rows), Sentence(sentence)))

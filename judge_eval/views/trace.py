@@ -1,0 +1,183 @@
+"""What people read of one judged trace: its scores, its claims, and every verdict with its evidence."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from judge_eval.quotes import marked
+from judge_eval.runs.folder.judgedclaims import SAID_SIGNS, Cover, JudgedClaim, Said, judged_claims
+from judge_eval.runs.folder.records import TraceResult
+from judge_eval.safe_text import number, one_line
+from judge_eval.schema import Chunk, ClaimSupport, Outcome
+from judge_eval.views.blocks import Mark, Pieces, Section, Sentence, Strip, Toned, View, ViewBlock
+from judge_eval.views.claims import SAID_WORDS, claims_in_words, cover_sentence, cover_word, needed_first, vital_word
+from judge_eval.views.run import outcome_tone, strip_of
+from judge_eval.views.tones import Tone
+
+BRIEF = 90
+"""After how many characters a brief line is cut."""
+_COVER_TONES: Final[dict[Cover, Tone]] = {
+    "missing": "bad",
+    "partly": "doubtful",
+    "unknown": "doubtful",
+    "covered": "good",
+}
+_SUPPORT_TONES: Final[dict[Said, Tone]] = {"full": "good", "contradicts": "doubtful", None: "bad"}
+
+
+def strip(outcomes: Iterable[Outcome]) -> str:
+    """Draw one sign a rank: `+` relevant, `.` not, a digit if graded (`X` for 10), `!` failed."""
+    return "".join(outcome.sign for outcome in outcomes) or "(nothing retrieved)"
+
+
+def word(outcome: Outcome) -> str:
+    """Name the grade, the probability of relevance and the stage of an outcome."""
+    if outcome.kind == "no_verdict":
+        return f"no verdict ({outcome.why})"
+    details = [str(outcome.grade)]
+    if outcome.confidence is not None:
+        details.append(f"probability of relevance {outcome.confidence:.2f}")
+    if outcome.stage is not None:
+        details.append(f"{outcome.stage} judge")
+    return f"{'relevant' if outcome.relevant else 'not relevant'} (grade {', '.join(details)})"
+
+
+def trace_view(result: TraceResult) -> View:
+    """Build what people read of a trace: every verdict, its reason, and the chunk with the quote marked."""
+    chunks = zip(result.trace.chunks, result.outcomes, strict=True)
+    return View(
+        "trace",
+        (
+            Section("trace", tuple(_opening(result))),
+            *(
+                Section("chunk", tuple(_chunk(rank, chunk, outcome, result)))
+                for rank, (chunk, outcome) in enumerate(chunks, 1)
+            ),
+        ),
+    )
+
+
+def _opening(result: TraceResult) -> Iterator[ViewBlock]:
+    trace = result.trace
+    yield Sentence(one_line(f"trace {result.trace_id}"), "strong")
+    for name, text in (("query", trace.query), ("reference", trace.reference), ("answer", trace.answer)):
+        if text:
+            yield _named(name, text)
+    yield _named("scores", scores_line(result.scores))
+    yield Pieces((f"{'ranks:':<11}", strip_of(trace.chunks, result.outcomes)))
+    claims = judged_claims(result.claims, result.outcomes)
+    if claims is not None:
+        yield from _claims(claims)
+
+
+def _named(name: str, text: str) -> Pieces:
+    return Pieces((f"{name + ':':<11}{text}",))
+
+
+def scores_line(scores: Mapping[str, float | None]) -> str:
+    """Write a trace's scores in one line."""
+    return "  ".join(f"{one_line(name)} {number(value)}" for name, value in scores.items())
+
+
+def _claims(claims: Sequence[JudgedClaim]) -> Iterator[ViewBlock]:
+    """Draw the claims, a line each, with a sign a rank: what is missing stands first."""
+    yield _named("claims", cover_sentence(claims))
+    if claims:
+        legend = ", ".join(f"{SAID_SIGNS[verdict]} {meaning}" for verdict, meaning in SAID_WORDS.items())
+        yield Pieces((Toned(f"a sign a rank: {legend}", "quiet"),), 3)
+    width = max((len(cover_word(claim)) for claim in claims), default=0)
+    for claim in needed_first(claims):
+        state = Toned(cover_word(claim).ljust(width), _COVER_TONES[claim.cover])
+        kind, text = f"  {vital_word(claim.claim.vital):<5}  ", f"  {one_line(claim.claim.text)}"
+        yield Pieces((state, kind, _supports(claim), text), 3)
+
+
+def _supports(claim: JudgedClaim) -> Strip:
+    marks = []
+    for rank, (verdict, support) in enumerate(zip(claim.verdicts, claim.supports, strict=True), 1):
+        quote = f": {support.quote}" if isinstance(support, ClaimSupport) and support.quote else ""
+        title = f"rank {rank} {SAID_WORDS[verdict]}{quote}"
+        marks.append(Mark(SAID_SIGNS[verdict], _SUPPORT_TONES.get(verdict, "plain"), title))
+    return Strip(tuple(marks))
+
+
+def _chunk(rank: int, chunk: Chunk, outcome: Outcome, result: TraceResult) -> Iterator[ViewBlock]:
+    verdict = f"NO VERDICT ({outcome.why})" if outcome.kind == "no_verdict" else word(outcome)
+    label = "" if chunk.label is None else f", human label {chunk.label}"
+    state = Toned(verdict, outcome_tone(outcome))
+    yield Pieces((f"{rank}. [{outcome.sign}] ", state, one_line(f"  {chunk.id}{label}")))
+    title = (f"{one_line(chunk.title)}: ",) if chunk.title else ()
+    yield Pieces((*title, *evidence_pieces(chunk, outcome)), 3)
+    if reason := outcome.explanation:
+        name = "" if outcome.kind == "verdict" and outcome.reason is None else "reason: "
+        yield Pieces((f"{name}{one_line(reason)}",), 3)
+    yield from (Pieces((Toned(note, "doubtful"),), 3) for note in outcome_notes(outcome))
+    yield from _chunk_claims(outcome, result)
+
+
+def evidence_pieces(chunk: Chunk, outcome: Outcome) -> Iterator[Toned | str]:
+    """Yield a chunk's text in pieces; those that are evidence have that tone."""
+    for place, piece in enumerate(marked(" ".join(chunk.text.split()), outcome.quote)):
+        yield Toned(piece, "evidence") if place % 2 else piece
+
+
+def outcome_notes(outcome: Outcome) -> Iterator[str]:
+    """Yield what makes a verdict doubtful: a quote that is not in the chunk, an instruction to the judge."""
+    if outcome.kind == "verdict" and outcome.evidence and not outcome.evidence_found:
+        yield f"quote not found in the chunk, or too short: {outcome.evidence!r}"
+    if outcome.kind == "verdict" and outcome.instruction_in_chunk:
+        yield "the judge saw an instruction in this chunk"
+
+
+def _chunk_claims(outcome: Outcome, result: TraceResult) -> Iterator[Pieces]:
+    if result.claims is None or outcome.kind == "no_verdict":
+        return
+    texts = {claim.id: claim.text for claim in result.claims.claims}
+    for support in outcome.supports or ():
+        text = one_line(texts.get(support.claim, support.claim)).rstrip(".")
+        quote = f": {one_line(support.quote)!r}" if support.quote else ""
+        pieces: list[Toned | str] = [f"[{SAID_SIGNS[support.support]}] {text}{quote}"]
+        if support.quote and support.quote_found is False:
+            pieces.append(Toned(" (not found in the chunk, or too short)", "doubtful"))
+        yield Pieces(tuple(pieces), 3)
+
+
+# -------------------------------------------------------------------------------------- plain text
+
+
+def verdicts_in_words(result: TraceResult) -> str:
+    """Write a trace's outcomes as text: a line a chunk with grade and reason, then the claims not covered."""
+    lines = []
+    for rank, outcome in enumerate(result.outcomes, 1):
+        lines.append(f"{rank}. {outcome.chunk_id}: {word(outcome)} {outcome.explanation}".rstrip())
+    lines = lines or ["nothing was retrieved"]
+    if (claims := judged_claims(result.claims, result.outcomes)) is not None:
+        lines += claims_in_words(claims)
+    return "\n".join(lines)
+
+
+def failures_in_words(result: TraceResult) -> str:
+    """Say how many verdicts of a trace failed, and of what."""
+    whys = Counter(o.why for o in result.outcomes if o.kind == "no_verdict")
+    reasons = ", ".join(f"{why} {count}" for why, count in whys.items())
+    return f"{result.failed} of {len(result.outcomes)} verdicts failed ({reasons})"
+
+
+def brief_lines(result: TraceResult) -> Iterator[str]:
+    """Write a trace in short lines: strip and scores, its question, a verdict and a text for each rank."""
+    yield f"trace {one_line(result.trace_id)}  {strip(result.outcomes)}  {scores_line(result.scores)}"
+    yield f"  query: {_brief(result.trace.query)}"
+    if result.trace.reference:
+        yield f"  reference: {_brief(result.trace.reference)}"
+    for rank, (chunk, outcome) in enumerate(zip(result.trace.chunks, result.outcomes, strict=True), 1):
+        reason = outcome.explanation
+        verdict = f"{word(outcome)}: {_brief(reason)}" if reason else word(outcome)
+        yield f"  {rank:>3} {strip([outcome])} {one_line(chunk.id)}  {verdict}"
+        yield f"        {_brief(chunk.text)}"
+
+
+def _brief(text: str) -> str:
+    text = one_line(" ".join(text.split()))
+    return text if len(text) <= BRIEF else text[: BRIEF - 3] + "..."

@@ -1,0 +1,31 @@
+"""What people read of a run that was checked for changes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from judge_eval.runs.judging.verify import Condition, Verification
+from judge_eval.safe_text import one_line
+from judge_eval.views.blocks import Section, Sentence, View
+from judge_eval.views.tones import Tone
+
+MOST: Final = 20
+"""How many findings are shown."""
+_MEANINGS: Final[dict[Condition, tuple[str, Tone]]] = {
+    "whole": ("is what was written", "good"),
+    "unverified": ("has no digest (an older version wrote it), and its contents are consistent", "doubtful"),
+    "unfinished": ("did not finish, so it has no digest yet; its contents are consistent", "doubtful"),
+    "changed": ("was changed", "bad"),
+}
+
+
+def verification_view(verification: Verification) -> View:
+    """Build what was found, one finding a line."""
+    name = verification.id[:8] if verification.id else verification.folder
+    meaning, tone = _MEANINGS[verification.condition]
+    title = f"{verification.condition}: run {name} {meaning} ({verification.results:,} results read)"
+    lines = [f"  {finding}" for finding in verification.findings[:MOST]]
+    if (more := len(verification.findings) - MOST) > 0:
+        lines.append(f"  and {more:,} more")
+    findings = (Sentence(one_line(line)) for line in lines)
+    return View("verification", (Section("findings", (Sentence(one_line(title), tone), *findings)),))
