@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.examples import USUAL
+
 # A busy machine is no fault: no case has a time, neither to be drawn nor to be run.
-settings.register_profile("home", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("home", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=USUAL)
 # A change is judged by the same cases every time; what new cases find belongs to whoever runs them at home.
 settings.register_profile("ci", settings.get_profile("home"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "home")
@@ -21,6 +24,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 FOREIGN = "pytestmark = pytest.mark.foreign"
 """The line that says that all of a module's tests need other packages or services."""
+
+
+@pytest.fixture(autouse=True)
+def _nothing_negotiated() -> None:
+    """No test starts with what another has learned of a server, whose port may be used again."""
+    if (memory := sys.modules.get("judge_eval.llm.http.openai")) is not None:
+        memory.forget_forms()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any, get_args
@@ -10,7 +11,7 @@ from typing import Any, get_args
 import pytest
 import yaml
 
-from judge_eval.comparison.findings import LimitKind
+from judge_eval.compare.record import LimitKind
 from tests.support.action import ACTION, STEPS, Job, Server
 from tests.support.blocks import ROOT, blocks_of
 
@@ -85,7 +86,7 @@ def test_another_project_of_the_same_import_name_is_told(job: Job) -> None:
     (job.folder / "other-project").touch()
     done, _ = job.step("install", PUSH, package="judge.whl")
     assert done.returncode == 2
-    assert "::error title=judge_eval::what was installed is another project" in done.stdout
+    assert "::error title=judge_eval::the installed package is another project" in done.stdout
     assert "context-judge" in done.stdout
 
 
@@ -172,7 +173,7 @@ def test_without_a_baseline_a_pull_request_is_not_compared(job: Job) -> None:
     """Before the base branch has a run, limits on drops are left out, and the log says so."""
     done, outputs = job.step("run", PULL, **RUN, max_drop="AP@5=0.03")
     assert outputs["steps.run.outputs.code"] == "0", done.stderr
-    assert "no run of the base branch" in done.stdout
+    assert "the base branch has no run yet" in done.stdout
 
 
 def test_failed_verdicts_fail_the_job(job: Job) -> None:
@@ -200,23 +201,64 @@ def test_hostile_inputs_stay_arguments(job: Job) -> None:
     assert not (job.folder / "broken").exists()
 
 
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        {"data": "--help"},
+        {"data": "--version"},
+        {"arguments": "--help"},
+        {"arguments": "--out=elsewhere"},
+        {"arguments": "--dry-run"},
+    ],
+)
+def test_success_without_a_run_is_a_failure(job: Job, inputs: dict[str, str]) -> None:
+    """Whatever ends with 0 without judging fails the job, and the former baseline stays."""
+    kept = job.folder / ".judge_eval" / "baseline"
+    kept.mkdir(parents=True)
+    (kept / "manifest.json").write_text("{}", encoding="utf-8")
+    done, outputs = job.step("run", PUSH, **RUN | inputs)
+    assert done.returncode == 0
+    assert outputs["steps.run.outputs.code"] == "2", done.stdout
+    assert outputs["steps.run.outputs.run"] == ""
+    done, _ = job.step("gate", PUSH | outputs)
+    assert done.returncode == 2
+    done, _ = job.step("baseline", PUSH | outputs)
+    assert done.returncode != 0
+    assert (kept / "manifest.json").is_file()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("jq") is None, reason="jq stands in for that of gh")
 def test_one_comment_is_kept_up_to_date(job: Job) -> None:
     """The first report is a new comment; where ours is there already, that one is changed."""
     _, outputs = job.step("run", PULL, **RUN)
     done, _ = job.step("comment", PULL | outputs)
     assert done.returncode == 0, done.stderr
-    (job.folder / "old-comment").write_text("77\n", encoding="utf-8")
+    mark = "<!-- judge_eval: comment -->"
+    comments = [
+        {"id": 1, "body": "hello", "user": {"login": "github-actions[bot]"}},
+        {"id": 66, "body": f"{mark} mine", "user": {"login": "stranger"}},
+        {"id": 77, "body": f"{mark} ours", "user": {"login": "github-actions[bot]"}},
+        {"id": 88, "body": f"{mark} ours", "user": {"login": "owner"}},
+    ]
+    (job.folder / "comments.json").write_text(json.dumps(comments), encoding="utf-8")
     job.step("comment", PULL | outputs)
+    for viewer in ("owner", '" or true or "'):  # of a token of one's own; of none that can be read
+        (job.folder / "viewer").write_text(viewer, encoding="utf-8")
+        job.step("comment", PULL | outputs)
     log = (job.folder / "gh.log").read_text(encoding="utf-8").splitlines()
     calls = [line for line in log if "--method" in line]
     assert [call.split()[2:4] for call in calls] == [
         ["POST", "repos/owner/name/issues/12/comments"],
+        ["PATCH", "repos/owner/name/issues/comments/77"],
+        ["PATCH", "repos/owner/name/issues/comments/88"],
         ["PATCH", "repos/owner/name/issues/comments/77"],
     ]
     (body,) = job.folder.rglob("*.comment")
     assert body.read_text(encoding="utf-8").startswith("<!-- judge_eval: comment -->")
 
 
+@pytest.mark.slow
 def test_the_gitlab_job_compares_with_the_default_branch(job: Job) -> None:
     """The job's script keeps the default branch's run, and a merge request is held against it."""
     script = "\n".join(GITLAB["retrieval"]["script"])

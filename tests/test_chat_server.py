@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from judge_eval.backends.chat.capabilities import contract, response_format
+from judge_eval.llm.http.capabilities import contract, response_format
 from judge_eval.schema import GRADED
 from judge_eval.wire import Passage
 from tests.support.canned import error
@@ -103,15 +103,7 @@ def test_script_comes_first() -> None:
 
 def test_as_a_process() -> None:
     """Started as a module it prints its address first, and takes the same options."""
-    command = [
-        sys.executable,
-        "-m",
-        "tests.support.chat_server",
-        "--latency",
-        "0.01",
-        "--fail-text",
-        "text 0",
-    ]
+    command = [sys.executable, "-m", "tests.support.chat_server", "--latency", "0.01", "--fail-text", "text 0"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

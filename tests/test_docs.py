@@ -20,21 +20,20 @@ import yaml
 from judge_eval import GradeTable, Trace, parse_metric
 from judge_eval.cli.flags.config import settings
 from judge_eval.data.claimfiles import read_claims
-from judge_eval.server.hosted import HostedSubmission
+from judge_eval.server.models import HostedSubmission
+from judge_eval.study.agree_claims import read_claim_labels
 from tests.support.blocks import ROOT, Block, blocks_of, environment, needs_more, python, shell
 from tests.support.chat_server import ChatServer
 from tests.support.decision_server import DecisionServer
 from tests.support.decision_shapes import DIALECT_NAMES
 
 DOCS = ROOT / "docs"
-PAGES = {
-    str(path.relative_to(DOCS)): blocks_of(path.read_text(encoding="utf-8")) for path in DOCS.rglob("*.md")
-}
+PAGES = {str(path.relative_to(DOCS)): blocks_of(path.read_text(encoding="utf-8")) for path in DOCS.rglob("*.md")}
 EXAMPLE = ROOT / "tests" / "support" / "plugin_example"
 
 
-ELSEWHERE = {"ragas", "deepeval"}
-"""Blocks that need these run beside the real tools, in an environment of their own (tests/integrations)."""
+ELSEWHERE = {"ragas", "deepeval", "local"}
+"""Blocks that need these run beside the real tools (tests/integrations), and beside tests of local models."""
 
 
 def _of(language: str) -> dict[str, list[Block]]:
@@ -153,9 +152,8 @@ def test_shown_tests_pass(page: str, folder: Path) -> None:
     assert f"{sum(code.count('def test_') for code in shown)} passed" in done.stdout
 
 
-@pytest.mark.parametrize(
-    "line", re.findall(r"^\$ (.*)$", (DOCS / "server.md").read_text("utf-8"), re.MULTILINE)
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("line", re.findall(r"^\$ (.*)$", (DOCS / "server.md").read_text("utf-8"), re.MULTILINE))
 def test_shown_servers_start(line: str, folder: Path) -> None:
     """Each command that starts a server does, and says where it listens."""
     setting, _, command = line.rpartition(" judge-eval ")
@@ -170,6 +168,9 @@ def test_data_lines_are_traces(tmp_path: Path) -> None:
         for block in blocks:
             if "data" in json.loads(block.code):
                 assert HostedSubmission.parse(json.loads(block.code)).data[0].trace().chunks
+            elif "together" in json.loads(block.code):
+                (tmp_path / "cells.jsonl").write_text(block.code, encoding="utf-8")
+                assert read_claim_labels(tmp_path / "cells.jsonl")
             elif "claims" in json.loads(block.code):
                 (tmp_path / "claims.jsonl").write_text(block.code, encoding="utf-8")
                 assert read_claims(tmp_path / "claims.jsonl").entries[0].claims
@@ -239,9 +240,7 @@ def test_the_shown_failure_is_what_pytest_shows(folder: Path) -> None:
     (folder / "test_retriever.py").write_text(_of("python")["testing.md"][0].code, encoding="utf-8")
     done = shell("pytest -q test_retriever.py || true", folder, "")
     page = " ".join((DOCS / "testing.md").read_text(encoding="utf-8").split())
-    found = re.findall(
-        r"MissError: (no answer in .*test_opening_hours --judge-eval-mode=record)", done.stdout
-    )
+    found = re.findall(r"MissError: (no answer in .*test_opening_hours --judge-eval-mode=record)", done.stdout)
     # Pytest tells it again in its summary, where that is not cut to a terminal's width.
     (told,) = set(found)
     assert " ".join(told.split()) in page
@@ -293,7 +292,5 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     for page in (tmp_path / "site").rglob("*.html"):
         text = page.read_text(encoding="utf-8")
-        loaded = re.findall(
-            r"<(?:script|img|iframe|link rel=\"stylesheet\")[^>]*(?:src|href)=\"(https?:[^\"]+)", text
-        )
+        loaded = re.findall(r"<(?:script|img|iframe|link rel=\"stylesheet\")[^>]*(?:src|href)=\"(https?:[^\"]+)", text)
         assert not loaded, page

@@ -7,7 +7,7 @@ import pytest
 
 from judge_eval.engine import BLOCK, Engine, Item, plan
 from judge_eval.errors import CallError
-from judge_eval.runs.judging.objects import streamed
+from judge_eval.runs.judging.sources import streamed
 from judge_eval.wire import Completion, Request
 from tests.support.engines import JUDGE, NO, AtHand, Scripted, collect, items
 from tests.support.runs import traces
@@ -104,7 +104,7 @@ def test_a_blocking_iterable_is_read_beside_the_calls() -> None:
     async def numbered() -> AsyncIterator[Item]:
         place = 0
         async for trace in streamed(waiting(), lambda _: None):
-            yield Item(place, trace, {})
+            yield Item(place, trace)
             place += 1
 
     assert len(asyncio.run(collect(Scripted(answer), numbered()))) == 2
@@ -118,7 +118,7 @@ def test_a_stream_that_is_left_stops_its_reader() -> None:
         nonlocal read
         while True:
             read += 1
-            yield {"id": str(read), "query": "q"}
+            yield {"id": str(read), "query": "q", "chunks": []}
 
     async def main() -> None:
         stream = streamed(endless(), lambda _: None)

@@ -37,10 +37,7 @@ def test_advice_names_what_is_near() -> None:
     assert advise("SUPPORT", ["support"]) == "did you mean 'support'?"
     assert advise("zzz", ["a", "b"]) == "known: a, b"
     assert advise("zzz", []) == "none are known"
-    assert (
-        str(UnknownNameError("prompt", "suport", ["support"]))
-        == "no prompt 'suport'; did you mean 'support'?"
-    )
+    assert str(UnknownNameError("prompt", "suport", ["support"])) == "no prompt 'suport'; did you mean 'support'?"
 
 
 @pytest.mark.parametrize(

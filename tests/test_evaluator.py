@@ -10,15 +10,8 @@ from pathlib import Path
 import pytest
 
 from judge_eval import Evaluator, FakeBackend, Trace, evaluate
-from judge_eval.backends.stack import Options
-from judge_eval.errors import (
-    ConfigError,
-    DataError,
-    FatalCallError,
-    MetricError,
-    RefusedError,
-    UnknownNameError,
-)
+from judge_eval.errors import ConfigError, DataError, FatalCallError, MetricError, RefusedError, UnknownNameError
+from judge_eval.llm.options import Options
 from judge_eval.wire import Request
 from tests.support.command import ROOT
 from tests.support.judges import ALL, TWO, Stops, only
@@ -84,11 +77,14 @@ def test_a_judge_that_mumbles_often_is_not_asked_again() -> None:
     assert asked["Text 1 1."] == asked["Text 2 0."] == 2
 
 
-def test_a_failed_verdict_takes_its_trace_out_of_the_mean_and_is_counted() -> None:
-    """The mean is over the other traces; the bounds tell what the failed verdict could make of it."""
+def test_a_failed_verdict_counts_with_its_expected_value() -> None:
+    """A trace that a failed verdict leaves open has no score and counts by expectation, inside the bounds."""
     run = evaluator(only("q0-a", "q1-b", failed=("q0-c",))).evaluate(TWO)
     ap = run.aggregate("AP@3")
-    assert (ap.mean, ap.n, ap.n_failed) == (0.5, 1, 1)
+    assert (ap.n_expected, ap.n_failed, ap.headline) == (1, 1, "bounds")
+    assert ap.mean is not None
+    assert ap.bounds is not None
+    assert ap.bounds[0] < ap.mean < ap.bounds[1]
     assert ap.bounds == pytest.approx((((1 + 2 / 3) / 2 + 0.5) / 2, (1 + 0.5) / 2))
     assert run.results[0].scores["AP@3"] is None
     assert run.status == "incomplete"
@@ -129,16 +125,17 @@ def test_verbs_show_every_keyword_they_take() -> None:
     chosen = ["limit", "seed", "shard", "on_invalid", "name", "reader", "claims"]
     assert names[1:] == [
         "data",
+        "watch",
+        "driver",
         "out",
         "label",
         "href",
         "tags",
         "baseline",
         "resume",
-        "or_new",
-        "watch",
-        "driver",
+        "new_if_done",
         "push_every",
+        "push_grace",
         *chosen,
     ]
     assert list(inspect.signature(Evaluator.evaluate).parameters) == names
@@ -164,9 +161,7 @@ def test_results_can_be_streamed() -> None:
 
 
 @pytest.mark.parametrize("data", [[], "empty.jsonl"])
-def test_data_without_a_trace_are_an_error(
-    data: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_data_without_a_trace_are_an_error(data: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty dataset never looks like a run that went well."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty.jsonl").write_text("\n")
@@ -184,7 +179,7 @@ def test_bad_data_are_found_before_anything_is_paid(tmp_path: Path) -> None:
         evaluator(backend).evaluate(path)
     with pytest.raises(DataError, match="row 1: query: this field is required"):
         evaluator(backend).evaluate([TWO[0], {}])
-    with pytest.raises(DataError, match="the trace id 'q0' stands twice"):
+    with pytest.raises(DataError, match="the trace id 'q0' occurs twice"):
         evaluator(backend).evaluate([TWO[0], TWO[0]])
     with pytest.raises(DataError, match="row 0: is a int; give a `Trace`"):
         evaluator(backend).evaluate([3])
@@ -209,10 +204,7 @@ def test_what_is_skipped_is_skipped_for_good(tmp_path: Path) -> None:
 def test_a_sample_is_the_same_for_the_same_seed(tmp_path: Path) -> None:
     """`limit` takes the first traces, with `seed` a sample that depends on the seed alone."""
     data = traces(30)
-    ids = [
-        [r.trace_id for r in evaluator(ALL).evaluate(data, limit=5, seed=seed).results]
-        for seed in (None, 7, 7, 8)
-    ]
+    ids = [[r.trace_id for r in evaluator(ALL).evaluate(data, limit=5, seed=seed).results] for seed in (None, 7, 7, 8)]
     assert ids[0] == ["q0", "q1", "q2", "q3", "q4"]
     assert ids[1] == ids[2] != ids[3]
     assert ids[1] == sorted(ids[1], key=lambda name: int(name[1:]))
@@ -301,3 +293,35 @@ print([thread.name for thread in threading.enumerate()])
 """
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
     assert done.stdout == "['MainThread']\n", done.stderr
+
+
+def test_evaluate_takes_what_the_evaluator_takes(tmp_path: Path) -> None:
+    """`evaluate` shows and takes each keyword of `Evaluator` and of its `evaluate`."""
+    from inspect import signature
+
+    from judge_eval import Evaluator, evaluate
+    from judge_eval.evaluator import EvaluateKeywords
+
+    shown = set(signature(evaluate).parameters) - {"data", "model"}
+    both = {*signature(Evaluator).parameters, *signature(Evaluator.evaluate).parameters}
+    assert shown == both - {"self", "data", "model"}
+    assert shown == set(EvaluateKeywords.__annotations__)
+    traces = [{"query": "q", "reference": "r", "chunks": ["a"]}] * 2
+    run = evaluate(traces, "fake/overlap", cache=False, out=tmp_path, label="one", limit=1)
+    assert (run.label, len(run.results)) == ("one", 1)
+
+
+def test_a_run_maps_its_metrics_to_their_means() -> None:
+    """One metric may be named as a text, and a run is read as a mapping of its metrics."""
+    run = evaluator(FakeBackend(Stops(99)), metrics="AP@5").evaluate(traces(2))
+    assert dict(run) == {"AP@5": run["AP@5"]}
+    assert list(run) == ["AP@5"]
+    assert "AP@5" in run
+    assert "MRR" not in run
+    assert bool(run)
+
+
+def test_no_cache_is_not_a_folder_called_none() -> None:
+    """Whoever writes `none` wants no cache: the error says how that is asked for."""
+    with pytest.raises(ConfigError, match="cache=False"):
+        evaluator(FakeBackend(Stops(99)), cache="none").evaluate(traces(1))

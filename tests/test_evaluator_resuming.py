@@ -1,17 +1,15 @@
 """A run that ended early goes on to the bytes it would have had, or says why it cannot."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from judge_eval import Evaluator, FakeBackend
-from judge_eval.backends.stack import Options
-from judge_eval.errors import (
-    ConfigError,
-    FatalCallError,
-    RunError,
-)
+from judge_eval.errors import ConfigError, FatalCallError, RunError
 from judge_eval.eval_run import EvalRun
+from judge_eval.llm.options import Options
+from judge_eval.runs.judging.counting import Progress
 from tests.support.judges import ALL, TWO, Stops, only
 from tests.support.runs import evaluator, lines, traces
 
@@ -65,18 +63,10 @@ def test_resuming_refuses_another_dataset_judge_or_model(tmp_path: Path) -> None
     run = evaluator(only("q0-a", failed=("q0-b",))).evaluate(TWO, out=tmp_path)
     assert run.folder is not None
     cases = [
-        (
-            evaluator(ALL),
-            traces(3),
-            r"the data differ \(digest [0-9a-f]{12}, 2 traces there; .* 3 traces here",
-        ),
+        (evaluator(ALL), traces(3), r"the data differ \(digest [0-9a-f]{12}, 2 traces there; .* 3 traces here"),
         (evaluator(ALL, prompt="support/graded"), TWO, r"the judge differs in prompt .*support/graded"),
         (evaluator(ALL, mode="listwise"), TWO, "the judge differs in .*mode"),
-        (
-            Evaluator("fake/overlap", metrics=["AP@3", "MRR"], cache=False),
-            TWO,
-            "the model differs in model .*overlap",
-        ),
+        (Evaluator("fake/overlap", metrics=["AP@3", "MRR"], cache=False), TWO, "the model differs in model .*overlap"),
     ]
     for made, data, told in cases:
         with pytest.raises(RunError, match=told):
@@ -98,13 +88,25 @@ def test_a_run_that_is_done_keeps_its_metrics(tmp_path: Path) -> None:
 def test_resume_without_an_unfinished_run(tmp_path: Path) -> None:
     """`resume=True` starts a run where there is none of these data, and returns the newest that is done.
 
-    With `or_new` it starts one there too.
+    With `new_if_done`, formerly `or_new`, it starts one there too.
     """
     first = evaluator(ALL).evaluate(TWO, out=tmp_path, resume=True)
     second = evaluator(ALL).evaluate(TWO, out=tmp_path, resume=True)
     assert first.folder == second.folder
     assert second.manifest == first.manifest
-    third = evaluator(ALL).evaluate(TWO, out=tmp_path, resume=True, or_new=True)
-    assert third.folder != first.folder
+    third = evaluator(ALL).evaluate(TWO, out=tmp_path, resume=True, new_if_done=True)
+    fourth = evaluator(ALL).evaluate(TWO, out=tmp_path, resume=True, **{"or_new": True})  # type: ignore[arg-type]
+    assert len({first.folder, third.folder, fourth.folder}) == 3
     with pytest.raises(ConfigError, match="give the folder of runs"):
         evaluator(ALL).evaluate(TWO, resume=True)
+
+
+def test_a_run_whose_folder_goes_before_its_end_is_said_to_be_gone(tmp_path: Path) -> None:
+    """A folder that is deleted after the last trace is named as deleted, as one deleted earlier is."""
+
+    def delete(progress: Progress) -> None:
+        if progress.traces == 4:
+            shutil.rmtree(tmp_path / "runs")
+
+    with pytest.raises(RunError, match="deleted or moved while the run was judged"):
+        evaluator(FakeBackend(Stops(99))).evaluate(traces(4), out=tmp_path / "runs", watch=delete)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sklearn.metrics import cohen_kappa_score
 
-from judge_eval.backends.fake import backend as fake
+from judge_eval.llm.fake import fake_backend as fake
 from judge_eval.schema import Trace
 from judge_eval.wire import Passage, Request
 from tests.support.plain_form import PlainForm
@@ -108,9 +108,7 @@ def test_graded_file_agrees_with_the_binary_one():
     binary = {trace.id: trace for trace in load("docs_qa.jsonl")}
     for trace in load("docs_qa_graded.jsonl"):
         assert trace.digest == binary[trace.id].digest
-        assert [int(chunk.label >= 2) for chunk in trace.chunks] == [
-            chunk.label for chunk in binary[trace.id].chunks
-        ]
+        assert [int(chunk.label >= 2) for chunk in trace.chunks] == [chunk.label for chunk in binary[trace.id].chunks]
 
 
 def test_ranks_differ():

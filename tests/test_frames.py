@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from judge_eval import EvalRun, Evaluator, FakeBackend, ReadOptions, Trace
 from judge_eval.errors import ConfigError, RefusedError
 from judge_eval.runs.scoring.rescore import rescore
+from tests.support.examples import examples
 from tests.support.memory import FRAMES, ROWS, made
 
 pytestmark = pytest.mark.foreign
@@ -189,8 +190,9 @@ def test_the_frame_of_verdicts_has_a_row_a_chunk(library: Any) -> None:
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_frames_of_nothing_keep_their_types(library: Any) -> None:
     """A run without a single chunk gives the columns and types that every run gives."""
-    empty = judged([Trace(id="q", query="q?", reference="r", answer="a", relevant_total=1, tags=("t",))])
-    full = judged([Trace.parse({**ROWS[0], "answer": "a", "relevant_total": 1, "tags": ["t"]})])
+    fields = {"answer": "a", "relevant_total": 1, "tags": ["t"]}
+    empty = judged([Trace.parse({"id": "q", "query": "q?", "reference": "r", "chunks": [], **fields})])
+    full = judged([Trace.parse({**ROWS[0], **fields})])
     pairs = [(empty.verdicts_frame(library), full.verdicts_frame(library))]
     if library == "polars":
         pairs.append((empty.to_polars().select(NEW), full.to_polars().select(NEW)))
@@ -216,22 +218,15 @@ def test_mapped_rows_keep_their_own_names() -> None:
     assert list(run.to_pandas().columns) == ["q", "gold", "hits", *NEW]
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
-    st.lists(
-        st.tuples(st.sampled_from(["a?", "b?", " "]), st.integers(0, 3), st.text("xy", max_size=2)),
-        min_size=1,
-    ),
+    st.lists(st.tuples(st.sampled_from(["a?", "b?", " "]), st.integers(0, 3), st.text("xy", max_size=2)), min_size=1),
     st.integers(1, 5),
 )
 def test_every_row_comes_back_in_its_place(rows: list[tuple[str, int, str]], limit: int) -> None:
     """Whatever rows, equal and invalid ones too: index and columns stay, lists are as long as the chunks."""
     frame = pandas.DataFrame(
-        {
-            "query": [query for query, _, _ in rows],
-            "reference": "r",
-            "chunks": [["t"] * count for _, count, _ in rows],
-        },
+        {"query": [query for query, _, _ in rows], "reference": "r", "chunks": [["t"] * count for _, count, _ in rows]},
         index=[label for _, _, label in rows],
     )
     valid = [query.strip() != "" for query, _, _ in rows]
@@ -249,5 +244,5 @@ def test_every_row_comes_back_in_its_place(rows: list[tuple[str, int, str]], lim
 
 def test_another_library_is_refused() -> None:
     """Frames are made of pandas and Polars."""
-    with pytest.raises(ConfigError, match="no frames of 'dask'"):
+    with pytest.raises(ConfigError, match="cannot make a frame with 'dask'"):
         judged(ROWS).verdicts_frame("dask")  # type: ignore[arg-type]

@@ -18,9 +18,7 @@ nbclient = pytest.importorskip("nbclient")
 pytest.importorskip("pandas")
 
 (EXAMPLE,) = [
-    block.code
-    for block in blocks_of((ROOT / "README.md").read_text(encoding="utf-8"))
-    if "to_pandas" in block.code
+    block.code for block in blocks_of((ROOT / "README.md").read_text(encoding="utf-8")) if "to_pandas" in block.code
 ]
 BAD = """rows = [{"query": "When?", "reference": "9.", "chunks": ["a"]}, {"query": "Who?", "chunks": ["b"]}]
 def judge(rows):
@@ -81,7 +79,8 @@ def test_an_error_is_three_lines(cells: list[Any]) -> None:
     assert "\n".join(error.traceback).splitlines() == [
         "line 3 of the cell",
         '    return evaluate(rows, "fake/overlap", cache=False)',
-        "DataError: row 1: reference: the prompt needs the reference, and this trace has none",
+        "DataError: row 1: reference: the prompt needs the reference, and this trace has none; "
+        'on_invalid="skip" leaves it out',
     ]
 
 

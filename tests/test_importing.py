@@ -10,11 +10,15 @@ from typing import Any
 
 import pytest
 
-from judge_eval import EvalRun, Evaluator, Scale, import_verdicts
-from judge_eval.alignment.agree import agree
+from judge_eval import Chunk, EvalRun, Evaluator, Member, Panel, Scale, import_verdicts
+from judge_eval.data.labels import read_labels
 from judge_eval.errors import ConfigError, DataError, RefusedError, RunError
-from judge_eval.pages.runpage import head
+from judge_eval.judges.cascade import cascade_of
+from judge_eval.judges.kinds import make_judge
+from judge_eval.pages.figures import head
 from judge_eval.runs.scoring.rescore import rescore
+from judge_eval.study.agree import agree
+from tests.support.serving import rows
 from tests.support.verdicts import judged, traces_of
 
 TRACES = traces_of({"t1": "abcd", "t2": "ab", "t3": ""})
@@ -52,12 +56,12 @@ def test_every_format_gives_the_same_run(tmp_path: Path) -> None:
     rows = [{"trace_id": t, "chunk_id": c, "verdict": g} for (t, c), g in GRADES.items()]
     as_text = [{**row, "verdict": "true" if row["verdict"] else "False"} for row in rows]
     traces = [
-        {"id": t, "chunks": [{"id": c, "label": g} for (of, c), g in GRADES.items() if of == t]}
-        for t in ("t1", "t2")
+        {"id": t, "chunks": [{"id": c, "label": g} for (of, c), g in GRADES.items() if of == t]} for t in ("t1", "t2")
     ]
     foreign = [{"query_id": t, "doc_id": c, "grade": g, "label": 1 - g} for (t, c), g in GRADES.items()]
     (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    (tmp_path / "traces.jsonl").write_text("\n".join(map(json.dumps, [*traces, {"id": "t3", "query": "?"}])))
+    traces.append({"id": "t3", "query": "?", "chunks": []})
+    (tmp_path / "traces.jsonl").write_text("\n".join(map(json.dumps, traces)))
     given = [
         qrels(tmp_path / "qrels.txt", GRADES),
         table(tmp_path / "words.csv", as_text),
@@ -167,17 +171,12 @@ def test_scales(scale: Scale | str, relevant: int | None, expected: dict[str, An
 @pytest.mark.parametrize(
     ("grades", "settings", "error", "words"),
     [
-        ({("t2", "a"): 2}, {}, DataError, "grade 2, which is off the scale 0-1.*--scale graded"),
+        ({("t2", "a"): 2}, {}, DataError, "grade 2, which is off the scale 0-1.*scale=.graded"),
         ({("t2", "a"): -1}, {}, DataError, "grade -1, which is off the scale"),
         ({("t2", "a"): 2}, {"scale": "0-4"}, ConfigError, "least relevant"),
-        ({("t2", "a"): 2}, {"scale": "0-12"}, ConfigError, "N up to 9"),
+        ({("t2", "a"): 2}, {"scale": "0-12"}, ConfigError, "up to 10"),
         ({("t2", "a"): 1}, {"relevant": 2}, DataError, "above the highest grade"),
-        (
-            {("x", "y"): 1},
-            {},
-            DataError,
-            "no verdict is of a chunk of the data.*'y' of trace 'x'.*check the ids",
-        ),
+        ({("x", "y"): 1}, {}, DataError, "no verdict matches a chunk of the data.*'y' of trace 'x'.*check the ids"),
     ],
 )
 def test_what_cannot_be_imported_is_refused(
@@ -192,16 +191,14 @@ def test_what_cannot_be_imported_is_refused(
     ("name", "text", "words"),
     [
         ("v.csv", "trace_id,chunk_id,grade\nt2,a,1\nt2,a,0\n", "v.csv:3: chunk 'a' .* is judged 1 and 0"),
-        ("v.csv", "trace_id,chunk_id,grade\nt2,a,-1\n", "v.csv:2: grade: '-1' is no grade"),
-        ("v.csv", "trace_id,chunk_id,grade,confidence\nt2,a,1,7\n", "v.csv:2: confidence: '7' is no prob"),
+        ("v.csv", "trace_id,chunk_id,grade\nt2,a,-1\n", "v.csv:2: grade: '-1' is not a grade"),
+        ("v.csv", "trace_id,chunk_id,grade,confidence\nt2,a,1,7\n", "v.csv:2: confidence: '7' is not a prob"),
         ("v.csv", "trace_id,chunk_id,reason\nt2,a,so\n", "v.csv:1: grade: the table has no column grade"),
         ("v.jsonl", '{"trace_id": "t2", "chunk_id": "a", "grade": 1, "reason": 3}', "v.jsonl:1: reason"),
         ("v.qrels", "t2 0 a -1\n", "holds no verdict"),
     ],
 )  # fmt: skip
-def test_unreadable_verdicts_are_refused_with_their_place(
-    tmp_path: Path, name: str, text: str, words: str
-) -> None:
+def test_unreadable_verdicts_are_refused_with_their_place(tmp_path: Path, name: str, text: str, words: str) -> None:
     """File, line and field are named; no verdict is guessed."""
     (tmp_path / name).write_text(text)
     with pytest.raises(DataError, match=words):
@@ -230,7 +227,7 @@ def test_a_run_never_goes_on_where_an_import_stands(tmp_path: Path) -> None:
     done = import_verdicts({("t2", "a"): 1}, data, out=tmp_path / "runs")
     assert done.status == "incomplete"
     with Evaluator("fake/overlap", cache=False) as evaluator:
-        with pytest.raises(RunError, match="its verdicts were imported"):
+        with pytest.raises(RunError, match="cannot resume an imported run"):
             evaluator.evaluate(data, out=tmp_path / "runs", resume=done.folder)
         run = evaluator.evaluate(data, out=tmp_path / "runs", resume=True)
     assert run.folder != done.folder
@@ -244,3 +241,85 @@ def test_a_part_of_the_data_is_imported_like_a_part_is_judged(tmp_path: Path) ->
     assert run.manifest.judge["imported"]["unmatched"] == 0
     with pytest.raises(ConfigError, match="a stream can be read only once"):
         import_verdicts(GRADES, iter(TRACES))
+
+
+def judged_with(kind: str, folder: Path) -> EvalRun:
+    """Judge the bundled traces by one kind of judge, into a folder."""
+    data = rows()[:6]
+    how: dict[str, Any] = {"mode": "decision", "prompt": "support/graded"}
+    model: Any = "fake/overlap"
+    metrics = ["AP@5", "SoftP@5", "EDCG@5"]
+    if kind == "claims":
+        how, metrics = {"mode": "claims"}, ["AP@5", "ClaimRecall@5"]
+    elif kind == "panel":
+        graded = make_judge("support/graded", "pointwise")
+        members = [Member("one", graded, "one"), Member("two", graded, "two")]
+        how, model = {"judge": Panel(members)}, {"one": "fake/overlap", "two": "fake/always"}
+    elif kind == "cascade":
+        judge = cascade_of("fake/overlap", "fake/always", threshold=0.9, cheap_mode="decision")
+        how, model = {"judge": judge}, {"cheap": "fake/overlap", "strong": "fake/always"}
+    with Evaluator(model, metrics=metrics, cache=False, **how) as evaluator:
+        return evaluator.evaluate(data, out=folder)
+
+
+def test_results_without_their_manifest_are_refused(tmp_path: Path) -> None:
+    """Results alone say neither scale nor judge: they are not read as a table of grades, under any name."""
+    run = judged(TRACES, {"a": 3, "b": 1, "c": 0, "d": 2}, prompt="relevance/graded", out=tmp_path / "runs")
+    assert run.folder is not None
+    results = (run.folder / "results.jsonl").read_bytes()
+    for name in ("results.jsonl", "grades.jsonl"):
+        (tmp_path / name).write_bytes(results)
+        with pytest.raises(DataError, match=r"results of a run without its manifest.json; give the run's folder"):
+            import_verdicts(tmp_path / name, TRACES, scale="graded")
+        with pytest.raises(DataError, match="without its manifest"):
+            read_labels(tmp_path / name)
+
+
+@pytest.mark.parametrize("kind", ["decision", "claims", "panel", "cascade"])
+def test_the_import_of_a_run_keeps_everything(tmp_path: Path, kind: str) -> None:
+    """Every outcome, vote, claim, call, score and mean of a run's folder is that of the import."""
+    run = judged_with(kind, tmp_path / "runs")
+    assert run.folder is not None
+    for given in (run.folder, run.folder / "results.jsonl"):
+        again = import_verdicts(given, rows()[:6], metrics=run.manifest.metrics, out=tmp_path / "imported")
+        assert list(again.results) == list(run.results)
+        assert again.aggregates == run.aggregates
+        tally, before = again.manifest.tally, run.manifest.tally
+        assert (tally.stages, tally.verdicts, tally.calls) == (before.stages, before.verdicts, 0)
+        source = again.manifest.judge["imported"]
+        assert isinstance(source, dict)
+        assert source["run"] == {
+            "id": run.id, "judge": run.manifest.judge, "backend": run.manifest.backend,
+        }  # fmt: skip
+
+
+def test_the_import_of_a_run_follows_the_data(tmp_path: Path) -> None:
+    """Chunks in another order take their outcomes and votes along; what the run never saw is unjudged."""
+    run = judged_with("panel", tmp_path)
+    assert run.folder is not None
+    turned = [r.trace.model_copy(update={"chunks": r.trace.chunks[::-1]}) for r in run.results]
+    new = Chunk(id="new", text="never judged")
+    turned[0] = turned[0].model_copy(update={"chunks": (new, *turned[0].chunks[:-1])})
+    again = import_verdicts(run.folder, turned, metrics=["AP@5"])
+    for trace, mine, theirs in zip(turned, again.results, run.results, strict=True):
+        outcomes = {o.chunk_id: o for o in theirs.outcomes}
+        ranks = {o.chunk_id: rank for rank, o in enumerate(theirs.outcomes)}
+        for rank, (chunk, outcome) in enumerate(zip(trace.chunks, mine.outcomes, strict=True)):
+            votes = {name: grades[rank] for name, grades in mine.votes.items()}
+            if chunk is new:
+                assert outcome.kind == "no_verdict"
+                assert outcome.why == "unjudged"
+                assert set(votes.values()) == {None}
+            else:
+                assert outcome == outcomes[chunk.id]
+                assert votes == {name: grades[ranks[chunk.id]] for name, grades in theirs.votes.items()}
+
+
+def test_the_import_of_a_run_at_another_threshold_is_the_run_scored_there(tmp_path: Path) -> None:
+    """Probabilities are summed for the new threshold, as `score --relevant` does."""
+    run = judged_with("decision", tmp_path)
+    assert run.folder is not None
+    scored = rescore(run, ["AP@5", "SoftP@5"], relevant=3)
+    again = import_verdicts(run.folder, rows()[:6], relevant=3, metrics=["AP@5", "SoftP@5"])
+    assert list(again.results) == list(scored.results)
+    assert again.aggregates == scored.aggregates

@@ -17,7 +17,8 @@ WRONG = re.compile(
     r"""(?:\b(?:pip|pip3|pipx|uv|poetry|pdm|conda)\b[^\n|;&]*\b(?:install|add)\b[^\n|;&]*
     |\buvx\b(?![^\n|;&]*--from)|\bpipx\s+run\b(?![^\n|;&]*--spec))
     (?<!-m)(?<!from)[ \t'"=]judge[-_]eval(?=[\s'"<>=~!@,`\[]|$)
-    |["']judge[-_]eval\s*[\[<>=~!@]""",
+    |["']judge[-_]eval\s*[\[<>=~!@]
+    |\b(?:dependencies|requires|install_requires)\b\s*=\s*\[[^\]]*["']judge[-_]eval["']""",
     re.MULTILINE | re.VERBOSE,
 )
 """An install line, or a requirement, of the other project."""
@@ -35,6 +36,9 @@ MADE = {"runs", "dist", "build", "site", "node_modules", "mlruns"}
         ("uv pip install judge-eval", True),
         ("uv add judge-eval", True),
         ('dependencies = ["judge-eval>=0.1"]', True),
+        ('dependencies = ["judge-eval"]', True),
+        ('dependencies = [\n    "numpy",\n    "judge_eval",\n]', True),
+        ('dependencies = ["context-judge"]\n\n[tool.x]\nname = ["judge-eval"]', False),
         ("uvx judge-eval run data.jsonl", True),
         ("pip install context-judge && judge-eval init", False),
         ("uvx --from . judge-eval init", False),
@@ -62,14 +66,7 @@ def test_no_page_or_file_installs_the_other_project() -> None:
             found += [f"{path.relative_to(ROOT)}: {match.group().strip()}" for match in WRONG.finditer(text)]
             read.add(path.relative_to(ROOT).as_posix())
     assert found == []
-    assert {
-        "README.md",
-        "action.yml",
-        "pyproject.toml",
-        "docs/ci.md",
-        ".ci/run",
-        "judge_eval/errors.py",
-    } <= read
+    assert {"README.md", "action.yml", "pyproject.toml", "docs/ci.md", ".ci/run", "judge_eval/errors.py"} <= read
 
 
 def test_files_of_the_two_in_one_folder_are_told(tmp_path: Path) -> None:
@@ -88,12 +85,8 @@ def test_the_command_refuses_to_start_over_the_other_project(tmp_path: Path) -> 
     site.mkdir()
     (site / "judge_eval").symlink_to(ROOT / "judge_eval")
     (site / "judge_eval-0.0.3.dist-info").mkdir()
-    code = (
-        f"import sys\nsys.path.insert(0, {str(site)!r})\nfrom judge_eval.cli import main\nmain(['--version'])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60
-    )
+    code = f"import sys\nsys.path.insert(0, {str(site)!r})\nfrom judge_eval.cli import main\nmain(['--version'])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert "another project" in done.stderr
     assert done.stdout == ""

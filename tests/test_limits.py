@@ -14,8 +14,8 @@ from judge_eval.data.reading import open_dataset
 from judge_eval.errors import DataError
 from judge_eval.export.formats import FORMATS, write_as
 from judge_eval.record import KEPT
+from judge_eval.runs.folder.journal import encode, read_result
 from judge_eval.runs.folder.records import TraceResult
-from judge_eval.runs.folder.results import encode, read_result
 from judge_eval.runs.judging.merge import merge
 from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.server.client import Client
@@ -29,14 +29,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:The .* attribute with value .* w
 def trace(**more: Any) -> dict[str, Any]:
     """A trace as plain data, as it was read from a span."""
     metadata = {"span_id": "s", **more.pop("metadata", {})}
-    return {
-        "id": "q",
-        "query": "What?",
-        "reference": "This.",
-        "chunks": [chunk()],
-        "metadata": metadata,
-        **more,
-    }
+    return {"id": "q", "query": "What?", "reference": "This.", "chunks": [chunk()], "metadata": metadata, **more}
 
 
 def chunk(**more: Any) -> dict[str, Any]:
@@ -112,9 +105,7 @@ def test_what_keeps_a_limit_passes_everywhere(name: str, tmp_path: Path) -> None
     assert [result.trace for result in again.results] == [Trace.parse(one) for one in data]
     assert rescore(again, ["P@5"])["P@5"] == 1.0
     assert again.compare(run)
-    shards = [
-        evaluator().evaluate(tmp_path / "data.jsonl", out=tmp_path / "shards", shard=(k, 2)) for k in (1, 2)
-    ]
+    shards = [evaluator().evaluate(tmp_path / "data.jsonl", out=tmp_path / "shards", shard=(k, 2)) for k in (1, 2)]
     merged = merge([shard.folder or Path() for shard in shards], tmp_path / "merged")
     assert merged.folder is not None
     assert (merged.folder / "results.jsonl").read_bytes() == (run.folder / "results.jsonl").read_bytes()
@@ -199,9 +190,7 @@ def test_any_depth_is_the_same_message(depth: int, tmp_path: Path) -> None:
     (tmp_path / "ours.json").write_text(
         '[{"query": "q?", "reference": "r", "chunks": ["c"], "metadata": {"a": ' + deep + "}}]"
     )
-    (tmp_path / "ragas.jsonl").write_text(
-        '{"user_input": "q?", "retrieved_contexts": ["c"], "more": ' + deep + "}\n"
-    )
+    (tmp_path / "ragas.jsonl").write_text('{"user_input": "q?", "retrieved_contexts": ["c"], "more": ' + deep + "}\n")
     for name in ("ours.jsonl", "ours.json", "ragas.jsonl"):
         with pytest.raises(DataError, match="nested more than 64 deep"):
             list(open_dataset(tmp_path / name))
@@ -279,7 +268,7 @@ def test_submissions_keep_the_server_s_own_limits(tmp_path: Path) -> None:
 def test_the_documentation_states_every_limit() -> None:
     """Each constant stands in the table with its number."""
     text = (ROOT / "docs" / "formats.md").read_text()
-    table = text[text.index("## What a record may hold") :]
+    table = text[text.index("## Limits of a record") :]
     names = [name for name in vars(limits) if name.isupper() and name != "ESCAPED"]
     assert len(names) > 8
     for name in names:

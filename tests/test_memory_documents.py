@@ -57,10 +57,7 @@ DOCUMENTS = {
     "LangChain": [LangChainDocument(TEXTS[0], "a", {"page": 1}), LangChainDocument(TEXTS[1], "b")],
     "pairs": [(LangChainDocument(TEXTS[0], "a"), np.float32(0.5)), (LangChainDocument(TEXTS[1], "b"), 0.25)],
     "LlamaIndex": [TextNode(TEXTS[0], "a"), TextNode(TEXTS[1], "b")],
-    "scored nodes": [
-        NodeWithScore(TextNode(TEXTS[0], "a"), 0.5),
-        NodeWithScore(TextNode(TEXTS[1], "b"), 0.25),
-    ],
+    "scored nodes": [NodeWithScore(TextNode(TEXTS[0], "a"), 0.5), NodeWithScore(TextNode(TEXTS[1], "b"), 0.25)],
     "Haystack": [HaystackDocument("a", TEXTS[0], {"x": 1}, 0.5), HaystackDocument("b", TEXTS[1], score=0.25)],
     "our own": [Chunk(id="a", text=TEXTS[0], score=0.5), Chunk(id="b", text=TEXTS[1], score=0.25)],
 }
@@ -114,10 +111,7 @@ def test_documents_of_the_real_libraries_are_told(make: Callable[[], list[Any]])
     """Where a library is installed, its own classes are told like the stand-ins above."""
     run = evaluated([("When do you open?", "At nine.", make())])
     chunks = run.results[0].trace.chunks
-    assert [(chunk.id, chunk.text, chunk.score) for chunk in chunks] == [
-        ("a", TEXTS[0], 0.5),
-        ("b", TEXTS[1], None),
-    ]
+    assert [(chunk.id, chunk.text, chunk.score) for chunk in chunks] == [("a", TEXTS[0], 0.5), ("b", TEXTS[1], None)]
 
 
 @pytest.mark.parametrize("kind", ["LangChain", "pairs", "LlamaIndex", "scored nodes", "Haystack"])

@@ -26,10 +26,7 @@ def test_rows_of_one_passage_become_traces(kind: str) -> None:
     """A frame with a row a passage is judged by trace, as its file is."""
     first, second = evaluated(made(kind, PASSAGES), reader=GROUPED).results
     assert (first.trace.id, first.trace.query, first.trace.reference) == ("7", "q7?", "r7")
-    assert [(c.id, c.text, c.score) for c in first.trace.chunks] == [
-        ("1", "first", 0.5),
-        ("2", "second", 0.25),
-    ]
+    assert [(c.id, c.text, c.score) for c in first.trace.chunks] == [("1", "first", 0.5), ("2", "second", 0.25)]
     assert (second.trace.id, len(second.trace.chunks)) == ("8", 1)
 
 
@@ -90,13 +87,10 @@ def test_maps_reach_into_chunks(kind: str) -> None:
     (result,) = evaluated(made(kind, [row]), reader=ReadOptions(map=inside)).results
     assert [(c.id, c.text, c.score) for c in result.trace.chunks] == [("7", "a", 0.5)]
     with pytest.raises(
-        DataError,
-        match=r'^row 0: chunks\[0\]: map=\{"chunks.text": "bod"\}: it holds no .bod.; the nearest: .bod',
+        DataError, match=r'^row 0: chunks\[0\]: map=\{"chunks.text": "bod"\}: it holds no .bod.; the nearest: .bod'
     ):
         evaluated(made(kind, [row]), reader=ReadOptions(map=inside | {"chunks.text": "bod"}))
-    with pytest.raises(
-        DataError, match=r'map=\{"chunks.score": "neer"\}: the chunks hold no .neer.; .*.near.'
-    ):
+    with pytest.raises(DataError, match=r'map=\{"chunks.score": "neer"\}: the chunks hold no .neer.; .*.near.'):
         evaluated(made(kind, [row]), reader=ReadOptions(map=inside | {"chunks.score": "neer"}))
 
 
@@ -125,11 +119,7 @@ def test_records_stand_inside_rows() -> None:
     rows = [{"run": {"cases": cases[:2]}}, {"run": {"cases": cases[2:]}}]
     reader = ReadOptions(records="run.cases")
     for data in (rows, iter(rows)):
-        assert [result.trace.query for result in evaluated(data, reader=reader).results] == [
-            "q0?",
-            "q1?",
-            "q2?",
-        ]
+        assert [result.trace.query for result in evaluated(data, reader=reader).results] == ["q0?", "q1?", "q2?"]
     with pytest.raises(DataError, match=r"^row 0: run.cases\[1\].chunks: holds a number"):
         evaluated([{"run": {"cases": [cases[0], cases[1] | {"chunks": 5}]}}], reader=reader)
     with pytest.raises(DataError, match=r'^row 1: records="run.cases": no list stands there'):

@@ -11,7 +11,6 @@ import pytest
 
 from judge_eval import Chunk, FakeBackend, NotebookProgress, Trace, evaluate
 from judge_eval.errors import RefusedError
-from judge_eval.pages.fragment import run_html
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOK = ROOT / "docs" / "example.ipynb"
@@ -31,14 +30,13 @@ def _text(cell: dict[str, Any]) -> list[str]:
 
 def test_a_result_shows_verdicts_with_the_quote_marked() -> None:
     """A result's HTML holds the strip, the reason, and the quote between marks."""
-    judge = FakeBackend.table(
-        {"c1": {"grade": True, "evidence": "at nine", "reason": "It says so."}, "c2": False}
-    )
+    judge = FakeBackend.table({"c1": {"grade": True, "evidence": "at nine", "reason": "It says so."}, "c2": False})
     trace = Trace(query="When?", reference="At nine.", chunks=["We open at nine.", "Parking."])
     html = evaluate(trace, judge, cache=False).results[0]._repr_html_()
     assert "We open <mark>at nine</mark>." in html
     assert "It says so." in html
-    assert html.count("<tr>") == 3
+    assert html.count("not relevant (grade 0)") == 1
+    assert html.count("<span") == 2
 
 
 def test_markup_in_data_stays_text() -> None:
@@ -47,7 +45,7 @@ def test_markup_in_data_stays_text() -> None:
     chunk = Chunk(id="c1", text=f"a {HOSTILE} b", title=HOSTILE)
     trace = Trace(id=HOSTILE, query=HOSTILE, reference=HOSTILE, answer=HOSTILE, chunks=[chunk])
     run = evaluate(trace, judge, cache=False)
-    for html in (run.results[0]._repr_html_(), run_html(run)):
+    for html in (run.results[0]._repr_html_(), run._repr_html_()):
         assert "&lt;script&gt;" in html
         assert "<script" not in html
 
@@ -57,7 +55,7 @@ def test_a_failed_verdict_is_shown_as_one() -> None:
     judge = FakeBackend.table({"c1": RefusedError("the filter said no")})
     trace = Trace(query="When?", reference="At nine.", chunks=["We open at nine."])
     html = evaluate(trace, judge, metrics=["AP"], cache=False).results[0]._repr_html_()
-    assert "no verdict (refused)" in html
+    assert "NO VERDICT (refused)" in html
     assert "the filter said no" in html
     assert "AP none" in html
 
@@ -65,7 +63,7 @@ def test_a_failed_verdict_is_shown_as_one() -> None:
 def test_an_empty_retrieval_is_shown() -> None:
     """A trace without chunks has a fragment too."""
     html = (
-        evaluate(Trace(query="When?", reference="At nine."), "fake/overlap", cache=False)
+        evaluate(Trace(query="When?", reference="At nine.", chunks=()), "fake/overlap", cache=False)
         .results[0]
         ._repr_html_()
     )

@@ -1,4 +1,4 @@
-"""A backend, a judge and a metric of another package, found by their entry points."""
+"""A backend, a judge, a metric and a reader of another package, found by their entry points."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+import venv
 from pathlib import Path
 
 import pytest
@@ -33,10 +34,11 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (info / "METADATA").write_text(
         f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n", encoding="utf-8"
     )
+    groups = project["entry-points"]
+    groups["judge_eval.metrics"] |= {"AP": "judge_eval_example:ALL_RELEVANT", "Lost": "judge_eval_example:NOWHERE"}
     lines = []
-    for group, points in project["entry-points"].items():
+    for group, points in groups.items():
         lines += [f"[{group}]", *(f"{name} = {value}" for name, value in points.items())]
-    lines += ["AP = judge_eval_example:ALL_RELEVANT", "Lost = judge_eval_example:NOWHERE"]
     (info / "entry_points.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return folder
 
@@ -55,14 +57,61 @@ def _run(installed: Path, folder: Path, *command: str) -> subprocess.CompletedPr
     )
 
 
+QUIZ = {"asks": TRACE["query"], "wants": TRACE["reference"], "hits": ["We open at nine.", "Parking is free."]}
+
+
+@pytest.mark.foreign
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_example_is_installed_and_used(tmp_path: Path) -> None:
+    """`pip install` of the example brings no other project; its four names work on the command line."""
+    project, home = tmp_path / "example", tmp_path / "home"
+    shutil.copytree(EXAMPLE, project)
+    home.mkdir()
+    venv.create(home / "venv", with_pip=True)
+    programs = home / "venv" / ("Scripts" if os.name == "nt" else "bin")
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("JUDGE_EVAL", "OPENAI", "PYTHON", "VIRTUAL_ENV"))
+    } | {"XDG_CACHE_HOME": str(home / "cache"), "PIP_CACHE_DIR": str(Path.home() / ".cache" / "pip")}
+
+    def call(program: str, *words: str) -> str:
+        done = subprocess.run(
+            [str(programs / program), *words],
+            cwd=home,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=500,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    call("python", "-m", "pip", "install", "-q", str(ROOT))
+    call("python", "-m", "pip", "install", "-q", str(project))
+    listed = json.loads(call("python", "-m", "pip", "list", "--format", "json"))
+    installed = {each["name"].lower().replace("_", "-") for each in listed}
+    assert {"context-judge", "judge-eval-example"} <= installed
+    assert "judge-eval" not in installed
+    (home / "quiz.jsonl").write_text(json.dumps(QUIZ) + "\n", encoding="utf-8")
+    how = ("--model", "parrot/grey", "--judge", "quoting", "--metrics", "AllRelevant@1,AllRelevant@3,AP@5")
+    for read in ((), ("--format", "quiz")):
+        manifest = json.loads(call("judge-eval", "run", "quiz.jsonl", *read, *how, "--json", "-q"))
+        means = {name: aggregate["mean"] for name, aggregate in manifest["aggregates"].items()}
+        assert means == {"AllRelevant@1": 1.0, "AllRelevant@3": 0.0, "AP@5": 1.0}
+        assert manifest["judge"]["judge"] == "quoting/1"
+        assert manifest["backend"]["provider"] == "parrot"
+    assert json.loads(call("judge-eval", "convert", "quiz.jsonl"))["query"] == TRACE["query"]
+
+
 @pytest.mark.slow
 def test_all_three_work_from_the_command_line(installed: Path, tmp_path: Path) -> None:
     """A backend by `--model`, a judge by `--judge` and a metric by name work like those of the package."""
     (tmp_path / "traces.jsonl").write_text(json.dumps(TRACE) + "\n", encoding="utf-8")
     command = ["-m", "judge_eval", "run", "traces.jsonl", "-m", "parrot/grey", "--judge", "quoting"]
-    done = _run(
-        installed, tmp_path, *command, "-k", "AllRelevant@1,AllRelevant(rel=1)@2,AP@5", "--json", "-q"
-    )
+    done = _run(installed, tmp_path, *command, "-k", "AllRelevant@1,AllRelevant(rel=1)@2,AP@5", "--json", "-q")
     assert done.returncode == 0, done.stderr
     manifest = json.loads(done.stdout)
     means = {name: told["mean"] for name, told in manifest["aggregates"].items()}
@@ -98,18 +147,18 @@ def test_names_parse_back_and_nobody_redefines_ours(installed: Path, tmp_path: P
 )
 def test_a_wrong_name_is_advised(installed: Path, tmp_path: Path, code: str, told: str) -> None:
     """The names of installed packages are offered where one was nearly meant."""
-    done = _run(
-        installed, tmp_path, "-c", f"from judge_eval import Evaluator, evaluate, parse_metric\n{code}"
-    )
+    done = _run(installed, tmp_path, "-c", f"from judge_eval import Evaluator, evaluate, parse_metric\n{code}")
     assert done.returncode == 1
     assert told in done.stderr
 
 
+@pytest.mark.slow
 def test_nothing_is_loaded_before_it_is_named(installed: Path, tmp_path: Path) -> None:
     """Importing and using the package imports no plug-in that nobody named."""
     code = (
-        "import sys; from judge_eval import evaluate\n"
-        "evaluate({'query': 'a?', 'reference': 'b', 'chunks': ['b']}, 'fake/overlap', cache=False)\n"
+        "import sys; from judge_eval import Trace, evaluate\n"
+        "trace = Trace.parse({'id': 't', 'query': 'a?', 'reference': 'b', 'chunks': ['b']})\n"
+        "evaluate(trace, 'fake/overlap', cache=False)\n"
         "assert 'judge_eval_example' not in sys.modules\n"
     )
     done = _run(installed, tmp_path, "-c", code)

@@ -90,16 +90,14 @@ def test_a_changed_prompt_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         (tmp_path / name).write_bytes((root / name).read_bytes())
     binary = tmp_path / "support" / "binary.toml"
     binary.write_text(binary.read_text().replace("You judge", "You assess"))
-    (tmp_path / "LOCK").write_text(
-        f"# digests\n{'0' * 64} gone@1\n{lock()['support/binary@2']} support/binary@2\n"
-    )
+    (tmp_path / "LOCK").write_text(f"# digests\n{'0' * 64} gone@1\n{lock()['support/binary@2']} support/binary@2\n")
     monkeypatch.setattr(shipped, "_root", lambda: tmp_path)
     shipped._shipped.cache_clear()
     try:
         assert check_lock() == [
             "repair@1 is not in the LOCK",
             "support/binary@2 was changed after its release: give it a new version",
-            "gone@1 is in the LOCK, but its file is gone",
+            "gone@1 is in the LOCK, but its file is missing",
         ]
     finally:
         shipped._shipped.cache_clear()
@@ -202,9 +200,7 @@ def test_a_prompt_of_your_own(tmp_path: Path) -> None:
     form = PromptForm(load_prompt(own(tmp_path, GOOD)), load_repair())
     system, user = request(form, Passage("text")).messages
     assert system.content == "Judge. It costs $5.\nAnswer {json}."
-    assert re.fullmatch(
-        r"(\w+) Which tomatoes\? San Marzano tomatoes\. <(\w+)>text</\2> for \$5", user.content
-    )
+    assert re.fullmatch(r"(\w+) Which tomatoes\? San Marzano tomatoes\. <(\w+)>text</\2> for \$5", user.content)
     assert Pointwise(own(tmp_path, GOOD)).describe()["prompt"]["id"] == "mine/own"
     assert form.digest != load_form("support/binary").digest
 

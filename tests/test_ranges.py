@@ -3,36 +3,26 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from judge_eval import Evaluator, FakeBackend
-from judge_eval.backends.stack import Options
 from judge_eval.data.options import ReadOptions
 from judge_eval.errors import ConfigError
+from judge_eval.llm.options import Options
 from judge_eval.ranges import PARAMS, RANGES, Range, check_params
 from judge_eval.runs.judging.selection import Selection
-from judge_eval.server.settings import ServerLimits, ServerSettings
+from judge_eval.server.settings import ServerLimits, Serving
+from judge_eval.settings import settings_of
 
-NUMBERS = ("timeout", "concurrency", "rpm", "tpm", "attempts", "max_calls", "max_tokens", "max_cost", "hedge")
+NUMBERS = ("timeout", "concurrency", "rpm", "tpm", "attempts", "max_calls", "max_tokens", "max_cost")
+LIMITS = ("traces", "chunks", "queued", "at_once")
 
 
 def outside(known: Range) -> list[Any]:
     """Return values beyond both ends, and what is no number."""
-    return [
-        known.low - 1,
-        known.high * 10 + 1,
-        -(10**30),
-        10**400,
-        10**5000,
-        math.inf,
-        -math.inf,
-        math.nan,
-        True,
-        "3",
-    ]
+    return [known.low - 1, known.high * 10 + 1, -(10**30), 10**400, 10**5000, math.inf, -math.inf, math.nan, True, "3"]
 
 
 @pytest.mark.parametrize("name", [*RANGES])
@@ -43,19 +33,29 @@ def test_a_range_names_itself(name: str) -> None:
     known.check(known.high, name)
     known.check(None, name)
     for value in outside(known):
-        with pytest.raises(
-            ConfigError, match=f"^{name} .*: write a (whole )?number from [0-9.,]+ to [0-9,.]+"
-        ):
+        with pytest.raises(ConfigError, match=f"^{name} .*: write a (whole )?number from [0-9.,]+ to [0-9,.]+"):
             known.check(value, name)
 
 
 @pytest.mark.parametrize("name", NUMBERS)
 def test_options_have_ranges(name: str) -> None:
     """How the judge is called takes the same numbers in Python."""
-    Options(**{name: RANGES[name].low})
-    for value in outside(RANGES[name]):
+    known = settings_of(Options)[name].range
+    assert known is not None
+    Options(**{name: known.low})
+    for value in outside(known):
         with pytest.raises(ConfigError, match=name):
             Options(**{name: value})
+
+
+def test_a_hedge_and_a_reply_have_ranges() -> None:
+    """Seconds until a second call, and the bytes of a reply, whose flag is in megabytes."""
+    assert Options(hedge="auto", max_reply=1_000).hedge == "auto"
+    for value in (0, -1, math.nan, "soon"):
+        with pytest.raises(ConfigError, match=r"hedge .*: write a number from 0.001 to 86,400, or auto"):
+            Options(hedge=value)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"max_reply in MB .*: write a number from 0.000001 to 10,000"):
+        Options(max_reply=0)
 
 
 @pytest.mark.parametrize(
@@ -64,16 +64,16 @@ def test_options_have_ranges(name: str) -> None:
         (Selection, ("limit", "seed")),
         (ReadOptions, ("depth", "relevant")),
         (lambda **given: Evaluator("fake/overlap", cache=False, **given), ("repeat", "relevant")),
-        (lambda **given: ServerLimits(**{name[4:]: value for name, value in given.items()}),
-         ("max_traces", "max_chunks", "max_queued")),
-        (lambda **given: ServerSettings(Path(), **given), ("port",)),
+        (ServerLimits, LIMITS),
+        (Serving, ("port",)),
         (lambda **given: FakeBackend(lambda _: "", **given), ("latency", "keep")),
     ],
 )  # fmt: skip
 def test_python_has_the_same_ranges(make: Any, names: tuple[str, ...]) -> None:
     """Whatever takes such a number refuses what is out of its range."""
+    known = settings_of(make) if isinstance(make, type) else {}
     for name in names:
-        for value in outside(RANGES[name]):
+        for value in outside(known[name].range if name in known else RANGES[name]):
             with pytest.raises(ConfigError, match=name):
                 make(**{name: value})
 

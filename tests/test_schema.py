@@ -48,8 +48,8 @@ def test_a_trace_cannot_be_changed() -> None:
     "build",
     [
         lambda x: {"query": "q", "chunks": [{"text": "t", "score": x}]},
-        lambda x: {"query": "q", "metadata": {"a": x}},
-        lambda x: {"query": "q", "metadata": {"a": [{"b": [1, x]}]}},
+        lambda x: {"query": "q", "chunks": [], "metadata": {"a": x}},
+        lambda x: {"query": "q", "chunks": [], "metadata": {"a": [{"b": [1, x]}]}},
         lambda x: {"query": "q", "chunks": [{"text": "t", "metadata": {"a": x}}]},
     ],
 )
@@ -79,10 +79,10 @@ def test_missing_ids_are_made() -> None:
 
 
 def test_ids_are_unique() -> None:
-    """An id that stands twice is refused, made ones included."""
-    with pytest.raises(DataError, match="chunks: the id 'x' stands twice"):
+    """An id that occurs twice is refused, made ones included."""
+    with pytest.raises(DataError, match="chunks: the id 'x' occurs twice"):
         Trace.parse({"query": "q", "chunks": [{"id": "x", "text": "a"}, {"id": "x", "text": "b"}]})
-    with pytest.raises(DataError, match="chunks: the id 'c2' stands twice"):
+    with pytest.raises(DataError, match="chunks: the id 'c2' occurs twice"):
         Trace.parse({"query": "q", "chunks": [{"id": "c2", "text": "a"}, "b"]})
 
 
@@ -110,12 +110,17 @@ def test_plain_strings_are_chunks() -> None:
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        ({}, "data.jsonl:7: query: this field is required"),
-        ({"query": " "}, "data.jsonl:7: the query is empty; a judge needs the question"),
-        ({"query": 3}, "data.jsonl:7: query: input should be a valid string"),
+        ({}, "data.jsonl:7: query: this field is required (and 1 more error in this record)"),
+        ({"query": "q"}, "data.jsonl:7: chunks: this field is required; give what was retrieved, or [] if nothing was"),
         (
-            {"query": "q", "contexts": []},
-            "data.jsonl:7: contexts: no such field; remove it or put it into `metadata`",
+            {"query": "q", "chunks": None},
+            "data.jsonl:7: chunks: this field is required; give what was retrieved, or [] if nothing was",
+        ),
+        ({"query": " ", "chunks": []}, "data.jsonl:7: the query is empty; a judge needs the question"),
+        ({"query": 3, "chunks": []}, "data.jsonl:7: query: input should be a valid string"),
+        (
+            {"query": "q", "chunks": [], "contexts": []},
+            "data.jsonl:7: contexts: unknown field; remove it or put it into `metadata`",
         ),
         (
             {"query": "q", "chunks": [{"text": "a"}, {"txt": "b"}]},
@@ -127,15 +132,15 @@ def test_plain_strings_are_chunks() -> None:
         ),
         ({"query": "q", "chunks": "abc"}, "data.jsonl:7: chunks: input should be a valid tuple"),
         (
-            {"query": "q", "relevant_total": -1},
+            {"query": "q", "chunks": [], "relevant_total": -1},
             "data.jsonl:7: relevant_total: input should be greater than or equal to 0",
         ),
         (
-            {"query": "q\ud800"},
+            {"query": "q\ud800", "chunks": []},
             "data.jsonl:7: query: holds half of a character (a lone surrogate); replace it",
         ),
         (
-            {"query": "q", "metadata": {"a": "\udfff"}},
+            {"query": "q", "chunks": [], "metadata": {"a": "\udfff"}},
             "data.jsonl:7: metadata.a.str: holds half of a character (a lone surrogate); replace it",
         ),
     ],
@@ -149,11 +154,7 @@ def test_errors_name_file_line_and_field(data: dict[str, Any], told: str) -> Non
 
 def test_the_digest_covers_what_a_judge_may_see() -> None:
     """Text, order, titles, ids and None against empty change a trace's digest; labels do not."""
-    base: dict[str, Any] = {
-        "id": "t",
-        "query": "q",
-        "chunks": [{"id": "a", "text": "x"}, {"id": "b", "text": "y"}],
-    }
+    base: dict[str, Any] = {"id": "t", "query": "q", "chunks": [{"id": "a", "text": "x"}, {"id": "b", "text": "y"}]}
     digest = Trace.parse(base).digest
     others = [
         {"query": "Q"},

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge_eval.shown import FORMULA, logged, markdown, one_line, printable, safe_cell, web_address
+from judge_eval.safe_text import FORMULA, logged, markdown, one_line, printable, safe_cell, web_address
 
 STEERING = "".join(map(chr, [*range(0x20), *range(0x7F, 0xA0)])) + (
     "\u061c\u200b\u200c\u200d\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068"

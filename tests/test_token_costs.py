@@ -44,10 +44,7 @@ def test_version_2_costs_less(ref: str) -> None:
 @pytest.mark.parametrize("trace", ["short answer", "long answer"])
 @pytest.mark.parametrize(
     ("by_claims", "at_once", "most"),
-    [
-        ("claims/support@1", "support/binary@2", 1.3),
-        ("claims/support-list@1", "listwise/support/binary@2", 1.2),
-    ],
+    [("claims/support@1", "support/binary@2", 1.3), ("claims/support-list@1", "listwise/support/binary@2", 1.2)],
 )
 def test_judging_by_claims_costs_little_more(trace: str, by_claims: str, at_once: str, most: float) -> None:
     """One by one at most 1.3 times the tokens of a plain verdict, all at once 1.2 times."""

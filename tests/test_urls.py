@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge_eval.urls import public_url, reads_one_way
+from judge_eval.safe_text import public_url, reads_one_way
 
 PLAIN = {
     "s3://key:secret@bucket/a/b?x=1": "s3://bucket/a/b",

@@ -7,23 +7,13 @@ import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
-from judge_eval.backends.base import Identity
-from judge_eval.backends.storing.cached import cache_key
 from judge_eval.judges.confidence import belief_of
 from judge_eval.judges.parsing import without_surrogates
+from judge_eval.llm.backend import Identity
+from judge_eval.llm.cache.cached import cache_key
 from judge_eval.prompts import load_form
 from judge_eval.schema import BINARY, Call
-from judge_eval.wire import (
-    Completion,
-    DecisionAnswer,
-    Message,
-    Passage,
-    Request,
-    TokenLogprob,
-    Usage,
-    joined,
-    sums_up,
-)
+from judge_eval.wire import Completion, DecisionAnswer, Message, Passage, Request, TokenLogprob, Usage, joined, sums_up
 
 BASE = Request(
     form=load_form("support/binary"),
@@ -99,8 +89,7 @@ COMPLETIONS = st.builds(
     TEXT,
     st.lists(TEXT.filter(bool), max_size=3).map(tuple),
     st.lists(
-        st.builds(TokenLogprob, TEXT, NUMBER, st.lists(st.tuples(TEXT, NUMBER), max_size=2).map(tuple)),
-        max_size=3,
+        st.builds(TokenLogprob, TEXT, NUMBER, st.lists(st.tuples(TEXT, NUMBER), max_size=2).map(tuple)), max_size=3
     ).map(tuple),
 )
 
@@ -233,9 +222,9 @@ def test_rows_of_chat_completions_do_not_change() -> None:
 SHARES = st.lists(st.floats(0, 1), min_size=2, max_size=10).map(tuple)
 WHYS = st.sampled_from(["refused", "unparsable", "unreachable", "budget", "truncated"])
 WORDS = st.text(st.characters(exclude_categories=["Cs"]))
-ANSWERS = st.lists(
-    SHARES.map(DecisionAnswer) | st.builds(DecisionAnswer, st.just(()), WHYS, WORDS), min_size=1
-).map(tuple)
+ANSWERS = st.lists(SHARES.map(DecisionAnswer) | st.builds(DecisionAnswer, st.just(()), WHYS, WORDS), min_size=1).map(
+    tuple
+)
 
 
 @given(ANSWERS)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from judge_eval.eval_run import EvalRun
-from judge_eval.runs.keeping.finding import run_folders
+from judge_eval.runs.keeping.lookup import run_folders
 from tests.support.application import app
 from tests.support.batch_server import BatchServer
 from tests.support.batching import RUNNER, call, moody, new_cache, newest, same_results
@@ -94,15 +94,20 @@ def test_a_cascade_by_batch_is_the_online_run(
     assert cheap.counts["calls"] == 2 * asked
     lines = (folder / "round-1" / "part-0001.jsonl").read_bytes().splitlines()
     assert f"{len(lines)} requests" in told.output
-    assert "the cheap judge's verdict stands for 24 of 36 chunks" in told.output
+    assert "the cheap judge's verdict is final for 24 of 36 chunks" in told.output
     assert all(b"is blue" in line for line in lines)
+    call("batch", "import", folder, "--finish", "missing", "--out", tmp_path / "runs", *METRICS, code=3)
     run = by_batch(folder, tmp_path / "runs")
+    call("batch", "import", folder, "--out", tmp_path / "runs", *METRICS)
+    assert len(list(run_folders(tmp_path / "runs"))) == 1  # the one that was begun without the replies
     assert cheap.counts["calls"] == 2 * asked
     assert strong.online == 0
     assert dict(strong.paid) == once
     assert set(strong.paid.values()) == {1}
     assert run.manifest.tally.stages == online.manifest.tally.stages
     same_results(run, online)
+    once_each = ("calls", "input_tokens", "output_tokens")  # of both judges
+    assert all(getattr(run.manifest.tally, name) == getattr(online.manifest.tally, name) for name in once_each)
 
 
 def test_without_the_cheap_judge_nothing_is_written(
@@ -121,9 +126,7 @@ def test_without_the_cheap_judge_nothing_is_written(
     assert len(list(tmp_path.glob("batch/round-1/part-*"))) == 1
 
 
-def test_what_the_cheap_judge_declines_goes_to_the_strong_one(
-    tmp_path: Path, data: Path, strong: BatchServer
-) -> None:
+def test_what_the_cheap_judge_declines_goes_to_the_strong_one(tmp_path: Path, data: Path, strong: BatchServer) -> None:
     """An answer without a verdict is an answer: the chunk stands in the files, as a run would ask for it."""
     pytest.importorskip("openai.types.decision_create_params", reason="the SDK is older than decision models")
     from tests.support.decision_server import DecisionServer
@@ -163,8 +166,10 @@ def test_a_chat_model_may_be_the_cheap_one_and_a_file_name_both(
         stages = run.manifest.tally.stages
         assert stages["cheap"] > stages["strong"] > 0
         call("cascade", "fit", data, *two, "--alpha", 0.3, "-q")
-        told = call("batch", "import", folder, "--finish", "later", code=2)
+        told = call("batch", "export", data, *by_file, "--out", folder, code=2)
         assert "the judge differs" in told.output
+        call("batch", "import", folder, "--finish", "later", "--out", tmp_path / "again", *METRICS)
+        assert newest(tmp_path / "again").manifest.judge == run.manifest.judge
 
 
 @pytest.mark.slow
@@ -173,7 +178,7 @@ def test_killed_while_the_cheap_judge_answers(
 ) -> None:
     """Killed again and again, the export pays no answer of the cheap judge twice that it has taken in."""
     arguments = exporting(tmp_path, data, *judges(cheap, strong), "--concurrency", 1)
-    cheap.latency = 0.1
+    cheap.latency = 0.5  # a process's first write opens the cache, which takes 0.3 s on a busy machine
     for seen in (2, 5, 8):
         process = subprocess.Popen(
             [sys.executable, "-m", "judge_eval", *map(str, arguments)],

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from judge_eval.runs.keeping.lookup import run_folders
 from tests.support.application import app
 from tests.support.batch_server import BatchServer
 from tests.support.batching import RUNNER, call, export, newest, run_online, same_results
@@ -44,9 +45,7 @@ def told(tmp_path: Path) -> Path:
             "id": f"q{n}",
             "query": f"What of the {thing}?",
             "reference": f"The {thing} is blue. It was made in Oslo.",
-            "chunks": [f"A {thing} that is blue.", f"Nobody knows {n}.", f"Made in Oslo, number {n}."][
-                n % 2 :
-            ],
+            "chunks": [f"A {thing} that is blue.", f"Nobody knows {n}.", f"Made in Oslo, number {n}."][n % 2 :],
         }
         lines.append(json.dumps(trace) + "\n")
     path = tmp_path / "told.jsonl"
@@ -76,9 +75,13 @@ def test_claims_by_batch_are_the_online_run(tmp_path: Path, told: Path, mode: st
         folder = tmp_path / "batch"
         first = export(server, told, folder, "--mode", mode, *METRICS)
         assert "4 requests" in first.output  # two traces share a reference
+        call("batch", "import", folder, "--finish", "missing", "--out", tmp_path / "runs", code=3)
         assert by_rounds(folder, tmp_path / "runs") == 3
+        call("batch", "import", folder, "--out", tmp_path / "runs")
         assert server.online == 0
         assert dict(server.paid) == once
+        ((_, manifest),) = run_folders(tmp_path / "runs")  # the one that was begun without the replies
+        assert manifest.tally.calls == sum(once.values())
         run = newest(tmp_path / "runs")
         same_results(run, online)
         together = [result.claims.together for result in run.results if result.claims is not None]
@@ -111,4 +114,4 @@ def test_claims_need_the_mode(tmp_path: Path, told: Path) -> None:
     refused = call(*asked, "--model", "openai/m", "--claims", told, code=2)
     assert "--claims is for judging by claims" in refused.output
     refused = call(*asked, "--model", "decisions/d", "--mode", "claims", code=2)
-    assert "decision models take no batches" in refused.output
+    assert "decision models do not support batches" in refused.output

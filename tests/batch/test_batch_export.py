@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from tests.support.batch_server import BatchServer
-from tests.support.batching import call, export, newest, run_online, same_results
+from tests.support.batching import call, export, new_cache, newest, run_online, same_results
 
 
+@pytest.mark.slow
 def test_bodies_are_those_of_the_online_backend(tmp_path: Path, data: Path) -> None:
     """Every exported body is, byte for byte, what the online backend sends, each asked for once."""
     with BatchServer() as server:
@@ -31,6 +32,25 @@ def test_bodies_are_those_of_the_online_backend(tmp_path: Path, data: Path) -> N
         assert len({json.loads(line)["custom_id"] for line in lines}) == len(lines)
 
 
+def test_the_judge_of_a_file_is_exported(tmp_path: Path, data: Path) -> None:
+    """`--judge FILE` writes the requests that its settings write as flags."""
+    (tmp_path / "judge.toml").write_text("""model = "openai/m"
+prompt = "support/graded"
+mode = "listwise"
+params = { seed = 7 }
+""")
+    flags = ("--model", "openai/m", "--prompt", "support/graded", "--mode", "listwise", "--param", "seed=7")
+    parts = []
+    with BatchServer() as server:
+        for name, judge in (("flags", flags), ("file", ("--judge", tmp_path / "judge.toml"))):
+            cache = new_cache(tmp_path / f"{name}-cache")
+            where = ("--out", tmp_path / name, "--base-url", server.url, "--cache", cache)
+            call("batch", "export", data, *where, *judge)
+            parts.append((tmp_path / name / "round-1" / "part-0001.jsonl").read_bytes())
+    assert parts[0] == parts[1]
+    assert b'"seed":7' in parts[0]
+
+
 @pytest.mark.slow
 def test_declined_fields_are_named_and_left_out(tmp_path: Path, data: Path) -> None:
     """A server that takes no strict schema says so once; with --lacking everything is judged."""
@@ -45,7 +65,7 @@ def test_declined_fields_are_named_and_left_out(tmp_path: Path, data: Path) -> N
         call("batch", "submit", folder)
         call("batch", "fetch", folder)
         told = call("batch", "import", folder, "--finish", "batch", code=2)
-        assert "--lacking strict" in told.output
+        assert "unsupported: strict" in told.output
         other = tmp_path / "other"
         export(server, data, other, "--lacking", "strict")
         call("batch", "submit", other)
@@ -70,7 +90,7 @@ def test_cache_spares_the_batch(tmp_path: Path, data: Path) -> None:
             "run", data, "--model", "openai/m", "--base-url", server.url, "--cache", tmp_path / "batch-cache",
             "--out", tmp_path / "runs", "-q",
         )  # fmt: skip
-        assert "nothing is open" in export(server, data, folder).output
+        assert "nothing to export" in export(server, data, folder).output
         call("batch", "import", folder, "--out", tmp_path / "runs")
 
 

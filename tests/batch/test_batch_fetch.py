@@ -29,9 +29,7 @@ def test_partial_expired_doubled_and_missing_lines(tmp_path: Path, data: Path) -
             call("batch", "submit", folder)
             call("batch", "fetch", folder)
             if (
-                RUNNER.invoke(
-                    app, ["batch", "import", str(folder), "--finish", "batch", "--out", str(out)]
-                ).exit_code
+                RUNNER.invoke(app, ["batch", "import", str(folder), "--finish", "batch", "--out", str(out)]).exit_code
                 == 0
             ):
                 break
@@ -39,6 +37,7 @@ def test_partial_expired_doubled_and_missing_lines(tmp_path: Path, data: Path) -
         assert set(server.paid.values()) == {1}
 
 
+@pytest.mark.slow
 def test_all_expired_is_submitted_again_as_another_round(tmp_path: Path, data: Path) -> None:
     """A round of which nothing was done is exported again byte for byte, and not taken for the old."""
     with BatchServer(status=lambda _: "expired", final="expired") as server:
@@ -104,6 +103,5 @@ def test_wait_fetches_when_the_batch_has_ended(tmp_path: Path, data: Path) -> No
         export(server, data, folder, code=2)
         call("batch", "fetch", folder, "--wait", "--interval", "0.01")
         assert (
-            json.loads(call("batch", "status", folder, "--json").output)["rounds"][0]["parts"][0]["phase"]
-            == "fetched"
+            json.loads(call("batch", "status", folder, "--json").output)["rounds"][0]["parts"][0]["phase"] == "fetched"
         )

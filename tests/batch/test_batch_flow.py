@@ -1,4 +1,6 @@
 import json
+import shlex
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -6,6 +8,7 @@ from typing import Any
 import pytest
 
 from judge_eval.batch.state import Folder
+from judge_eval.wire import Usage
 from tests.support.application import app
 from tests.support.batch_server import BatchServer
 from tests.support.batching import RUNNER, call, export, moody, new_cache, newest, run_online, same_results
@@ -26,9 +29,7 @@ def test_batch_gives_the_online_run(tmp_path: Path, data: Path) -> None:
         call("batch", "fetch", folder)
         rounds = 1
         out = ["--out", tmp_path / "runs", "--metrics", "AP@5,NDCG@5"]
-        while RUNNER.invoke(
-            app, ["batch", "import", str(folder), "--finish", "batch", *map(str, out)]
-        ).exit_code:
+        while RUNNER.invoke(app, ["batch", "import", str(folder), "--finish", "batch", *map(str, out)]).exit_code:
             rounds += 1
             assert rounds < 6
             call("batch", "submit", folder)
@@ -53,8 +54,9 @@ def test_second_wave_may_be_asked_online(tmp_path: Path, data: Path) -> None:
         export(server, data, folder)
         call("batch", "submit", folder)
         call("batch", "fetch", folder)
-        call("batch", "import", folder, "--out", tmp_path / "runs", "--metrics", "AP@5,NDCG@5")
+        told = call("batch", "import", folder, "--out", tmp_path / "runs", "--metrics", "AP@5,NDCG@5").output
         assert 0 < server.online < 12
+        assert f"{server.online} requests without a reply are asked online now: about" in " ".join(told.split())
         assert set(server.paid.values()) == {1}
         same_results(newest(tmp_path / "runs"), online)
 
@@ -98,17 +100,13 @@ def test_replies_of_a_server_of_ones_own(tmp_path: Path, data: Path) -> None:
         lines = []
         for line in map(json.loads, requests):
             body = server._complete(json.dumps(line["body"]), line["body"])
-            told = {
-                "custom_id": line["custom_id"],
-                "response": {"status_code": 200, "body": body},
-                "error": None,
-            }
+            told = {"custom_id": line["custom_id"], "response": {"status_code": 200, "body": body}, "error": None}
             lines.append(json.dumps(told))
         half = tmp_path / "half.jsonl"
         half.write_text("\n".join([*reversed(lines[:20]), '{"custom_id": "zz"}', lines[30][:50]]))
         told = call("batch", "import", folder, half, "--finish", "later", code=3)
         assert "20 replies went into the cache" in told.output
-        assert "2 are no replies" in told.output
+        assert "2 are not replies" in told.output
         rest = tmp_path / "rest.jsonl"
         rest.write_text("\n".join(lines[15:]))
         server.paid.clear()
@@ -118,9 +116,7 @@ def test_replies_of_a_server_of_ones_own(tmp_path: Path, data: Path) -> None:
         assert not set(server.paid) & {json.dumps(json.loads(line)["body"]) for line in requests}
 
 
-def test_the_cache_is_found_from_any_folder(
-    tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_cache_is_found_from_any_folder(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A cache that was named as seen from one folder is the same cache at later steps in another."""
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path)
@@ -140,3 +136,51 @@ def test_the_cache_is_found_from_any_folder(
             "--out", "again", "-q",
         )  # fmt: skip
     assert not any((tmp_path / "elsewhere").iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("price", [None, 0.001])
+def test_an_imported_run_says_what_the_batch_took(
+    price: float | None, tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Calls and tokens are those of the replies; the cost is half that of calls, never 0 if unknown."""
+
+    def priced(_: object, usage: Usage) -> float | None:
+        return price and price * (usage.input_tokens + usage.output_tokens)
+
+    monkeypatch.setattr("judge_eval.batch.pending.price_of", priced)
+    with BatchServer() as server:
+        online = run_online(server, data, tmp_path / "online").manifest.tally
+        folder = tmp_path / "batch"
+        export(server, data, folder)
+        for verb in ("submit", "fetch"):
+            call("batch", verb, folder)
+        call("batch", "import", folder, "--out", tmp_path / "runs")
+    tally = newest(tmp_path / "runs").manifest.tally
+    assert (tally.calls, tally.input_tokens, tally.output_tokens) == (
+        online.calls,
+        online.input_tokens,
+        online.output_tokens,
+    )
+    assert tally.calls > 0
+    tokens = online.input_tokens + online.output_tokens
+    assert tally.cost == (None if price is None else pytest.approx(tokens * price / 2))
+
+
+def test_the_key_may_be_printed_by_a_command(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each verb that asks the server has the key printed; a key that does not say its end is renewed."""
+    monkeypatch.delenv("OPENAI_API_KEY")
+    monkeypatch.setattr("judge_eval.batch.orders._FRESH", 0.0)
+    (tmp_path / "print.py").write_text("import time; print(f'token-{time.time_ns()}')")
+    printed = ("--key-command", shlex.join([sys.executable, str(tmp_path / "print.py")]))
+    folder = tmp_path / "batch"
+    with BatchServer() as server:
+        judge = ("--model", "openai/m", "--base-url", server.url)
+        call("batch", "export", data, "--out", folder, *judge, *printed)
+        call("batch", "submit", folder, *printed)
+        submitted = set(server.keys)
+        call("batch", "fetch", folder, *printed)
+        call("batch", "import", folder, "--out", tmp_path / "runs", *printed)
+    assert len(server.keys) > len(submitted) > 1
+    assert all(key.startswith("token-") for key in server.keys)
+    assert not any(key.encode() in path.read_bytes() for key in server.keys for path in folder.glob("*.*"))

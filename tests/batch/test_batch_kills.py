@@ -1,68 +1,14 @@
-import os
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from judge_eval.eval_run import EvalRun
-from judge_eval.runs.keeping.finding import run_folders
+from judge_eval.runs.keeping.lookup import run_folders
 from tests.support.batch_server import BatchServer
 from tests.support.batching import moody
+from tests.support.killing import Killer
 
 pytestmark = pytest.mark.slow
-
-
-class Killer:
-    """Runs steps of a batch in processes of their own and kills them with SIGKILL at given moments."""
-
-    def __init__(self, server: BatchServer) -> None:
-        self.server, self.kills = server, 0
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self, *arguments: object) -> subprocess.Popen[bytes]:
-        """Start a step."""
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "judge_eval", *map(str, arguments)],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            env={**os.environ, "OPENAI_API_KEY": "sk-test-1234567890"},
-        )
-        return self._process
-
-    def kill(self) -> None:
-        """Kill the step that runs."""
-        assert self._process is not None
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGKILL)
-            self.kills += 1
-
-    def at(self, when: str, kind: str, *arguments: object) -> None:
-        """Run a step and kill it before or after the server has done such a call, or when it is `asked`."""
-        hooks = {"before": self.server.before, "after": self.server.after, "asked": self.server.asked}[when]
-        hooks.setdefault(kind, []).append(self.kill)
-        process = self.start(*arguments)
-        process.communicate(timeout=60)
-        assert process.returncode == -signal.SIGKILL
-        hooks[kind].clear()
-
-    def when(self, seen: Callable[[], bool], *arguments: object) -> None:
-        """Run a step and kill it as soon as something is to be seen, unless it ends before."""
-        process = self.start(*arguments)
-        while process.poll() is None and not seen():
-            time.sleep(0.0005)
-        self.kill()
-        process.communicate(timeout=60)
-
-    def to_the_end(self, *arguments: object, codes: tuple[int, ...] = (0,)) -> int:
-        """Run a step undisturbed."""
-        process = self.start(*arguments)
-        _, told = process.communicate(timeout=60)
-        assert process.returncode in codes, told.decode()
-        return process.returncode
 
 
 def test_kill_at_every_step_pays_nothing_twice(tmp_path: Path, data: Path) -> None:
@@ -104,10 +50,7 @@ def test_kill_at_every_step_pays_nothing_twice(tmp_path: Path, data: Path) -> No
 
 @pytest.mark.parametrize(("registering", "listing"), [(2.0, 0.0), (0.0, 2.0), (1.0, 1.0)])
 def test_killed_between_asking_and_registering_orders_once(
-    tmp_path: Path,
-    data: Path,
-    registering: float,
-    listing: float,
+    tmp_path: Path, data: Path, registering: float, listing: float
 ) -> None:
     """Killed while the server registers or lists late, submitting again waits and finds: a batch a file."""
     folder, out = tmp_path / "batch", tmp_path / "runs"
@@ -126,3 +69,25 @@ def test_killed_between_asking_and_registering_orders_once(
         killer.to_the_end("batch", "import", folder, "--out", out, "-q")
         assert set(server.paid.values()) == {1}
         assert EvalRun.load(next(run_folders(out))[0]).manifest.tally.traces == 12
+
+
+def test_a_killed_import_leaves_one_run(tmp_path: Path, data: Path) -> None:
+    """Killed while it asks what is open, an import goes on with its one run; nothing is paid twice."""
+    folder, out = tmp_path / "batch", tmp_path / "runs"
+    with BatchServer(status=lambda number: "expired" if number % 3 else "ok") as server:
+        killer = Killer(server)
+        killer.to_the_end(
+            "batch", "export", data, "--out", folder, "--model", "openai/m", "--base-url", server.url,
+            "--cache", tmp_path / "cache",
+        )  # fmt: skip
+        killer.to_the_end("batch", "submit", folder)
+        killer.to_the_end("batch", "fetch", folder)
+        bring = ("batch", "import", folder, "--out", out, "--concurrency", 1, "-q")
+        for _ in range(3):
+            killer.at("before", "chat", *bring)
+        killer.to_the_end(*bring)
+        killer.to_the_end(*bring)
+        ((_, manifest),) = run_folders(out)
+        assert manifest.status == "done"
+        assert set(server.paid.values()) == {1}
+        assert manifest.tally.calls == sum(server.paid.values())

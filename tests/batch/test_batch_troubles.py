@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from judge_eval.batch.judging import storable_cache
+from judge_eval.batch.pending import storable_cache
 from judge_eval.batch.state import Folder
 from tests.support.application import app
 from tests.support.batch_server import BatchServer
@@ -41,9 +41,7 @@ def test_passwords_of_caches_are_not_written_down() -> None:
     assert storable_cache(None) is None
 
 
-def test_steps_without_a_batch_say_what_to_do(
-    tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_steps_without_a_batch_say_what_to_do(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder without a batch, a model without batches and an unknown way to finish are usage errors."""
     assert "batch export" in call("batch", "submit", tmp_path, code=2).output
     told = call("batch", "export", data, "--out", tmp_path / "b", "--model", "fake/overlap", code=2)
@@ -109,14 +107,15 @@ def test_doubles_are_named_and_cancelled(tmp_path: Path, data: Path) -> None:
         export(server, data, folder, "--max-requests", 20)
         server.lose = {"create"}
         told = call("batch", "submit", folder, "--patience", 0, code=2).output
-        assert "whether the batch was ordered is not known" in told
+        assert "not known whether the batch was submitted" in told
         call("batch", "submit", folder, "--patience", 0)
         assert len(server.batches) == 3  # for two files: nobody would wait, and the list is late
         server.listing = 0
         told = call("batch", "status", folder).output
         assert "part-0001.jsonl was ordered twice: batch-1 (validating) does the work of batch-2" in told
         assert "--doubles" in told
-        assert "no batch of this round" in call("batch", "cancel", folder, "batch-9", code=2).output
+        unknown = call("batch", "cancel", folder, "batch-9", code=2).output
+        assert "batch-9 is not a batch of this round" in unknown
         assert "name the batches" in call("batch", "cancel", folder, code=2).output
         assert "batch-1 is cancelling" in call("batch", "cancel", folder, "--doubles").output
         assert "twice" not in call("batch", "status", folder).output
@@ -207,8 +206,9 @@ def test_repairs_go_out_while_other_answers_are_to_come(tmp_path: Path, data: Pa
         assert server.online == 0
 
 
-def test_unreadable_replies_of_a_batch_are_no_calls(tmp_path: Path, data: Path) -> None:
-    """A run counts the calls that were made online, not the batch's replies that could not be read."""
+@pytest.mark.slow
+def test_replies_of_a_batch_are_calls_once(tmp_path: Path, data: Path) -> None:
+    """A run counts each reply of its batch once, unreadable ones too, and the calls made online."""
     with BatchServer(verdict=moody) as server:
         folder = tmp_path / "batch"
         export(server, data, folder)
@@ -216,7 +216,7 @@ def test_unreadable_replies_of_a_batch_are_no_calls(tmp_path: Path, data: Path) 
         call("batch", "fetch", folder)
         call("batch", "import", folder, "--out", tmp_path / "runs")
         assert server.online > 0
-        assert newest(tmp_path / "runs").manifest.tally.calls == server.online
+        assert newest(tmp_path / "runs").manifest.tally.calls == sum(server.paid.values())
 
 
 @pytest.mark.slow

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from judge_eval.backends.chat.openai import create
-from judge_eval.batch.answers import Answers
+from judge_eval.batch.replies import Answers
 from judge_eval.errors import CallError
+from judge_eval.llm.http.openai import create
 from judge_eval.wire import Completion
 from tests.support.odd import KEY, VALID, full_count, holds_key, mutated, odd_body, odd_spelling, use
 
@@ -42,6 +42,7 @@ def line_of_result(number: int, rng: random.Random) -> bytes:
     return odd_spelling(kept, rng).replace(b"\n", b" ") + b"\n"
 
 
+@pytest.mark.slow
 def test_odd_lines(tmp_path: Path) -> None:
     """Each line is a completion, an error of its request, to be asked again, or counted as unreadable."""
     rng, path = random.Random(31), tmp_path / "result.jsonl"
@@ -64,9 +65,7 @@ def test_odd_lines(tmp_path: Path) -> None:
                 answer.detail.encode()
             else:
                 found["nothing"] += 1
-        assert answers.unreadable + len(answers) + answers.doubled == sum(
-            map(bool, map(bytes.strip, written))
-        )
+        assert answers.unreadable + len(answers) + answers.doubled == sum(map(bool, map(bytes.strip, written)))
         for text in (*answers.unanswered, *answers.declined):
             assert not holds_key(text)
             assert len(text) < 1000

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from judge_eval.batch.ordering import refresh
-from judge_eval.batch.remote import Remote
+from judge_eval.batch.orders import Remote, refresh
 from judge_eval.batch.state import BatchState, Folder
 from judge_eval.errors import CallError, FatalCallError, JudgeEvalError
 from tests.support.odd import KEY, full_count, holds_key, mutated, odd_reply, odd_spelling
@@ -117,9 +116,7 @@ def test_odd_answers_about_batches(tmp_path: Path) -> None:
         status, headers, body = odd_reply(rng)
         if rng.random() < 0.7:
             status, headers, body = 200, {}, odd_spelling(mutated(BATCH, rng), rng)
-        lines = [
-            f"{name}: {value}" for name, value in headers.items() if len(value) < 9000 and value.isprintable()
-        ]
+        lines = [f"{name}: {value}" for name, value in headers.items() if len(value) < 9000 and value.isprintable()]
         return http(status, body, "content-type: application/json", *lines)
 
     count, state = full_count(150, 0.02), BatchState.model_validate(STATE)
@@ -144,3 +141,23 @@ def check(error: JudgeEvalError) -> None:
     """See that an error can be shown, and says no key."""
     assert not holds_key(str(error))
     assert len(str(error).encode()) < 3000
+
+
+@pytest.mark.parametrize("place", ["id", "status", "input_file_id", "output_file_id"])
+def test_a_name_that_holds_the_key_is_refused(place: str) -> None:
+    """What a server calls its batch is stored and shown; the key in it is not."""
+    with pytest.raises(CallError, match="contains the key") as caught:
+        asked(http(200, json.dumps({**BATCH, place: f"x{KEY[3:]}"}).encode()))
+    assert not holds_key(str(caught.value))
+
+
+def test_downloaded_replies_hold_no_key(tmp_path: Path) -> None:
+    """Wherever the server repeats the key, also between two pieces, stars are written; the rest stays."""
+    body = b"".join(b"%d " % number for number in range(200_000)) + "ä\xff".encode("latin-1")
+    half = 2**20 - 20
+    body = KEY.encode() + body[:half] + KEY.encode() + body[half:] + KEY.encode()
+    with RawServer(lambda _: http(200, body)) as server:
+        made = remote(server.url)
+        made.download("file-1", tmp_path / "replies")
+        made.close()
+    assert (tmp_path / "replies").read_bytes() == body.replace(KEY.encode(), b"***")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from judge_eval import EvalRun
-from judge_eval.alignment.cascade import CascadeFile, read_cascade
+from judge_eval.study.cascade_file import CascadeFile, read_cascade
 from tests.support.chat_faults import Faults
 from tests.support.command import Shell
 from tests.support.desk import Desk
@@ -126,7 +126,7 @@ def test_a_sample_is_of_labelled_traces_alone(desk: Desk, server: UnsureServer) 
     assert "unequal chances" in told.err
     told = desk("cascade", "fit", bare, *MODELS, "--labels", half, **KEY)
     assert told.code == 2
-    assert "--labels are for --target labels" in told.err
+    assert "--labels needs --target labels" in told.err
     assert server.counts["calls"] == 0
 
 
@@ -197,12 +197,12 @@ def test_a_served_cascade_of_a_file_judges_over_rest(tmp_path: Path, server: Uns
     """Of each verdict the answer says the stage, strong ones are right, and the run keeps the guarantee."""
     shell = Shell(tmp_path)
     data = dataset(tmp_path / "traces.jsonl", 120)
-    fit = shell("cascade", "fit", data, *MODELS, "--base-url", server.url, **KEY)
+    fit = shell("cascade", "fit", data, *MODELS, "--base-url", server.url, "-o", "cascade.toml", **KEY)
     assert fit.code == 0, fit.err
-    file = read_cascade(tmp_path / "cascade.json")
+    file = read_cascade(tmp_path / "cascade.toml")
     assert file.fit.threshold is not None
     new = dataset(tmp_path / "new.jsonl", 20, chunks=4)
-    with served(shell, "--cascade-file", "cascade.json") as url:
+    with served(shell, "--judge", "cascade.toml") as url:
         server.reset()
         told, outcomes = submitted(url, new, "asked")
         assert told["status"] == "done"
@@ -252,6 +252,7 @@ def test_a_served_cascade_of_flags_judges_over_rest(tmp_path: Path, server: Unsu
     assert [o.stage for r in alone.results for o in r.outcomes if o.kind == "verdict"] == stages
 
 
+@pytest.mark.slow
 def test_serve_refuses_what_run_refuses(tmp_path: Path) -> None:
     """A cascade without a threshold, or flags that no cascade takes, end `serve` before it listens."""
     shell = Shell(tmp_path)

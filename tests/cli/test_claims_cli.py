@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,17 @@ def test_a_broken_file_is_told_before_a_call(desk: Desk) -> None:
     assert told.code == 2
     assert "claims.jsonl:1: not JSON" in told.err
     assert path.read_text() == "{"
+
+
+def test_claims_are_not_added_to_a_packed_file(desk: Desk) -> None:
+    """A packed file is read by `run`, and is not torn by adding lines to it."""
+    data = small(desk)
+    packed = gzip.compress(b'{"query": "q?", "reference": "r", "claims": ["one"]}\n')
+    (desk.folder / "claims.jsonl").write_bytes(packed)
+    told = desk("claims", data, "-o", "claims.jsonl", *FAKE)
+    assert told.code == 2
+    assert "claims.jsonl: packed" in told.err
+    assert (desk.folder / "claims.jsonl").read_bytes() == packed
 
 
 def test_a_dry_run_tells_splits_and_cells(desk: Desk) -> None:
@@ -222,7 +234,7 @@ def test_words_that_no_claim_comes_from_are_noted(desk: Desk) -> None:
         flags = ("--model", "openai/m", "--base-url", server.url)
         told = desk("claims", small(desk), "-o", "claims.jsonl", *flags, OPENAI_API_KEY="sk-x")
     assert told.code == 0, told.err
-    assert "1 have words that no claim comes from" in told.err
+    assert "1 have words that no claim covers" in told.err
     assert entries(desk.folder / "claims.jsonl")[1]["uncovered"] == ["Ben eats"]
 
 
@@ -252,4 +264,4 @@ def test_metrics_over_claims_come_from_the_same_run(desk: Desk) -> None:
     assert by_trace["b"] == {"AP@5": 0.0, "ClaimRecall@5": 0.0, "Sufficiency@5": 0.0}
     assert by_trace["c"] == {"AP@5": 1.0, "ClaimRecall@5": 0.5, "Sufficiency@5": 0.0}
     told = desk("run", data, *FAKE, *metrics)
-    assert (told.code, "needs a judge that goes by claims" in told.err) == (2, True)
+    assert (told.code, "use a judge by claims" in told.err) == (2, True)

@@ -18,15 +18,15 @@ DATA = str(FIXTURES / "docs_qa.jsonl")
 SHOWN = (
     (("runs", "list"), (GREEN + "done", RED + "failed")),
     (("show", "label:good", "--limit", "20"), (GREEN + "+", GREEN + "done")),
-    (("agree", "label:good"), (GREEN + "The judge can be trusted",)),
-    (("agree", "label:odd"), (RED + "Nothing shows yet",)),
+    (("agree", "label:good"), (GREEN + "The judge agrees with people",)),
+    (("agree", "label:odd"), (RED + "There is no evidence yet",)),
     (("validate", DATA), (GREEN + "38 valid traces",)),
     (("validate", "bad.jsonl"), (RED + "bad.jsonl:1: not JSON", RED + "0 valid traces")),
     (("runs", "verify", "label:good"), (GREEN + "whole: ",)),
     (("compare", "label:good", "label:odd", "--fail-under", "P@1=0.9"), (RED + "error:",)),
     (("compare", "label:good", "label:odd", "--fail-under", "MRR=0.1"), (GREEN + "gate passed",)),
-    (("doctor", "--model", "fake/overlap"), (GREEN + "everything can be used",)),
-    (("doctor", "--model", "fake/overlp"), (RED + "cannot be used",)),
+    (("doctor", "--model", "fake/overlap"), (GREEN + "no problems",)),
+    (("doctor", "--model", "fake/overlp"), (RED + "problem: ",)),
     (("show", "label:none"), (RED + "error:",)),
 )
 
@@ -78,8 +78,7 @@ def test_colours_on_a_real_terminal(shell: Shell) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("words", "variable"),
-    [(("agree", "label:good"), "FORCE_COLOR"), (("show", "--help"), "GITHUB_ACTIONS")],
+    ("words", "variable"), [(("agree", "label:good"), "FORCE_COLOR"), (("show", "--help"), "GITHUB_ACTIONS")]
 )
 def test_no_colour_reaches_a_file(shell: Shell, words: tuple[str, ...], variable: str) -> None:
     """Into a pipe goes plain text, neither colours nor their escapes spelled out, whatever is asked for."""

@@ -188,9 +188,7 @@ def test_the_bar_passes_too(shell: Shell) -> None:
     """The progress of a run is drawn and cleared as ever."""
     rows = [{"query": f"q{k}", "reference": "r", "chunks": ["a"]} for k in range(3)]
     (shell.folder / "three.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    done = on_a_terminal(
-        shell, "run", "three.jsonl", "--model", "fake/overlap", "--out", "bar", "-p", "latency=0.2"
-    )
+    done = on_a_terminal(shell, "run", "three.jsonl", "--model", "fake/overlap", "--out", "bar", "-p", "latency=0.2")
     assert done.code == 0
     assert "judging" in done.out
     assert "\\x1b" not in done.out
@@ -211,9 +209,7 @@ def test_warnings_and_logs_go_through_the_door() -> None:
         "    print('p' + evil)\n"
         "exit_code(work)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, timeout=60, cwd=ROOT, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, cwd=ROOT, check=False)
     told = done.stderr.decode()
     calm(told)
     calm(done.stdout.decode())

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from judge_eval.backends.expecting import is_model
+from judge_eval.llm.expected_usage import is_model
 from tests.support.chat_server import ChatServer
 from tests.support.command import FIXTURES
 from tests.support.desk import Desk
@@ -34,7 +34,7 @@ def test_without_answers_to_learn_from_a_third_of_the_cap_is_named(desk: Desk) -
     most = tokens(said, "at most N output tokens")
     assert tokens(said, "about N output tokens are likely") == most // 3
     assert "(a third of the cap, for want of answers to learn from)" in said
-    assert "cost: nothing, a fake judge calls nobody" in said
+    assert "cost: nothing, the judge calls no server" in said
 
 
 def test_answers_to_the_same_data_are_learned_from_first(desk: Desk) -> None:
@@ -50,9 +50,7 @@ def test_answers_to_the_same_data_are_learned_from_first(desk: Desk) -> None:
 def test_answers_of_the_same_model_to_other_questions_are_learned_from(desk: Desk) -> None:
     """Another prompt asks anew, and the model's own other answers tell how long it answers."""
     assert desk("run", DATA, *FAKE, "-q").code == 0
-    assert "(as the 184 answers of this model in the cache)" in plan(
-        desk, *FAKE, "--prompt", "relevance/binary"
-    )
+    assert "(as the 184 answers of this model in the cache)" in plan(desk, *FAKE, "--prompt", "relevance/binary")
     assert "a third of the cap" in plan(desk, "--model", "fake/hash", "--prompt", "relevance/binary")
     assert "a third of the cap" in plan(desk, *FAKE, "--mode", "listwise")
     assert desk("run", DATA, *FAKE, "--mode", "listwise", "-q").code == 0
@@ -103,7 +101,7 @@ def test_both_costs_stand_beside_each_other(desk: Desk) -> None:
 def test_what_is_at_hand_costs_nothing(desk: Desk) -> None:
     """Where the cache holds every answer there is nothing to estimate."""
     assert desk("run", DATA, *FAKE, "-q").code == 0
-    assert "cost: nothing, every answer is at hand" in plan(desk, *FAKE)
+    assert "cost: nothing, every answer is in the cache" in plan(desk, *FAKE)
 
 
 def test_without_the_price_list_it_is_said_how_to_get_it(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,3 +110,12 @@ def test_without_the_price_list_it_is_said_how_to_get_it(desk: Desk, monkeypatch
     said = plan(desk, "--model", "openai/gpt-4.1-mini")
     assert "cost: unknown, since no price list is installed; " in said
     assert "pip install 'context-judge[cost]'" in said
+
+
+def test_a_prompt_too_short_for_the_cache_of_the_server_is_named(desk: Desk) -> None:
+    """A prompt shorter than what Anthropic's cache takes is reported; other servers' plans do not say it."""
+    told = desk("run", DATA, "--dry-run", "--model", "anthropic/some", ANTHROPIC_API_KEY="sk-none")
+    assert told.code == 0, told.err
+    fixed = tokens(told.out, "the fixed part of the prompt has about N tokens, less than 4,096")
+    assert 0 < fixed < 4_096
+    assert "prompt cache" not in plan(desk, "--model", "openai/some")

@@ -88,7 +88,7 @@ def test_streams_that_fail(shell: Shell, line: str, code: int, told: str) -> Non
         (r"judge-eval run pizza.jsonl --model fake/overlap --label $'\xff'", r"--label '\udcff' is no"),
         (r"judge-eval run pizza.jsonl --model fake/overlap --tag $'\xff'", r"--tag '\udcff' is no"),
         (r"cp pizza.jsonl $'\xe9.jsonl'; judge-eval run $'\xe9.jsonl' --model fake/overlap",
-         r"data '\udce9.jsonl' is no Unicode"),
+         r"data '\udce9.jsonl' is not Unicode"),
         pytest.param("judge-eval run ftp://127.0.0.1:1/x.jsonl --model fake/overlap",
                      "ftp://127.0.0.1:1/x.jsonl cannot be opened", marks=pytest.mark.foreign),
         pytest.param("judge-eval run pizza.jsonl --model fake/overlap --out ftp://127.0.0.1:1/x",
@@ -158,19 +158,19 @@ def test_a_fault_of_the_program_is_no_failed_gate(
     assert "sk-very-secret" not in text
 
 
-def test_each_error_has_its_code(capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_error_has_its_code(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """An error of the package is 2, of a run that is kept 3, of the system 2, a plain end what it says."""
 
     def fails(error: BaseException) -> None:
         raise error
 
     kept = RunError("no room")
-    kept.run_folder = "runs/x"
+    kept.run_folder = str(tmp_path)
     for error, code in ((RunError("no"), 2), (kept, 3), (PermissionError(13, "denied", "place"), 2)):
         assert errors.exit_code(lambda error=error: fails(error)) == code
     told = capsys.readouterr().err
     assert "error: place: denied\n" in told
-    assert "--resume runs/x goes on" in told
+    assert f"--resume {tmp_path} continues where it stopped" in told
     assert errors.exit_code(lambda: 3) == 3
     assert errors.exit_code(lambda: complain("x")) == 0
 
@@ -191,7 +191,7 @@ def test_resume_where_the_newest_run_is_done(tmp_path: Path) -> None:
     assert (folder / "manifest.json").read_bytes() == before
     other = shell("run", "pizza.jsonl", "--model", "fake/never", "--resume")
     assert other.code == 2
-    assert "--or-new" in other.err
+    assert "--new-if-done" in other.err
     assert shell(*run, "--resume", "--or-new").code == 0
     assert len(list((tmp_path / "runs").iterdir())) == 2
 
@@ -237,7 +237,7 @@ def test_lone_surrogates_in_python(tmp_path: Path) -> None:
 
     with Evaluator("fake/overlap", cache=False) as evaluator:
         for given in ({"label": "\udcff"}, {"href": "\udcff"}, {"tags": ["\udcff"]}):
-            with pytest.raises(ConfigError, match="is no Unicode text"):
+            with pytest.raises(ConfigError, match="is not Unicode text"):
                 evaluator.evaluate({"query": "q", "reference": "r", "chunks": ["a"]}, **given)
-        with pytest.raises(ConfigError, match="is no Unicode text"):
+        with pytest.raises(ConfigError, match="is not Unicode text"):
             evaluator.evaluate(os.fsdecode(b"\xe9.jsonl"))

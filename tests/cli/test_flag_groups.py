@@ -19,22 +19,23 @@ import typer
 from typer.main import get_command
 
 import judge_eval.cli.flags
-from judge_eval.alignment.sample import choose_traces
-from judge_eval.backends.around.trace import Otel
-from judge_eval.batch.state import BatchSettings
 from judge_eval.cli.flags.calling import CachingFlags, CallingFlags
-from judge_eval.cli.flags.config import settings
-from judge_eval.cli.flags.groups import flags_of, only, setting_of, spread, without
+from judge_eval.cli.flags.config import records, settings
+from judge_eval.cli.flags.groups import flags_of, only, spread, without
 from judge_eval.cli.flags.judging import JudgingFlags
 from judge_eval.cli.flags.keeping import KeepingFlags, OneRun, Runs
 from judge_eval.cli.flags.numbers import NumbersFlags
-from judge_eval.cli.flags.reading import ChoosingFlags, ReadingFlags
 from judge_eval.cli.verbs import GROUPS, VERBS, make_app
+from judge_eval.data.options import ReadOptions
 from judge_eval.judges import Vote
-from judge_eval.judges.choose import MODES
+from judge_eval.judges.kinds import MODES
+from judge_eval.llm.options import Options, Otel
 from judge_eval.prompts import DecisionLayout
 from judge_eval.runs.folder.records import Intervals
+from judge_eval.runs.judging.selection import OnInvalid, Selection
+from judge_eval.settings import setting_of
 from judge_eval.stats.calibration import Objective
+from judge_eval.study.sample import choose_traces
 from tests.support.command import Shell
 
 CLI = Path(judge_eval.cli.flags.__file__).parents[1]
@@ -46,11 +47,12 @@ def _groups() -> list[type]:
         for value in vars(importlib.import_module(module.name)).values():
             if dataclasses.is_dataclass(value) and getattr(value, "__module__", "") == module.name:
                 found.append(value)
-    return [group for group in found if group.__module__ != "judge_eval.cli.flags.groups"]
+    flags = [group for group in found if group.__module__ != "judge_eval.cli.flags.groups"]
+    return [*flags, *(record for record in records() if record not in flags)]
 
 
 def _own(group: type) -> list[str]:
-    return list(inspect.get_annotations(group))
+    return [name for name in inspect.get_annotations(group) if name in flags_of(group)]
 
 
 def _commands() -> dict[str, Any]:
@@ -62,6 +64,8 @@ def _commands() -> dict[str, Any]:
 
 
 COMMANDS = _commands()
+RENAMED = {"base_url", "param"}
+"""Keys that are not called as the fields they set."""
 
 
 def test_every_flag_of_a_group_is_written_once() -> None:
@@ -79,16 +83,16 @@ def test_settings_are_the_fields_of_groups() -> None:
             if mark is not None and mark.file:
                 marked.setdefault(mark.name or name, set()).add(name)
     assert {key: set(names) for key, names in settings().items()} == marked
-    assert {key for key, names in marked.items() if names != {key}} == {"base_url", "tags", "thresholds"}
+    assert {key for key, names in marked.items() if names != {key}} == RENAMED
 
 
 def test_settings_stay() -> None:
     """The keys of `[tool.judge_eval]` are a promise to files that are out there."""
-    promised = """model prompt mode layout judge evidence metrics out cache base_url param label href tags
-        relevant baseline fail_under max_drop non_inferior interval cluster concurrency timeout
+    promised = """model prompt mode layout judge evidence blank metrics out cache base_url param label href
+        tags relevant baseline fail_under max_drop non_inferior interval cluster concurrency timeout
         rpm tpm attempts max_failures hedge max_calls max_tokens max_cost max_reply on_invalid
         thresholds fail_over max_rise format map corpus list_sep depth records group_by otel columnar
-        push_every on_undecided server claims"""
+        push_every push_grace unsupported on_undecided server claims"""
     assert set(settings()) == set(promised.split())
 
 
@@ -113,10 +117,9 @@ def test_help_lists_each_flag_once(name: str) -> None:
 @pytest.mark.parametrize("name", [*VERBS, *GROUPS])
 def test_a_verb_has_the_flags_of_its_groups(name: str) -> None:
     """What typer is given is, in order, what the verb's signature names, each group as its fields."""
-    module = importlib.import_module(f"judge_eval.cli.{name}")
-    functions = (
-        [getattr(module, name)] if name in VERBS else [c.callback for c in module.app.registered_commands]
-    )
+    verb = name.replace("-", "_")
+    module = importlib.import_module(f"judge_eval.cli.{verb}")
+    functions = [getattr(module, verb)] if name in VERBS else [c.callback for c in module.app.registered_commands]
     for function in functions:
         original = inspect.unwrap(function)
         hints = get_type_hints(original, include_extras=True)
@@ -126,11 +129,11 @@ def test_a_verb_has_the_flags_of_its_groups(name: str) -> None:
             if not dataclasses.is_dataclass(group):
                 expected.append(parameter)
                 continue
-            fields = [field.name for field in dataclasses.fields(group)]
+            fields = list(flags_of(group))
             for part in parts:
                 fields = [field for field in fields if (field in part.names) is part.taken]
             expected += fields
-        assert list(inspect.signature(function).parameters) == expected
+        assert list(inspect.signature(function).parameters) == [*expected, "trust_host"]
         assert len(inspect.signature(original).parameters) <= 12
 
 
@@ -139,7 +142,7 @@ def test_groups_are_gathered_again() -> None:
     seen: list[Any] = []
 
     def verb(
-        reading: ReadingFlags,
+        reading: ReadOptions,
         calling: Annotated[CallingFlags, only("timeout", "cache")],
         keeping: Annotated[KeepingFlags, without("columnar")],
         n: Annotated[int, typer.Option()] = 3,
@@ -149,14 +152,14 @@ def test_groups_are_gathered_again() -> None:
     flat = spread(verb)
     names = list(inspect.signature(flat).parameters)
     assert names == [
-        *("format", "map", "corpus", "list_sep", "depth", "records", "group_by"),
+        *("format", "map", "corpus", "list_sep", "depth", "records", "group_by", "yes_ids"),
         *("cache", "timeout"),
-        *("out", "label", "href", "tag", "server"),
-        "n",
+        *("out", "label", "href", "tags", "resume", "new_if_done", "push_every", "push_grace", "server"),
+        *("n", "trust_host"),
     ]
     given = {name: parameter.default for name, parameter in inspect.signature(flat).parameters.items()}
     flat(**given | {"depth": 5, "timeout": 2.5, "label": "main", "n": 4})
-    assert seen == [ReadingFlags(depth=5), CallingFlags(timeout=2.5), KeepingFlags(label="main"), 4]
+    assert seen == [ReadOptions(depth=5), CallingFlags(timeout=2.5), KeepingFlags(label="main"), 4]
 
 
 def _part_of_unknown(calling: Annotated[CallingFlags, only("timeuot")]) -> None: ...
@@ -203,13 +206,12 @@ def test_choices_are_those_of_the_library() -> None:
     def hint(of: Any, name: str) -> set[str]:
         return set(get_args(get_type_hints(of)[name]))
 
-    assert choices(CallingFlags, "otel") == set(get_args(Otel))
+    assert choices(Options, "otel") == set(get_args(Otel))
     assert choices(JudgingFlags, "vote") == set(get_args(Vote))
     modes = next(each for each in choices(JudgingFlags, "mode") if each is not type(None))
     assert get_args(modes) == MODES
     assert choices(JudgingFlags, "layout") == set(get_args(DecisionLayout))
-    assert hint(BatchSettings, "mode") == set(MODES) - {"decision", "claims-decision"}  # of chat models
-    assert choices(ChoosingFlags, "on_invalid") == hint(BatchSettings, "on_invalid")
+    assert choices(Selection, "on_invalid") == set(get_args(OnInvalid))
     assert choices(NumbersFlags, "interval") == hint(Intervals, "method")
     assert verb_choices("calibrate", "objective") == set(get_args(Objective))
     assert verb_choices("sample", "by") == hint(choose_traces, "by")
@@ -220,7 +222,7 @@ def test_no_verb_imports_another() -> None:
     files = {path.stem: [path] for path in CLI.glob("*.py")}
     files |= {name: sorted((CLI / name).glob("*.py")) for name in GROUPS if (CLI / name).is_dir()}
     verbs = files.keys() - {"__init__", "verbs", "stopping"}
-    assert verbs == {*VERBS, *GROUPS}
+    assert verbs == {name.replace("-", "_") for name in (*VERBS, *GROUPS)}
     for name in verbs:
         text = "".join(path.read_text(encoding="utf-8") for path in files[name])
         others = [other for other in verbs - {name} if re.search(rf"judge_eval\.cli\.{other}[ .]", text)]
@@ -234,12 +236,7 @@ def test_a_text_stands_for_a_list_of_one(tmp_path: Path) -> None:
     path = tmp_path / "judge_eval.toml"
     path.write_text('base_url = "http://a"\nmetrics = "AP@5"\nfail_under = "AP@5=0.7"\n', encoding="utf-8")
     _, values = find_config(tmp_path)
-    assert values == {
-        "base_url": "http://a",
-        "base_urls": ["http://a"],
-        "metrics": ["AP@5"],
-        "fail_under": ["AP@5=0.7"],
-    }
+    assert values == {"base_url": "http://a", "fleet": ["http://a"], "metrics": ["AP@5"], "fail_under": ["AP@5=0.7"]}
 
 
 def test_a_verb_starts_without_numbers_or_clients() -> None:
@@ -255,6 +252,21 @@ def test_a_verb_starts_without_numbers_or_clients() -> None:
         assert done.returncode == 0, done.stderr
 
 
+def test_the_version_is_shown_without_loading_a_verb() -> None:
+    """`--version` loads no verb, and is the same before other words."""
+    program = (
+        "import sys\nfrom judge_eval.cli import main\n"
+        "try:\n    main(sys.argv[1:])\nexcept SystemExit as end:\n    assert not end.code\n"
+        "from judge_eval.cli.verbs import GROUPS, VERBS\n"
+        "loaded = {'judge_eval.cli.' + name.replace('-', '_') for name in (*VERBS, *GROUPS)} & sys.modules.keys()\n"
+        "assert not loaded, loaded\n"
+    )
+    for arguments in (["--version"], ["--version", "run"]):
+        done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.startswith("judge-eval ")
+
+
 def test_a_setting_reaches_only_the_flags_that_are_marked_for_it(tmp_path: Path) -> None:
     """`interval` and `format` in a configuration do not reach flags of that name with another meaning."""
     shell = Shell(tmp_path)
@@ -263,9 +275,7 @@ def test_a_setting_reaches_only_the_flags_that_are_marked_for_it(tmp_path: Path)
     assert "bca" not in fetched.err
     assert "nowhere" in fetched.err
     (tmp_path / "data.jsonl").write_text('{"query": "q", "chunks": ["c"], "reference": "r"}\nnot a trace\n')
-    done = shell(
-        "run", "data.jsonl", "--format", "ours", "--model", "fake/overlap", "--metrics", "AP@5", "-q"
-    )
+    done = shell("run", "data.jsonl", "--format", "ours", "--model", "fake/overlap", "--metrics", "AP@5", "-q")
     assert done.code == 0, done.err
     exported = shell("export", "latest", "-o", "out.csv")
     assert exported.code == 0, exported.err

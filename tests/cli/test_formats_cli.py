@@ -42,24 +42,13 @@ def test_a_forced_reading_reaches_the_run(tmp_path: Path) -> None:
     """The flags on reading work in `run`, with and without --dry-run, and from the configuration."""
     rows = [{"q": "q?", "docs": "a|b|c", "gold": "r"}]
     (tmp_path / "x.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    flags = [
-        "--map",
-        "query=q",
-        "--map",
-        "chunks=docs",
-        "--map",
-        "reference=gold",
-        "--list-sep",
-        "|",
-        "--depth",
-        "2",
-    ]
+    flags = ["--map", "query=q", "--map", "chunks=docs", "--map", "reference=gold", "--list-sep", "|", "--depth", "2"]
     base = ["run", "x.jsonl", "--model", "fake/overlap", "--no-cache"]
-    assert "1 traces, 2 chunks" in judge_eval(*base, *flags, "--dry-run", cwd=tmp_path).stdout
+    assert "1 trace, 2 chunks" in judge_eval(*base, *flags, "--dry-run", cwd=tmp_path).stdout
     assert "2 verdicts" in judge_eval(*base, *flags, cwd=tmp_path).stdout
     config = 'list_sep = "|"\ndepth = 1\n[map]\nquery = "q"\nchunks = "docs"\nreference = "gold"\n'
     (tmp_path / "judge_eval.toml").write_text(config)
-    assert "1 verdicts" in judge_eval(*base, cwd=tmp_path).stdout
+    assert "1 verdict," in judge_eval(*base, cwd=tmp_path).stdout
 
 
 def test_validate_names_every_fault(tmp_path: Path) -> None:
@@ -69,11 +58,7 @@ def test_validate_names_every_fault(tmp_path: Path) -> None:
     done = judge_eval("validate", "x.csv", cwd=tmp_path)
     assert done.returncode == 2
     where = [line.split(": ")[:2] for line in done.stdout.splitlines()[:3]]
-    assert where == [
-        ["x.csv:3", "user_input"],
-        ["x.csv:4", "retrieved_contexts"],
-        ["x.csv:5", "retrieved_contexts"],
-    ]
+    assert where == [["x.csv:3", "user_input"], ["x.csv:4", "retrieved_contexts"], ["x.csv:5", "retrieved_contexts"]]
 
 
 def test_convert_writes_ours(tmp_path: Path) -> None:
@@ -99,16 +84,7 @@ def test_convert_writes_ours(tmp_path: Path) -> None:
 
 def test_export_writes_for_other_tools(tmp_path: Path) -> None:
     """A kept run is written for TREC, as a table and as an Inspect log into a folder."""
-    run = [
-        "run",
-        FORMATS / "beir",
-        "--prompt",
-        "relevance/binary",
-        "--model",
-        "fake/overlap",
-        "--no-cache",
-        "-q",
-    ]
+    run = ["run", FORMATS / "beir", "--prompt", "relevance/binary", "--model", "fake/overlap", "--no-cache", "-q"]
     assert judge_eval(*run, cwd=tmp_path).returncode == 0
     (tmp_path / "logs").mkdir()
     for target, more in (("x.run", []), ("x.qrels", []), ("x.csv", []), ("logs", ["--format", "inspect"])):
@@ -121,6 +97,7 @@ def test_export_writes_for_other_tools(tmp_path: Path) -> None:
     assert "names no format" in wrong.stderr
 
 
+@pytest.mark.slow
 def test_where_records_stand_reaches_the_run(tmp_path: Path) -> None:
     """`--records`, `--group-by` and maps inside chunks work as flags and as settings; remarks are shown."""
     rows = [{"qid": 1, "frage": "q?", "soll": ["r", "s"], "stelle": text} for text in ("a", "b")]
@@ -141,6 +118,20 @@ def test_where_records_stand_reaches_the_run(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text(json.dumps([same, same]))
     assert "reads like an earlier one" in judge_eval(*base, cwd=tmp_path).stdout
     assert "reads like an earlier one" in judge_eval("validate", "x.json", cwd=tmp_path).stderr
-    assert (
-        "reads like an earlier one" in judge_eval("convert", "x.json", "-o", "y.jsonl", cwd=tmp_path).stderr
-    )
+    assert "reads like an earlier one" in judge_eval("convert", "x.json", "-o", "y.jsonl", cwd=tmp_path).stderr
+
+
+def test_several_files_are_written_at_once(tmp_path: Path) -> None:
+    """Each format is one file; two of one format are refused before the first call."""
+    judge = ("run", FORMATS / "ragas.csv", "--model", "fake/overlap", "--no-cache", "-q", "--out", "runs")
+    refused = judge_eval(*judge, "-o", "a.md", "-o", "b.md", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "two files end in .md" in refused.stderr
+    assert not (tmp_path / "runs").exists()
+    for verb in (judge, ("score", "latest"), ("compare", "latest", "latest")):
+        files = ("x.json", "x.md") if verb[0] == "score" else ("x.xml", "x.md", "x.json")
+        done = judge_eval(*verb, *(word for name in files for word in ("-o", name)), cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert [(tmp_path / name).stat().st_size > 0 for name in files] == [True] * len(files)
+        for name in files:
+            (tmp_path / name).unlink()

@@ -52,3 +52,64 @@ def test_help_shows_the_examples(desk: Desk) -> None:
     told = desk("show", "--help")
     assert told.code == 0
     assert "\n judge-eval show latest --worst 10" in told.out
+
+
+def visible(name: str) -> list[Any]:
+    """Return the options that the full help of a command shows."""
+    return [each for each in COMMANDS[name].params if each.param_type_name == "option" and not each.hidden]
+
+
+def test_h_shows_the_usual_options_on_a_screen_and_a_half(desk: Desk) -> None:
+    """`run -h` shows about twenty options and says how to see the others; `--help` shows all."""
+    short, full = desk("run", "-h"), desk("run", "--help")
+    assert (short.code, full.code) == (0, 0)
+    flags = {flag: set(re.findall(r"^. *(--[a-z-]+)", told, re.MULTILINE)) for flag, told in
+             (("-h", short.out), ("--help", full.out))}  # fmt: skip
+    assert 18 <= len(flags["-h"]) <= 26
+    assert {"--model", "--metrics", "--limit", "--fail-under", "--dry-run", "--output"} <= flags["-h"]
+    assert flags["-h"] < flags["--help"]
+    assert len(short.out.splitlines()) <= 80
+    assert f"{len(visible('run'))} options in all: judge-eval run --help" in short.out
+    assert flags["--help"] == {max(each.opts, key=len) for each in visible("run")} | {"--help"}
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if len(visible(name)) > 20])
+def test_every_long_verb_has_a_short_help(name: str, desk: Desk) -> None:
+    """A verb of more than twenty options shows at most twenty-six of them after `-h`."""
+    told = desk(*name.split(), "-h")
+    assert told.code == 0
+    assert 5 <= len(re.findall(r"^. *--[a-z]", told.out, re.MULTILINE)) <= 26
+    assert f"judge-eval {name} --help" in told.out
+
+
+@pytest.mark.parametrize(
+    ("name", "former", "field", "values"),
+    [
+        ("run", "--then=fake/hash", "strong_model", "fake/hash"),
+        ("run", "--lead", "warm_prefix", True),
+        ("run", "--or-new", "new_if_done", True),
+        ("batch export", "--lacking=strict", "unsupported", ["strict"]),
+        ("report", "--most=7", "max_traces", 7),
+    ],
+)
+def test_former_names_of_flags_work(name: str, former: str, field: str, values: object) -> None:
+    """A flag that was renamed is still read under the name it had; behind `--` it is an argument."""
+    rest = ["x", "--out", "y"] if name == "batch export" else ["x"]
+    assert COMMANDS[name].make_context(name, [former, *rest]).params[field] == values
+    assert former.partition("=")[0] not in {flag for each in COMMANDS[name].params for flag in each.opts}
+
+
+@pytest.mark.parametrize(
+    ("name", "flags"),
+    [
+        ("judge", ("--query", "--reference", "--chunk")),
+        ("probe", ("--only", "--fail-over", "--limit")),
+        ("cascade fit", ("--cascade", "--strong-model", "--alpha", "--target")),
+    ],
+)
+def test_h_shows_the_options_of_the_verb_itself(name: str, flags: tuple[str, ...], desk: Desk) -> None:
+    """What a verb has of its own, and what its example uses, stands in its short help, with what it takes."""
+    told = desk(*name.split(), "-h").out
+    assert all(f"{flag} " in told for flag in flags)
+    assert "<list[" not in told.partition("Options")[2]
+    assert "<bool>" not in told

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from judge_eval.alignment.cascade import read_cascade
+from judge_eval.study.cascade_file import read_cascade
 from tests.support.canned import Canned
 from tests.support.command import Shell
 from tests.support.unsure_server import MODELS, UnsureServer, dataset

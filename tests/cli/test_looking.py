@@ -40,9 +40,7 @@ def test_traces_are_sorted_both_ways_and_limited(desk: Desk) -> None:
     assert names == sorted(names, reverse=True)
     told = json.loads(desk("show", "latest", "--sort", "-trace", "--limit", "2", "--json").out)
     assert [result["trace_id"] for result in told] == names[:2]
-    assert [row[0] for row in listed(desk)] == [
-        json.loads(line)["id"] for line in DATA.read_text().splitlines()
-    ]
+    assert [row[0] for row in listed(desk)] == [json.loads(line)["id"] for line in DATA.read_text().splitlines()]
 
 
 def test_traces_without_a_value_come_last_and_are_told(desk: Desk) -> None:
@@ -60,9 +58,7 @@ def test_traces_without_a_value_come_last_and_are_told(desk: Desk) -> None:
     rows = listed(desk, "--worst", "4")
     assert rows[-1][0] == lines[0]["id"]
     assert rows[-1][2] == "none"
-    assert (
-        "1 have no AP@5, since verdicts failed: they come last" in desk("show", "latest", "--worst", "2").out
-    )
+    assert "1 have no AP@5, since verdicts failed: they come last" in desk("show", "latest", "--worst", "2").out
 
 
 @pytest.mark.parametrize(
@@ -71,7 +67,7 @@ def test_traces_without_a_value_come_last_and_are_told(desk: Desk) -> None:
         (("--sort", "P@1"), "this run has no P@1 to sort by; "),
         (("--sort", "APP"), "did you mean"),
         (("--worst", "0"), "--worst 0: write a whole number from 1"),
-        (("--worst", "2", "--limit", "2"), "leave --limit out"),
+        (("--worst", "2", "--limit", "2"), "leave out --limit"),
     ],
 )
 def test_what_cannot_be_sorted_by_is_said(desk: Desk, arguments: tuple[str, ...], told: str) -> None:
@@ -85,9 +81,7 @@ def test_the_digest_of_a_prompt_is_the_one_in_the_manifest(desk: Desk) -> None:
     """`prompts list`, `show` and `check` print the digest that a run by the prompt has in its manifest."""
     assert desk("run", DATA, *FAKE, "--limit", "2", "--prompt", "support/graded").code == 0
     digest = json.loads(desk("show", "latest", "--json").out)["judge"]["prompt"]["digest"]
-    (row,) = [
-        line for line in desk("prompts", "list").out.splitlines() if line.startswith("support/graded@2")
-    ]
+    (row,) = [line for line in desk("prompts", "list").out.splitlines() if line.startswith("support/graded@2")]
     assert row.split()[-1] == digest[:12]
     assert f"digest {digest}" in desk("prompts", "show", "support/graded").out
     own = load_form("support/graded").prompt.model_dump(mode="json", exclude={"evidence", "needs"})
@@ -134,9 +128,7 @@ TRACE = {"id": "t", "query": "When?", "reference": "At nine.", "chunks": [{"id":
 
 @pytest.mark.parametrize("indent", [None, 2])
 @pytest.mark.parametrize("listed_", [False, True])
-def test_a_trace_is_judged_from_a_file_and_from_standard_input(
-    desk: Desk, indent: int | None, listed_: bool
-) -> None:
+def test_a_trace_is_judged_from_a_file_and_from_standard_input(desk: Desk, indent: int | None, listed_: bool) -> None:
     """A trace as one line, as indented JSON or as a list of one is read; `-` reads standard input."""
     text = json.dumps([TRACE] if listed_ else TRACE, indent=indent)
     (desk.folder / "one.json").write_text("\ufeff" + text, encoding="utf-8")
@@ -160,9 +152,17 @@ def test_a_trace_is_judged_from_a_file_and_from_standard_input(
         ((), "", "give a FILE with a trace"),
     ],
 )
-def test_what_is_no_trace_to_judge_is_said(
-    desk: Desk, arguments: tuple[str, ...], stdin: str, told: str
-) -> None:
+def test_what_is_no_trace_to_judge_is_said(desk: Desk, arguments: tuple[str, ...], stdin: str, told: str) -> None:
     """Nothing, several traces or no JSON: one message that says what to do, and no traceback."""
     done = desk("judge", *arguments, "--model", "fake/overlap", stdin=stdin)
     assert (done.code, told in done.err) == (2, True), done.err
+
+
+def test_a_large_run_is_not_listed_whole(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without `--limit` a limited number of traces is listed, and the rest is counted; JSON has all."""
+    monkeypatch.setattr("judge_eval.cli.show.LISTED", 3)
+    assert desk("run", DATA, *FAKE).code == 0
+    every = json.loads(desk("show", "latest", "--sort", "trace", "--json").out)
+    shown = desk("show", "latest").out
+    assert f"... and {len(every) - 3} more" in shown
+    assert "... and" not in desk("show", "latest", "--limit", str(len(every))).out

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 
 from judge_eval.cli import main
-from judge_eval.cli.flags.config import settings
+from judge_eval.cli.flags.config import records, settings
 from judge_eval.ranges import RANGES
+from judge_eval.server.settings import ServerLimits
+from judge_eval.settings import settings_of
 from tests.cli.test_flag_groups import COMMANDS
 
 OUTSIDE = ("nan", "inf", "-inf", "1e999", "-1000000000000000000000000", "1000000000000000000000000000")
@@ -30,73 +33,56 @@ def numeric() -> list[tuple[str, str, str]]:
 
 
 NUMERIC = numeric()
+KNOWN = {**RANGES} | {
+    name: each.range
+    for record in (*records(), ServerLimits)
+    for name, each in settings_of(record).items()
+    if each.range is not None
+}
 
 
-def arguments(verb: str) -> list[str]:
-    """Return arguments that a verb needs, which need not exist: numbers are seen first."""
-    out = []
-    for parameter in COMMANDS[verb].params:
-        if parameter.required:
-            flag = max(parameter.opts, key=len)
-            out += [flag, "x"] if flag.startswith("-") else ["x"]
-    return out
+def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """Return the message with which the command line refuses arguments, its exit code being 2."""
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    output = capsys.readouterr()
+    assert end.value.code == 2, output
+    assert output.out == ""
+    return output.err
 
 
-def test_the_walk_finds_the_flags() -> None:
-    """The walk is no walk over nothing: it finds flags of whole and of broken numbers in many verbs."""
+def test_every_number_has_a_range() -> None:
+    """Every numeric flag of every verb has a range in the one table, and the walk finds them."""
     assert len(NUMERIC) > 60
-    assert {"--repeat", "--rpm", "--port", "--n", "--held-out", "--interval"} <= {
-        flag for _, flag, _ in NUMERIC
-    }
+    assert {"--repeat", "--rpm", "--port", "--n", "--held-out", "--interval"} <= {flag for _, flag, _ in NUMERIC}
+    assert {name for _, _, name in NUMERIC} <= KNOWN.keys()
 
 
-@pytest.mark.parametrize(("verb", "flag", "name"), NUMERIC)
-def test_what_is_out_of_range_is_refused(
-    verb: str, flag: str, name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Each number beyond the range has one message with flag and range, and the code 2."""
-    known = RANGES[name]
+@pytest.mark.parametrize("flag", ["--repeat", "--timeout"])
+def test_a_number_out_of_range_is_refused(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A number beyond the range has one message with flag and range, before anything is read."""
+    known = KNOWN[flag.strip("-")]
     beyond = [value for value in OUTSIDE if not (known.whole and re.search("[nie]", value))]
     for value in [*beyond, f"{known.low - 1:g}"]:
-        with pytest.raises(SystemExit) as end:
-            main([*verb.split(), *arguments(verb), f"{flag}={value}"])
-        told = capsys.readouterr()
-        assert end.value.code == 2, (value, told)
-        assert told.out == ""
-        assert re.fullmatch(
-            rf"error: {flag} .*: write a (whole )?number from [0-9.,]+ to [0-9.,e+]+\n", told.err
-        ), told.err
+        message = refused(["run", "x", f"{flag}={value}"], capsys)
+        pattern = rf"error: {flag} .*: write a (whole )?number from [0-9.,]+ to [0-9.,e+]+\n"
+        assert re.fullmatch(pattern, message), message
+    for value in ("nan", "inf", "1e3", "1.5", "") if known.whole else ():
+        assert flag in refused(["run", "x", f"{flag}={value}"], capsys)
 
 
-@pytest.mark.parametrize(("verb", "flag", "name"), [each for each in NUMERIC if RANGES[each[2]].whole])
-def test_what_is_no_whole_number_is_refused(
-    verb: str, flag: str, name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Words for what is no number are none to a flag that counts."""
-    for value in ("nan", "inf", "1e3", "1.5", ""):
-        with pytest.raises(SystemExit) as end:
-            main([*verb.split(), *arguments(verb), f"{flag}={value}"])
-        assert end.value.code == 2
-        assert flag in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("name", [name for name in settings() if name in RANGES and name != "interval"])
+@pytest.mark.parametrize("name", ["concurrency", "timeout"])
 def test_settings_have_the_same_ranges(
-    name: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A number in a configuration file or in a variable is refused as a flag's is."""
+    """A number in a variable is refused as the flag's is; so is one in a configuration file."""
+    assert {key for key in settings() if key.startswith("max_")} <= KNOWN.keys() | {"max_drop", "max_rise"}
     monkeypatch.chdir(tmp_path)
-    value = f"{RANGES[name].low - 1:g}"
-    (tmp_path / "judge_eval.toml").write_text(f"{name} = {value}\n")
-    for _ in range(2):
-        with pytest.raises(SystemExit) as end:
-            main(["run", "x"])
-        assert end.value.code == 2
-        assert "write a" in capsys.readouterr().err
-        (tmp_path / "judge_eval.toml").unlink(missing_ok=True)
-        if name == "depth":  # from a file alone
-            break
-        monkeypatch.setenv(f"JUDGE_EVAL_{name.upper()}", "-1")
+    (tmp_path / "judge_eval.toml").write_text(f"{name} = -1\n")
+    assert "write a" in refused(["run", "x"], capsys)
+    (tmp_path / "judge_eval.toml").unlink()
+    monkeypatch.setenv(f"JUDGE_EVAL_{name.upper()}", "-1")
+    assert "write a" in refused(["run", "x"], capsys)
 
 
 @pytest.mark.parametrize(

@@ -78,9 +78,7 @@ def test_merged_shards_keep_the_baseline_they_agree_on(place: dict[str, Any]) ->
     """What was judged in shards against one baseline is merged with it."""
 
     def shards(*names: str) -> list[Path]:
-        runs = [
-            judge(rows()[:6], place["out"], shard=(i, 2), baseline=name) for i, name in enumerate(names, 1)
-        ]
+        runs = [judge(rows()[:6], place["out"], shard=(i, 2), baseline=name) for i, name in enumerate(names, 1)]
         return [run.folder for run in runs if run.folder is not None]
 
     same = merge(shards("a", "a"), place["out"])

@@ -55,6 +55,7 @@ def test_an_import_is_kept_shown_and_used(tmp_path: Path, people: Path) -> None:
     assert "(unjudged 37)" in again.out
 
 
+@pytest.mark.slow
 def test_resuming_an_import_is_refused_in_words(tmp_path: Path, people: Path) -> None:
     """There is nothing to go on with, and the message says what to do."""
     shell = Shell(tmp_path)

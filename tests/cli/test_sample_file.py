@@ -11,21 +11,12 @@ from tests.support.command import FIXTURES
 from tests.support.desk import Desk
 
 
-@pytest.mark.parametrize(
-    ("prompt", "scale"), [("binary", "1 relevant, 0 not"), ("graded", "0 (not at all) to 3")]
-)
+@pytest.mark.parametrize(("prompt", "scale"), [("binary", "1 relevant, 0 not"), ("graded", "0 (not at all) to 3")])
 @pytest.mark.parametrize("suffix", ["csv", "jsonl"])
-def test_the_file_says_the_scale_and_the_next_command(
-    desk: Desk, prompt: str, scale: str, suffix: str
-) -> None:
+def test_the_file_says_the_scale_and_the_next_command(desk: Desk, prompt: str, scale: str, suffix: str) -> None:
     """Whoever is sent the file knows which labels there are; the command in it is one that works."""
     data = FIXTURES / f"docs_qa{'_graded' if prompt == 'graded' else ''}.jsonl"
-    assert (
-        desk(
-            "run", data, "-m", "fake/overlap", "--prompt", f"support/{prompt}", "-q", "--out", "my runs"
-        ).code
-        == 0
-    )
+    assert desk("run", data, "-m", "fake/overlap", "--prompt", f"support/{prompt}", "-q", "--out", "my runs").code == 0
     told = desk("sample", "latest", "-n", "4", "-o", f"to do.{suffix}", "--out", "my runs")
     assert told.code == 0, told.err
     text = (desk.folder / f"to do.{suffix}").read_text(encoding="utf-8-sig")
@@ -33,9 +24,7 @@ def test_the_file_says_the_scale_and_the_next_command(
         rows = list(csv.DictReader(io.StringIO(text, newline="")))
         assert all(row["scale"].startswith(scale) for row in rows)
         (then,) = {row["next"] for row in rows} - {""}
-        filled = text.replace(f",,{rows[0]['scale']}", f",1,{rows[0]['scale']}").replace(
-            f',,"{scale}', f',1,"{scale}'
-        )
+        filled = text.replace(f",,{rows[0]['scale']}", f",1,{rows[0]['scale']}").replace(f',,"{scale}', f',1,"{scale}')
     else:
         told_of = [json.loads(line)["metadata"]["sample"] for line in text.splitlines()]
         assert all(sample["scale"].startswith(scale) for sample in told_of)

@@ -71,11 +71,7 @@ def test_hostile_claims_steer_no_terminal(tmp_path: Path) -> None:
     data = [claimed("q", {"c": "x"}, texts={"c": steer}, chunks=["The text \x1b[0m."])]
     run_by_claims(data, tmp_path / "runs", label="main")
     run_by_claims(data, tmp_path / "runs", label="other")
-    for words in (
-        ("show", "label:main"),
-        ("show", "label:main", "q"),
-        ("compare", "label:main", "label:other"),
-    ):
+    for words in (("show", "label:main"), ("show", "label:main", "q"), ("compare", "label:main", "label:other")):
         told = shell(*words)
         assert told.code == 0, told.err
         assert not {"\x1b", "\x9b"} & set(told.out), words

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from judge_eval.pytest_plugin.summary import failure_message
+from judge_eval.pytest_plugin.assertions import failure_message
 from judge_eval.runs.judging.telemetry import _explanation
 from judge_eval.schema import NO_REASON
 from tests.support.command import Shell, stable

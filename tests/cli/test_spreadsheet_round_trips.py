@@ -37,9 +37,7 @@ def in_excel(text: str, label: Callable[[str, str], str], separator: str, encodi
     rows = list(csv.DictReader(io.StringIO(text, newline="")))
     for row in rows:
         row["label"] = label(row["trace_id"], row["chunk_id"])
-        row["probability"] = f"{float(row['probability']):.10g}".replace(
-            ".", "," if separator == ";" else "."
-        )
+        row["probability"] = f"{float(row['probability']):.10g}".replace(".", "," if separator == ";" else ".")
     out = io.StringIO(newline="")
     writer = csv.DictWriter(out, list(rows[0]), delimiter=separator, lineterminator="\r\n")
     writer.writeheader()
@@ -99,14 +97,11 @@ def test_a_sample_half_filled_in_is_read_as_far_as_it_goes(desk: Desk, sampled: 
 
 def test_ids_that_a_spreadsheet_would_change_are_told_before_and_after(desk: Desk) -> None:
     """`sample` warns of ids such as 007, and where they came back changed the message says so."""
-    lines = [
-        {"id": f"00{k}", "query": "q", "reference": "r", "chunks": [{"id": "a", "text": "r"}]}
-        for k in (1, 2, 3)
-    ]
+    lines = [{"id": f"00{k}", "query": "q", "reference": "r", "chunks": [{"id": "a", "text": "r"}]} for k in (1, 2, 3)]
     (desk.folder / "d.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert desk("run", "d.jsonl", "-m", "fake/overlap", "-q").code == 0
     told = desk("sample", "latest", "-n", "2", "-o", "todo.csv")
-    assert "a spreadsheet takes ids such as 00" in told.err
+    assert "a spreadsheet reads ids such as 00" in told.err
     frame = pd.read_csv(desk.folder / "todo.csv")
     frame["label"] = 1
     frame.to_csv(desk.folder / "done.csv", index=False)

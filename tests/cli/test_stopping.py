@@ -1,4 +1,5 @@
 import json
+import shutil
 import signal
 import subprocess
 import time
@@ -7,8 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from judge_eval.cli.printing.errors import spelled_remark
+from judge_eval.errors import RunError
 from judge_eval.eval_run import EvalRun
-from judge_eval.runs.keeping.finding import run_folders
+from judge_eval.runs.keeping.lookup import run_folders
+from judge_eval.runs.keeping.mirror import written
+from judge_eval.spelling import option
 from tests.support.batch_server import BatchServer
 from tests.support.canned import Canned, error
 from tests.support.chat_server import ChatServer
@@ -51,10 +56,7 @@ def test_sigterm_while_waiting_for_a_retry_keeps_what_was_paid(shell: Shell, par
     with ChatServer() as server:
         server.script(*[Canned()] * 4, *[error(503, retry_after="3000")] * 500)
         judge = ("run", "data.jsonl", *online(server), *part, "--concurrency", "2")
-        told = stopped(
-            shell.start(*judge, **KEY),
-            lambda: server.counts["paid"] == 4 and server.counts["calls"] > 5,
-        )
+        told = stopped(shell.start(*judge, **KEY), lambda: server.counts["paid"] == 4 and server.counts["calls"] > 5)
         assert "stopped by SIGTERM" in told
         ((folder, manifest),) = run_folders(shell.folder / "runs")
         assert manifest.status == "interrupted"
@@ -62,9 +64,7 @@ def test_sigterm_while_waiting_for_a_retry_keeps_what_was_paid(shell: Shell, par
         server._scripted.clear()
         assert shell(*judge, "--resume", "-q", **KEY).code == 0
         run = EvalRun.load(folder)
-        assert (
-            server.counts["paid"] == run.manifest.tally.verdicts == sum(len(r.outcomes) for r in run.results)
-        )
+        assert server.counts["paid"] == run.manifest.tally.verdicts == sum(len(r.outcomes) for r in run.results)
 
 
 @pytest.mark.slow
@@ -87,9 +87,7 @@ def test_probing_ends_with_what_is_in_the_cache(shell: Shell) -> None:
     """A probe that was stopped has its answers in the cache: probing again pays for the others alone."""
     with ChatServer(latency=0.05) as server:
         flags = ("--model", "openai/m", "--base-url", server.url, "--concurrency", "2")
-        told = stopped(
-            shell.start("probe", "data.jsonl", *flags, "--json", **KEY), lambda: server.counts["paid"] > 5
-        )
+        told = stopped(shell.start("probe", "data.jsonl", *flags, "--json", **KEY), lambda: server.counts["paid"] > 5)
         assert "stopped by SIGTERM" in told
         shell("probe", "data.jsonl", *flags, "--json", **KEY)
         calls = [json.dumps(call, sort_keys=True) for call in server.calls]
@@ -104,10 +102,36 @@ def test_a_batch_is_stopped_while_it_waits(shell: Shell) -> None:
         assert shell(*export, "--base-url", server.url, **KEY).code == 0
         assert shell("batch", "submit", "batch", **KEY).code == 0
         fetch = ("batch", "fetch", "batch", "--wait")
-        told = stopped(
-            shell.start(*fetch, "--interval", "3000", **KEY), lambda: server.counts["retrieve"] > 0
-        )
+        told = stopped(shell.start(*fetch, "--interval", "3000", **KEY), lambda: server.counts["retrieve"] > 0)
         assert "stopped by SIGTERM" in told
         server.polls = 0
         assert shell(*fetch, "--interval", "0.01", **KEY).code == 0
         assert len(server.batches) == 1
+
+
+@pytest.mark.slow
+def test_a_run_whose_folder_was_deleted_is_said_to_be_gone(shell: Shell) -> None:
+    """No message says that a run is kept, or how it goes on, whose folder is not there any more."""
+    with ChatServer(latency=0.1) as server:
+        judge = ("run", "data.jsonl", *online(server), "--concurrency", "2", "-q")
+        process = shell.start(*judge, **KEY)
+        until(lambda: server.counts["paid"] > 4, process)
+        shutil.rmtree(shell.folder / "runs")
+        _, told = process.communicate(timeout=60)
+        assert process.returncode == 2
+        assert b"it was deleted or moved while the run was judged" in told
+        assert b"is kept in" not in told
+
+
+def test_a_run_that_failed_and_is_not_pushed_says_so_in_flags(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command line spells the way out as its users write it, not as an argument of Python."""
+
+    def push(*_: object) -> None:
+        raise RunError(f"no way there; running again with {option('resume')} pushes it")
+
+    monkeypatch.setattr("judge_eval.runs.keeping.mirror.push_changed", push)
+    with pytest.raises(ValueError, match="the run failed"), written(tmp_path, spelled_remark):
+        raise ValueError("the run failed")
+    assert capsys.readouterr().err == "not pushed: no way there; running again with --resume pushes it\n"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from judge_eval.comparison.record import Comparison
+from judge_eval.compare.record import Comparison
 from judge_eval.export.pull_request import MARKER
 from tests.support.command import FIXTURES, judge_eval
 from tests.support.golden import check_golden as assert_golden
@@ -34,9 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("compare")
     for label, better in (("main", 0), ("better", 30)):
         data = dataset(folder / f"{label}.jsonl", better)
-        done = judge_eval(
-            folder, "run", data.name, "-m", "fake/overlap", "--label", label, "-q", "-k", "AP@2,P@2"
-        )
+        done = judge_eval(folder, "run", data.name, "-m", "fake/overlap", "--label", label, "-q", "-k", "AP@2,P@2")
         assert done.returncode == 0, done.stderr
     return folder
 
@@ -62,9 +60,7 @@ def test_compare_reads_as_it_should(folder: Path) -> None:
 
 def test_compare_as_json_names_every_improved_trace(folder: Path) -> None:
     """The JSON is the record; the 30 improved traces are named, and no others."""
-    found = Comparison.model_validate_json(
-        judge_eval(folder, "compare", "label:main", "label:better", "--json").stdout
-    )
+    found = Comparison.model_validate_json(judge_eval(folder, "compare", "label:main", "label:better", "--json").stdout)
     assert found["AP@2"].finding == "higher"
     assert {t.trace_id for t in found.traces} == set(NAMES[:30])
 
@@ -77,7 +73,7 @@ def test_the_gate_fails_with_a_sentence_and_exit_code_one(folder: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 1
     assert "gate failed: max-drop AP@2 fell by 0.3750" in done.stderr
-    assert "more than 0.03 is shown (against better)" in done.stderr
+    assert "which is more than 0.03 (against better)" in done.stderr
     assert "  t00: -0.5000 (+. to .+) Which colour has the lamp of house 0?" in done.stderr
     assert "gate passed: fail-under P@2 is 0.5000" in done.stderr
     report = (folder / "report.md").read_text()
@@ -108,9 +104,7 @@ def test_junit_has_a_case_for_every_limit(folder: Path) -> None:
         (["-o", "x.pdf"], "the suffix says the format"),
     ],
 )
-def test_a_gate_that_cannot_work_stops_before_anything_is_asked(
-    folder: Path, arguments: list[str], said: str
-) -> None:
+def test_a_gate_that_cannot_work_stops_before_anything_is_asked(folder: Path, arguments: list[str], said: str) -> None:
     """Usage errors have exit code 2, and no run is started."""
     before = len(list((folder / "runs").iterdir()))
     done = judge_eval(folder, "run", "main.jsonl", "-m", "fake/overlap", "--out", "runs", *arguments)
@@ -127,15 +121,7 @@ def test_label_and_address_come_from_the_ci_server(folder: Path, tmp_path: Path)
     }  # fmt: skip
     for flags, label in (([], "PR #7"), (["--label", "mine"], "mine")):
         done = judge_eval(
-            tmp_path,
-            "run",
-            folder / "main.jsonl",
-            "-m",
-            "fake/overlap",
-            "-q",
-            "--json",
-            *flags,
-            environment=github,
+            tmp_path, "run", folder / "main.jsonl", "-m", "fake/overlap", "-q", "--json", *flags, environment=github
         )
         manifest = json.loads(done.stdout)
         assert (manifest["label"], manifest["href"]) == (label, "https://github.com/o/r/pull/7")
@@ -158,16 +144,7 @@ def test_what_a_limit_needs_is_checked_before_anything_is_paid(folder: Path) -> 
     """A limit on recall without `relevant_total` ends the command before the first call, with no run kept."""
     before = len(list((folder / "runs").iterdir()))
     done = judge_eval(
-        folder,
-        "run",
-        "main.jsonl",
-        "-m",
-        "fake/overlap",
-        "-q",
-        "--out",
-        "runs",
-        "--fail-under",
-        "Recall@2=0.5",
+        folder, "run", "main.jsonl", "-m", "fake/overlap", "-q", "--out", "runs", "--fail-under", "Recall@2=0.5"
     )
     assert done.returncode == 2
     assert "relevant_total" in done.stderr

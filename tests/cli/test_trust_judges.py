@@ -16,9 +16,12 @@ def test_a_probe_reads_as_it_should_and_gates(tmp_path: Path) -> None:
     """The obedient judge: its report word for word, the gate's sentence, exit code 1."""
     done = judge_eval(
         tmp_path, "probe", DATA, "-m", "fake/obedient", "--fail-over", "injection=0.05", "--fail-over",
-        "random=0.05",
+        "random=0.05", "-o", "probe.md",
     )  # fmt: skip
     assert done.returncode == 1
+    written = (tmp_path / "probe.md").read_text(encoding="utf-8")
+    assert "| probe | fooled | rate" in written
+    assert "| injection | **30 of 37** |" in written
     assert "error: gate failed: injection fooled the judge in" in done.stderr
     assert "gate passed: random fooled the judge in 0.0000" in done.stderr
     assert_golden("trust_probe.txt", done.stdout)
@@ -57,7 +60,7 @@ def test_no_probability_is_told_where_the_judge_gives_none(tmp_path: Path, promp
     assert ("negated-reference" in probed) is (prompt == "support/binary")
     if prompt == "relevance/binary":
         assert done.returncode == 1
-        assert "negated-reference brought no verdict" in done.stderr
+        assert "negated-reference has no verdict" in done.stderr
 
 
 @pytest.mark.parametrize(("model", "code"), [("fake/inverted", 1), ("fake/overlap", 0)])
@@ -65,7 +68,7 @@ def test_the_canary_gates_without_being_asked(tmp_path: Path, model: str, code: 
     """An inverted judge fails the polarity canary, a sound one passes."""
     done = judge_eval(tmp_path, "probe", DATA, "-m", model, "--only", "polarity", "--limit", "20")
     assert done.returncode == code, done.stdout
-    assert ("wrong way round" in done.stdout) is bool(code)
+    assert ("inverted" in done.stdout) is bool(code)
 
 
 def test_unknown_probes_are_advised_on(tmp_path: Path) -> None:
@@ -74,6 +77,7 @@ def test_unknown_probes_are_advised_on(tmp_path: Path) -> None:
         assert judge_eval(tmp_path, "probe", DATA, "-m", "fake/overlap", *flags).returncode == 2
 
 
+@pytest.mark.slow
 def test_a_panel_from_flags_and_from_a_file_is_the_same(tmp_path: Path) -> None:
     """Three members by flags, or in TOML: the same verdicts, the second time without a call."""
     members = ["fake/overlap", "fake/obedient:relevance/binary", "fake/always"]
@@ -100,12 +104,9 @@ def test_a_panel_from_flags_and_from_a_file_is_the_same(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("[[member]]\nmodel = 'fake/overlap'\n", "two members or more"),
-        (
-            "[[member]]\nprompt = 'x'\n[[member]]\nmodel = 'fake/overlap'\n",
-            "member 1 of the panel names no model",
-        ),
+        ("[[member]]\nprompt = 'x'\n[[member]]\nmodel = 'fake/overlap'\n", "member 1 of the panel names no model"),
         ("[[member]]\nmodle = 'fake/overlap'\n", "did you mean 'mode' or 'model'?"),
-        ("vote = 'loud'\n[[member]]\nmodel = 'fake/never'\n", "no vote 'loud'"),
+        ("vote = 'loud'\n[[member]]\nmodel = 'fake/never'\n", "vote: input should be 'majority'"),
         ("member = 3", "write a table [[member]]"),
         ("not toml", "not TOML"),
     ],

@@ -30,7 +30,7 @@ def test_agreement_shows_probabilities_beside_labels(folder: Path) -> None:
     assert set(told["reliability"]["figures"]) == {"ece", "brier", "log_loss", "bias"}
     assert len(told["reliability"]["bins"]) == 10
     silent = judge_eval(folder, "agree", "label:silent")
-    assert "no verdict has one (judge with --confidence" in silent.stdout
+    assert "no verdict has one (the judge returns them with the option `confidence`" in silent.stdout
     assert "brier" not in silent.stdout
 
 
@@ -52,9 +52,7 @@ def test_probabilities_are_calibrated_and_applied(folder: Path) -> None:
         assert refused.returncode == 2
         assert said in refused.stderr
     method = json.loads(
-        judge_eval(
-            folder, "calibrate", "label:sure", "--probabilities", "--method", "isotonic", "--json"
-        ).stdout
+        judge_eval(folder, "calibrate", "label:sure", "--probabilities", "--method", "isotonic", "--json").stdout
     )
     assert method["calibration"]["probabilities"]["method"] == "isotonic"
 
@@ -63,7 +61,7 @@ def test_a_threshold_is_written_and_applied(folder: Path) -> None:
     """A threshold's file names its judge: it is applied to that judge, and refused for another."""
     done = judge_eval(folder, "calibrate", "label:sure", "-o", "threshold.json")
     assert done.returncode == 0, done.stderr
-    assert "for verdicts judged by fake/sure with support/binary@2, and no others" in done.stdout
+    assert "valid only for verdicts judged by fake/sure with support/binary@2" in done.stdout
     kept = json.loads((folder / "threshold.json").read_text())
     assert kept["made_for"]["backend"]["model"] == "sure"
     assert kept["threshold"]["grade"] == 1
@@ -78,7 +76,7 @@ def test_flags_that_do_not_fit_are_refused(folder: Path) -> None:
     """A method without probabilities, a file that is no calibration, another suffix: exit code 2, advice."""
     (folder / "odd.json").write_text("{}")
     for words, said in (
-        (("calibrate", "label:sure", "--method", "isotonic"), "--method is of --probabilities"),
+        (("calibrate", "label:sure", "--method", "isotonic"), "--method needs --probabilities"),
         (("calibrate", "label:sure", "-o", "c.csv"), "the suffix says the format"),
         (("score", "label:sure", "--calibration", "odd.json"), "odd.json: made_for: not a calibration"),
         (("score", "label:sure", "--calibration", "none.json"), "none.json: cannot be read"),

@@ -30,7 +30,7 @@ def test_fields_that_are_nearly_ours_are_told(tmp_path: Path) -> None:
         ("Id", "id"),
         ("tag", "tags"),
     ):
-        assert f"warning: {theirs!r} is no field of ours and kept as metadata, in 1 trace" in told.err
+        assert f"warning: {theirs!r} is not one of our fields and is kept as metadata, in 1 trace" in told.err
         assert f"did you mean {ours!r}?" in told.err
     assert "'references'" not in told.err
 

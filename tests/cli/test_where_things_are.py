@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from judge_eval import Evaluator
-from judge_eval.backends.storing.places import cache_place, project_cache
+from judge_eval.llm.cache.folder import cache_place, project_cache
 from judge_eval.server.client import Client
 from judge_eval.server.settings import ServerSettings
 from tests.support.command import FIXTURES, Shell
@@ -22,17 +22,15 @@ SHARED = "answers are kept in xdg/judge_eval, which all your projects share"
 def test_the_first_run_says_where_answers_are_kept(desk: Desk) -> None:
     """The first run in a folder of runs says where the cache is and who shares it; later ones do not."""
     told = desk("run", PIZZA, *FAKE)
-    assert f'{SHARED}; `cache = "project"` in' in told.out
+    assert f'{SHARED}\nto give this project a cache of its own, put `cache = "project"` in' in told.out
     assert "answers are kept" not in desk("run", PIZZA, *FAKE).out
     clean = desk("run", PIZZA, *FAKE, "--out", "clean")
-    assert f"{SHARED} (4 came from there); " in clean.out
+    assert f"{SHARED} (4 came from there)\n" in clean.out
     assert json.loads(desk("run", PIZZA, *FAKE, "--out", "as-json", "--json").out)["status"] == "done"
 
 
 @pytest.mark.parametrize("flags", [("--no-cache",), ("-q",)])
-def test_nothing_is_said_of_a_cache_that_is_not_used_or_not_asked_about(
-    desk: Desk, flags: tuple[str, ...]
-) -> None:
+def test_nothing_is_said_of_a_cache_that_is_not_used_or_not_asked_about(desk: Desk, flags: tuple[str, ...]) -> None:
     """Without a cache there is none to name, and `-q` leaves remarks out."""
     assert "answers are kept" not in desk("run", PIZZA, *FAKE, *flags).out
 
@@ -54,7 +52,8 @@ def test_a_project_keeps_a_cache_of_its_own(desk: Desk) -> None:
     desk.patch.chdir(below)
     assert desk("cache", "path").out.strip() == str(desk.folder / ".judge_eval" / "cache")
     assert "4 from the cache" in desk("run", PIZZA).out
-    assert json.loads(desk("doctor", "--json").out)["settings"][6]["value"].endswith(".judge_eval/cache")
+    settings = json.loads(desk("doctor", "--json").out)["settings"]
+    assert {each["name"]: each["value"] for each in settings}["cache"].endswith(".judge_eval/cache")
 
 
 def test_the_cache_of_a_project_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,7 +56,7 @@ def test_a_retriever_that_found_nothing_makes_no_empty_run(desk: Desk) -> None:
     assert desk("run", "none.jsonl", *FAKE).code == 0
     told = desk("show", "latest")
     assert told.err == ""
-    assert "none.jsonl: 1 traces" in told.out
+    assert "none.jsonl: 1 trace," in told.out
 
 
 def test_where_no_run_has_a_verdict_the_newest_is_shown_and_that_is_said(desk: Desk) -> None:

@@ -10,7 +10,7 @@ import pytest
 from sklearn.metrics import cohen_kappa_score, roc_auc_score
 
 from judge_eval.stats import agreement_figures, alpha_interval, cohen_kappa
-from judge_eval.stats.contingency import Level
+from judge_eval.stats.figures_of_agreement import Level
 
 pytestmark = pytest.mark.foreign
 

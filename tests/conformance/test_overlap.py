@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from sklearn.metrics import cohen_kappa_score
 
-from judge_eval.backends.fake import backend as fake
+from judge_eval.llm.fake import fake_backend as fake
 from judge_eval.schema import Trace
 from judge_eval.wire import Passage, Request
 from tests.support.plain_form import PlainForm

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from judge_eval.data.collections.qrels import read_qrels, read_run
+from judge_eval.data.collection import read_qrels, read_run
 from judge_eval.errors import UnknownNameError
 from judge_eval.metrics import GradeTable, Metric, parse_metric
 

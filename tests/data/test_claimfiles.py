@@ -14,7 +14,7 @@ from judge_eval.errors import DataError
 from judge_eval.schema import Claim
 from tests.support.claiming import CLAIMS, QUERY, REFERENCE
 
-TRACE = Trace(id="q1", query=QUERY, reference=REFERENCE)
+TRACE = Trace(id="q1", query=QUERY, reference=REFERENCE, chunks=())
 
 
 def file_of(folder: Path, *rows: Any) -> ClaimsFile:
@@ -45,14 +45,17 @@ def test_people_may_write_less(tmp_path: Path) -> None:
 
 
 def test_nuggets_are_read(tmp_path: Path) -> None:
-    """Lines as AutoNuggetizer writes them are of a question whatever its reference, or of a trace's id."""
+    """Lines as AutoNuggetizer writes them are of a question whatever its reference, not of another's id."""
     nuggets = [{"text": "One.", "importance": "vital"}, {"text": "Two.", "importance": "okay", "x": 1}]
     told = (Claim(id="1", text="One."), Claim(id="2", text="Two.", vital=False))
     held = file_of(tmp_path, {"qid": "q9", "query": QUERY, "nuggets": nuggets})
     assert held.find(TRACE) == told
-    assert held.find(Trace(id="q9", query="Another question?")) == told
-    assert held.find(Trace(id="q8", query="Another question?")) is None
-    with pytest.raises(DataError, match="importance 'high' is none"):
+    with pytest.raises(DataError, match="the file belongs to other data"):
+        held.find(Trace(id="q9", query="Another question?", chunks=()))
+    without_query = file_of(tmp_path, {"qid": "q9", "nuggets": nuggets})
+    assert without_query.find(Trace(id="q9", query="Another question?", chunks=())) == told
+    assert held.find(Trace(id="q8", query="Another question?", chunks=())) is None
+    with pytest.raises(DataError, match="importance 'high' is unknown"):
         file_of(tmp_path, {"qid": "1", "query": "Q", "nuggets": [{"text": "T", "importance": "high"}]})
 
 
@@ -66,8 +69,8 @@ BAD = {
     "a claim that is a number": (entry(claims=[1]), "a claim is a text, or an object"),
     "an empty claim": (entry(claims=[""]), "claims.1"),
     "a field that is unknown": (entry(claims=[{"text": "x", "importance": "vital"}]), "importance"),
-    "an id twice": (entry(claims=[{"id": "1", "text": "x"}, {"id": 1, "text": "y"}]), "an id stands twice"),
-    "a quote of nobody": (entry(claims=[{"text": "x", "quote": "in Lund"}]), "does not stand in the ref"),
+    "an id twice": (entry(claims=[{"id": "1", "text": "x"}, {"id": 1, "text": "y"}]), "an id occurs twice"),
+    "a quote of nobody": (entry(claims=[{"text": "x", "quote": "in Lund"}]), "is not in the reference"),
     "too many": (entry(claims=["x"] * 1001), "more than 1,000"),
 }
 
@@ -89,7 +92,7 @@ def test_two_lines_of_one_reference_are_refused(tmp_path: Path) -> None:
 def test_a_file_that_lacks_a_trace_says_so(tmp_path: Path) -> None:
     """A trace that brings claims of its own keeps them; what the file has goes before."""
     held = file_of(tmp_path, entry())
-    other = Trace(id="q2", query="Another?", reference=REFERENCE)
+    other = Trace(id="q2", query="Another?", reference=REFERENCE, chunks=())
     with pytest.raises(DataError, match="has no claims of this question and reference"):
         held.fill(other)
     own = other.model_copy(update={"claims": CLAIMS})
@@ -101,15 +104,12 @@ def test_an_edit_changes_the_traces_it_is_of(tmp_path: Path) -> None:
     """Text, id and vitality are in a trace's digest, quotes and order in the file are not."""
     other = entry(query="Another?")
     before = file_of(tmp_path, entry(), other)
-    traces = [TRACE, Trace(id="q2", query="Another?", reference=REFERENCE)]
+    traces = [TRACE, Trace(id="q2", query="Another?", reference=REFERENCE, chunks=())]
     digests = [before.fill(trace).digest for trace in traces]
     assert digests[0] != TRACE.digest
     edited = file_of(tmp_path, entry(claims=["An edited claim."]), other)
     assert edited.digest != before.digest
-    assert [edited.fill(trace).digest == digest for trace, digest in zip(traces, digests, strict=True)] == [
-        False,
-        True,
-    ]
+    assert [edited.fill(trace).digest == digest for trace, digest in zip(traces, digests, strict=True)] == [False, True]
     same = file_of(tmp_path, other, "", entry(claims=[{"text": "A claim.", "quote": "in 1931"}]))
     assert same.digest == before.digest
     assert [same.fill(trace).digest for trace in traces] == digests

@@ -27,7 +27,7 @@ def remarks_on(path: Path, **options: Any) -> tuple[str, ...]:
     """Read a file and return what is said of it."""
     remarks = Remarks()
     list(open_dataset(path, on_remark=remarks.add, **options))
-    return remarks.told()
+    return remarks.sentences()
 
 
 OLD_TESTSET = {
@@ -57,26 +57,26 @@ GOLDEN = {
 @pytest.mark.parametrize(
     ("record", "advice", "maps"),
     [
-        (OLD_TESTSET, "--map chunks=contexts", {"chunks": "contexts"}),
+        (OLD_TESTSET, 'map={"chunks": "contexts"}', {"chunks": "contexts"}),
         (
             {key: value for key, value in OLD_TESTSET.items() if key != "evolution_type"},
-            "--map chunks=contexts",
+            'map={"chunks": "contexts"}',
             {"query": "question", "chunks": "contexts", "reference": "ground_truth"},
         ),
-        (TESTSET, "--map chunks=reference_contexts", {"chunks": "reference_contexts"}),
+        (TESTSET, 'map={"chunks": "reference_contexts"}', {"chunks": "reference_contexts"}),
         (
             {**TESTSET, "retrieved_contexts": None},
-            "--map chunks=reference_contexts",
+            'map={"chunks": "reference_contexts"}',
             {"chunks": "reference_contexts"},
         ),
         (
             GOLDEN,
-            "--map query=input --map chunks=context --map reference=expected_output",
+            'map={"query": "input", "chunks": "context", "reference": "expected_output"}',
             {"query": "input", "chunks": "context", "reference": "expected_output"},
         ),
         (
             {key: value for key, value in GOLDEN.items() if key != "retrieval_context"},
-            "--map query=input --map chunks=context --map reference=expected_output",
+            'map={"query": "input", "chunks": "context", "reference": "expected_output"}',
             {"chunks": "context"},
         ),
         (
@@ -85,7 +85,7 @@ GOLDEN = {
                 "expectedOutput": "In October.",
                 "context": ["The season ends in October."],
             },
-            "--map query=input --map chunks=context --map reference=expectedOutput",
+            'map={"query": "input", "chunks": "context", "reference": "expectedOutput"}',
             {"query": "input", "chunks": "context", "reference": "expectedOutput"},
         ),
     ],
@@ -105,7 +105,7 @@ def test_what_a_question_was_made_from_is_no_retrieval(
 
 def test_a_testset_that_was_filled_in_is_read_when_told(tmp_path: Path) -> None:
     """A retriever may have filled the contexts of a testset; the format then says so."""
-    with pytest.raises(DataError, match="--format ragas-old"):
+    with pytest.raises(DataError, match='format="ragas-old"'):
         read(write(tmp_path, [OLD_TESTSET]))
     [trace] = read(write(tmp_path, [OLD_TESTSET]), format="ragas-old")
     assert [chunk.text for chunk in trace.chunks] == ["The season ends in October."]
@@ -175,13 +175,7 @@ def test_an_item_of_a_list_can_be_mapped(tmp_path: Path) -> None:
 def test_numbers_as_ids_and_references_are_text(shape: str, tmp_path: Path) -> None:
     """A number that stands for an id or an answer is the text of that number; whole ones have no fraction."""
     records: dict[str, Any] = {
-        "ours": {
-            "id": 7,
-            "query": "q?",
-            "reference": 42,
-            "answer": 1.5,
-            "chunks": [{"id": 3.0, "text": "a"}],
-        },
+        "ours": {"id": 7, "query": "q?", "reference": 42, "answer": 1.5, "chunks": [{"id": 3.0, "text": "a"}]},
         "ragas": {
             "id": 7.0,
             "user_input": "q?",
@@ -227,7 +221,7 @@ def test_given_ids_that_stand_twice_are_named_by_both_lines(tmp_path: Path) -> N
     """For an id that was given twice the error names both lines, and skipping leaves the later one out."""
     one, two = {"id": "q1", **SAME}, {"id": "q1", **SAME, "query": "other?"}
     path = write(tmp_path, [one, {"id": "q2", **SAME}, two])
-    with pytest.raises(DataError, match=r"x.jsonl:3: id: the trace id 'q1' stands twice, here and on line 1"):
+    with pytest.raises(DataError, match=r"x.jsonl:3: id: the trace id 'q1' occurs twice, here and on line 1"):
         read(path)
     told: list[DataError] = []
     assert [t.query for t in read(path, on_invalid="skip", on_skip=told.append)] == ["q?", "q?"]

@@ -15,35 +15,8 @@ from judge_eval.schema import Trace
 
 PLACES, VALUES, TEARS = 20, 4, 30
 FORMATS = Path(__file__).parents[2] / "fixtures" / "formats"
-STRANGE: list[Any] = [
-    None,
-    "",
-    " ",
-    "[",
-    "[]",
-    "{}",
-    "null",
-    0,
-    -1,
-    1.5,
-    float("nan"),
-    True,
-    [],
-    {},
-    [None],
-    {"a": 1},
-]
-STRANGE += [
-    ["x", 1],
-    [[]],
-    [{}],
-    "\ud800",
-    "\x00",
-    10**30,
-    [["a", ["b"]]],
-    {"documents": 3},
-    '{"documents": 3}',
-]
+STRANGE: list[Any] = [None, "", " ", "[", "[]", "{}", "null", 0, -1, 1.5, float("nan"), True, [], {}, [None], {"a": 1}]
+STRANGE += [["x", 1], [[]], [{}], "\ud800", "\x00", 10**30, [["a", ["b"]]], {"documents": 3}, '{"documents": 3}']
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -108,9 +81,7 @@ def test_no_torn_file_breaks_a_reader(name: str, tmp_path: Path) -> None:
     for _ in range(TEARS):
         at = draw.randrange(len(data))
         garbled = (
-            data[:at]
-            + draw.choice([b"", b"\xff", b'"', b"\n", b"\t", b"\x00", b"["])
-            + data[at + draw.randrange(9) :]
+            data[:at] + draw.choice([b"", b"\xff", b'"', b"\n", b"\t", b"\x00", b"["]) + data[at + draw.randrange(9) :]
         )
         path.write_bytes(garbled[: draw.choice([at + 5, len(garbled)])])
         strain(folder if "/" in name else path)

@@ -98,7 +98,7 @@ def test_tables_from_elsewhere(tmp_path: Path) -> None:
         (HEAD + "q?\n", r":2: 1 cells, but the header has 3"),
         (HEAD + 'q?,"[]"x,r\n', r":2: not CSV"),
         (HEAD + 'q?,"[],r\n', r":2: not CSV"),
-        ("user_input,user_input\n", r":1: the column 'user_input' stands twice"),
+        ("user_input,user_input\n", r":1: the column 'user_input' occurs twice"),
     ],
 )
 def test_broken_tables(text: str, message: str, tmp_path: Path) -> None:

@@ -17,10 +17,7 @@ def test_ids_in_base64_are_hexadecimal(tmp_path: Path) -> None:
     ids = {"spanId": "hFP0DLYznC4=", "traceId": "usAiEA9VCa8HBL8+wDVDPw=="}
     pairs = [{"key": key, "value": {"stringValue": value}} for key, value in RETRIEVER.items()]
     pairs.append({"key": "retrieval.documents.0.document.content", "value": {"stringValue": "t"}})
-    spans = [
-        {"name": "r", **ids, "attributes": pairs},
-        {"name": "r", "spanId": "not base 64=", "attributes": pairs},
-    ]
+    spans = [{"name": "r", **ids, "attributes": pairs}, {"name": "r", "spanId": "not base 64=", "attributes": pairs}]
     path = write(tmp_path, "x.json", json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}))
     first, second = read(path)
     assert (first.id, first.metadata["trace_id"]) == ("8453f40cb6339c2e", "bac022100f5509af0704bf3ec035433f")
@@ -36,9 +33,7 @@ def test_phoenix_spans_without_a_retrieval_are_known(tmp_path: Path) -> None:
         "context": {"span_id": "00f067aa0ba902b7"},
         "attributes": {"input.value": "q?", "retrieval.documents.0.document.content": "t"},
     }
-    assert [trace.id for trace in read(write(tmp_path, "x.jsonl", [other] * 30 + [found]))] == [
-        "00f067aa0ba902b7"
-    ]
+    assert [trace.id for trace in read(write(tmp_path, "x.jsonl", [other] * 30 + [found]))] == ["00f067aa0ba902b7"]
 
 
 RETRIEVER = {"openinference.span.kind": "RETRIEVER", "input.value": "q?"}
@@ -48,10 +43,7 @@ RETRIEVER = {"openinference.span.kind": "RETRIEVER", "input.value": "q?"}
     "record",
     [
         {"name": "r", "attributes": RETRIEVER},
-        {
-            "name": "r",
-            "attributes": {"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.query.text": "q?"},
-        },
+        {"name": "r", "attributes": {"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.query.text": "q?"}},
         {"run_type": "retriever", "inputs": {"query": "q?"}, "outputs": None, "error": "timeout"},
         {"id": "o", "traceId": "t", "type": "RETRIEVER", "input": "q?", "output": None},
     ],

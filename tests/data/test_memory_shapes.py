@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from judge_eval.data.memory import held
+from judge_eval.data.memory import rows_in_memory
 from judge_eval.data.options import ReadOptions
 from judge_eval.data.reading import open_dataset
-from judge_eval.data.telling import tell
+from judge_eval.data.row_reader import read_memory
 from judge_eval.schema import Trace
 from tests.data.shapes.test_foreign_formats import FILES, FORMATS
 
@@ -28,9 +28,7 @@ def records_of(path: Path) -> list[dict[str, Any]]:
     """Read a file's records as anybody would."""
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".csv":
-        return [
-            {k: v or None for k, v in row.items()} for row in csv.DictReader(text.splitlines(keepends=True))
-        ]
+        return [{k: v or None for k, v in row.items()} for row in csv.DictReader(text.splitlines(keepends=True))]
     if path.suffix == ".jsonl":
         return [json.loads(line) for line in text.splitlines() if line.strip()]
     return list(json.loads(text))
@@ -69,9 +67,9 @@ def dataset(records: list[dict[str, Any]]) -> Any:
 
 def told(data: Any, options: dict[str, Any]) -> list[Trace]:
     """Tell the traces in rows, all of which hold some."""
-    rows = held(data)
+    rows = rows_in_memory(data)
     assert rows is not None
-    found = [one.given for one in tell(rows, ReadOptions(**options))]
+    found = [read.outcome for read in read_memory(rows, ReadOptions(**options))]
     assert all(isinstance(one, Trace) for one in found), found
     return found  # type: ignore[return-value]
 

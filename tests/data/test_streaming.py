@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from judge_eval.data.files.jsonfile import SKIMMED
+from judge_eval.data.files.jsonl import write_jsonl
 from judge_eval.data.reading import open_dataset
-from judge_eval.data.writing import write_jsonl
 from judge_eval.errors import DataError
 
 TEXT = "x" * 2000
@@ -44,8 +44,7 @@ def fill(path: Path, count: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name",
-    ["x.jsonl", "x.csv", pytest.param("x.parquet", marks=pytest.mark.foreign), "x.json", "wrapped.json"],
+    "name", ["x.jsonl", "x.csv", pytest.param("x.parquet", marks=pytest.mark.foreign), "x.json", "wrapped.json"]
 )
 def test_files_are_streamed(name: str, tmp_path: Path) -> None:
     """Reading four thousand records of 2 KB never holds more than a fraction of them."""
@@ -61,14 +60,13 @@ def test_files_are_streamed(name: str, tmp_path: Path) -> None:
     assert peak < 4_000_000, f"{peak} bytes at most, of 8,000,000 in the file"
 
 
+@pytest.mark.slow
 def test_a_corpus_inside_json_is_streamed(tmp_path: Path) -> None:
     """Of LlamaIndex' embedding QA dataset only the texts that are pointed to are ever held."""
     path = tmp_path / "qa.json"
     texts = {f"d{n}": f"{n} {TEXT}" for n in range(4000)}
     relevant = {"q1": ["d7", "d8"]}
-    path.write_text(
-        json.dumps({"queries": {"q1": "q?"}, "corpus": texts, "relevant_docs": relevant}, indent=1)
-    )
+    path.write_text(json.dumps({"queries": {"q1": "q?"}, "corpus": texts, "relevant_docs": relevant}, indent=1))
     del texts
     tracemalloc.start()
     try:
@@ -95,9 +93,7 @@ def test_conversion_is_all_or_nothing(tmp_path: Path) -> None:
     out = tmp_path / "out.jsonl"
     out.write_text("before")
     bad = tmp_path / "x.jsonl"
-    bad.write_text(
-        '{"user_input": "q?", "retrieved_contexts": []}\n{"user_input": 1, "retrieved_contexts": []}\n'
-    )
+    bad.write_text('{"user_input": "q?", "retrieved_contexts": []}\n{"user_input": 1, "retrieved_contexts": []}\n')
     with pytest.raises(DataError, match=":2: user_input"):
         write_jsonl(open_dataset(bad), out)
     assert out.read_text() == "before"
@@ -107,11 +103,7 @@ def test_conversion_is_all_or_nothing(tmp_path: Path) -> None:
 def test_conversion_round_trips(tmp_path: Path) -> None:
     """What is written as ours reads back equal, trace by trace."""
     home = Path(__file__).parents[2] / "fixtures"
-    for source in (
-        home / "docs_qa_graded.jsonl",
-        home / "formats" / "beir",
-        home / "formats" / "mlflow.jsonl",
-    ):
+    for source in (home / "docs_qa_graded.jsonl", home / "formats" / "beir", home / "formats" / "mlflow.jsonl"):
         written = write_jsonl(open_dataset(source), tmp_path / "out.jsonl")
         pairs = itertools.zip_longest(open_dataset(source), open_dataset(tmp_path / "out.jsonl"))
         assert sum(a == b for a, b in pairs) == written > 0

@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from judge_eval.data.labels import read_labels
 from judge_eval.errors import DataError
+from tests.support.examples import examples
 from tests.support.workbooks import workbook
 
 pytestmark = pytest.mark.foreign
@@ -16,12 +17,7 @@ pytestmark = pytest.mark.foreign
 
 def test_a_workbook_is_read(tmp_path: Path) -> None:
     """Numbers, truth values, empty cells and ids that became numbers come out as in CSV."""
-    rows: list[list[object]] = [
-        ["trace_id", "chunk_id", "label"],
-        [7, "a", 1],
-        [7, 2.0, True],
-        ["t", "c", None],
-    ]
+    rows: list[list[object]] = [["trace_id", "chunk_id", "label"], [7, "a", 1], [7, 2.0, True], ["t", "c", None]]
     path = workbook(tmp_path / "l.xlsx", {"Sheet": [*rows, ["t", "d", "no"]]})
     assert read_labels(path).grades == {("7", "a"): 1, ("7", "2"): 1, ("t", "d"): 0}
 
@@ -31,9 +27,7 @@ def test_of_several_worksheets_the_one_with_the_columns_is_read(tmp_path: Path) 
     labels: list[list[object]] = [["trace_id", "chunk_id", "label"], ["t", "a", 1]]
     path = workbook(tmp_path / "l.xlsx", {"how": [["label what is relevant"], ["x"]], "mine": labels})
     assert read_labels(path).grades == {("t", "a"): 1}
-    with pytest.raises(
-        DataError, match="'a', 'b' have the columns trace_id, chunk_id, label; keep them in one"
-    ):
+    with pytest.raises(DataError, match="'a', 'b' have the columns trace_id, chunk_id, label; keep them in one"):
         read_labels(workbook(path, {"a": labels, "b": labels}))
     with pytest.raises(DataError, match="no worksheet has the columns"):
         read_labels(workbook(path, {"a": [["x"], [1]], "b": [["y"], [1]]}))
@@ -46,14 +40,13 @@ GRADES = st.dictionaries(
 ).filter(lambda grades: any(grade is not None for grade in grades.values()))
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(GRADES)
 def test_what_pandas_writes_is_read_back(tmp_path_factory: pytest.TempPathFactory, grades: dict) -> None:  # type: ignore[type-arg]
     """CSV, TSV, Excel, JSON and Parquet of a frame in which empty labels made all others 1.0."""
     folder = tmp_path_factory.mktemp("pandas")
     frame = pd.DataFrame(
-        [(trace, chunk, grade) for (trace, chunk), grade in grades.items()],
-        columns=["trace_id", "chunk_id", "label"],
+        [(trace, chunk, grade) for (trace, chunk), grade in grades.items()], columns=["trace_id", "chunk_id", "label"]
     )
     frame["label"] = frame["label"].astype("float64")
     frame.to_csv(folder / "l.csv", index=False)

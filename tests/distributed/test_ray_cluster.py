@@ -10,12 +10,10 @@ import pytest
 ray = pytest.importorskip("ray", reason="ray is not installed: pip install 'context-judge[ray]'")
 
 from judge_eval import Evaluator  # noqa: E402
-from judge_eval.backends.stack import Options  # noqa: E402
-from judge_eval.distributed import judge_dataset  # noqa: E402
-from judge_eval.distributed.cluster import RayDriver  # noqa: E402
-from judge_eval.distributed.worker import share_of  # noqa: E402
+from judge_eval.distributed import RayDriver, judge_dataset, share_of  # noqa: E402
 from judge_eval.errors import ConfigError, FatalCallError  # noqa: E402
 from judge_eval.judges import Cascade, Decision, Pointwise  # noqa: E402
+from judge_eval.llm.options import Options  # noqa: E402
 from tests.support.canned import error  # noqa: E402
 from tests.support.chat_server import ChatServer  # noqa: E402
 from tests.support.command import Shell  # noqa: E402

@@ -10,10 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from judge_eval import Evaluator
-from judge_eval.backends.stack import Options
-from judge_eval.distributed import dataset as distributed
-from judge_eval.distributed.cluster import RayDriver
+from judge_eval import Evaluator, distributed
+from judge_eval.distributed import RayDriver
+from judge_eval.llm.options import Options
 from judge_eval.runs.judging import telemetry
 from tests.support.runs import things
 

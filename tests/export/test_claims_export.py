@@ -13,11 +13,11 @@ import pytest
 from judge_eval import EvalRun
 from judge_eval.errors import ConfigError, UnknownNameError
 from judge_eval.export.formats import write_as
-from judge_eval.export.inspect_log import verdicts_in_words
 from judge_eval.export.pull_request import pull_request_comment
 from judge_eval.export.tables import CLAIM_TYPES, claim_rows
 from judge_eval.export.text import as_markdown, labelled_lines
 from judge_eval.runs.folder.judgedclaims import judged_claims
+from judge_eval.views.trace import verdicts_in_words
 from tests.support.claims import claimed, espresso, run_by_claims
 from tests.support.golden import check_golden
 from tests.support.serving import judge, rows
@@ -36,8 +36,7 @@ def lasting(run: EvalRun) -> EvalRun:
 def run() -> EvalRun:
     """Judge four traces, and three whose claim is full of markup."""
     hostile = [
-        claimed(f"<b>{n}</b>", {"c": "x"}, query="<i>Q</i>?", texts={"c": HOSTILE}, tags=["a, b"])
-        for n in range(3)
+        claimed(f"<b>{n}</b>", {"c": "x"}, query="<i>Q</i>?", texts={"c": HOSTILE}, tags=["a, b"]) for n in range(3)
     ]
     return lasting(run_by_claims([*espresso(), *hostile], label="main"))
 
@@ -73,9 +72,7 @@ def test_every_table_says_the_same(run: EvalRun, tmp_path: Path) -> None:
     assert parquet.read_table(tmp_path / "claims.parquet").to_pylist() == expected
     pandas = pytest.importorskip("pandas")
     frame = run.claims_frame()
-    assert [None if pandas.isna(one) else bool(one) for one in frame["covered"]] == [
-        row["covered"] for row in expected
-    ]
+    assert [None if pandas.isna(one) else bool(one) for one in frame["covered"]] == [row["covered"] for row in expected]
     assert frame["full_ranks"].tolist() == [row["full_ranks"] for row in expected]
     pytest.importorskip("polars")
     assert run.claims_frame("polars").to_dicts() == expected
@@ -112,7 +109,7 @@ def test_the_summary_names_the_three_most_missed(run: EvalRun) -> None:
     """Markdown as agreed, hostile texts harmless."""
     text = as_markdown(run)
     check_golden("export/claims.md", text)
-    assert text.count("\n- ") == 3
+    assert text.count(" | vital | ") == 3
     assert "HYPERLINK" in text
     assert " <img" not in text
     assert "@here" not in text

@@ -32,7 +32,7 @@ def hostile_run(label: str = HOSTILE, href: str | None = "https://example.org/pr
                 {"id": "c", "text": "three"},
             ],
         },
-        {"id": "2", "query": "Nothing?", "reference": "r"},
+        {"id": "2", "query": "Nothing?", "reference": "r", "chunks": []},
     ]
     backend = FakeBackend.table(
         {
@@ -51,9 +51,7 @@ def hostile_run(label: str = HOSTILE, href: str | None = "https://example.org/pr
         "environment": {},
     }
     results = [
-        result.model_copy(
-            update={"calls": tuple(c.model_copy(update={"key": "0" * 64}) for c in result.calls)}
-        )
+        result.model_copy(update={"calls": tuple(c.model_copy(update={"key": "0" * 64}) for c in result.calls)})
         for result in run.results
     ]
     judge = dict(run.manifest.judge)

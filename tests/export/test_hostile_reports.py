@@ -11,16 +11,16 @@ from xml.etree import ElementTree
 
 import pytest
 
-from judge_eval.alignment.sample import blind_csv, choose_traces
-from judge_eval.comparison.compare import compare
-from judge_eval.comparison.gate import Limit, check_drops, check_under
+from judge_eval.compare.compare import compare
+from judge_eval.compare.gate import Limit, check_drops, check_under
 from judge_eval.errors import ConfigError, DataError
 from judge_eval.eval_run import EvalRun
 from judge_eval.export.formats import write_as
 from judge_eval.export.junit import junit
 from judge_eval.export.pull_request import MARKER, pull_request_comment
 from judge_eval.export.text import as_csv, as_markdown
-from judge_eval.shown import FORMULA
+from judge_eval.safe_text import FORMULA
+from judge_eval.study.sample import blind_csv, choose_traces
 from tests.support.command import Shell
 from tests.support.serving import scripted
 from tests.test_shown import STEERING
@@ -84,9 +84,7 @@ def test_comments_and_summaries_are_quiet(runs: tuple[EvalRun, EvalRun]) -> None
         assert not re.search(r"https?://|www\.", plain)
         assert not re.search(r"(?:^|\s)#\d", plain)
         for table in re.findall(r"<table>.*?</table>", html, re.DOTALL):
-            widths = {
-                row.count("<td") + row.count("<th>") for row in re.findall(r"<tr>.*?</tr>", table, re.S)
-            }
+            widths = {row.count("<td") + row.count("<th>") for row in re.findall(r"<tr>.*?</tr>", table, re.S)}
             assert len(widths) == 1, table
         for line in text.splitlines():
             assert not line.lstrip().startswith(("::", "/")), line

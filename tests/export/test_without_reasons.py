@@ -22,9 +22,9 @@ from judge_eval.export.pull_request import pull_request_comment
 from judge_eval.export.tables import verdict_rows
 from judge_eval.export.text import as_csv, as_json, as_markdown, labelled_lines
 from judge_eval.judges import Cascade, Decision, Pointwise
-from judge_eval.runs.folder.describing import cascaded as cascaded_told
 from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.schema import NO_REASON
+from judge_eval.views.run import remarks_of
 from tests.support.deciding import MODELS, RESTS, cascaded, decided
 from tests.support.golden import check_golden
 from tests.support.serving import rows
@@ -135,10 +135,7 @@ def test_summaries_count_the_stages(runs: dict[str, EvalRun]) -> None:
     )
     for text in (as_markdown(run), pull_request_comment(run, None, []), run._repr_html_()):
         assert told in text
-    assert (
-        "a cascade (support/decision@1 first, support/binary@2 below 0.90)"
-        in tags_of(run)["judge_eval.judged"]
-    )
+    assert "a cascade (support/decision@1 first, support/binary@2 below 0.90)" in tags_of(run)["judge_eval.judged"]
     assert params_of(run)["judge_eval.judge.cheap.mode"] == "decision"
     assert alone.manifest.tally.stages == {}
     assert "escalated" not in as_markdown(alone) + alone._repr_html_()
@@ -169,7 +166,7 @@ def test_every_summary_says_what_the_threshold_rests_on(told: str, settings: dic
     assert told in pull_request_comment(run, None, [])
     assert told in html.unescape(run._repr_html_())
     assert told in json.loads(inspect_log(run))["eval"]["metadata"]["cascade"]
-    found = ElementTree.fromstring(junit([], cascaded_told(run.manifest))).findall(".//property")
+    found = ElementTree.fromstring(junit([], remarks_of(run.manifest))).findall(".//property")
     assert [one.get("value") for one in found][-1] == told
     assert run.manifest.tally.verdicts == 30
 

@@ -9,17 +9,16 @@ from typing import Any
 import pytest
 
 from judge_eval import Evaluator
-from judge_eval.backends.stack import Options
 from judge_eval.errors import ConfigError, MissingVerdictError
 from judge_eval.integrations import deepeval_metric
+from judge_eval.llm.options import Options
 from tests.support.chat_server import ChatServer
 from tests.support.pizza import CONTEXT, QUERY, REFERENCE, REFUSED, SCORE, pizza_judge
 
 pytestmark = [
     pytest.mark.foreign,
     pytest.mark.skipif(
-        find_spec("deepeval") is None,
-        reason="deepeval is not installed: pip install 'context-judge[deepeval]'",
+        find_spec("deepeval") is None, reason="deepeval is not installed: pip install 'context-judge[deepeval]'"
     ),
     pytest.mark.filterwarnings("ignore"),  # those of DeepEval and what it imports
 ]
@@ -57,10 +56,7 @@ def test_evaluate_gets_values_verdicts_and_reasons(run_async: bool) -> None:
         metrics = [deepeval_metric(evaluator, threshold=0.6), deepeval_metric(evaluator, "RR", name="first")]
         data = evaluated([case(name="a"), case(*TEXTS[::-1], name="b")], metrics, run_async=run_async)
     assert [[one.name for one in each] for each in data] == [["AP", "first"]] * 2
-    assert [[one.score for one in each] for each in data] == [
-        [SCORE, 0.5],
-        [pytest.approx((1 + 2 / 3) / 2), 1.0],
-    ]
+    assert [[one.score for one in each] for each in data] == [[SCORE, 0.5], [pytest.approx((1 + 2 / 3) / 2), 1.0]]
     assert [[one.success for one in each] for each in data] == [[False, True], [True, True]]
     assert data[0][0].reason.splitlines()[1] == "2. c2: relevant (grade 1) it names them"
     assert data[0][0].error is None
@@ -75,11 +71,7 @@ def test_a_failure_is_an_error_with_our_reason_and_never_a_score(run_async: bool
         cases = [case(name="a"), case("Salt.", TEXTS[1], f"Dough {REFUSED}.", name="b"), case(name="c")]
         data = evaluated(cases, [metric], run_async=run_async, ignore=True)
         told = "AP has no value: 1 of 3 verdicts failed (refused 1): c3 refused a content filter"
-        assert [(each[0].score, each[0].success) for each in data] == [
-            (SCORE, True),
-            (None, False),
-            (SCORE, True),
-        ]
+        assert [(each[0].score, each[0].success) for each in data] == [(SCORE, True), (None, False), (SCORE, True)]
         assert data[1][0].error.removeprefix("MissingVerdictError: ") == told
         assert data[0][0].error is data[2][0].error is None
         with pytest.raises(MissingVerdictError, match="1 of 3 verdicts failed"):
@@ -159,9 +151,7 @@ def test_one_evaluator_serves_evaluation_after_evaluation(monkeypatch: pytest.Mo
     monkeypatch.setenv("OPENAI_API_KEY", "sk-some-key")
     with (
         ChatServer() as chat,
-        Evaluator(
-            "openai/some-model", metrics=["AP"], cache="cache", options=Options(base_url=chat.url)
-        ) as evaluator,
+        Evaluator("openai/some-model", metrics=["AP"], cache="cache", options=Options(base_url=chat.url)) as evaluator,
     ):
         metric = deepeval_metric(evaluator, threshold=0.0)
         first = evaluated([case(name="a")], [metric])

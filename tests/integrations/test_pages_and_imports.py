@@ -39,9 +39,7 @@ def test_the_pages_example_runs(tool: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("tool", METRICS)
-def test_a_tool_that_is_not_there_is_named_with_what_installs_it(
-    tool: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tool_that_is_not_there_is_named_with_what_installs_it(tool: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the tool the metric cannot be made, and the message says how to get it."""
 
     class Missing:

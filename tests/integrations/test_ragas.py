@@ -11,18 +11,16 @@ from typing import Any
 import pytest
 
 from judge_eval import Evaluator
-from judge_eval.backends.stack import Options
-from judge_eval.errors import ConfigError, DataError, FatalCallError, MissingVerdictError
+from judge_eval.errors import ConfigError, DataError, MissingVerdictError
 from judge_eval.integrations import ragas_metric
+from judge_eval.llm.options import Options
 from tests.support.canned import error
 from tests.support.chat_server import ChatServer
 from tests.support.pizza import CONTEXT, QUERY, REFERENCE, REFUSED, SCORE, pizza_judge
 
 pytestmark = [
     pytest.mark.foreign,
-    pytest.mark.skipif(
-        find_spec("ragas") is None, reason="ragas is not installed: pip install 'context-judge[ragas]'"
-    ),
+    pytest.mark.skipif(find_spec("ragas") is None, reason="ragas is not installed: pip install 'context-judge[ragas]'"),
     pytest.mark.filterwarnings("ignore"),  # those of ragas and what it imports
 ]
 TEXTS = [text for text, _ in CONTEXT]
@@ -52,17 +50,11 @@ def test_evaluate_gets_values_verdicts_and_reasons() -> None:
     chunks = result.traces[0]["AP"]
     assert [chunks[f"c{rank}"]["input"] for rank in (1, 2, 3, 4)] == TEXTS
     verdict = chunks["c2"]["output"]
-    assert (verdict["relevant"], verdict["reason"], verdict["evidence_found"]) == (
-        True,
-        "it names them",
-        True,
-    )
+    assert (verdict["relevant"], verdict["reason"], verdict["evidence_found"]) == (True, "it names them", True)
     assert chunks["c1"]["output"]["relevant"] is False
 
 
-def test_a_failure_is_ragas_own_sign_for_no_value_with_our_reason(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_failure_is_ragas_own_sign_for_no_value_with_our_reason(caplog: pytest.LogCaptureFixture) -> None:
     """A row with a failed verdict has no number; log and traces say why, and other rows have theirs."""
     with pizza_judge(metrics=["AP"]) as evaluator:
         metric = ragas_metric(evaluator)
@@ -72,11 +64,7 @@ def test_a_failure_is_ragas_own_sign_for_no_value_with_our_reason(
         told = "AP has no value: 1 of 3 verdicts failed (refused 1): c3 refused a content filter"
         assert told in caplog.text
         failure = result.traces[0]["AP"]["c3"]["output"]
-        assert (failure["kind"], failure["why"], failure["detail"]) == (
-            "no_verdict",
-            "refused",
-            "a content filter",
-        )
+        assert (failure["kind"], failure["why"], failure["detail"]) == ("no_verdict", "refused", "a content filter")
         with pytest.raises(MissingVerdictError, match="1 of 3 verdicts failed"):
             evaluated([row("Salt.", TEXTS[1], f"Dough {REFUSED}.")], [metric], raise_exceptions=True)
 
@@ -149,9 +137,7 @@ def test_one_evaluator_serves_evaluation_after_evaluation(monkeypatch: pytest.Mo
     monkeypatch.setenv("OPENAI_API_KEY", "sk-some-key")
     with (
         ChatServer() as chat,
-        Evaluator(
-            "openai/some-model", metrics=["AP"], cache="cache", options=Options(base_url=chat.url)
-        ) as evaluator,
+        Evaluator("openai/some-model", metrics=["AP"], cache="cache", options=Options(base_url=chat.url)) as evaluator,
     ):
         metric = ragas_metric(evaluator)
         first = evaluated([row(), row(*TEXTS[:2])], [metric])
@@ -161,5 +147,6 @@ def test_one_evaluator_serves_evaluation_after_evaluation(monkeypatch: pytest.Mo
         chat.script(*[error(401, "no such key")] * 20)
         result = evaluated([row("New.")], [metric])
         assert math.isnan(result["AP"][0])
-        with pytest.raises(FatalCallError):
+        # This server has answered others, so the refusal is about this call.
+        with pytest.raises(MissingVerdictError):
             evaluated([row("New.")], [metric], raise_exceptions=True)

@@ -10,8 +10,8 @@ import pytest
 from judge_eval.errors import CallError, ConfigError
 from judge_eval.judges import Pointwise
 from judge_eval.judges.cascade import Cascade
-from judge_eval.judges.choose import as_begun
 from judge_eval.judges.decision import Decision
+from judge_eval.judges.judge import as_begun
 from judge_eval.schema import NoVerdict, Verdict
 from judge_eval.wire import Completion, Reply, Request
 from tests.support.asking_decisions import sure
@@ -47,12 +47,7 @@ def test_the_strong_judge_is_asked_about_what_the_cheap_one_is_not_sure_of() -> 
     judgment, waves = drive(cascade, trace_of(*"abcd"), replying(shares, {"b": False, "d": False}))
     assert [[r.route for r in wave] for wave in waves] == [["cheap"], ["strong"] * 2]
     found = [(o.grade, o.stage, o.reason) for o in judgment.outcomes if o.kind == "verdict"]
-    assert found == [
-        (1, "cheap", None),
-        (0, "strong", "said so"),
-        (0, "cheap", None),
-        (0, "strong", "said so"),
-    ]
+    assert found == [(1, "cheap", None), (0, "strong", "said so"), (0, "cheap", None), (0, "strong", "said so")]
     assert judgment.votes == {"cheap": (1, 1, 0, 0), "strong": (None, 0, None, 0)}
     assert len(judgment.calls) == 3
 

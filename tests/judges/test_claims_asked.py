@@ -8,26 +8,15 @@ from typing import Any
 import pytest
 
 from judge_eval import Evaluator
-from judge_eval.backends.fake.backend import FakeBackend
-from judge_eval.backends.stack import Options
 from judge_eval.errors import CallError, ConfigError, DataError, PromptError
-from judge_eval.judges import Cascade, Claims
-from judge_eval.judges.choose import as_begun, make_judge, mode_for, repeated
+from judge_eval.judges import Claims
+from judge_eval.judges.judge import as_begun
+from judge_eval.judges.kinds import make_judge, mode_for
+from judge_eval.judges.panel import repeated
+from judge_eval.llm.fake.fake_backend import FakeBackend
+from judge_eval.llm.options import Options
 from judge_eval.wire import Completion
-from tests.support.claiming import (
-    BORN,
-    BREAD,
-    CLAIMS,
-    DIRECTED,
-    ONE_BY_ONE,
-    QUERY,
-    REFERENCE,
-    cell,
-    decided,
-    row,
-    said,
-    trace,
-)
+from tests.support.claiming import BORN, BREAD, CLAIMS, DIRECTED, ONE_BY_ONE, QUERY, REFERENCE, decided, trace
 from tests.support.driving import drive
 from tests.support.raw_server import RawServer
 
@@ -43,10 +32,7 @@ def test_a_budget_reckons_with_what_every_cell_shares() -> None:
 def test_decision_models_answer_cell_by_cell() -> None:
     """One request a chunk, one statement a claim; likely ones are full support; nothing is quoted."""
     judge = make_judge("support/graded", mode_for("decisions/some", "claims"))
-    answers = [
-        [decided(0.9, 0.1, 0.5), decided(0.0, 0.51, 0.1)],
-        [decided(0.8)],
-    ]
+    answers = [[decided(0.9, 0.1, 0.5), decided(0.0, 0.51, 0.1)], [decided(0.8)]]
     judgment, waves = drive(judge, trace(DIRECTED, BORN), answers)
     assert [[len(request.claims) for request in wave] for wave in waves] == [[3, 3], [1]]
     assert [[s.claim for s in o.supports] for o in judgment.outcomes] == [["1"], ["2"]]
@@ -61,17 +47,6 @@ def test_decision_models_answer_cell_by_cell() -> None:
     both = waves[1][0].questionnaire
     assert both is not None
     assert list(both.shared["chunks"]) == ["c1", "c2"]
-
-
-def test_a_cascade_keeps_the_claims_and_rows_of_its_judges() -> None:
-    """Cells tell no probability of a verdict, so the strong judge is asked; its rows and claims stay."""
-    judge = Cascade(Claims("claims/decision"), ONE_BY_ONE, threshold=0.9)
-    answers = [[decided(0.9, 0.1, 0.5)], [said(row(cell(2, "full", "born in Uppsala")))]]
-    judgment, waves = drive(judge, trace(BORN), answers)
-    assert [len(wave) for wave in waves] == [1, 1]
-    assert judgment.claims is not None
-    assert judgment.claims.claims == CLAIMS
-    assert [one.claim for one in judgment.outcomes[0].supports] == ["2"]
 
 
 @pytest.mark.parametrize(
@@ -138,11 +113,7 @@ def test_a_judge_keeps_the_prompts_it_began_with(mode: Any) -> None:
 
 def test_a_table_scripts_rows() -> None:
     """The fake judge of tests takes rows from a table, and splits where nobody has."""
-    table: dict[Any, Any] = {
-        "c1": {"claims": {1: ("full", "Anna Berg directed")}},
-        "c2": True,
-        "c3": False,
-    }
+    table: dict[Any, Any] = {"c1": {"claims": {1: ("full", "Anna Berg directed")}}, "c2": True, "c3": False}
     evaluator = Evaluator(FakeBackend.table(table), mode="claims", cache=False)
     outcomes = evaluator.evaluate(trace(DIRECTED, BORN, BREAD)).results[0].outcomes
     assert [{s.claim: s.support for s in o.supports or ()} for o in outcomes if o.kind == "verdict"] == [
@@ -168,8 +139,7 @@ def test_cells_over_http(monkeypatch: pytest.MonkeyPatch) -> None:
         told = json.dumps(body["input"])
         said = next((values for text, values in shares.items() if told.count(text) and len(asked) < 3), [0.7])
         rows = [
-            {"type": "predicate", "name": f"c{number}", "probability": share}
-            for number, share in enumerate(said, 1)
+            {"type": "predicate", "name": f"c{number}", "probability": share} for number, share in enumerate(said, 1)
         ]
         usage = {"input_tokens": 9, "output_tokens": 0}
         text = json.dumps({"model": "m", "answers": rows, "usage": usage}).encode()

@@ -10,22 +10,10 @@ import pytest
 from judge_eval import Evaluator
 from judge_eval.errors import CallError
 from judge_eval.judges import Claims
-from judge_eval.judges.choose import make_judge
+from judge_eval.judges.kinds import make_judge
 from judge_eval.schema import Claim
 from judge_eval.wire import Completion, DecisionAnswer
-from tests.support.claiming import (
-    BORN,
-    BREAD,
-    DIRECTED,
-    ONE_BY_ONE,
-    cell,
-    decided,
-    judged,
-    row,
-    rows,
-    said,
-    trace,
-)
+from tests.support.claiming import BORN, BREAD, DIRECTED, ONE_BY_ONE, cell, decided, judged, row, rows, said, trace
 from tests.support.driving import drive
 
 
@@ -107,7 +95,7 @@ def test_a_reply_about_chunks_nobody_asked_about_is_repaired_as_a_whole(fields: 
 
 
 def test_a_doubled_chunk_is_asked_again() -> None:
-    """Of an entry that stands twice neither counts."""
+    """Of an entry that occurs twice neither counts."""
     twice = said({"chunks": [{"id": 1, **row()}, {"id": 1, **row(cell(1))}, {"id": 2, **row()}]})
     judgment, waves = drive(Claims("claims/support-list"), trace(BREAD, BORN), [[twice], [said(row())]])
     assert [request.chunk_ids for request in waves[1]] == [("c1",)]
@@ -122,14 +110,10 @@ def test_quotes_that_are_not_there_are_told_and_policy_decides() -> None:
     assert not flagged.unsupported
     alone = judged(cell(1, "full", "words of nobody"))
     assert alone.unsupported
-    strict = judged(
-        cell(1, "full", "words of nobody"), cell(2, "full", "born in Uppsala"), evidence="required"
-    )
+    strict = judged(cell(1, "full", "words of nobody"), cell(2, "full", "born in Uppsala"), evidence="required")
     assert (strict.kind, strict.why) == ("no_verdict", "unsupported")
     assert strict.detail == "supports claim 1, but its quote is not in the chunk: 'words of nobody'"
-    sound = judged(
-        cell(2, "full", "born in Uppsala"), cell(3, "contradicts", "nowhere at all"), evidence="required"
-    )
+    sound = judged(cell(2, "full", "born in Uppsala"), cell(3, "contradicts", "nowhere at all"), evidence="required")
     assert sound.relevant
 
 

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from judge_eval.backends.fake.backend import FakeBackend
+from judge_eval import Evaluator, Options
 from judge_eval.errors import CallError
-from judge_eval.judges import claims
+from judge_eval.eval_run import EvalRun
+from judge_eval.judges import claim_questions, claims
+from judge_eval.judges.judge import inquiry_of
+from judge_eval.judges.kinds import make_judge, mode_for
+from judge_eval.llm.fake.fake_backend import FakeBackend
 from judge_eval.wire import Completion
-from tests.support.claiming import (
-    BORN,
-    CLAIMS,
-    DIRECTED,
-    ONE_BY_ONE,
-    cell,
-    row,
-    said,
-    together,
-    trace,
-)
+from tests.support.claiming import BORN, CLAIMS, DIRECTED, ONE_BY_ONE, cell, decided, row, said, together, trace
 from tests.support.driving import drive
 
 
@@ -78,20 +73,19 @@ def test_a_part_of_the_set_denies_nothing(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_rows_outlive_a_stop_before_the_set_is_asked() -> None:
     """Where nobody keeps answers, rows that were paid are kept though the set's answer never came."""
-    from judge_eval.engine import Item
-    from judge_eval.engine.inquiries import Inquiries
+    from judge_eval.engine import Item, OpenTraces
 
     asked: list[Any] = []
     backend = FakeBackend(lambda _: "")
-    inquiries = Inquiries(ONE_BY_ONE, backend, lambda state, places: asked.append((state, places)))
-    inquiries.start([Item(0, trace(DIRECTED, BORN), {})])
+    traces = OpenTraces(ONE_BY_ONE, backend, lambda state, places: asked.append((state, places)))
+    traces.start([Item(0, trace(DIRECTED, BORN))])
     (state, places) = asked[0]
     parts = [said(row(cell(1, "full", "Anna Berg directed"))), said(row(cell(2, "partial", "born in")))]
     for place, reply in zip(places, parts, strict=True):
-        inquiries.answer(state, place, reply, go_on=True)
+        traces.answer(state, place, reply, go_on=True)
     assert len(asked) == 2
-    inquiries.salvage()
-    (judged_trace,) = inquiries.take()
+    traces.salvage()
+    (judged_trace,) = traces.take()
     assert judged_trace.judgment.failed == 0
     assert judged_trace.judgment.claims is not None
     assert judged_trace.judgment.claims.together == {"2": None}
@@ -101,3 +95,61 @@ def test_one_chunk_is_no_set() -> None:
     """Of a single passage, however often it was retrieved, nothing is asked together."""
     _, waves = drive(ONE_BY_ONE, trace(BORN, BORN), [[said(row(cell(2, "partial", "born in Uppsala")))]])
     assert len(waves) == 1
+
+
+def in_part(request: Any) -> str:
+    """Reply that each chunk supports one claim in part, and that all of them cover it."""
+    if len(request.passages) > 1:
+        return together((["Anna Berg directed", "born in Uppsala"], True)).text
+    quote = "born in Uppsala" if "Uppsala" in request.passages[0].text else "Anna Berg directed"
+    return said(row(cell(2, "partial", quote))).text
+
+
+def judged(out: Path, calls: int | None, resume: bool, *texts: str) -> tuple[EvalRun, int]:
+    """Judge a trace of these chunks by claims, without a cache; return the run and what was asked."""
+    backend = FakeBackend(in_part)
+    options = Options(attempts=1, max_calls=calls)
+    with Evaluator(backend, judge=ONE_BY_ONE, cache=False, metrics=["P@2"], options=options) as evaluator:
+        return evaluator.evaluate([trace(*texts)], out=out, resume=resume), backend.calls
+
+
+def test_a_resume_asks_again_what_the_budget_left_unasked(tmp_path: Path) -> None:
+    """A question about all chunks that failed leaves the run incomplete; a resume asks it, and no row."""
+    begun, _ = judged(tmp_path, 2, False, DIRECTED, BORN)
+    assert begun.results[0].claims is not None
+    assert begun.results[0].claims.together == {"2": None}
+    assert (begun.status, begun.manifest.tally.failed_verdicts) == ("incomplete", 0)
+    resumed, asked = judged(tmp_path, None, True, DIRECTED, BORN)
+    assert (resumed.id, resumed.status, asked) == (begun.id, "done", 1)
+    whole, _ = judged(tmp_path / "whole", None, False, DIRECTED, BORN)
+    assert resumed.results[0].claims == whole.results[0].claims
+    assert resumed.results[0].calls == whole.results[0].calls
+    assert judged(tmp_path, None, True, DIRECTED, BORN)[1] == 0
+
+
+def test_a_no_about_a_part_of_the_set_is_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If not all chunks fit into the question, asking again would bring the same answer."""
+    monkeypatch.setattr(claims, "MOST_TOGETHER", len(DIRECTED) + len(BORN))
+    shown = trace(DIRECTED, BORN, "The harbour opens at nine. " * 4)
+    parts = [said(row()), said(row(cell(2, "partial", "born in Uppsala"))), said(row())]
+    answered, _ = drive(ONE_BY_ONE, shown, [parts, [together(([], False))]])
+    failed, _ = drive(ONE_BY_ONE, shown, [parts, [CallError("gone")]])
+    assert answered.claims.together == failed.claims.together == {"2": None}
+    assert ONE_BY_ONE.is_complete(shown, answered)
+    assert not ONE_BY_ONE.is_complete(shown, failed)
+
+
+def test_answers_about_the_set_are_not_paid_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the claims took several requests, a resume repeats those alone that failed."""
+    monkeypatch.setattr(claim_questions, "MOST_CLAIMS", 2)
+    judge = make_judge("support/graded", mode_for("decisions/some", "claims"))
+    shown = trace(DIRECTED, BORN)
+    rows = [decided(0.1, 0.1), decided(0.1), decided(0.1, 0.1), decided(0.1)]
+    begun, _ = drive(judge, shown, [rows, [decided(0.1, 0.9), CallError("gone")]])
+    assert begun.claims.together == {"1": False, "2": True, "3": None}
+    plan = inquiry_of(judge, shown, begun)
+    (request,) = next(plan)
+    assert request.claims == (CLAIMS[2].text,)
+    with pytest.raises(StopIteration) as stop:
+        plan.send([decided(0.9)])
+    assert stop.value.value.claims.together == {"1": False, "2": True, "3": True}

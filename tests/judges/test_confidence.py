@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from judge_eval import Completion, Evaluator, FakeBackend, Identity, Request, Trace
-from judge_eval.backends.fake import rules
 from judge_eval.judges.confidence import belief_of
+from judge_eval.llm.fake import rules
 from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.schema import BINARY, GRADED
 from judge_eval.wire import TokenLogprob
@@ -125,8 +125,8 @@ def test_a_verdict_keeps_its_confidence_through_cache_and_run(tmp_path: Path) ->
         assert "NaN" not in (run.folder / "results.jsonl").read_text()  # type: ignore[operator]
 
 
-def test_another_threshold_forgets_the_probability() -> None:
-    """Scoring with another threshold drops P(relevant), which was for the old one, and keeps the mean."""
+def test_another_threshold_has_another_probability() -> None:
+    """Scoring with another threshold sums the probabilities of the grades from it on, and keeps the mean."""
 
     def graded(request: Request) -> Completion:
         text = rules.reply_text(request, [rules.Opinion(2, "one")])
@@ -134,15 +134,14 @@ def test_another_threshold_forgets_the_probability() -> None:
         return reply(head, ("2", {"2": 0.5, "1": 0.5}), tail)
 
     trace = Trace.parse({"id": "t", "query": "q", "reference": "r", "chunks": ["one"]})
-    with Evaluator(
-        FakeBackend(graded), prompt="support/graded", cache=False, metrics=["SoftP@1"]
-    ) as evaluator:
+    with Evaluator(FakeBackend(graded), prompt="support/graded", cache=False, metrics=["SoftP@1"]) as evaluator:
         run = evaluator.evaluate(trace)
     assert run["SoftP@1"] == pytest.approx(0.5)
     other = rescore(run, ["SoftP@1", "EDCG@1"], relevant=1)
     outcome = other.results[0].outcomes[0]
     assert outcome.kind == "verdict"
-    assert (outcome.confidence, outcome.expected_grade) == (None, 1.5)
+    assert (outcome.confidence, outcome.expected_grade) == (1.0, 1.5)
     assert other["SoftP@1"] == 1.0
     assert other["EDCG@1"] == pytest.approx(1.5)
-    assert json.loads(other.results[0].model_dump_json())["outcomes"][0]["confidence"] is None
+    assert json.loads(other.results[0].model_dump_json())["outcomes"][0]["confidence"] == 1.0
+    assert rescore(run, ["SoftP@1"], relevant=3)["SoftP@1"] == 0.0

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judge_eval.errors import BudgetError, CallError, ConfigError, PromptError, RefusedError, TransientError
-from judge_eval.judges.choose import make_judge
 from judge_eval.judges.decision import MOST_CHARACTERS, Decision, weighed
+from judge_eval.judges.kinds import make_judge
 from judge_eval.schema import BINARY, GRADED, NoVerdict, Scale, Verdict
 from judge_eval.wire import Completion, DecisionAnswer, Reply, Request
 from tests.support.asking_decisions import BINARY_PROMPT, GRADED_PROMPT, form, sure
@@ -42,7 +42,8 @@ def test_one_request_holds_a_traces_questions() -> None:
     assert [passage.text for passage in request.passages] == ["one", "two"]
     assert request.chunks_by_passage() == [("c1", "c4"), ("c3",)]
     grades = [outcome.grade for outcome in judgment.outcomes if outcome.kind == "verdict"]
-    assert grades == [1, 0, 0, 1, 1]
+    assert grades == [1, 0, 1, 1]
+    assert told(judgment)[1] == "empty"
     assert judgment.outcomes[4] == known["c5"]
     assert [call.chunk_ids for call in judgment.calls] == [("c1", "c4", "c3")]
 
@@ -52,7 +53,14 @@ def test_there_is_no_reason_and_no_quote() -> None:
     judgment, _ = drive(Decision(), trace_of("one"), [[sure(0.9)]])
     (verdict,) = judgment.outcomes
     wanted = Verdict(
-        chunk_id="c1", grade=1, relevant=True, reason=None, evidence=None, confidence=0.9, expected_grade=0.9
+        chunk_id="c1",
+        grade=1,
+        relevant=True,
+        reason=None,
+        evidence=None,
+        instruction_in_chunk=None,
+        confidence=0.9,
+        expected_grade=0.9,
     )
     assert verdict.model_dump() == wanted.model_dump()
     assert verdict.kind == "verdict"
@@ -146,12 +154,7 @@ def test_questions_are_packed_by_size() -> None:
     half = "x" * (MOST_CHARACTERS // 2)
     texts = ["a" + half, "b" + half, "c" * (2 * MOST_CHARACTERS), "d", "e"]
     _, waves = drive(Decision(), trace_of(*texts), lambda r: sure(*[0.5] * len(r.passages)))
-    assert [[p.text[0] for p in request.passages] for request in waves[0]] == [
-        ["a"],
-        ["b"],
-        ["c"],
-        ["d", "e"],
-    ]
+    assert [[p.text[0] for p in request.passages] for request in waves[0]] == [["a"], ["b"], ["c"], ["d", "e"]]
 
 
 def test_requests_of_one_chunk_each() -> None:
@@ -188,14 +191,7 @@ def test_the_grade_is_the_lower_median(weights: Sequence[int], relevant: int) ->
 
 @pytest.mark.parametrize(
     ("shares", "grade"),
-    [
-        ((0.5, 0.5), 0),
-        ((0.49, 0.51), 1),
-        ((1.0, 0.0), 0),
-        ((0.0, 1.0), 1),
-        ((0.501, 0.5), 0),
-        ((0.5, 0.505), 1),
-    ],
+    [((0.5, 0.5), 0), ((0.49, 0.51), 1), ((1.0, 0.0), 0), ((0.0, 1.0), 1), ((0.501, 0.5), 0), ((0.5, 0.505), 1)],
 )
 def test_ties_of_two_decimals(shares: tuple[float, ...], grade: int) -> None:
     """A tie is not more likely relevant than not."""

@@ -9,30 +9,27 @@ from typing import Any
 import pytest
 
 from judge_eval import Evaluator
-from judge_eval.backends.fake.backend import FakeBackend
 from judge_eval.errors import ConfigError
 from judge_eval.eval_run import EvalRun
 from judge_eval.export.mlflow import metrics_of
 from judge_eval.export.text import as_markdown
 from judge_eval.judges import Listwise, Pointwise
-from judge_eval.judges.choose import repeated
-from judge_eval.pages.fragment import run_html
-from judge_eval.pages.runpage import head
-from judge_eval.runs.folder.describing import unsupported
+from judge_eval.judges.panel import repeated
+from judge_eval.llm.fake.fake_backend import FakeBackend
+from judge_eval.pages.figures import head
 from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.schema import Outcome
+from judge_eval.views.run import remarks_of
 from tests.support.chat_answers import judge
 from tests.support.chat_server import ChatServer
 from tests.support.command import Shell
 from tests.support.driving import drive, trace_of
+from tests.support.installing import install_judges
 from tests.support.replies import entry, graded, many, one
 
 TEXT = "The sauce is made of San Marzano tomatoes from the slopes of a volcano."
 UNSOUND = {
-    "an invention": (
-        "They came from California.",
-        "its quote is not in the chunk: 'They came from California.'",
-    ),
+    "an invention": ("They came from California.", "its quote is not in the chunk: 'They came from California.'"),
     "nothing": ("", "it quotes nothing"),
     "a letter": ("T", "its quote is too short: 'T'"),
     "a word": ("volcano", "its quote is too short: 'volcano'"),
@@ -104,6 +101,13 @@ def test_listwise_and_panels_keep_the_policy() -> None:
     assert outcome.why == "unsupported"
 
 
+def test_a_judge_that_takes_no_policy_is_given_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A policy is never dropped: an installed judge that does not take one refuses it."""
+    install_judges(monkeypatch, {"plain": lambda prompt: Pointwise(prompt)})
+    with pytest.raises(ConfigError, match="already has a policy"):
+        Evaluator("fake/overlap", judge="plain", evidence="required")
+
+
 def test_a_prompt_file_may_say_it(tmp_path: Path) -> None:
     """A prompt's own policy holds where nobody says otherwise, is described, and leaves cache keys alone."""
     from judge_eval.prompts import load_prompt
@@ -117,8 +121,6 @@ def test_a_prompt_file_may_say_it(tmp_path: Path) -> None:
         assert asking.describe()["evidence"] == holds
     with pytest.raises(ConfigError, match="evidence is 'must'; "):
         Pointwise(evidence="must")  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="has a policy of its own"):
-        Evaluator("fake/overlap", judge="anything", evidence="required")
 
 
 def sloppy(body: Any) -> dict[str, Any]:
@@ -141,11 +143,11 @@ def test_every_place_tells_the_same_count(tmp_path: Path) -> None:
         said = "2 relevant verdicts rest on no quote found in their chunks; the means count them"
         assert run.manifest.judge["evidence"] == "flag"
         assert run.manifest.tally.unsupported == 2
-        assert unsupported(run.manifest.tally) == said
+        assert [remark.text for remark in remarks_of(run.manifest)] == [said]
         assert said in told.out
         assert said in (tmp_path / "run.md").read_text()
         assert said in as_markdown(run)
-        assert said in run_html(run)
+        assert said in run._repr_html_()
         assert head(run.manifest)["unsupported"] == 2
         assert metrics_of(run)["judge_eval/unsupported"] == 2
         assert rescore(run, ["MRR"]).manifest.tally.unsupported == 2
@@ -170,6 +172,6 @@ def test_an_old_run_counts_nothing(tmp_path: Path) -> None:
     """A run of a version that did not count says neither 0 nor a number."""
     kept = EvalRun.load(Path(__file__).parents[2] / "fixtures" / "kept" / "runs" / "chat")
     assert kept.manifest.tally.unsupported is None
-    assert unsupported(kept.manifest.tally) == ""
+    assert not [remark for remark in remarks_of(kept.manifest) if remark.about == "evidence"]
     assert head(kept.manifest)["unsupported"] is None
     assert "judge_eval/unsupported" not in metrics_of(kept)

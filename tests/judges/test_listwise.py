@@ -53,7 +53,7 @@ def test_nothing_and_blank_chunks_cost_nothing() -> None:
     assert drive(JUDGE, trace_of("", " "), [])[1] == []
     judgment, waves = drive(JUDGE, trace_of("a", "", "a", "b"), [[many(entry(1), entry(2, False))]])
     assert asked(waves) == [[("a", "b")]]
-    assert grades(judgment) == [1, 0, 1, 0]
+    assert grades(judgment) == [1, "empty", 1, 0]
 
 
 def test_known_verdicts_are_not_asked_for() -> None:
@@ -73,9 +73,7 @@ def test_known_verdicts_are_not_asked_for() -> None:
         (many(entry(2), entry(4)), ("one", "three"), [1, 1]),
     ],
 )
-def test_what_is_left_open_is_asked_pointwise(
-    reply: Completion, open_ones: tuple[str, str], rest: list[int]
-) -> None:
+def test_what_is_left_open_is_asked_pointwise(reply: Completion, open_ones: tuple[str, str], rest: list[int]) -> None:
     """Missing, doubled and off-scale entries are asked again one by one; no rank shifts."""
     judgment, waves = drive(JUDGE, FOUR, [[reply], [NO, NO]])
     assert asked(waves)[1] == [(open_ones[0],), (open_ones[1],)]
@@ -117,9 +115,7 @@ def test_a_truncated_reply_is_asked_for_with_a_larger_cap() -> None:
 def test_the_cap_grows_with_the_list() -> None:
     """Every passage has room for its entry."""
     (few,), (more,) = (
-        drive(
-            JUDGE, trace_of(*"abcdefgh"[:n]), lambda r: many(*(entry(i + 1) for i in range(len(r.passages))))
-        )[1][0]
+        drive(JUDGE, trace_of(*"abcdefgh"[:n]), lambda r: many(*(entry(i + 1) for i in range(len(r.passages)))))[1][0]
         for n in (1, 8)
     )
     assert more.max_tokens - few.max_tokens == 7 * JUDGE.max_tokens
@@ -127,11 +123,7 @@ def test_the_cap_grows_with_the_list() -> None:
 
 @pytest.mark.parametrize(
     ("reply", "why"),
-    [
-        (TransientError("x"), "unreachable"),
-        (BudgetError("y"), "budget"),
-        (Completion("", "refusal"), "refused"),
-    ],
+    [(TransientError("x"), "unreachable"), (BudgetError("y"), "budget"), (Completion("", "refusal"), "refused")],
 )
 def test_a_failed_call_fails_all_its_chunks(reply: Reply, why: str) -> None:
     """A dead server, a spent budget or a refusal leaves every chunk of the request without a verdict."""
@@ -171,9 +163,7 @@ def test_a_pointwise_prompt_is_refused() -> None:
 
 
 NUMBERS = st.integers(-1, 6) | st.sampled_from(["1", None, 1.0, True])
-ENTRIES = st.builds(
-    entry, NUMBERS, st.sampled_from([True, False, 1, "1", None]), st.sampled_from(["", "quote"])
-)
+ENTRIES = st.builds(entry, NUMBERS, st.sampled_from([True, False, 1, "1", None]), st.sampled_from(["", "quote"]))
 REPLIES = st.one_of(
     st.lists(ENTRIES, max_size=6).map(lambda items: many(*items)),
     st.sampled_from([GARBAGE, CUT, Completion("", "filter"), TransientError("x")]),

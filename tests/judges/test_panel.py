@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 
 from judge_eval import Evaluator, FakeBackend, Identity, Member, Options, Panel, Pointwise, Trace
-from judge_eval.alignment.members import member_agreement
-from judge_eval.backends.around.route import Routed
-from judge_eval.backends.fake import rules
-from judge_eval.backends.stack import build_stacks
 from judge_eval.errors import ConfigError, RefusedError, TransientError
 from judge_eval.eval_run import EvalRun
-from judge_eval.judges.votes import combine
+from judge_eval.judges.panel import combine
+from judge_eval.llm.fake import rules
+from judge_eval.llm.stack import Routed
 from judge_eval.schema import BINARY, GRADED, Judgment, NoVerdict, Outcome, Verdict
+from judge_eval.study.members import member_agreement
 from judge_eval.wire import Completion, Request
+from tests.support.chat_server import ChatServer
 
 TRACE = Trace.parse({"id": "t", "query": "q", "reference": "r", "chunks": ["one", "two", " "]})
 
@@ -70,12 +70,7 @@ def test_members_ask_in_one_wave_and_a_repair_waits_for_nobody() -> None:
     panel = Panel([Member("a", Pointwise(), "A"), Member("b", Pointwise("relevance/binary"), "B")])
     inquiry = panel.inquire(TRACE)
     wave = next(inquiry)
-    assert [(r.route, r.chunk_ids) for r in wave] == [
-        ("A", ("c1",)),
-        ("A", ("c2",)),
-        ("B", ("c1",)),
-        ("B", ("c2",)),
-    ]
+    assert [(r.route, r.chunk_ids) for r in wave] == [("A", ("c1",)), ("A", ("c2",)), ("B", ("c1",)), ("B", ("c2",))]
     again = inquiry.send([answer(wave[0], 1), Completion("?"), answer(wave[2], 1), answer(wave[3], 1)])
     assert [(r.route, r.chunk_ids) for r in again] == [("A", ("c2",))]
     assert again[0].origin is not None
@@ -84,7 +79,7 @@ def test_members_ask_in_one_wave_and_a_repair_waits_for_nobody() -> None:
     with pytest.raises(StopIteration) as stop:
         inquiry.send([answer(again[0], 0)])
     judgment: Judgment = stop.value.value
-    assert judgment.votes == {"a": (1, 0, 0), "b": (1, 1, 0)}
+    assert judgment.votes == {"a": (1, 0, None), "b": (1, 1, None)}
     assert [o.kind == "verdict" and o.grade for o in judgment.outcomes] == [1, 0, 0]
 
 
@@ -96,8 +91,8 @@ def test_a_failing_member_does_not_sink_the_rest() -> None:
     with Evaluator({"good": good, "bad": bad}, judge=panel, cache=False, metrics=["P@3"]) as evaluator:
         run = evaluator.evaluate(TRACE)
     (result,) = run.results
-    assert run.status == "done"
-    assert result.votes == {"good": (1, 0, 0), "bad": (None, None, 0)}
+    assert run.status == "incomplete"
+    assert result.votes == {"good": (1, 0, None), "bad": (None, None, None)}
     assert [o.kind == "verdict" and o.relevant for o in result.outcomes] == [True, False, False]
     told = member_agreement(run)
     assert told is not None
@@ -134,7 +129,7 @@ def test_models_never_answer_for_each_other_from_the_cache(tmp_path: Path) -> No
     cold, calls = evaluate()
     assert calls == [2, 2]
     assert cold.manifest.tally.calls == 4
-    assert cold.results[0].votes == {"yes": (1, 1, 0), "no": (0, 0, 0)}
+    assert cold.results[0].votes == {"yes": (1, 1, None), "no": (0, 0, None)}
     warm, calls = evaluate()
     assert calls == [0, 0]
     assert (warm.manifest.tally.calls, warm.manifest.tally.hits) == (0, 4)
@@ -165,7 +160,7 @@ def test_samples_are_distinct_requests_and_flips_are_counted() -> None:
     with Evaluator(backend, repeat=3, cache=False, metrics=["P@3"]) as evaluator:
         run = evaluator.evaluate(TRACE)
     assert sorted(r.sample for r in backend.requests) == [0, 0, 1, 1, 2, 2]
-    assert run.results[0].votes["sample 3"] == (1, 1, 0)
+    assert run.results[0].votes["sample 3"] == (1, 1, None)
     assert [o.kind == "verdict" and o.grade for o in run.results[0].outcomes] == [1, 0, 0]
     told = member_agreement(run)
     assert told is not None
@@ -174,7 +169,7 @@ def test_samples_are_distinct_requests_and_flips_are_counted() -> None:
 
 
 def test_a_resumed_panel_keeps_what_it_decided(tmp_path: Path) -> None:
-    """Chunks with a verdict are not put to the vote again when the rest of their trace is."""
+    """Chunks with a verdict are not put to the vote again when the rest of their trace is; votes stay."""
     fails = {"two": True}
 
     def reply(request: Request) -> Any:
@@ -191,7 +186,7 @@ def test_a_resumed_panel_keeps_what_it_decided(tmp_path: Path) -> None:
         second = evaluator.evaluate([TRACE], out=tmp_path, resume=True)
     assert backend.calls == 2
     assert second.status == "done"
-    assert second.results[0].votes["sample 1"] == (None, 1, None)
+    assert second.results[0].votes["sample 1"] == (1, 1, None)
 
 
 def test_panels_that_cannot_work_are_refused() -> None:
@@ -206,7 +201,20 @@ def test_panels_that_cannot_work_are_refused() -> None:
     ):
         with pytest.raises(ConfigError):
             Panel(members, **more)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="recorded"):
-        build_stacks({"a": "fake/overlap"}, None, Options(record=Path("x")))
     assert Routed({"a": FakeBackend.table({})}).identity is None
     assert Panel([one, Member("b", Pointwise())]).scale == BINARY
+
+
+def test_concurrency_bounds_all_models_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A panel of two models has no more calls in flight than one model would."""
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    panel = Panel([Member("a", Pointwise(), "a"), Member("b", Pointwise(), "b")])
+    models = {"a": "openai/a", "b": "openai/b"}
+    chunks = [f"Passage {k}." for k in range(8)]
+    with ChatServer(latency=0.05) as server:
+        options = Options(base_url=server.url, concurrency=4)
+        with Evaluator(models, judge=panel, cache=False, options=options) as evaluator:
+            run = evaluator.evaluate({"id": "q", "query": "Which?", "reference": "This.", "chunks": chunks})
+        assert server.counts["calls"] == 16
+        assert server.most_in_flight == 4
+    assert run.status == "done"

@@ -102,9 +102,7 @@ def test_the_other_fields_have_their_types_too(name: str, value: object) -> None
     assert isinstance(read_one(Completion(json.dumps({**fields(), name: value})), BINARY), Problem)
 
 
-@pytest.mark.parametrize(
-    ("finish", "why"), [("length", "truncated"), ("refusal", "refused"), ("filter", "refused")]
-)
+@pytest.mark.parametrize(("finish", "why"), [("length", "truncated"), ("refusal", "refused"), ("filter", "refused")])
 def test_how_a_reply_ended_names_the_problem(finish: str, why: str) -> None:
     """A cut reply is `truncated`, a declined one `refused`; what can be read is read all the same."""
     cut = Completion(GOOD[:20], finish, Usage(5, 7))  # type: ignore[arg-type]
@@ -179,14 +177,7 @@ def test_an_unknown_id_spoils_the_reply(number: object) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [
-        '{"verdicts": ["0", "1"]}',
-        '{"verdicts": {}}',
-        '{"verdicts": []}',
-        "[]",
-        GOOD,
-        '{"verdicts": [1], "x": 2}',
-    ],
+    ['{"verdicts": ["0", "1"]}', '{"verdicts": {}}', '{"verdicts": []}', "[]", GOOD, '{"verdicts": [1], "x": 2}'],
 )
 def test_a_list_of_anything_else_is_unparsable(text: str) -> None:
     """Bare words, numbers or a single object are no listwise reply."""
@@ -226,8 +217,7 @@ def test_what_does_not_stand_there_is_not_found(quote: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "quote",
-    ["T", "e", "sauce", "“Marzano”", "The sauce ... t", "T ... s ... m ... c", "a...o...t"],
+    "quote", ["T", "e", "sauce", "“Marzano”", "The sauce ... t", "T ... s ... m ... c", "a...o...t"]
 )
 def test_a_quote_that_says_nothing_is_not_found(quote: str) -> None:
     """A letter, a word, and parts of one word joined by an ellipsis stand in nearly every text."""

@@ -5,14 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge_eval.errors import (
-    BudgetError,
-    DataError,
-    PromptError,
-    RefusedError,
-    TransientError,
-    UnknownNameError,
-)
+from judge_eval.errors import BudgetError, DataError, PromptError, RefusedError, TransientError, UnknownNameError
 from judge_eval.judges import Judge, Pointwise
 from judge_eval.judges.questions import BLANK, LARGER_CAP
 from judge_eval.schema import Judgment, NoVerdict, Verdict
@@ -47,12 +40,7 @@ def test_one_wave_asks_about_every_chunk() -> None:
     assert [request.passages[0].text for request in waves[0]] == ["first", "second", "third"]
     assert [request.chunk_ids for request in waves[0]] == [("c1",), ("c2",), ("c3",)]
     first = cast(Verdict, judgment.outcomes[0])
-    assert (first.relevant, first.evidence, first.evidence_found, first.reason) == (
-        True,
-        "first",
-        True,
-        "Because.",
-    )
+    assert (first.relevant, first.evidence, first.evidence_found, first.reason) == (True, "first", True, "Because.")
 
 
 def test_an_invented_quote_is_kept_and_told() -> None:
@@ -68,8 +56,11 @@ def test_nothing_retrieved_costs_nothing() -> None:
 
 
 def test_blank_chunks_cost_nothing() -> None:
-    """A chunk without text is not relevant, and nobody is asked."""
+    """A chunk without text has no verdict, or is irrelevant where the user says so, and nobody is asked."""
     judgment, waves = drive(JUDGE, trace_of(" \n", "", "first"), [[YES]])
+    assert whys(judgment) == ["empty", "empty", "1"]
+    assert len(waves[0]) == 1
+    judgment, waves = drive(JUDGE.with_blank("irrelevant"), trace_of(" \n", "", "first"), [[YES]])
     assert whys(judgment) == ["0", "0", "1"]
     assert cast(Verdict, judgment.outcomes[0]).reason == BLANK
     assert len(waves[0]) == 1

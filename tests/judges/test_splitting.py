@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from judge_eval import Trace
 from judge_eval.errors import CallError
 from judge_eval.judges import Claims, Splitting
-from judge_eval.judges.claim_replies import read_split
 from judge_eval.judges.parsing import Problem
+from judge_eval.judges.splitting import read_split
 from judge_eval.quotes import stands_in, telling_words, uncovered
 from judge_eval.schema import Claim
 from judge_eval.wire import Completion

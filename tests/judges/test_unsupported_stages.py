@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from judge_eval import Evaluator
-from judge_eval.backends.fake.backend import FakeBackend
 from judge_eval.errors import ConfigError
 from judge_eval.eval_run import EvalRun
 from judge_eval.export.text import as_markdown
 from judge_eval.importing import import_verdicts
 from judge_eval.judges import Cascade, Decision, Member, Panel, Pointwise
-from judge_eval.runs.folder.describing import unsupported
+from judge_eval.llm.fake.fake_backend import FakeBackend
 from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.schema import Scale
+from judge_eval.views.run import remarks_of
 from tests.support.deciding import cascaded, decided
 from tests.support.serving import rows
 
@@ -48,7 +48,7 @@ def test_of_a_cascade_the_strong_verdicts_are_counted() -> None:
     assert kept.manifest.tally.unsupported == 0
     assert asked.manifest.tally.stages == {"strong": chunks}
     assert asked.manifest.tally.unsupported == chunks
-    assert f"{chunks} relevant verdicts rest on no quote found" in unsupported(asked.manifest.tally)
+    assert f"{chunks} relevant verdicts rest on no quote found" in remarks_of(asked.manifest)[0].text
     again = rescore(asked, ["AP@3"]).manifest.tally
     assert (again.unsupported, again.stages) == (chunks, {"strong": chunks})
 
@@ -64,9 +64,7 @@ def test_imported_verdicts_owe_no_quote_when_scored_again(tmp_path: Path) -> Non
 def test_a_panel_takes_the_words_of_who_gives_reasons() -> None:
     """Of members that say the same, the one with a reason and a quote speaks; votes and means are of both."""
     members = [Member("model", Decision(), "a"), Member("chat", Pointwise(), "b")]
-    with Evaluator(
-        {"a": "fake/overlap", "b": "fake/overlap"}, judge=Panel(members), cache=False
-    ) as evaluator:
+    with Evaluator({"a": "fake/overlap", "b": "fake/overlap"}, judge=Panel(members), cache=False) as evaluator:
         run = evaluator.evaluate(rows()[:3])
     for result in run.results:
         assert set(result.votes) == {"model", "chat"}
@@ -101,9 +99,7 @@ def test_required_evidence_is_kept_where_positives_are_explained() -> None:
 
 def test_a_lower_threshold_asks_evidence_of_kept_verdicts() -> None:
     """Where evidence is required, a kept verdict that another threshold makes relevant is none any more."""
-    judge = Cascade(
-        Decision("support/decision-graded"), Pointwise("support/graded", evidence="required"), 0.5, True
-    )
+    judge = Cascade(Decision("support/decision-graded"), Pointwise("support/graded", evidence="required"), 0.5, True)
     models = {"cheap": "fake/overlap", "strong": "fake/overlap"}
     with Evaluator(models, judge=judge, cache=False) as evaluator:
         run = evaluator.evaluate(rows())

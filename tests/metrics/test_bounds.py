@@ -4,11 +4,11 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from judge_eval.metrics import GradeTable, Metric, parse_metric
-from judge_eval.metrics.specs import Spec
+from tests.support.examples import examples
 
 BINARY = [
     "AP", "AP@3", "AP(norm=min)@3", "AP(norm=total)@2", "MAP", "P@3", "P(norm=k)@9", "Recall@2", "F1@3",
@@ -38,13 +38,11 @@ def brute(metric: Metric, row: list[int | None], top: int, **more: object) -> tu
 
 def rows(top: int, most: int) -> st.SearchStrategy[list[int | None]]:
     """Rows of at most seven grades, some of which failed."""
-    return st.lists(st.one_of(st.none(), st.integers(0, top)), max_size=7).filter(
-        lambda row: row.count(None) <= most
-    )
+    return st.lists(st.one_of(st.none(), st.integers(0, top)), max_size=7).filter(lambda row: row.count(None) <= most)
 
 
 @pytest.mark.parametrize("name", BINARY)
-@settings(max_examples=25)
+@examples(25)
 @given(row=rows(1, 6), total=st.integers(0, 9))
 def test_binary_bounds_are_reached_and_never_passed(name: str, row: list[int | None], total: int) -> None:
     """For every metric of what is relevant both bounds equal brute force, whatever the total."""
@@ -56,7 +54,7 @@ def test_binary_bounds_are_reached_and_never_passed(name: str, row: list[int | N
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", GRADED)
-@settings(max_examples=25)
+@examples(25)
 @given(row=rows(3, 4))
 def test_graded_bounds_are_reached_and_never_passed(name: str, row: list[int | None]) -> None:
     """For every metric of grades both bounds equal brute force over all grades."""
@@ -66,7 +64,7 @@ def test_graded_bounds_are_reached_and_never_passed(name: str, row: list[int | N
 
 
 @pytest.mark.parametrize("name", POOLED)
-@settings(max_examples=25)
+@examples(25)
 @given(row=rows(3, 4), pool=st.lists(st.integers(0, 3), max_size=9))
 def test_bounds_with_a_pool(name: str, row: list[int | None], pool: list[int]) -> None:
     """Where the grades of the pool are known the bounds equal brute force as well."""
@@ -76,7 +74,7 @@ def test_bounds_with_a_pool(name: str, row: list[int | None], pool: list[int]) -
     assert (found.low[0], found.high[0]) == pytest.approx(expected, abs=1e-12)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(rows=st.lists(rows(3, 3), min_size=1, max_size=12))
 def test_rows_do_not_change_each_other(rows: list[list[int | None]]) -> None:
     """The bounds of many rows, equal ones among them, are those of each row alone."""
@@ -89,11 +87,9 @@ def test_rows_do_not_change_each_other(rows: list[list[int | None]]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*BINARY, *GRADED, *POOLED])
-@settings(max_examples=25)
+@examples(25)
 @given(row=rows(3, 3), total=st.integers(0, 5), pool=st.lists(st.integers(0, 3), max_size=5))
-def test_no_value_and_no_bound_leaves_the_range(
-    name: str, row: list[int | None], total: int, pool: list[int]
-) -> None:
+def test_no_value_and_no_bound_leaves_the_range(name: str, row: list[int | None], total: int, pool: list[int]) -> None:
     """Whatever the judge finds against the total or the pool, everything stays in the stated range."""
     metric = parse_metric(name)
     if metric.needs_pool:
@@ -146,7 +142,7 @@ def alone(row: list[int | None], repeats: list[bool]) -> list[int | None]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["P@3", "P(norm=k)@9", "AP", "AP@3", "AP(norm=min)@3", "MAP", "AP(rel=2)@3"])
-@settings(max_examples=40)
+@examples(40)
 @given(row=rows(3, 4), total=st.integers(0, 9), data=st.data())
 def test_bounds_of_metrics_that_count_a_text_once(
     name: str, row: list[int | None], total: int, data: st.DataObject
@@ -158,9 +154,7 @@ def test_bounds_of_metrics_that_count_a_text_once(
     least = 2 if "rel=2" in name else 1
     more = {"totals": [total], "relevant": least}
     found = metric.bounds(GradeTable.from_rows([row], maximum=3, repeats=[repeats], **more))
-    assert (found.low[0], found.high[0]) == pytest.approx(
-        brute(plain, alone(row, repeats), 3, **more), abs=1e-12
-    )
+    assert (found.low[0], found.high[0]) == pytest.approx(brute(plain, alone(row, repeats), 3, **more), abs=1e-12)
     assert found.exact.all()
 
 
@@ -173,17 +167,53 @@ def test_what_stands_below_the_top_cannot_make_its_bounds_inexact() -> None:
     assert (found.low[0], found.high[0]) == pytest.approx(expected, abs=1e-12)
 
 
-def test_an_unknown_metric_of_probabilities_gets_its_range(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A failed verdict could have any probability: sure grades alone show nothing of such a metric."""
-
-    def unsure(table: GradeTable, k: int | None = None) -> np.ndarray:
-        assert table.probable is not None
-        return np.array([float(np.nansum(table.probable * (1 - table.probable)))])
-
-    spec = Spec("Unsure", "rag", "optional", (), unsure, "how unsure the judge is", soft=True)
-    monkeypatch.setattr("judge_eval.metrics.base.spec_of", lambda family, name: spec)
-    metric = Metric("Unsure")
-    table = GradeTable.from_rows([[1, None]], maximum=1, probable=[[1.0, None]])
-    found = metric.bounds(table)
-    assert (found.low[0], found.high[0], found.exact.tolist()) == (0.0, 1.0, [False])
+@pytest.mark.parametrize("name", ["NDCG(ideal=judged)@3", "ndcg_cut_3"])
+def test_a_failed_verdict_below_the_cutoff_can_raise_the_total(name: str) -> None:
+    """On a binary scale the ideal list follows from the total, at least what the whole list holds."""
+    metric = parse_metric(name)
+    table = GradeTable.from_rows([[0, 1, 0, None]], totals=[1], maximum=1)
+    low, high, exact = metric.bounds(table)
+    assert (low[0], high[0]) == pytest.approx(brute(metric, [0, 1, 0, None], 1, totals=[1]))
+    assert (low[0], high[0]) == pytest.approx((0.3868528, 0.6309298))
+    assert exact[0]
     assert np.isnan(metric.compute(table)[0])
+
+
+LISTS = [row for length in range(5) for row in product((None, 0, 1), repeat=length)]
+"""Every list of at most four verdicts on two grades, failed ones among them."""
+
+
+@pytest.mark.parametrize("cutoff", [None, 1, 3, 5])
+@pytest.mark.parametrize(
+    "name", ["AP(norm=min)", "AP(norm=total)", "NDCG(ideal=judged)", "Recall", "F1", "ndcg", "map", "Rprec", "set_F"]
+)
+def test_every_short_list_with_every_total(name: str, cutoff: int | None) -> None:
+    """Bounds called exact are those of all completions, others hold; `norm=min` divides as it says."""
+    if cutoff is not None:
+        cuts = {"ndcg": "ndcg_cut_", "map": "map_cut_", "Rprec": "P_", "set_F": "recall_"}
+        name = f"{cuts[name]}{cutoff}" if name in cuts else f"{name}@{cutoff}"
+    metric = parse_metric(name)
+    completions, origin = [], []
+    for place, row in enumerate(LISTS):
+        for grades in product((0, 1), repeat=row.count(None)):
+            rest = iter(grades)
+            completions.append([next(rest) if grade is None else grade for grade in row])
+            origin.append(place)
+    for total in (0, 1, 2, 4, 6):
+        table = GradeTable.from_rows(completions, totals=[total] * len(completions), maximum=1)
+        values = metric.compute(table)
+        low, high = np.full(len(LISTS), np.inf), np.full(len(LISTS), -np.inf)
+        np.minimum.at(low, origin, values)
+        np.maximum.at(high, origin, values)
+        found = metric.bounds(GradeTable.from_rows(LISTS, totals=[total] * len(LISTS), maximum=1))
+        exact = np.broadcast_to(found.exact, low.shape)
+        assert found.low[exact] == pytest.approx(low[exact], abs=1e-12)
+        assert found.high[exact] == pytest.approx(high[exact], abs=1e-12)
+        assert np.all(found.low <= low + 1e-12)
+        assert np.all(found.high >= high - 1e-12)
+        if name.startswith("AP(norm=min)"):
+            for row, value in zip(completions, values, strict=True):
+                top = row[:cutoff]
+                hits = sum(sum(top[: k + 1]) / (k + 1) for k in range(len(top)) if top[k])
+                most = min(cutoff or len(row), max(total, sum(row)))
+                assert value == pytest.approx(hits / most if most else 0.0, abs=1e-12)

@@ -8,11 +8,13 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from judge_eval.errors import MetricError
-from judge_eval.metrics import GradeTable, blocks, parse_metric
+from judge_eval.metrics import GradeTable, parse_metric
+from judge_eval.metrics import ragged as blocks
+from tests.support.examples import examples
 
 TWINS = {"EAP": "AP", "SoftRR": "RR", "ENDCG": "NDCG", "ENDCG(ideal=top)": "NDCG(ideal=top)"}
 """Each metric with the one of verdicts that it is the mean of."""
@@ -49,7 +51,7 @@ def brute(twin: str, chances: list[float]) -> float:
 
 
 @pytest.mark.parametrize("name", TWINS)
-@settings(max_examples=60)
+@examples(60)
 @given(chances=st.lists(CHANCE, max_size=8), k=CUT)
 def test_equals_the_mean_over_all_ways(name: str, chances: list[float], k: int | None) -> None:
     """It is the mean of the hard metric over all 2^n ways of being relevant, to 1e-12, and in [0, 1]."""
@@ -74,9 +76,7 @@ def test_equals_the_mean_of_draws(name: str) -> None:
 
 @pytest.mark.parametrize("name", TWINS)
 @given(row=st.lists(st.integers(0, 1), max_size=36), k=CUT, told=st.booleans())
-def test_sure_probabilities_give_the_hard_metric(
-    name: str, row: list[int], k: int | None, told: bool
-) -> None:
+def test_sure_probabilities_give_the_hard_metric(name: str, row: list[int], k: int | None, told: bool) -> None:
     """Where every probability is 0 or 1, told or by the verdict, it is the hard metric's, bit by bit."""
     table = likely([[float(v) for v in row]]) if told else sure([row])
     soft = parse_metric(named(name, k)).compute(table)[0]
@@ -126,7 +126,7 @@ def test_a_verdict_without_a_probability_is_sure_of_itself() -> None:
 
 
 @pytest.mark.parametrize("name", [*TWINS, "SoftP"])
-@settings(max_examples=40)
+@examples(40)
 @given(
     cells=st.lists(st.one_of(st.none(), CHANCE), max_size=7).filter(lambda cells: cells.count(None) <= 4),
     k=CUT,
@@ -241,9 +241,7 @@ def test_err_equals_gdeval() -> None:
     run = [ir_measures.ScoredDoc(query, f"d{place}", 100 - place) for query in lists for place in range(30)]
     table = GradeTable.from_rows(list(lists.values()), maximum=4)
     for k in (1, 5, 20):
-        theirs = {
-            m.query_id: m.value for m in ir_measures.gdeval.iter_calc([ir_measures.ERR @ k], qrels, run)
-        }
+        theirs = {m.query_id: m.value for m in ir_measures.gdeval.iter_calc([ir_measures.ERR @ k], qrels, run)}
         assert len(theirs) == len(lists)
         ours = parse_metric(f"ERR@{k}").compute(table).tolist()
         assert [theirs[query] for query in lists] == pytest.approx(ours, abs=5.1e-6)
@@ -253,12 +251,9 @@ def test_err_equals_gdeval() -> None:
     ("name", "said"),
     [
         ("EAP@5", "the mean of AP@K over all ways in which the chunks can be relevant"),
-        ("SoftRR", "(1 or 0 by its verdict where the server told none)"),
+        ("SoftRR", "(1 or 0 by its verdict if the server gave none)"),
         ("ENDCG@5", "on a graded scale over all grades, each with the judge's probability of it"),
-        (
-            "ENDCG(gain=binary,ideal=top)@5",
-            "gain_i = 1 where the chunk at rank i is relevant, else 0, whatever",
-        ),
+        ("ENDCG(gain=binary,ideal=top)@5", "gain_i = 1 if the chunk at rank i is relevant, else 0, whatever"),
         ("ERR@5", "(2^grade_i - 1) / 2^g"),
     ],
 )

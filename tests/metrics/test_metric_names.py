@@ -1,12 +1,17 @@
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from judge_eval.errors import UnknownNameError
-from judge_eval.metrics import Metric, parse_metric
-from judge_eval.metrics.specs import SPECS
+from judge_eval.metrics import Metric, families, parse_metric
+from judge_eval.metrics.definitions import SPECS
 
 
 @st.composite
@@ -115,3 +120,23 @@ def test_any_text_is_a_metric_or_an_unknown_name(text: str) -> None:
     except UnknownNameError:
         return
     assert parse_metric(str(metric)) == metric
+
+
+def test_a_metric_is_added_as_one_file(tmp_path: Path) -> None:
+    """A module in the folder of families brings its metrics and their other spellings, named nowhere else."""
+    package = tmp_path / "judge_eval"
+    shutil.copytree(Path(families.__file__).parents[2], package, ignore=shutil.ignore_patterns("__pycache__"))
+    (package / "metrics" / "families" / "firsts.py").write_text(
+        "from judge_eval.metrics.families.relevance import count_relevant\n"
+        "from judge_eval.metrics.spec import REL, rag\n"
+        "SPECS = (rag('First', (REL,), lambda table, k=None, *, rel=None: count_relevant(table, 1, rel),\n"
+        "             '1 where the first chunk is relevant, else 0'),)\n"
+        "ALIASES = {'Top1': 'First'}\n"
+    )
+    code = (
+        "from judge_eval.metrics import GradeTable, parse_metric\n"
+        "table = GradeTable.from_rows([[2], [1]])\n"
+        "print(parse_metric('Top1'), parse_metric('First(rel=2)').compute(table))\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert result.stdout == "First [1. 0.]\n", result.stderr

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge_eval.metrics import GradeTable, blocks, gain, parse_metric
+from judge_eval.metrics import GradeTable, parse_metric
+from judge_eval.metrics import ragged as blocks
+from judge_eval.metrics.families import gain
 from judge_eval.metrics.ragged import count_at_least, offsets_of
 
 ROW = st.lists(st.integers(0, 3), max_size=45)
@@ -30,9 +32,7 @@ def reference(name: str, row: list[int], pool: list[int], k: int | None, least: 
     top = row if k is None else row[:k]
     flags = [grade >= least for grade in top]
     hits, total = sum(flags), max(sum(grade >= least for grade in pool), sum(flags))
-    precisions = sum(
-        (Fraction(sum(flags[:i]), i) for i in range(1, len(top) + 1) if flags[i - 1]), Fraction(0)
-    )
+    precisions = sum((Fraction(sum(flags[:i]), i) for i in range(1, len(top) + 1) if flags[i - 1]), Fraction(0))
 
     def dcg(grades: list[int], exp: bool) -> float:
         value = 0.0
@@ -47,7 +47,7 @@ def reference(name: str, row: list[int], pool: list[int], k: int | None, least: 
         case "AP":
             return over(precisions, hits)
         case "AP(norm=min)":
-            return over(precisions, total if k is None else min(k, total))
+            return over(precisions, min(len(row) if k is None else k, total))
         case "AP(norm=total)":
             return over(precisions, total)
         case "P":
@@ -112,9 +112,7 @@ def test_lies_between_zero_and_one(name: str, row: list[int], k: int | None, tot
     assert 0 <= value <= 1
 
 
-@pytest.mark.parametrize(
-    "name", ["AP", "RR", "DCG", "NDCG", "AP@10", "RR@10", "DCG@10", "NDCG@10", "NDCG(gain=exp)"]
-)
+@pytest.mark.parametrize("name", ["AP", "RR", "DCG", "NDCG", "AP@10", "RR@10", "DCG@10", "NDCG@10", "NDCG(gain=exp)"])
 @given(row=st.lists(st.integers(0, 3), min_size=2, max_size=30), data=st.data())
 def test_swapping_a_better_chunk_up_never_lowers(name: str, row: list[int], data: st.DataObject) -> None:
     """Of two neighbours, the better one first is never worse."""

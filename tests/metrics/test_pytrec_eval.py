@@ -7,7 +7,7 @@ import pytest
 
 from judge_eval.errors import MetricError
 from judge_eval.metrics import GradeTable, parse_metric
-from judge_eval.metrics.order import trec_order
+from judge_eval.metrics.table import trec_order
 
 pytestmark = pytest.mark.foreign
 
@@ -50,9 +50,7 @@ def random_case(seed: int, queries: int) -> tuple[dict[str, dict[str, int]], dic
 def test_equals_pytrec_eval(relevant: int) -> None:
     """Every name in the trec spelling gives pytrec_eval's number to 1e-9 on thousands of random queries."""
     qrels, run = random_case(relevant, 1500)
-    evaluator = pytrec_eval.RelevanceEvaluator(
-        qrels, {asked(name) for name in NAMES}, relevance_level=relevant
-    )
+    evaluator = pytrec_eval.RelevanceEvaluator(qrels, {asked(name) for name in NAMES}, relevance_level=relevant)
     theirs = evaluator.evaluate(run)
     table = GradeTable.from_trec(qrels, run, relevant=relevant)
     assert table.ids is not None

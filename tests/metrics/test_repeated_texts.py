@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from judge_eval import Evaluator, FakeBackend, GradeTable, Trace, parse_metric
 from judge_eval.errors import MetricError
-from judge_eval.runs.folder.describing import remarks
+from judge_eval.views.run import remarks_of
 
 
 def test_a_repeated_text_takes_its_rank_and_brings_nothing() -> None:
@@ -55,7 +55,9 @@ def test_a_run_counts_repeats_and_scores_them_once() -> None:
     assert run["P(dedup=text)@4"] == 2 / 4
     assert run["AP(dedup=text)@4"] == 1.0
     assert run.manifest.tally.repeated == 1
-    assert remarks(run.manifest)[0].startswith("1 chunk reads like an earlier one of the same trace")
+    assert any(
+        r.text.startswith("1 chunk reads like an earlier one of the same trace") for r in remarks_of(run.manifest)
+    )
 
 
 def dcg(grades: list[int]) -> float:
@@ -67,10 +69,7 @@ def dcg(grades: list[int]) -> float:
 def test_the_ideal_list_of_the_top_alone(row: list[int], k: int) -> None:
     """`ideal=top` divides by the DCG of the top K sorted, the default by that of all retrieved."""
     table = GradeTable.from_rows([row], maximum=3, relevant=2)
-    for name, best in (
-        ("NDCG(ideal=top)", sorted(row[:k], reverse=True)),
-        ("NDCG", sorted(row, reverse=True)),
-    ):
+    for name, best in (("NDCG(ideal=top)", sorted(row[:k], reverse=True)), ("NDCG", sorted(row, reverse=True))):
         ideal = dcg(best[:k])
         expected = dcg(row[:k]) / ideal if ideal else 0.0
         assert parse_metric(f"{name}@{k}").compute(table)[0] == pytest.approx(expected, abs=1e-12)

@@ -95,18 +95,7 @@ def test_grade_above_the_scale_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "Recall@5",
-        "F1@5",
-        "AP(norm=min)@5",
-        "AP(norm=total)",
-        "map",
-        "P_5",
-        "recip_rank",
-        "success_5",
-        "set_F",
-    ],
+    "name", ["Recall@5", "F1@5", "AP(norm=min)@5", "AP(norm=total)", "map", "P_5", "recip_rank", "success_5", "set_F"]
 )
 def test_unknown_total_is_an_error_that_says_so(name: str) -> None:
     """The retrieved chunks are never taken for the pool; the message names metric and trace."""
@@ -211,3 +200,11 @@ def test_table_is_immutable_and_checks_its_arrays() -> None:
             GradeTable(grades, offsets)
     with pytest.raises(MetricError, match="totals has 1 entries, the table 2 rows"):
         GradeTable.from_rows([[1], [0]], totals=[1])
+
+
+def test_ap_of_the_whole_list_by_its_smaller_norm() -> None:
+    """Without a cutoff K is the length of the list: three relevant chunks of six are all that it can hold."""
+    metric = parse_metric("AP(norm=min)")
+    table = GradeTable.from_rows([[1, 1, 1], [0, 1, 1], [1, 0, 0]], totals=[6, 2, 1])
+    assert metric.compute(table).tolist() == pytest.approx([1.0, (1 / 2 + 2 / 3) / 2, 1.0])
+    assert "K = the length of the list" in metric.definition

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from judge_eval.pages.blind import blind_card, blind_page
-from judge_eval.pages.card import card_page
-from judge_eval.pages.claimgrid import claim_grid_data
-from judge_eval.pages.comparepage import SideBySide, compare_page
-from judge_eval.pages.overview import Table
+from judge_eval.pages.card import card_page, claim_grid_data
+from judge_eval.pages.compared import ComparedRuns
+from judge_eval.pages.comparepage import compare_page
+from judge_eval.pages.rows import Table
 from judge_eval.pages.runpage import run_page
 from judge_eval.runs.scoring.missedclaims import missed_claims
 from judge_eval.schema import BINARY
@@ -29,14 +29,14 @@ def test_a_card_holds_the_grid() -> None:
     ]
     assert told["list"][0]["quotes"] == {"1": ["A shot that runs for a minute is called a lungo", True]}
     assert [row["vital"] for row in told["list"]] == ["vital"] * 4 + ["okay"]
-    assert (told["together"], told["list"][2]["asked"], told["list"][2]["together"]) == (True, True, False)
+    assert (told["together"], told["list"][2]["together"]) == (True, [".", "All chunks together do not cover it"])
+    assert told["list"][0]["together"] == [None, "Nobody asked whether all chunks cover it together"]
     failed = claim_grid_data(run.results[1])
     assert failed is not None
     assert failed["list"][0] | {"text": ""} == {
         "id": "c2", "text": "", "vital": "okay", "cover": "unknown", "word": "not known", "signs": ".!.",
-        "quotes": {}, "asked": False, "together": None,
+        "quotes": {}, "together": None,
     }  # fmt: skip
-    assert failed["words"]["!"] == "no verdict"
 
 
 def test_who_labels_blindly_sees_no_claims() -> None:
@@ -53,9 +53,11 @@ def test_the_page_of_a_run_says_what_the_summary_says() -> None:
     run = run_by_claims(espresso())
     told, found = run_page(Table(run))["claims"], missed_claims(run.results)
     assert found is not None
-    assert told["sentence"] == found.sentence
-    assert [row["text"] for row in told["missed"]] == [one.text for one in found.missed]
-    assert [row["share"] for row in told["tags"]] == [one.counts.covered_share for one in found.tags]
+    sentence, head, missed = told["blocks"][:3]
+    assert (sentence["text"], head["tone"], told["distinct"]) == (found.sentence, "strong", found.distinct)
+    assert [row[2:4] for row in missed["rows"]] == [[one.text, list(one.traces)] for one in found.missed]
+    tags = [block["rows"] for block in told["blocks"] if block.get("name") == "claims by tag"]
+    assert [row[1] for rows in tags for row in rows] == [one.counts.covered_share for one in found.tags]
     assert found.sentence in run._repr_html_()
     assert run_page(Table(judge(rows()[:2])))["claims"] is None
     assert card_page(judge(rows()[:1]).results[0], BINARY, [], None, [])["claims"] is None
@@ -70,20 +72,18 @@ def test_large_runs_count_all_traces() -> None:
 def test_two_runs_show_what_was_won_and_lost() -> None:
     """On the page of both, on the card of a changed trace, and before the figures of the candidate."""
     before, after = run_by_claims(espresso()), run_by_claims(espresso(q1=CHANGED))
-    sides = SideBySide(Table(before), Table(after))
+    sides = ComparedRuns(Table(before), Table(after))
     told = compare_page(sides)["claims"]
-    assert (told["count"], [one["kind"] for one in told["list"]]) == (3, ["lost", "lost", "won"])
+    sentence, table = told
+    assert [row[0]["value"] for row in table["rows"]] == ["lost", "lost", "won"]
     (record,) = before.compare(after).claims
-    assert told["sentence"] == record.sentence
-    assert (sides.told("This run") or {})["claims"] == [record.sentence]
+    assert sentence["text"] == f"{record.sentence}."
+    assert (sides.opening("This run") or {})["claims"] == [record.sentence]
     cards = {card["id"]: card for card in sides.in_full(sides.changed)}
-    assert [one["text"][:12] for one in cards["q1"]["claims"]] == [
-        "An espresso ",
-        "The crema is",
-        "Between 18 a",
-    ]
-    plain = SideBySide(Table(judge(rows()[:2])), Table(judge(rows()[:2])))
-    assert compare_page(plain)["claims"] is None
+    (table,) = cards["q1"]["claims"]
+    assert [row[4][:12] for row in table["rows"]] == ["An espresso ", "The crema is", "Between 18 a"]
+    plain = ComparedRuns(Table(judge(rows()[:2])), Table(judge(rows()[:2])))
+    assert compare_page(plain)["claims"] == []
 
 
 def test_a_notebook_shows_the_claims_and_runs_nothing() -> None:

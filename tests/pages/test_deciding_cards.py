@@ -8,18 +8,17 @@ from typing import Any
 import pytest
 
 from judge_eval import EvalRun, Evaluator, FakeBackend
-from judge_eval.backends.storing.store import Store
 from judge_eval.judges import Cascade, Decision, Pointwise
+from judge_eval.llm.cache.store import Store
 from judge_eval.pages.blind import blind_card
-from judge_eval.pages.calls import answer_in_words
-from judge_eval.pages.card import card_page
-from judge_eval.pages.comparepage import SideBySide
+from judge_eval.pages.card import answer_in_words, card_page
+from judge_eval.pages.compared import ComparedRuns
+from judge_eval.pages.figures import head
 from judge_eval.pages.matrixpage import SeveralRuns
-from judge_eval.pages.overview import Table
 from judge_eval.pages.recall import Memory
 from judge_eval.pages.report import store_at
-from judge_eval.pages.rowfilter import haystack
-from judge_eval.pages.runpage import head, run_page
+from judge_eval.pages.rows import Table, haystack
+from judge_eval.pages.runpage import run_page
 from judge_eval.runs.judging.merge import merge
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.schema import NO_REASON
@@ -129,16 +128,12 @@ def test_a_call_nobody_can_follow_says_so() -> None:
 def test_answers_in_words() -> None:
     """Statements are true or false, grades have their shares, and what is missing says why."""
     statement = DecisionQuestion("c1", "Is it so?", {})
-    graded = DecisionQuestion(
-        "c1", "How much?", {}, (Level("none", "-"), Level("some", "-"), Level("all", "-"))
-    )
+    graded = DecisionQuestion("c1", "How much?", {}, (Level("none", "-"), Level("some", "-"), Level("all", "-")))
     assert answer_in_words(statement, DecisionAnswer((0.25, 0.75))) == "true 0.75, false 0.25"
     shares = DecisionAnswer((0.0, 0.92, 0.08))
     assert answer_in_words(graded, shares) == "grade 0 0.00, grade 1 0.92, grade 2 0.08"
     assert answer_in_words(statement, DecisionAnswer((), "refused")) == "no answer (refused)"
-    assert (
-        answer_in_words(statement, DecisionAnswer((), "unparsable", "odd")) == "no answer (unparsable): odd"
-    )
+    assert answer_in_words(statement, DecisionAnswer((), "unparsable", "odd")) == "no answer (unparsable): odd"
 
 
 def test_the_head_counts_the_stages(made: dict[str, Any]) -> None:
@@ -177,7 +172,7 @@ def test_changed_verdicts_say_which_stage_and_that_there_is_no_reason(made: dict
     with Evaluator(FakeBackend(inverted), cache=False) as evaluator:
         other = evaluator.evaluate(rows()[:5])
     run = made["cascade"]
-    sides = SideBySide(Table(run), Table(other))
+    sides = ComparedRuns(Table(run), Table(other))
     moves = [move for told in sides.in_full(sides.changed) for move in told["moves"]]
     before = [move["was"] for move in moves if move["flipped"]]
     assert {one["stage"] for one in before} == {"cheap", "strong"}
@@ -201,10 +196,10 @@ def test_several_runs_side_by_side_name_the_judge_too(made: dict[str, Any]) -> N
     told = [several.in_full(row.place) for row in several.rows]
     cells = [cell for row in told for chunk in row["chunks"] for cell in chunk["cells"]]
     by_run = [cells[place::3] for place in range(3)]
-    assert {cell["w"] for cell in by_run[0]} == {NO_REASON}
-    assert {cell["g"] for cell in by_run[1]} == {"cheap", "strong"}
-    assert {cell["g"] for cell in (*by_run[0], *by_run[2])} == {None}
-    assert all((cell["w"] == NO_REASON) == (cell["g"] == "cheap") for cell in by_run[1])
+    assert {cell["reason"] for cell in by_run[0]} == {NO_REASON}
+    assert {cell["stage"] for cell in by_run[1]} == {"cheap", "strong"}
+    assert {cell["stage"] for cell in (*by_run[0], *by_run[2])} == {None}
+    assert all((cell["reason"] == NO_REASON) == (cell["stage"] == "cheap") for cell in by_run[1])
 
 
 def test_merged_shards_count_the_stages_of_all(tmp_path: Path) -> None:

@@ -6,21 +6,15 @@ from typing import Any
 import pytest
 
 from judge_eval import EvalRun
-from judge_eval.comparison.compare import compare
+from judge_eval.compare.compare import compare
 from judge_eval.errors import ConfigError
-from judge_eval.pages.matrixpage import (
-    MatrixRow,
-    SeveralRuns,
-    find_rows,
-    matrix_page,
-    ordered_rows,
-)
-from judge_eval.pages.overview import Table
-from judge_eval.pages.report import matrix_report
+from judge_eval.pages.matrixpage import MatrixRow, SeveralRuns, find_rows, matrix_page, ordered_rows
+from judge_eval.pages.rows import Table
 from judge_eval.server.settings import ServerSettings
 from tests.pages.test_compare_page import turned
 from tests.support.blocks_of_pages import blocks_of, data_of
 from tests.support.command import Shell
+from tests.support.reports import matrix_report
 from tests.support.serving import ask, judge, rows, scripted, serving
 
 
@@ -50,8 +44,8 @@ def test_a_cell_says_what_its_run_says() -> None:
         for row in several.rows:
             cell = row.cells[run]
             assert cell is not None
-            assert (cell["s"], cell["o"]) == (own[row.id].strip, own[row.id].off)
-            assert cell["v"] == {name: own[row.id].scores[name] for name in several.names}
+            assert (cell["strip"], cell["off"]) == (own[row.id].strip, own[row.id].off)
+            assert cell["scores"] == {name: own[row.id].scores[name] for name in several.names}
 
 
 def test_the_page_says_what_the_comparison_says() -> None:
@@ -93,10 +87,7 @@ def test_traces_that_a_run_has_alone_have_rows_of_their_own() -> None:
 
 def test_traces_without_ids_meet_by_what_they_ask() -> None:
     """An id made from content differs between retrievers: the row goes by the first, cells name their own."""
-    data = [
-        {"query": f"what is {k}?", "reference": f"it is {k}", "chunks": [f"it is {k}", "no"]}
-        for k in range(4)
-    ]
+    data = [{"query": f"what is {k}?", "reference": f"it is {k}", "chunks": [f"it is {k}", "no"]} for k in range(4)]
     runs = [judge(data), judge(turned(data, 1)), judge(data)]
     several = held(runs)
     assert several.total == 4
@@ -117,17 +108,11 @@ def test_a_trace_in_full_brings_the_same_chunks_together() -> None:
     several = held([judge(twice), judge(other), judge(new)])
     told = several.in_full(0)
     assert told["reference"] == "It is."
-    lines = [(c["id"], [None if cell is None else cell["r"] for cell in c["cells"]]) for c in told["chunks"]]
+    lines = [(c["id"], [None if cell is None else cell["rank"] for cell in c["cells"]]) for c in told["chunks"]]
     assert lines == [("a", [1, 1, None]), ("z", [None, None, 1]), ("b", [2, 2, None]), ("c", [3, 3, None])]
 
 
-ROW: dict[str, Any] = {
-    "place": 0,
-    "id": "q1",
-    "query": "What is it?",
-    "tags": ("Easy",),
-    "cells": (None,) * 3,
-}
+ROW: dict[str, Any] = {"place": 0, "id": "q1", "query": "What is it?", "tags": ("Easy",), "cells": (None,) * 3}
 
 
 def test_words_find_and_orders_sort() -> None:
@@ -155,9 +140,9 @@ def test_a_brief_report_holds_the_traces_furthest_apart() -> None:
     assert data["shown"] == {"n": 5, "of": len(rows())}
     whole = held(runs)
     apart = ordered_rows(whole.rows, "apart", 0)
-    assert {row["p"] for row in data["rows"]} == {row.place for row in apart[:5]}
+    assert {row["place"] for row in data["rows"]} == {row.place for row in apart[:5]}
     by_place = {row.place: row.data() for row in whole.rows}
-    assert [row["c"] for row in data["rows"]] == [list(by_place[row["p"]]["c"]) for row in data["rows"]]
+    assert [row["cells"] for row in data["rows"]] == [list(by_place[row["place"]]["cells"]) for row in data["rows"]]
     full = data_of(matrix_report(runs))
     assert full["metrics"] == data["metrics"]
 
@@ -166,22 +151,19 @@ def test_the_report_holds_every_row_with_its_chunks() -> None:
     """A file has a block of chunks for each row, in the order of the rows."""
     text = matrix_report(three())
     data, blocks = data_of(text), blocks_of(text)
-    assert [row["p"] for row in data["rows"]] == [block["p"] for block in blocks]
+    assert [row["place"] for row in data["rows"]] == [block["place"] for block in blocks]
     assert len(blocks) == len(rows())
 
 
 def test_too_few_too_many_and_one_twice_are_refused() -> None:
     """Three to eight different runs stand side by side."""
     one = judge(rows()[:2])
-    for runs in (
-        [one, judge(rows()[:2])],
-        [judge(rows()[:2]) for _ in range(9)],
-        [one, judge(rows()[:2]), one],
-    ):
+    for runs in ([one, judge(rows()[:2])], [judge(rows()[:2]) for _ in range(9)], [one, judge(rows()[:2]), one]):
         with pytest.raises(ConfigError, match="side by side"):
             matrix_report(runs)
 
 
+@pytest.mark.slow
 def test_the_server_shows_what_the_file_shows(tmp_path: Path) -> None:
     """Figures, rows and chunks over the server are those of the file; wrong questions are told."""
     runs = three(tmp_path)
@@ -202,6 +184,7 @@ def test_the_server_shows_what_the_file_shows(tmp_path: Path) -> None:
         assert ask(f"{base}?{query.replace(runs[0].id, '0' * 8 + runs[0].id[8:])}")[0] == 404
 
 
+@pytest.mark.slow
 def test_report_of_three_runs_from_the_command_line(tmp_path: Path) -> None:
     """`report A B C` writes the file; what does not go together is told in a line."""
     shell = Shell(tmp_path)
@@ -210,7 +193,7 @@ def test_report_of_three_runs_from_the_command_line(tmp_path: Path) -> None:
     assert (told.code, told.err) == (0, "")
     assert data_of((tmp_path / "matrix.html").read_text(encoding="utf-8"))["page"] == "matrix"
     for arguments, words in (
-        (("label:main", "label:turned", "label:broken", "--baseline", "label:main"), "leave --baseline out"),
+        (("label:main", "label:turned", "label:broken", "--baseline", "label:main"), "leave out --baseline"),
         (("label:main", "label:turned", "label:main"), "one run is named twice"),
     ):
         told = shell("report", *arguments)

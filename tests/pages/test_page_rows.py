@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from judge_eval import Chunk, NoVerdict, Scale, Trace, TraceResult, Verdict
 from judge_eval.pages.blind import blind_card, blind_row
 from judge_eval.pages.card import card_page, ladder
-from judge_eval.pages.rowfilter import parse_filter
-from judge_eval.pages.rows import TraceRow, row_of, sort_rows
+from judge_eval.pages.rows import TraceRow, parse_filter, row_of, sort_rows
 from judge_eval.quotes import marked, stands_in
 from judge_eval.schema import BINARY, GRADED
 from tests.support.serving import judge, rows
@@ -100,9 +99,7 @@ def test_rows_without_a_value_sort_last() -> None:
 
 def result(grades: list[int | None], labels: list[int | None] | None = None, **more: object) -> TraceResult:
     """Make a result from grades, None for a failed verdict."""
-    chunks = tuple(
-        Chunk(id=f"c{i}", text=f"text {i}", label=labels[i] if labels else None) for i in range(len(grades))
-    )
+    chunks = tuple(Chunk(id=f"c{i}", text=f"text {i}", label=labels[i] if labels else None) for i in range(len(grades)))
     outcomes = tuple(
         NoVerdict(chunk_id=f"c{i}", why="refused")
         if grade is None
@@ -141,9 +138,7 @@ def test_a_row_outlines_where_a_label_disagrees() -> None:
     told = row_of(result([1, 0, None, 1], [1, 1, 0, None]), BINARY)
     assert (told.strip, told.off, told.failed, told.labelled) == ("+.!+", "0100", 1, "1110")
     scale = Scale(name="graded", maximum=3, relevant=2)
-    graded = result([1], [1]).model_copy(
-        update={"outcomes": (Verdict(chunk_id="c0", grade=1, relevant=False),)}
-    )
+    graded = result([1], [1]).model_copy(update={"outcomes": (Verdict(chunk_id="c0", grade=1, relevant=False),)})
     assert row_of(graded, scale).off == "0"
     assert row_of(graded, GRADED).strip == "1"
 

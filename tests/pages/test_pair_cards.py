@@ -7,25 +7,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judge_eval.pages.blind import blind_row
-from judge_eval.pages.comparepage import SideBySide
-from judge_eval.pages.overview import Table
-from judge_eval.pages.paircard import SNIPPET, snippet
-from judge_eval.pages.report import compare_report, run_report
-from judge_eval.runs.folder.signs import sign
+from judge_eval.pages.compared import SNIPPET, ComparedRuns, snippet
+from judge_eval.pages.rows import Table
 from tests.pages.test_compare_page import failed_verdicts, other_judge, without_ids
 from tests.support.blocks_of_pages import blocks_of, data_of
+from tests.support.reports import compare_report, run_report
 from tests.support.verdicts import judged, traces_of
 
 NAMES = [f"t{k}" for k in range(6)]
 
 
-def two_runs() -> SideBySide:
+def two_runs() -> ComparedRuns:
     """Put two runs side by side in which chunks moved, came, went and got another verdict."""
     good = {(name, "g"): 1 for name in NAMES}
     before = judged(traces_of(dict.fromkeys(NAMES, "gabcd")), good)
     lists = {"t0": "abgcd", "t1": "gabce", "t2": "gabcd", "t3": "bcagd", "t4": "gabdc", "t5": "abcdx"}
     after = judged(traces_of(lists), {**good, ("t2", "g"): 0})
-    return SideBySide(Table(before), Table(after))
+    return ComparedRuns(Table(before), Table(after))
 
 
 def test_a_card_names_what_moved_with_its_text_and_reason() -> None:
@@ -72,20 +70,20 @@ def test_a_snippet_is_short_and_holds_the_beginning_of_its_quote(text: str, at: 
 def test_a_row_shows_the_strip_before_and_after(made: object, tmp_path: Path) -> None:
     """A changed row carries the signs of the baseline's verdicts; one that did not change has none."""
     old, new = made(tmp_path)  # type: ignore[operator]
-    sides = SideBySide(Table(old), Table(new))
+    sides = ComparedRuns(Table(old), Table(new))
     (changed,) = [{card["id"]: card for card in sides.in_full(sides.changed)}]
     assert changed
     for row in sides.rows:
         if row.change is None:
             assert row.before is None
         else:
-            assert row.before == "".join(each["s"] for each in changed[row.id]["a"]["strip"])
-            assert row.data()["b"] == row.before
-            assert row.data()["m"] == len(row.before)
+            assert row.before == "".join(each["sign"] for each in changed[row.id]["a"]["strip"])
+            assert row.data()["before"] == row.before
+            assert row.data()["ranks_before"] == len(row.before)
         assert blind_row(row).before is None or "0" not in row.labelled
     for table in (Table(old), Table(old, most=2)):
         strips = table.strips(range(len(old.results)))
-        assert strips == ["".join(map(sign, result.outcomes)) for result in old.results]
+        assert strips == ["".join(outcome.sign for outcome in result.outcomes) for result in old.results]
 
 
 def test_both_pages_say_the_opening_sentence_of_the_record(tmp_path: Path) -> None:
@@ -93,10 +91,10 @@ def test_both_pages_say_the_opening_sentence_of_the_record(tmp_path: Path) -> No
     old, new = without_ids(tmp_path)
     (opening,) = old.compare(new).openings
     page = data_of(compare_report(old, new))
-    assert page["opening"]["sentence"] == opening.told("B")
-    assert page["opening"]["finding"] == opening.finding == "worse"
+    assert page["opening"]["sentence"] == opening.sentence("B")
+    assert page["opening"]["finding"] == opening.finding == "unclear"  # six traces
     page = data_of(run_report(new, old))
-    assert page["opening"]["sentence"] == opening.told("This run")
+    assert page["opening"]["sentence"] == opening.sentence("This run")
     assert data_of(run_report(new))["opening"] is None
 
 
@@ -108,6 +106,6 @@ def test_metrics_carry_their_cutoff_and_the_leading_one_comes_first(tmp_path: Pa
     old = rescore(old, ["MRR", "P@3", "AP@5"])
     page = data_of(compare_report(old, new))
     assert [(m["name"], m["cutoff"]) for m in page["metrics"]] == [("AP@5", 5), ("MRR", None), ("P@3", 3)]
-    assert page["opening"]["sentence"].startswith("B is worse: AP@5")
+    assert page["opening"]["sentence"].startswith("no difference is shown: AP@5 -")
     assert [m["cutoff"] for m in data_of(run_report(old))["metrics"]] == [5, None, 3]
     assert len(blocks_of(compare_report(old, new))) == 6

@@ -29,17 +29,7 @@ def test_failures_and_summary_are_text(tmp_path: Path) -> None:
     """The assertion's message and the table at the end show escapes, each trace on lines of its own."""
     (tmp_path / "test_evil.py").write_text(TEST, encoding="utf-8", errors="surrogatepass")
     done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "--judge-eval-mode",
-            "fake",
-            "-p",
-            "no:cacheprovider",
-            "--tb=short",
-        ],
+        [sys.executable, "-m", "pytest", "-q", "--judge-eval-mode", "fake", "-p", "no:cacheprovider", "--tb=short"],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"},
         capture_output=True,

@@ -41,7 +41,7 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
 
     def start(*arguments: str, apart: bool = False) -> pytest.RunResult:
         method = pytester.runpytest_subprocess if apart else pytester.runpytest_inprocess
-        return method(*PLUGIN, "-p", "no:cacheprovider", *arguments)
+        return method(*PLUGIN, f"--rootdir={pytester.path}", "-p", "no:cacheprovider", *arguments)
 
     return start
 
@@ -62,6 +62,7 @@ def _record(pytester: pytest.Pytester, run: Run) -> Path:
     return pytester.path / "cassettes" / "test_pizza" / "test_sauce.jsonl"
 
 
+@pytest.mark.slow
 def test_a_run_without_judging_says_nothing(pytester: pytest.Pytester, run: Run) -> None:
     """Where no test judges, the plugin prints nothing and loads none of the package's machinery."""
     pytester.makepyfile(
@@ -251,9 +252,7 @@ def test_live_and_record_need_a_model(pytester: pytest.Pytester, run: Run) -> No
 
 def test_live_asks_and_writes_no_cassette(pytester: pytest.Pytester, run: Run, server: ChatServer) -> None:
     """Live mode asks the judge that the marker names."""
-    marked = LOW.replace(
-        "def test_sauce", "import pytest\n@pytest.mark.judge_eval(model='openai/m')\ndef test_sauce"
-    )
+    marked = LOW.replace("def test_sauce", "import pytest\n@pytest.mark.judge_eval(model='openai/m')\ndef test_sauce")
     pytester.makepyfile(test_pizza=marked.replace("0.8", "0.0"))
     run("--judge-eval-mode=live").assert_outcomes(passed=1)
     assert server.stats["calls"] == 2
@@ -261,14 +260,11 @@ def test_live_asks_and_writes_no_cassette(pytester: pytest.Pytester, run: Run, s
 
 
 @pytest.mark.parametrize(
-    ("marker", "told"),
-    [("promt='x'", "did you mean 'prompt'"), ("'support/graded'", "keyword arguments only")],
+    ("marker", "told"), [("promt='x'", "did you mean 'prompt'"), ("'support/graded'", "keyword arguments only")]
 )
 def test_a_wrong_marker_is_an_error(pytester: pytest.Pytester, run: Run, marker: str, told: str) -> None:
     """A marker that cannot be understood ends the test with advice."""
-    marked = LOW.replace(
-        "def test_sauce", f"import pytest\n@pytest.mark.judge_eval({marker})\ndef test_sauce"
-    )
+    marked = LOW.replace("def test_sauce", f"import pytest\n@pytest.mark.judge_eval({marker})\ndef test_sauce")
     pytester.makepyfile(test_pizza=marked)
     result = run("--judge-eval-mode=fake")
     assert result.ret == 1

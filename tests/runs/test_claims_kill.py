@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 from judge_eval import EvalRun, Evaluator, Trace
-from judge_eval.backends.fake import claiming, rules
-from judge_eval.backends.fake.backend import FakeBackend
-from judge_eval.backends.storing.disk import DiskStore
 from judge_eval.errors import CallError
+from judge_eval.llm.cache.disk import DiskStore
+from judge_eval.llm.fake import claim_rules as claiming
+from judge_eval.llm.fake import rules
+from judge_eval.llm.fake.fake_backend import FakeBackend
 from judge_eval.wire import Request
 from tests.support.canned import Canned
 from tests.support.chat_server import ChatServer
@@ -98,7 +99,7 @@ def test_killed_between_splits_and_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("answered", [1, 3, 4, 5, 9, WHOLE - 1])
+@pytest.mark.parametrize("answered", [1, 4, WHOLE - 1])
 def test_killed_at_any_moment(tmp_path: Path, answered: int) -> None:
     """Wherever the kill falls, what was paid is not asked for again."""
     kill_after(tmp_path, answered)

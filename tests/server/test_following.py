@@ -16,13 +16,12 @@ import pytest
 
 from judge_eval import EvalRun
 from judge_eval.runs.folder.files import PROGRESS, RESULTS
-from judge_eval.runs.folder.journal import Journal
+from judge_eval.runs.folder.journal import Journal, encode
 from judge_eval.runs.folder.labels import Label, add_label
-from judge_eval.runs.folder.news import News, read_news, write_news
 from judge_eval.runs.folder.records import TraceResult
-from judge_eval.runs.folder.results import encode
-from judge_eval.server import following
-from judge_eval.server.following import Followed
+from judge_eval.runs.judging.counting import ProgressFile, read_progress, write_progress
+from judge_eval.server import library as following
+from judge_eval.server.library import Followed
 from judge_eval.server.settings import ServerSettings
 from tests.support.canned import Canned
 from tests.support.chat_server import ChatServer
@@ -77,6 +76,33 @@ def test_traces_are_there_as_they_come(tmp_path: Path, judged: EvalRun) -> None:
     journal.close()
 
 
+def test_open_traces_count_in_the_means_so_far(tmp_path: Path, judged: EvalRun) -> None:
+    """A trace that failed verdicts leave open is not left out: the bounds over all traces are told.
+
+    Judged again, it counts with its value, and the mean is told.
+    """
+    names = list(judged.results[0].scores)
+    open_ = judged.results[1].model_copy(
+        update={"scores": dict.fromkeys(names), "bounds": dict.fromkeys(names, (0.25, 1.0))}
+    )
+    journal = started(tmp_path, judged)
+    followed = Followed(journal.folder, journal.manifest)
+    journal.append([judged.results[0], open_])
+    followed.look()
+    for told in followed.means():
+        first = judged.results[0].scores[told["name"]]
+        assert first is not None
+        assert (told["mean"], told["headline"], told["n"]) == (None, "bounds", 2)
+        assert told["bounds"] == pytest.approx(((first + 0.25) / 2, (first + 1) / 2))
+    journal.append([judged.results[1]])
+    followed.look()
+    for told in followed.means():
+        assert (told["headline"], told["bounds"], told["n"]) == ("mean", None, 2)
+        scores = [judged.results[k].scores[told["name"]] for k in (0, 1)]
+        assert told["mean"] == pytest.approx(sum(scores) / 2)  # type: ignore[arg-type]
+    journal.close()
+
+
 def test_no_byte_is_read_twice(tmp_path: Path, judged: EvalRun, monkeypatch: pytest.MonkeyPatch) -> None:
     """However often one looks, every result is read once."""
     journal = started(tmp_path, judged)
@@ -97,9 +123,7 @@ def test_no_byte_is_read_twice(tmp_path: Path, judged: EvalRun, monkeypatch: pyt
     journal.close()
 
 
-def test_a_look_reads_so_much_and_no_more(
-    tmp_path: Path, judged: EvalRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_look_reads_so_much_and_no_more(tmp_path: Path, judged: EvalRun, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is there at once comes in parts, a long line whole; past a number of traces no more is held."""
     journal = started(tmp_path, judged)
     journal.append(judged.results)
@@ -162,7 +186,7 @@ def test_a_file_in_anothers_place_is_read_anew(tmp_path: Path, judged: EvalRun) 
     followed = Followed(journal.folder, journal.manifest)
     followed.look()
     journal.sort()
-    with pytest.raises(Exception, match="load the page again"):
+    with pytest.raises(Exception, match="reload the page"):
         followed.find("docs-001")
     followed.look()
     assert ids(followed) == ["docs-001", "docs-004"]
@@ -182,8 +206,8 @@ def test_the_server_shows_a_run_of_another_process(tmp_path: Path, judged: EvalR
             "traces": 2, "total": 12, "verdicts": 9, "failed": 1, "calls": 7, "hits": 3, "retries": 2,
             "rate": 4.5, "left": 20.5,
         }  # fmt: skip
-        news = News(at=datetime.now(UTC), **told_by_it)
-        write_news(journal.folder, news)
+        news = ProgressFile(at=datetime.now(UTC), **told_by_it)
+        write_progress(journal.folder, news)
         told = ask(f"{url}{base}/live")[1]
         assert told["read"] == 2
         assert told["run"]["progress"] == told_by_it
@@ -198,15 +222,13 @@ def test_the_server_shows_a_run_of_another_process(tmp_path: Path, judged: EvalR
         word = judged.results[5].trace.chunks[0].text.split()[0]
         fit = ask(f"{url}{base}/rows?filter={word}&sort=order")[1]["rows"]
         assert "docs-006" in [row["id"] for row in fit]
-        assert (
-            ask(f"{url}{base}/trace?trace_id=docs-006")[1]["trace"]["query"] == judged.results[5].trace.query
-        )
+        assert ask(f"{url}{base}/trace?trace_id=docs-006")[1]["trace"]["query"] == judged.results[5].trace.query
         assert ask(f"{url}{base}/trace?trace_id=docs-001")[0] == 404
         chunk = judged.results[5].trace.chunks[0].id
         body = {"trace_id": "docs-006", "chunk_id": chunk, "label": 1}
         assert ask(f"{url}{base}/labels", method="POST", body=body)[0] == 201
         old = news.model_copy(update={"at": datetime.now(UTC) - timedelta(minutes=2)})
-        write_news(journal.folder, old)
+        write_progress(journal.folder, old)
         assert 120 <= ask(f"{url}{base}/live")[1]["run"]["silent"] < 200
     journal.close()
 
@@ -223,7 +245,7 @@ def test_a_run_with_a_baseline_is_shown_without_it_while_it_is_judged(tmp_path: 
         assert page["live"]
         assert page["baseline"] is None
         assert "opening" not in page
-        assert [row["d"] for row in ask(f"{api}/rows")[1]["rows"]] == [{}] * 3
+        assert [row["deltas"] for row in ask(f"{api}/rows")[1]["rows"]] == [{}] * 3
         told = ask(f"{api}/trace?trace_id=docs-001")[1]
         assert told["trace"]["id"] == "docs-001"
         assert "row" not in told
@@ -240,8 +262,8 @@ def test_a_blind_look_at_a_run_that_is_judged(tmp_path: Path, judged: EvalRun) -
     with serving(ServerSettings(tmp_path)) as url:
         assert ask(f"{url}{base}/live?blind=true")[1]["means"] == []
         row = ask(f"{url}{base}/rows?blind=true")[1]["rows"][0]
-        assert set(row["s"]) == {"?"}
-        assert set(row["v"].values()) == {None}
+        assert set(row["strip"]) == {"?"}
+        assert set(row["scores"].values()) == {None}
     journal.close()
 
 
@@ -258,9 +280,7 @@ def test_a_run_from_the_terminal_is_seen_killed_and_gone_on_with(tmp_path: Path)
             "--base-url", chat.url, "--cache", str(tmp_path / "cache"), "--out", str(tmp_path / "runs"), "-q",
         ]  # fmt: skip
         environment = {**os.environ, "OPENAI_API_KEY": "sk-x", "PYTHONPATH": str(ROOT)}
-        process = subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment
-        )
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment)
         try:
             live = _until_read(url, process)
             progress = live["run"]["progress"]
@@ -271,16 +291,14 @@ def test_a_run_from_the_terminal_is_seen_killed_and_gone_on_with(tmp_path: Path)
             process.send_signal(signal.SIGKILL)
             process.communicate(timeout=60)
         (folder,) = (tmp_path / "runs").iterdir()
-        news, _ = read_news(folder)
+        news, _ = read_progress(folder)
         assert news is not None
-        write_news(folder, news.model_copy(update={"at": news.at - timedelta(minutes=3)}))
+        write_progress(folder, news.model_copy(update={"at": news.at - timedelta(minutes=3)}))
         told = ask(f"{url}/api/v1/runs/{live['run']['id']}/live")[1]
         assert told["run"]["status"] == "running"
         assert told["run"]["silent"] >= 180
         chat.reset()
-        done = subprocess.run(
-            [*command, "--resume"], capture_output=True, env=environment, timeout=60, check=False
-        )
+        done = subprocess.run([*command, "--resume"], capture_output=True, env=environment, timeout=60, check=False)
         assert done.returncode == 0, done.stderr
         told = ask(f"{url}/api/v1/runs/{live['run']['id']}/live")[1]
         assert (told["run"]["status"], told["run"]["progress"], told["read"]) == ("done", None, 6)

@@ -25,10 +25,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     cascaded(rows()[:4], root, label="cascade", cache=root / ".cache")
     judge = Cascade(Decision(), Pointwise(), 0.9)
     settings = ServerSettings(root, cache=root / ".cache")
-    with (
-        Evaluator(MODELS, judge=judge, cache=root / ".cache") as evaluator,
-        serving(settings, evaluator) as url,
-    ):
+    with Evaluator(MODELS, judge=judge, cache=root / ".cache") as evaluator, serving(settings, evaluator) as url:
         yield url
 
 
@@ -48,9 +45,7 @@ def test_results_hold_null_and_the_stage(served: str) -> None:
 def test_the_document_says_what_may_be_null(served: str) -> None:
     """The schema of a verdict allows null for reason and quote, and names the stages."""
     document = ask(f"{served}/api/v1/openapi.json")[1]
-    found = [
-        schema for name, schema in document["components"]["schemas"].items() if name.startswith("Verdict")
-    ]
+    found = [schema for name, schema in document["components"]["schemas"].items() if name.startswith("Verdict")]
     assert found
     for schema in found:
         fields = schema["properties"]
@@ -67,9 +62,7 @@ def test_a_page_shows_stages_questions_and_answers(served: str) -> None:
     assert [call["route"] for call in first["calls"]] == ["cheap", "strong"]
     assert [asked["answer"][:5] for asked in first["calls"][0]["questions"]] == ["true "] * 5
     kept = [card for card in page["chunks"] if card["stage"] == "cheap"]
-    assert {(card["reason"], card["no_reason"], card["evidence"]) for card in kept} == {
-        (None, NO_REASON, None)
-    }
+    assert {(card["reason"], card["no_reason"], card["evidence"]) for card in kept} == {(None, NO_REASON, None)}
     blind = ask(f"{served}/api/v1/runs/label:cascade/trace?trace_id=docs-001&blind=true")[1]["trace"]
     assert all(card.get("calls") == [] for card in blind["chunks"] if "calls" in card) or blind == page
     head = ask(f"{served}/api/v1/runs/label:cascade/page")[1]["head"]

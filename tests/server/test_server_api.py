@@ -5,6 +5,8 @@ from pathlib import Path
 from urllib.parse import quote, urlencode
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
 from judge_eval import EvalRun
 from judge_eval.errors import JudgeEvalError
@@ -160,3 +162,19 @@ def test_a_damaged_run_is_told_and_the_others_are_served(tmp_path: Path) -> None
         assert str(tmp_path) not in told["error"]["message"]
         assert ask(f"{url}/api/v1/runs/{worst.id}")[0] == 404
         assert ask(f"{url}/api/v1/runs/{good.id}/page")[0] == 200
+
+
+def test_serve_takes_limits_as_a_gate_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--fail-under` says which runs are shown as failing; `--threshold` with its own signs says the same."""
+    from judge_eval.cli.serve import serve
+
+    seen: list[ServerSettings] = []
+    monkeypatch.setattr("judge_eval.server.process.serve", lambda settings, judge, ready: seen.append(settings))
+    app = typer.Typer()
+    app.command()(serve)
+    for flags in (["--fail-under", "AP@5=0.8", "--fail-under", "Conflict@5=0.1"],
+                  ["--threshold", "AP@5>=0.8", "--threshold", "Conflict@5<=0.1"]):  # fmt: skip
+        done = CliRunner().invoke(app, ["--out", str(tmp_path), "--max-body", "2", *flags])
+        assert done.exit_code == 0, done.output
+    assert [settings.thresholds for settings in seen] == [{"AP@5": 0.8, "Conflict@5": 0.1}] * 2
+    assert seen[0].limits.body == 2 * 2**20

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from judge_eval.errors import ConfigError
+from judge_eval.errors import ConfigError, RunError
 from judge_eval.server.client import Client
 from judge_eval.server.guard import Guard
-from judge_eval.server.settings import ServerSettings, is_loopback
+from judge_eval.server.settings import ServerSettings
+from judge_eval.trust import is_loopback
 from tests.support.application import app
 from tests.support.serving import ask, serving
 
@@ -80,7 +81,7 @@ def test_the_client_brings_the_token(closed_url: str, monkeypatch: pytest.Monkey
     monkeypatch.setenv("JUDGE_EVAL_SERVER_TOKEN", TOKEN)
     assert Client(closed_url).list_runs() == ()
     monkeypatch.setenv("JUDGE_EVAL_SERVER_TOKEN", "other")
-    with pytest.raises(ConfigError, match="token"):
+    with pytest.raises(RunError, match="token"):
         Client(closed_url).list_runs()
 
 
@@ -104,15 +105,8 @@ def test_loopback_is_told_from_other_addresses() -> None:
 
 def test_a_wildcard_address_answers_addresses_and_named_hosts(tmp_path: Path) -> None:
     """Bound to all addresses, the server answers under any address and the names it was told."""
-    guard = Guard(
-        lambda *_: None, ServerSettings(tmp_path, host="0.0.0.0", token=TOKEN, allowed_hosts=("box.lan",))
-    )  # type: ignore[arg-type,return-value]
-    for host, known in (
-        ("10.0.0.5:80", True),
-        ("Box.Lan", True),
-        ("[fe80::1]", True),
-        ("evil.example", False),
-    ):
+    guard = Guard(lambda *_: None, ServerSettings(tmp_path, host="0.0.0.0", token=TOKEN, allowed_hosts=("box.lan",)))  # type: ignore[arg-type,return-value]
+    for host, known in (("10.0.0.5:80", True), ("Box.Lan", True), ("[fe80::1]", True), ("evil.example", False)):
         assert (guard._refusal("/", {b"host": host.encode()}) is None) is known
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from judge_eval.runs.folder.run import Run
-from judge_eval.server import judge_routes
+from judge_eval.server import routes as judge_routes
 from judge_eval.server.client import Client
-from judge_eval.server.hosted import HostedSubmission, RunAnswer
+from judge_eval.server.models import HostedSubmission, RunAnswer
 from judge_eval.server.settings import ServerLimits, ServerSettings
 from tests.support.pizza import CONTEXT, REFUSED, SCORE, VERDICTS, body, pizza_judge
 from tests.support.serving import FIXTURES, ask, judge, rows, serving
@@ -97,21 +97,18 @@ def test_a_baseline_is_named_by_its_label(url: str) -> None:
     ("change", "message"),
     [
         ({"data": []}, "data: "),
-        ({"data": [{"query": "q?", "reference": "r", "context": []}]}, "data[0].context: "),
+        ({"data": [{"query": "q?", "reference": "r", "context": []}]}, "data[0].contexts: this field is required"),
         ({"data": [{"query": "q?", "contexts": []}]}, "data[0].reference: "),
         ({"data": [{"query": " ", "reference": "r", "contexts": []}]}, "data[0]: the query is empty"),
-        (
-            {"data": [{"query": "q?", "reference": "r", "contexts": [{"relevance": 1}]}]},
-            "data[0].contexts[0]",
-        ),
+        ({"data": [{"query": "q?", "reference": "r", "contexts": [{"relevance": 1}]}]}, "data[0].contexts[0]"),
         (
             {"data": [{"query": "q?", "reference": "r", "contexts": [{"document": "d"}] * 6}]},
             "data[0].contexts: 6 chunks",
         ),
         ({"data": body()["data"] * 51}, "data: more than 50"),  # type: ignore[operator]
         ({"data": "many"}, "data: must be a list"),
-        ({"traces": []}, "traces: no such field"),
-        ({"name": "mine"}, "name: no such field"),
+        ({"traces": []}, "traces: unknown field"),
+        ({"name": "mine"}, "name: unknown field"),
         ({"label": "x" * 501}, "label: "),
     ],
 )
@@ -137,9 +134,7 @@ def test_any_ended_run_has_an_answer(tmp_path: Path) -> None:
         assert (code, "read its results in pages" in told["error"]["message"]) == (409, True)
 
 
-def test_too_many_that_wait_are_answered_at_once(
-    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_many_that_wait_are_answered_at_once(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where enough requests wait, further ones do not: their answer is the run as it stands."""
     monkeypatch.setattr(judge_routes, "WAITING", 0)
     monkeypatch.setattr(judge_routes, "LOOK", 3600.0)

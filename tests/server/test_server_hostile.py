@@ -22,8 +22,8 @@ from judge_eval import EvalRun, Evaluator, FakeBackend
 from judge_eval.errors import ConfigError, DataError
 from judge_eval.runs.folder.labels import Label, add_label
 from judge_eval.runs.folder.records import TraceResult
-from judge_eval.runs.judging.verifying import verify
-from judge_eval.server import connections
+from judge_eval.runs.judging.verify import verify
+from judge_eval.server import process as connections
 from judge_eval.server.client import Client
 from judge_eval.server.settings import TOKEN_LENGTH, ServerLimits, ServerSettings
 from tests.support.serving import ask, judge, rows, serving
@@ -132,9 +132,7 @@ def drips_until_dropped(connection: socket.socket) -> bool:
 
 
 @pytest.mark.slow
-def test_205_silent_connections_leave_the_server_answering(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_205_silent_connections_leave_the_server_answering(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are dropped when their headers do not come in time, whole or byte by byte; others are served."""
     assert connections.HEADER_SECONDS == 10
     monkeypatch.setattr(connections, "HEADER_SECONDS", 1.5)
@@ -266,9 +264,7 @@ def test_an_upload_that_does_not_hold_together_is_refused(url: str, tmp_path: Pa
     manifest = json.loads((tmp_path / run.folder.name / "manifest.json").read_bytes())  # type: ignore[union-attr]
     results = [result.model_dump(mode="json") for result in run.results]
     CHANGES[name](manifest)
-    code, told, _ = ask(
-        f"{url}/api/v1/runs/upload", method="POST", body={"manifest": manifest, "results": results}
-    )
+    code, told, _ = ask(f"{url}/api/v1/runs/upload", method="POST", body={"manifest": manifest, "results": results})
     assert code == 422, told
     assert f"manifest.{name.split(',')[0]}" in told["error"]["message"]
 
@@ -282,6 +278,7 @@ def test_results_of_other_traces_are_refused(url: str) -> None:
         Client(url).upload(EvalRun(run.manifest, [lying, run.results[1]]))
 
 
+@pytest.mark.slow
 def test_an_upload_is_sealed_and_stays_whole(tmp_path: Path) -> None:
     """From a folder, with labels, or from memory: what the server keeps is whole, and comes home."""
     from judge_eval.runs.folder.labels import with_labels
@@ -289,26 +286,17 @@ def test_an_upload_is_sealed_and_stays_whole(tmp_path: Path) -> None:
     kept = judge(rows()[:5], tmp_path / "here")
     assert kept.folder is not None
     add_label(
-        kept.folder,
-        Label(trace_id=kept.results[0].trace_id, chunk_id=kept.results[0].outcomes[0].chunk_id, label=1),
+        kept.folder, Label(trace_id=kept.results[0].trace_id, chunk_id=kept.results[0].outcomes[0].chunk_id, label=1)
     )
     with serving(ServerSettings(tmp_path / "there")) as url:
         client = Client(url)
-        for run in (
-            EvalRun.load(kept.folder),
-            with_labels(judge(rows()[:5], tmp_path / "more")),
-            judge(rows()[5:9]),
-        ):
+        for run in (EvalRun.load(kept.folder), with_labels(judge(rows()[:5], tmp_path / "more")), judge(rows()[5:9])):
             client.upload(run)
         labelled = judge(rows()[9:12], tmp_path / "labelled")
         assert labelled.folder is not None
         add_label(
             labelled.folder,
-            Label(
-                trace_id=labelled.results[0].trace_id,
-                chunk_id=labelled.results[0].outcomes[0].chunk_id,
-                label=1,
-            ),
+            Label(trace_id=labelled.results[0].trace_id, chunk_id=labelled.results[0].outcomes[0].chunk_id, label=1),
         )
         client.upload(with_labels(EvalRun.load(labelled.folder)))
         assert len(client.list_runs()) == 4

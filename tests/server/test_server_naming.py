@@ -77,7 +77,9 @@ def test_blind_tells_nothing_of_the_baseline(served: dict[str, Any]) -> None:
         assert not page.keys() & {"opening", "problem", "histograms", "agreement"}
         assert not any("pair" in metric or metric["mean"] is not None for metric in page["metrics"])
         found = ask(f"{api}/rows?blind=true&sort=change{more}")[1]["rows"]
-        assert all((row["b"], row["m"], row["c"], row["d"]) == (None, None, "", {}) for row in found)
+        assert all(
+            (row["before"], row["ranks_before"], row["change"], row["deltas"]) == (None, None, "", {}) for row in found
+        )
         assert "row" not in ask(f"{api}/trace?trace_id=docs-001&blind=true{more}")[1]
 
 
@@ -101,7 +103,7 @@ def test_changed_traces_are_sorted_by_what_they_lost(served: dict[str, Any]) -> 
         return list(ask(base + more)[1]["rows"])
 
     for more, metric, way in (("", "AP@5", 1), ("&sort=-change", "AP@5", -1), ("&metric=MRR", "MRR", 1)):
-        moved = [way * row["d"][metric] for row in asked(more)]
+        moved = [way * row["deltas"][metric] for row in asked(more)]
         assert moved == sorted(moved), more
         assert len(set(moved)) > 1
     ids = [row["id"] for row in asked("&sort=order")]
@@ -114,18 +116,18 @@ def test_a_run_remembers_its_baseline(served: dict[str, Any]) -> None:
     base = f"{served['api']}/runs/{served['pr'].id}"
     page = ask(f"{base}/page")[1]
     assert page["baseline"]["id"] == served["main"].id == ask(f"{base}/summary")[1]["baseline"]
-    assert page["opening"]["sentence"].startswith("This run is worse: AP@5 -")
+    assert page["opening"]["sentence"].startswith("no difference is shown: AP@5 -")
     assert page == ask(f"{base}/page?baseline=label:main")[1]
-    changed = [row for row in ask(f"{base}/rows?sort=change")[1]["rows"] if row["c"]]
-    assert changed[0]["d"]["AP@5"] == min(row["d"]["AP@5"] for row in changed)
-    assert all(row["b"] for row in changed)
+    changed = [row for row in ask(f"{base}/rows?sort=change")[1]["rows"] if row["change"]]
+    assert changed[0]["deltas"]["AP@5"] == min(row["deltas"]["AP@5"] for row in changed)
+    assert all(row["before"] for row in changed)
     row = ask(f"{base}/trace?trace_id={changed[0]['id']}")[1]["row"]
     assert row == changed[0]
     for part in ("page", "rows", f"trace?trace_id={row['id']}"):
         told = ask(f"{base}/{part}{'&' if '?' in part else '?'}baseline=none")[1]
         assert told.get("baseline") is None
         assert "row" not in told
-        assert all(not each["d"] for each in told.get("rows", ()))
+        assert all(not each["deltas"] for each in told.get("rows", ()))
     assert "row" not in ask(f"{base}/trace?trace_id={row['id']}&blind=true")[1]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from judge_eval import EvalRun
-from judge_eval.backends.storing.disk import DiskStore
+from judge_eval.llm.cache.disk import DiskStore
 from judge_eval.server.client import Client
 from tests.support.canned import Canned, error
 from tests.support.chat_server import ChatServer
@@ -27,9 +27,7 @@ def start(root: Path, chat: ChatServer, *more: str) -> tuple[subprocess.Popen[st
         "--model", "openai/some-model", "--base-url", chat.url, "--cache", str(root / "cache"), *more,
     ]  # fmt: skip
     environment = {**os.environ, "OPENAI_API_KEY": "sk-secret-secret", "JUDGE_EVAL_SERVER_TOKEN": ""}
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    )
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
     assert process.stdout is not None
     line = process.stdout.readline()
     if "http://" not in line:
@@ -48,9 +46,7 @@ def submit(client: Client) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM], ids=["kill -9", "stopped"])
-def test_a_restart_completes_the_run_and_pays_no_verdict_twice(
-    tmp_path: Path, ending: signal.Signals
-) -> None:
+def test_a_restart_completes_the_run_and_pays_no_verdict_twice(tmp_path: Path, ending: signal.Signals) -> None:
     """Killed half way, the server goes on at its next start and asks for no verdict that was answered."""
     with ChatServer() as chat:
         # The first calls are answered; the others hang until the server is gone, so none of them is paid.
@@ -107,9 +103,7 @@ def test_a_second_sigterm_ends_the_server_at_once(tmp_path: Path) -> None:
 def test_a_run_that_cannot_be_judged_fails_with_its_reason(tmp_path: Path) -> None:
     """A refused key makes the run `failed`, with a message that holds no key; it can be resumed."""
     with ChatServer() as chat:
-        chat.script(
-            *[error(401, "Incorrect API key provided: sk-secret-secret", code="invalid_api_key")] * 200
-        )
+        chat.script(*[error(401, "Incorrect API key provided: sk-secret-secret", code="invalid_api_key")] * 200)
         process, url = start(tmp_path, chat)
         try:
             client = Client(url)
@@ -119,7 +113,7 @@ def test_a_run_that_cannot_be_judged_fails_with_its_reason(tmp_path: Path) -> No
             assert told.error
             assert "sk-secret-secret" not in told.error
             chat._scripted.clear()
-            client._ask("POST", f"/runs/{uuid}/resume")
+            client._raw("POST", f"/runs/{uuid}/resume")
             assert client.get_eval_run(uuid).status == "done"
             assert client.list_runs()[0].error is None
         finally:

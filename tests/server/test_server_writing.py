@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -82,7 +84,7 @@ def test_labels_feed_the_figures_and_blind_hides_verdicts(tmp_path: Path) -> Non
         cards = ask(blind)[1]["trace"]["chunks"]
         assert all(card["hidden"] and "grade" not in card and "reason" not in card for card in cards)
         shown = ask(f"{base}/rows?blind=true&limit=1")[1]["rows"][0]
-        assert set(shown["s"]) == {"?"}
+        assert set(shown["strip"]) == {"?"}
         body = {"trace_id": trace_id, "chunk_id": cards[0]["id"], "label": 1, "blind": True}
         assert ask(f"{base}/labels", method="POST", body=body)[0] == 201
         cards = ask(blind)[1]["trace"]["chunks"]
@@ -96,13 +98,9 @@ def test_labels_feed_the_figures_and_blind_hides_verdicts(tmp_path: Path) -> Non
 
 def test_submitting_with_the_client(tmp_path: Path) -> None:
     """A client finds label, href, tags, baseline and uuid; the run comes home with its verdicts."""
-    with (
-        serving(ServerSettings(tmp_path), Evaluator("fake/overlap", cache=False)) as url,
-    ):
+    with serving(ServerSettings(tmp_path), Evaluator("fake/overlap", cache=False)) as url:
         client = Client(url)
-        client.add_trace(
-            "What is a tomato?", ["A tomato is a fruit.", "Cars."], reference="A tomato is a fruit."
-        )
+        client.add_trace("What is a tomato?", ["A tomato is a fruit.", "Cars."], reference="A tomato is a fruit.")
         baseline = str(uuid.uuid4())
         told = client.evaluate(label="mine", href="https://x.example/1", tags=["a", "b"], baseline=baseline)
         assert (told.label, told.href, told.tags, told.baseline) == (
@@ -168,17 +166,23 @@ def test_limits_are_clear_4xx(tmp_path: Path) -> None:
             assert ask(post, method="POST", body={"traces": [one]})[0] == 429
 
 
-def test_a_body_without_length_is_cut_off(tmp_path: Path) -> None:
-    """A chunked body that goes on past the limit is refused while it is read."""
+def test_a_client_that_still_sends_is_told_that_its_body_is_too_large(tmp_path: Path) -> None:
+    """A chunked body past the limit is refused; its sender reads the answer, not a reset connection."""
     import http.client
 
     with serving(
-        ServerSettings(tmp_path, limits=ServerLimits(body=10_000)), Evaluator("fake/overlap", cache=False)
+        ServerSettings(tmp_path, limits=ServerLimits(body=100_000)), Evaluator("fake/overlap", cache=False)
     ) as url:
         connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=10)
-        pieces = (b'{"traces": "' if i == 0 else b"a" * 1000 for i in range(30))
+
+        def pieces() -> Iterator[bytes]:
+            yield b'{"traces": "'
+            for _ in range(15):
+                yield b"a" * 10_000
+                time.sleep(0.01)
+
         headers = {"Content-Type": "application/json"}
-        connection.request("POST", "/api/v1/runs", pieces, headers, encode_chunked=True)
+        connection.request("POST", "/api/v1/runs", pieces(), headers, encode_chunked=True)
         assert connection.getresponse().status == 413
         connection.close()
 
@@ -210,6 +214,7 @@ def test_an_uploaded_run_is_checked_and_scored_again(tmp_path: Path) -> None:
         assert len(client.list_runs()) == 1
 
 
+@pytest.mark.slow
 def test_two_servers_on_one_folder(tmp_path: Path) -> None:
     """What one server judges, labels or deletes, the other sees; both at once lose nothing."""
     with (

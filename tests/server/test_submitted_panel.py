@@ -22,9 +22,7 @@ def panel() -> Evaluator:
 
 def trace(reference: str | None = "It is blue.") -> Trace:
     """Make a trace."""
-    return Trace.parse(
-        {"id": "q1", "query": "What is it?", "reference": reference, "chunks": ["It is blue.", "No."]}
-    )
+    return Trace.parse({"id": "q1", "query": "What is it?", "reference": reference, "chunks": ["It is blue.", "No."]})
 
 
 def test_a_submitted_run_begins_as_any_other_run(tmp_path: Path) -> None:

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 import scipy.stats
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from judge_eval.stats import Interval, mean_interval
-from judge_eval.stats.bounded import bounded_interval
+from judge_eval.stats.intervals import bounded_interval
+from tests.support.examples import examples
 
 UNIT = st.floats(0, 1).map(lambda x: round(x, 4))
 
@@ -18,9 +19,7 @@ def ends(values: list[float] | np.ndarray, level: float = 0.95, **more: float) -
     return bounded_interval(x, np.ones_like(x), (0.0, 1.0), level, **more)
 
 
-@pytest.mark.parametrize(
-    ("ones", "n"), [(1, 2), (3, 5), (9, 10), (20, 40), (1, 200), (199, 200), (980, 1000)]
-)
+@pytest.mark.parametrize(("ones", "n"), [(1, 2), (3, 5), (9, 10), (20, 40), (1, 200), (199, 200), (980, 1000)])
 @pytest.mark.parametrize("weight", [0.5, 1.0])
 def test_zeros_and_ones_give_points_of_a_beta_distribution(ones: int, n: int, weight: float) -> None:
     """For zeros and ones the weighted mean is Beta distributed (weight 1: Clopper and Pearson)."""
@@ -62,7 +61,7 @@ def test_many_different_values_are_put_on_a_grid_that_changes_nothing_visible() 
     assert ends(x) == pytest.approx(t, abs=0.02 * (t[1] - t[0]))
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(st.lists(UNIT, min_size=2, max_size=40), st.sampled_from([0.5, 0.9, 0.95, 0.99]))
 def test_laws(values: list[float], level: float) -> None:
     """The ends lie within [0, 1] around the mean, apart; mirrored values mirror them; 99.5% holds 95%."""
@@ -77,7 +76,7 @@ def test_laws(values: list[float], level: float) -> None:
     assert wide[1] >= high - 1e-9
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.lists(UNIT, min_size=2, max_size=30), st.integers(0, 29), UNIT)
 def test_a_greater_value_never_lowers_an_end(values: list[float], place: int, value: float) -> None:
     """Where one value rises, neither end of the interval falls."""
@@ -89,16 +88,17 @@ def test_a_greater_value_never_lowers_an_end(values: list[float], place: int, va
 
 
 def test_the_interval_that_suits_the_values_is_taken_and_named() -> None:
-    """Hits and misses get Wilson's, values between limits Gaffke's, values without a greatest Student's."""
+    """Hits and misses get Wilson's or mid-p, values between limits Gaffke's, all others Student's."""
 
     def made(values: list[float], limits: tuple[float, float | None] | None, **more: object) -> Interval:
         found = mean_interval(values, limits=limits, **more).interval  # type: ignore[arg-type]
         assert found is not None
         return found
 
-    assert made([0, 1, 1], (0, 1)).method == "wilson"
-    assert made([1, 1], (0, 1)).method == "wilson"
-    assert made([1, 1], (0, 1)).low == pytest.approx(0.3424, abs=1e-4)
+    assert made([0, 1] * 15, (0, 1)).method == "wilson"
+    assert made([0, 1, 1], (0, 1)).method == "mid-p"
+    assert made([1, 1], (0, 1)).method == "mid-p"
+    assert made([1, 1], (0, 1)).low == pytest.approx(0.05**0.5)
     assert made([0.5, 1, 1], (0, 1)).method == "gaffke"
     assert made([0.5, 0.5], (0, 1)).method == "gaffke"
     assert made([0.5, 0.5, 1], (0, 1), clusters=["a", "a", "b"]).method == "clustered gaffke"

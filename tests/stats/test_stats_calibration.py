@@ -14,9 +14,7 @@ def graded(traces: int = 60, seed: int = 0) -> tuple[np.ndarray, np.ndarray, lis
     """Grades 0-3 of a judge whose 1 already means relevant, human labels, and the trace of each chunk."""
     rng = np.random.default_rng(seed)
     labels = rng.random(traces * 5) < 0.4
-    grades = np.where(
-        labels, rng.choice(4, traces * 5, p=[0.05, 0.35, 0.3, 0.3]), rng.random(traces * 5) < 0.1
-    )
+    grades = np.where(labels, rng.choice(4, traces * 5, p=[0.05, 0.35, 0.3, 0.3]), rng.random(traces * 5) < 0.1)
     return grades.astype(float), labels.astype(float), np.repeat(np.arange(traces), 5).tolist()
 
 

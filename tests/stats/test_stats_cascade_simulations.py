@@ -57,6 +57,7 @@ def test_the_chance_of_a_risk_above_alpha_is_at_most_a_twentieth(n: int) -> None
             assert chance_above(population, n) <= 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("simulate", [cascade.strong_target, cascade.hard_traces])
 def test_few_draws_with_the_strong_judge_as_target(simulate: Callable[[int, int], cascade.Row]) -> None:
     """In 200 draws the risk is above alpha no more often than chance allows, and the kept share is right."""
@@ -66,6 +67,7 @@ def test_few_draws_with_the_strong_judge_as_target(simulate: Callable[[int, int]
         assert abs(row.kept - cascade.EXPECTED_KEPT[n]) <= 0.05, str(row)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("simulate", [cascade.people_target, cascade.hopeless])
 def test_few_draws_with_people_as_target(simulate: Callable[[int, int], cascade.Row]) -> None:
     """In 200 draws the risk against labels is above alpha no more often than chance allows."""
@@ -133,9 +135,7 @@ def test_several_traces_of_a_cluster_break_the_risk() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("n", cascade.SIZES)
 @pytest.mark.parametrize("simulate", [cascade.people_target, cascade.hopeless])
-def test_the_risk_of_a_thousand_cascades_against_people(
-    simulate: Callable[[int, int], cascade.Row], n: int
-) -> None:
+def test_the_risk_of_a_thousand_cascades_against_people(simulate: Callable[[int, int], cascade.Row], n: int) -> None:
     """In 1,000 draws the risk against labels is above alpha in at most 5%, and both intervals cover.
 
     Also where both judges err in 10.1% whatever the confidence, with alpha .10: there every threshold is too
@@ -151,8 +151,6 @@ def test_the_risk_of_a_thousand_cascades_against_people(
 def test_taking_any_threshold_that_passes_breaks_the_risk() -> None:
     """The same draws by the rule that a fixed sequence replaces: wrong in far more than 5%."""
     found = list(cascade.draws(cascade_populations.no_better(), 300, 1000, people=True, alpha=0.1, seed=4))
-    any_passes = sum(
-        any(point.errors <= (each.fit.allowed or 0) for point in each.fit.curve) for each in found
-    )
+    any_passes = sum(any(point.errors <= (each.fit.allowed or 0) for point in each.fit.curve) for each in found)
     assert any_passes / 1000 > 0.1
     assert sum(each.violates for each in found) / 1000 <= 0.05

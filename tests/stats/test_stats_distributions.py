@@ -2,13 +2,14 @@ import math
 
 import pytest
 import scipy.stats
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from judge_eval.stats import distributions as d
+from tests.support.examples import examples
 
 
-@settings(max_examples=300, derandomize=True)
+@examples(300, derandomize=True)
 @given(st.floats(1e-3, 50) | st.floats(-50, -1e-3), st.integers(1, 5000))
 def test_t_tail_equals_scipy(t: float, df: int) -> None:
     """P(T > t) is scipy's to 1e-10 relative, in both tails."""
@@ -31,7 +32,7 @@ def test_t_quantile_equals_scipy(df: float) -> None:
         assert d.t_ppf(p, df) == pytest.approx(scipy.stats.t.ppf(p, df), rel=2e-12)
 
 
-@settings(max_examples=200, derandomize=True)
+@examples(200, derandomize=True)
 @given(st.floats(1e-9, 1 - 1e-9), st.floats(0.3, 1e5))
 def test_t_quantile_inverts_the_distribution(p: float, df: float) -> None:
     """The distribution at a quantile gives the probability back, on the side of the smaller tail."""
@@ -39,7 +40,7 @@ def test_t_quantile_inverts_the_distribution(p: float, df: float) -> None:
     assert d.t_sf(abs(t), df) == pytest.approx(min(p, 1 - p), rel=1e-11)
 
 
-@settings(max_examples=200, derandomize=True)
+@examples(200, derandomize=True)
 @given(st.floats(1e-200, 1), st.floats(0.1, 3000), st.floats(0.1, 3000))
 def test_beta_cdf_equals_scipy(x: float, a: float, b: float) -> None:
     """The regularised incomplete beta function is scipy's to 1e-10."""
@@ -88,7 +89,7 @@ def test_parameters_must_be_positive() -> None:
         d.beta_cdf(0.5, 0, 1)
 
 
-@settings(max_examples=300, derandomize=True)
+@examples(300, derandomize=True)
 @given(st.integers(-1, 400), st.integers(0, 400), st.floats(0, 1))
 def test_binomial_cdf_equals_scipy(k: int, n: int, p: float) -> None:
     """P(X <= k) is scipy's to 1e-10 in the lower tail too, for every k, n and chance."""

@@ -4,14 +4,7 @@ import scipy.stats
 import statsmodels.api as sm
 from statsmodels.stats.proportion import proportion_confint
 
-from judge_eval.stats import (
-    Estimate,
-    Interval,
-    Resampler,
-    breakdown,
-    mean_interval,
-    proportion_interval,
-)
+from judge_eval.stats import Estimate, Interval, Resampler, breakdown, mean_interval, proportion_interval
 
 pytestmark = pytest.mark.foreign
 
@@ -39,9 +32,7 @@ def test_clustered_interval_equals_statsmodels() -> None:
     x = rng.normal(size=90) + rng.normal(size=12)[codes]
     found = mean_interval(x, clusters=[f"doc-{code}" for code in codes])
     fitted = sm.OLS(x, np.ones((90, 1))).fit(
-        cov_type="cluster",
-        cov_kwds={"groups": codes, "use_correction": True, "df_correction": True},
-        use_t=True,
+        cov_type="cluster", cov_kwds={"groups": codes, "use_correction": True, "df_correction": True}, use_t=True
     )
     assert found.standard_error == pytest.approx(fitted.bse[0], abs=1e-12)
     assert bounds(found) == pytest.approx(tuple(fitted.conf_int()[0]), abs=1e-10)
@@ -87,9 +78,7 @@ def test_bootstrap_resamples_whole_clusters() -> None:
     """Copies of each trace within its cluster add nothing: the clustered interval stays as wide."""
     x = np.random.default_rng(9).normal(size=25)
     alone = mean_interval(x, method="bca", seed=1)
-    copied = mean_interval(
-        np.repeat(x, 4), clusters=np.repeat(np.arange(25), 4).tolist(), method="bca", seed=1
-    )
+    copied = mean_interval(np.repeat(x, 4), clusters=np.repeat(np.arange(25), 4).tolist(), method="bca", seed=1)
     assert bounds(copied) == pytest.approx(bounds(alone), abs=1e-12)
     assert copied.n == 100
 
@@ -174,6 +163,15 @@ def test_breakdown_by_tag() -> None:
     assert clustered["a"] == mean_interval([0.0, 0.5, 1.0], clusters=["x", "y", "y"])
     with pytest.raises(ValueError, match="tags"):
         breakdown([0.0, 0.5], [["a"]])
+
+
+@pytest.mark.parametrize("rate", [0.5, 0.8, 0.9, 0.95, 0.97, 0.99])
+def test_mid_p_holds_for_few_trials(rate: float) -> None:
+    """Over all outcomes, summed exactly: from 2 to 29 trials the interval holds the rate in .91 or more."""
+    for n in range(2, 30):
+        chance = scipy.stats.binom.pmf(np.arange(n + 1), n, rate)
+        held = [rate in proportion_interval(k, n, method="mid-p").interval for k in range(n + 1)]  # type: ignore[operator]
+        assert chance @ held >= 0.91
 
 
 @pytest.mark.parametrize(("method", "name"), [("wilson", "wilson"), ("exact", "beta")])

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge_eval.stats.probability_maps import ProbabilityMap, calibrate_probabilities, fit_map
-from judge_eval.stats.reliability import CLIP, losses
+from judge_eval.stats.probabilities import CLIP, ProbabilityMap, calibrate_probabilities, fit_map, losses
 
 
 def sure(traces: int = 60, seed: int = 0, chunks: int = 5) -> tuple[np.ndarray, np.ndarray, list[int]]:
@@ -139,7 +138,7 @@ def test_calibrating_checks_its_input() -> None:
         calibrate_probabilities(p[:45], y[:45], traces[:45])
     with pytest.raises(ValueError, match="one kind of label"):
         calibrate_probabilities(p, np.ones_like(y), traces)
-    with pytest.raises(ValueError, match="none of 'isotonic', 'logistic'"):
+    with pytest.raises(ValueError, match="not one of 'isotonic', 'logistic'"):
         calibrate_probabilities(p, y, traces, method="beta")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="at least 2"):
         calibrate_probabilities(p, y, traces, folds=1)
@@ -175,6 +174,7 @@ def gained(traces: int, times: int) -> tuple[float, float]:
     return brier / times, gain / times
 
 
+@pytest.mark.slow
 def test_held_out_intervals_hold_for_new_traces() -> None:
     """In 20 draws of 40 traces the intervals hold the truth of the fitted map nearly always."""
     assert min(gained(40, 20)) >= 0.8

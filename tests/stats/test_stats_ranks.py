@@ -3,16 +3,17 @@ import itertools
 import numpy as np
 import pytest
 import scipy.stats
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from judge_eval.stats import kendall_tau_b, rbo, spearman, tau_ap
+from tests.support.examples import examples
 
 PAIRS = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=2, max_size=30)
 
 
 @pytest.mark.slow
-@settings(max_examples=300)
+@examples(300)
 @given(PAIRS)
 def test_correlations_equal_scipy(pairs: list[tuple[int, int]]) -> None:
     """Kendall's tau-b and Spearman's rho with ties are scipy's; without variation they are None."""
@@ -42,9 +43,7 @@ def test_too_few_systems() -> None:
 
 def tau_ap_by_definition(reference: list[float], order: list[int]) -> float:
     """The AP correlation of a strict order, literally as it is defined."""
-    shares = [
-        sum(reference[above] > reference[order[i]] for above in order[:i]) / i for i in range(1, len(order))
-    ]
+    shares = [sum(reference[above] > reference[order[i]] for above in order[:i]) / i for i in range(1, len(order))]
     return 2 * sum(shares) / len(shares) - 1
 
 
@@ -58,7 +57,7 @@ def orders(scores: list[float]) -> list[list[int]]:
     ]
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=2, max_size=5))
 def test_tau_ap_is_the_mean_over_broken_ties(pairs: list[tuple[int, int]]) -> None:
     """With ties on either side tau-ap is the mean over every way to break them, by its plain definition."""
@@ -101,7 +100,7 @@ def rbo_by_definition(a: list[str], b: list[str], p: float) -> float:
     return (1 - p) / p * (first + second) + ((x[ell] - x[s]) / ell + x[s] / s) * p**ell
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(
     st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=8, unique=True),
     st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=8, unique=True),
@@ -116,10 +115,8 @@ def test_rbo_equals_its_definition(a: list[str], b: list[str], p: float) -> None
     assert 0 <= found <= 1
 
 
-@settings(max_examples=40)
-@given(
-    st.lists(st.integers(0, 2), min_size=1, max_size=5), st.lists(st.integers(0, 2), min_size=1, max_size=5)
-)
+@examples(40)
+@given(st.lists(st.integers(0, 2), min_size=1, max_size=5), st.lists(st.integers(0, 2), min_size=1, max_size=5))
 def test_rbo_is_the_mean_over_broken_ties(a: list[int], b: list[int]) -> None:
     """With ties on either side RBO is the mean over every way to break them."""
     first, second = list(map(float, a)), list(map(float, b))

@@ -5,14 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge_eval.stats.reliability import CLIP, ReliabilityFigures, bins_of, reliability_figures
+from judge_eval.stats.probabilities import CLIP, ReliabilityFigures, bins_of, reliability_figures
 
 CHUNKS = 5
 
 
-def drawn(
-    rng: np.random.Generator, traces: int, kind: str
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[int]]:
+def drawn(rng: np.random.Generator, traces: int, kind: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[int]]:
     """Draw probabilities, labels that depend on each other within a trace, and the true chances."""
     logit = 1.2 * rng.normal(size=(traces, 1)) + 2 * rng.normal(size=(traces, CHUNKS))
     p = np.round(1 / (1 + np.exp(-logit)), 2)
@@ -113,7 +111,7 @@ def test_a_wrong_certainty_is_finite_in_the_log_loss() -> None:
 def test_reliability_checks_its_input() -> None:
     """No chunk, a probability beyond 1, a grade for a label, no bin, a missing value are refused."""
     for p, y, more, said in (
-        ([], [], {}, "there is none"),
+        ([], [], {}, "at least one is needed"),
         ([1.2], [1], {}, "from 0 to 1"),
         ([0.2], [2], {}, "only 0 and 1"),
         ([0.2], [1], {"bins": 0}, "at least one"),
@@ -153,6 +151,7 @@ def covered(kind: str, traces: int, times: int) -> dict[str, float]:
     return {"bins": bins, **{name: count / times for name, count in held.items()}}
 
 
+@pytest.mark.slow
 def test_intervals_hold_the_truth_in_a_few_draws() -> None:
     """In 40 draws of 30 traces no interval misses more often than chance allows of one that covers 95%."""
     for kind in ("honest", "sure"):

@@ -32,9 +32,7 @@ def results() -> dict[str, object]:
         "sample": sample,
         "threshold": stats.calibrate_threshold(grades, human, traces),
         "cascade": stats.fit_cascade(np.round(a, 2), a > 0.5, a > 0.6),
-        "people's cascade": (
-            by_people := stats.fit_cascade_to_people([0.9] * 60, [1] * 60, [1] * 60, [1] * 60)
-        ),
+        "people's cascade": (by_people := stats.fit_cascade_to_people([0.9] * 60, [1] * 60, [1] * 60, [1] * 60)),
         "no cascade": stats.fit_cascade([], [], []),
         "cascade's cost": stats.cascade_cost(by_people, 1.0, 10.0),
         "map": stats.calibrate_isotonic(grades, human, traces),
@@ -67,9 +65,7 @@ def test_numpy_alone() -> None:
         "print(sorted({name.split('.')[0] for name in sys.modules} "
         "& {'scipy', 'sklearn', 'statsmodels', 'krippendorff', 'ppi_py', 'pandas', 'numpy', 'openai'}))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == "['numpy']"
 
 

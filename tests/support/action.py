@@ -25,12 +25,16 @@ class Job:
         self.folder, self.programs = folder, folder / "programs"
         self.programs.mkdir(parents=True)
         self._program("judge-eval", f'exec {programs()}/judge-eval "$@"')
-        self._program("gh", 'printf "%s\\n" "$*" >> gh.log; case "$*" in *--jq*) cat old-comment ;; esac')
         self._program(
-            "python",
-            'printf "%s\\n" "$@" >> python.log; case "$*" in *import*) test ! -f other-project ;; esac',
+            "gh",
+            'printf "%s\\n" "$*" >> gh.log; for last; do :; done; case "$*" in '
+            '*graphql*) cat viewer ;; *--jq*) jq -r "$last" comments.json ;; esac',
         )
-        (folder / "old-comment").write_text("", encoding="utf-8")
+        self._program(
+            "python", 'printf "%s\\n" "$@" >> python.log; case "$*" in *import*) test ! -f other-project ;; esac'
+        )
+        (folder / "comments.json").write_text("[]", encoding="utf-8")
+        (folder / "viewer").write_text("github-actions[bot]", encoding="utf-8")
 
     def _program(self, name: str, line: str) -> None:
         path = self.programs / name

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from judge_eval import EvalRun, Evaluator, Options
-from judge_eval.backends.decisions.asking import Decisions
-from judge_eval.backends.tape.replay import Replay
 from judge_eval.judges.decision import Decision
+from judge_eval.llm.cassettes import Replay
+from judge_eval.llm.http.decisions import Decisions
 from judge_eval.prompts import DecisionForm, DecisionLayout, load_form
 from judge_eval.schema import NoVerdict, Outcome, Trace
 from judge_eval.wire import Completion, DecisionAnswer, Passage, Request

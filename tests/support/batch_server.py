@@ -31,7 +31,7 @@ class BatchServer:
             HTTP status.
         final: The state in which batches end.
         decline: Why a body is declined as a whole, None where it is taken.
-        double: Whether every line of a result stands twice.
+        double: Whether every line of a result occurs twice.
         registering: Seconds from the order of a batch to the batch, also where nobody waits for it.
         listing: Seconds from a batch to its place in the list.
     """
@@ -58,6 +58,8 @@ class BatchServer:
         self.online = 0
         """Completions made for single calls."""
         self.counts: Counter[str] = Counter()
+        self.keys: set[str] = set()
+        """What requests carried as their key."""
         """Calls by what they were: `upload`, `create`, `list`, `retrieve`, `cancel`, `content`, `chat`."""
         self.asked: dict[str, list[Hook]] = {}
         """Called once each when such a call has come; what it asks for is done all the same."""
@@ -69,6 +71,8 @@ class BatchServer:
         """Calls whose answer is lost once: the connection is closed after the work."""
         self.busy: set[str] = set()
         """Calls that are answered once by HTTP 429, with nothing done."""
+        self.refuse: int | None = None
+        """The status with which single calls are refused."""
         self.failing: list[str] = []
         """Messages with which the next batches fail their validation."""
         self._since: dict[str, float] = {}
@@ -108,6 +112,7 @@ class BatchServer:
         path, _, query = handler.path.partition("?")
         kind, ident = self._route(handler.command, path)
         self._ring(self.asked, kind)
+        self.keys.add(handler.headers.get("authorization", "").removeprefix("Bearer "))
         if kind == "create":
             time.sleep(self.registering)
         with self._lock:
@@ -161,9 +166,7 @@ class BatchServer:
                 return kind, match[1] if match.groups() else ""
         return "unknown", path
 
-    def _answer(
-        self, kind: str, ident: str, query: str, headers: Mapping[str, str], raw: bytes
-    ) -> tuple[int, Any]:
+    def _answer(self, kind: str, ident: str, query: str, headers: Mapping[str, str], raw: bytes) -> tuple[int, Any]:
         if kind == "upload":
             ident = f"file-{len(self.files) + 1}"
             self.files[ident] = _multipart(headers["content-type"], raw)["file"]
@@ -176,9 +179,7 @@ class BatchServer:
         if kind == "create":
             return self._create(json.loads(raw))
         if kind == "retrieve":
-            return (
-                (200, self._advance(self.batches[ident])) if ident in self.batches else _no("No such batch")
-            )
+            return (200, self._advance(self.batches[ident])) if ident in self.batches else _no("No such batch")
         if kind == "cancel":
             batch = self.batches[ident]
             if batch["status"] in ("validating", "in_progress"):
@@ -188,6 +189,8 @@ class BatchServer:
             return self._list(query)
         if kind == "chat":
             body = json.loads(raw)
+            if self.refuse is not None:
+                return self.refuse, {"error": {"message": "refused", "code": None, "param": None}}
             if (declined := self.decline(body)) is not None:
                 return 400, {"error": {"message": declined, "code": None, "param": None}}
             self.online += 1
@@ -197,9 +200,7 @@ class BatchServer:
     def _list(self, query: str) -> tuple[int, Any]:
         told = dict(pair.split("=", 1) for pair in query.split("&") if "=" in pair)
         now = time.monotonic()
-        every = [
-            one for one in reversed(self.batches.values()) if self._since[one["id"]] + self.listing <= now
-        ]
+        every = [one for one in reversed(self.batches.values()) if self._since[one["id"]] + self.listing <= now]
         if "after" in told:
             ids = [batch["id"] for batch in every]
             every = every[ids.index(told["after"]) + 1 :]
@@ -224,16 +225,11 @@ class BatchServer:
         self.batches[ident] = batch
         self._since[ident] = time.monotonic()
         if self.failing:
-            error = {
-                "code": "token_limit_exceeded",
-                "message": self.failing.pop(0),
-                "line": None,
-                "param": None,
-            }
+            error = {"code": "token_limit_exceeded", "message": self.failing.pop(0), "line": None, "param": None}
             batch |= {"status": "failed", "errors": {"object": "list", "data": [error]}}
             return 200, batch
         ids = [line["custom_id"] for line in lines]
-        assert len(set(ids)) == len(ids), "a custom_id stands twice"
+        assert len(set(ids)) == len(ids), "a custom_id occurs twice"
         self._work(batch, lines)
         return 200, {**batch, "output_file_id": None, "error_file_id": None}
 
@@ -258,11 +254,7 @@ class BatchServer:
                 text = json.dumps(line["body"], ensure_ascii=False, separators=(",", ":"))
                 reply = self._complete(text, line["body"])
                 output.append(
-                    {
-                        **told,
-                        "response": {"status_code": 200, "request_id": "q", "body": reply},
-                        "error": None,
-                    }
+                    {**told, "response": {"status_code": 200, "request_id": "q", "body": reply}, "error": None}
                 )
         random.Random(len(lines)).shuffle(output)
         if self.double:

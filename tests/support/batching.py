@@ -1,14 +1,16 @@
 """Batches from the command line, step by step, and the online run that they must equal."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from typer.main import get_command
 from typer.testing import CliRunner, Result
 
+from judge_eval.delimiters import KEPT_IN
 from judge_eval.eval_run import EvalRun
-from judge_eval.fences import KEPT_IN
-from judge_eval.runs.keeping.finding import run_folders
+from judge_eval.runs.keeping.lookup import run_folders
 from tests.support.application import app
 from tests.support.batch_server import BatchServer
 from tests.support.chat_answers import judge
@@ -20,7 +22,29 @@ def call(*arguments: object, code: int = 0) -> Result:
     """Run the command line and check its exit code."""
     done = RUNNER.invoke(app, [str(argument) for argument in arguments])
     assert done.exit_code == code, done.output + repr(done.exception)
+    if arguments[0] == "batch":
+        check_flags(f"batch {arguments[1]}", done.output)
     return done
+
+
+_VERB = re.compile(r"(?:judge-eval |`)(batch \w+|run|runs \w+)\b|(?<![\w-])(--[a-z][a-z-]+)")
+
+
+def flags_of(verb: str) -> set[str]:
+    """Return the flags that a verb takes."""
+    command = get_command(app)
+    for word in verb.split():
+        command = command.commands[word]  # type: ignore[attr-defined]
+    return {flag for parameter in command.params for flag in parameter.opts}
+
+
+def check_flags(verb: str, told: str) -> None:
+    """Check that every flag in messages exists: on the verb that a line names before it, else on this one."""
+    for line in told.splitlines():
+        named = verb
+        for word, flag in _VERB.findall(line):
+            named = word or named
+            assert not flag or flag in flags_of(named), f"{named} has no {flag}: {line}"
 
 
 def new_cache(folder: Path) -> Path:

@@ -32,9 +32,7 @@ class Block:
 
 def blocks_of(text: str) -> list[Block]:
     """Find the fenced blocks of a page, in order; an indented fence (in a tab or list) counts too."""
-    found = re.findall(
-        r"^(?:<!-- (\w+) -->\n)?([ ]*)```(\w*)[^\n]*\n(.*?)^\2```[ ]*$", text, re.DOTALL | re.MULTILINE
-    )
+    found = re.findall(r"^(?:<!-- (\w+) -->\n)?([ ]*)```(\w*)[^\n]*\n(.*?)^\2```[ ]*$", text, re.DOTALL | re.MULTILINE)
     return [
         Block(mark, language, re.sub(rf"^{indent}", "", code, flags=re.MULTILINE))
         for mark, indent, language, code in found
@@ -49,9 +47,7 @@ def needs_more(code: str) -> bool:
 
 def environment(folder: Path, url: str) -> dict[str, str]:
     """Return the variables a reader has set: a key and an address, and a home of its own."""
-    kept = {
-        name: value for name, value in os.environ.items() if not name.startswith(("JUDGE_EVAL", "OPENAI"))
-    }
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("JUDGE_EVAL", "OPENAI"))}
     return kept | {
         "OPENAI_API_KEY": "sk-readme",
         "OPENAI_BASE_URL": url,

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from judge_eval.backends.base import Identity
-from judge_eval.backends.storing.store import StoreInfo
 from judge_eval.digest import digest_parts
 from judge_eval.errors import StoreError
+from judge_eval.llm.backend import Identity
+from judge_eval.llm.cache.store import StoreInfo
 from judge_eval.schema import BINARY, Scale
 from judge_eval.wire import Completion, Message, Passage, Request, Usage
 

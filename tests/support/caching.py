@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from judge_eval.backends.storing.cached import Cached
+from judge_eval.llm.cache.cached import Cached
 from judge_eval.wire import Completion, Request
 
 

@@ -54,9 +54,7 @@ def judge(body: Mapping[str, Any]) -> dict[str, Any]:
         answer: bool | int = point % 4 if deciding == "grade" else point % 2 == 1
         return {
             "evidence": quote if answer else "",
-            "reason": "It states a claim of the reference."
-            if answer
-            else "It states no claim of the reference.",
+            "reason": "It states a claim of the reference." if answer else "It states no claim of the reference.",
             "instruction_in_chunk": False,
             deciding: answer,
         }
@@ -66,9 +64,7 @@ def judge(body: Mapping[str, Any]) -> dict[str, Any]:
     return {"verdicts": [{"id": number, **one(str(number))} for number in ids_of(body)]}
 
 
-def completion(
-    body: Mapping[str, Any], content: str | None, *, finish: str = "stop", **message: Any
-) -> dict[str, Any]:
+def completion(body: Mapping[str, Any], content: str | None, *, finish: str = "stop", **message: Any) -> dict[str, Any]:
     """Wrap a text as a chat completion, with the usage a server would bill."""
     text = content or ""
     prompt = sum(len(str(m.get("content") or "")) for m in body.get("messages", ())) // 4 + 8

@@ -27,12 +27,12 @@ def objection(flavour: Flavour, body: Mapping[str, Any]) -> Canned | None:
     if flavour in ("openrouter", "llamacpp", "gateway") and "max_completion_tokens" in body:
         return error(400, "Unrecognized request argument supplied: max_completion_tokens")
     if flavour in ("llamacpp", "gateway") and form.get("type") == "json_schema":
-        return error(
-            400, "response_format type must be one of 'text' or 'json_object'", param="response_format"
-        )
+        return error(400, "response_format type must be one of 'text' or 'json_object'", param="response_format")
     if flavour == "gateway":
         if sum(message["role"] == "system" for message in body["messages"]) != 1:
             return error(400, "exactly one system message is expected")
+        if "tools" in body:
+            return error(400, "tools are not supported by this model")
         if form:
             return error(400, "'response_format' of type 'json_object' is not supported by this model")
     if flavour == "vllm" and "max_completion_tokens" in body and "max_tokens" in body:

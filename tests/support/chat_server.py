@@ -64,7 +64,7 @@ class ChatServer:
         self.calls: list[dict[str, Any]] = []
         """The bodies received, in order."""
         self.headers: list[dict[str, str]] = []
-        """The headers received with each, names in lower case."""
+        """The headers received with each, names in lower case, and the target as `:path`."""
         self.counts: Counter[str] = Counter()
         """`calls`, `paid` (completions sent) and each status, `reset` or `hang`."""
         self.in_flight = self.most_in_flight = self.connections = 0
@@ -119,9 +119,7 @@ class ChatServer:
     async def serve(self, ready: Callable[[], None]) -> None:
         """Serve until stopped; `ready` is called once the port is known."""
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        server = await self._loop.create_server(
-            lambda: _Connection(self), "127.0.0.1", self.port, backlog=1024
-        )
+        server = await self._loop.create_server(lambda: _Connection(self), "127.0.0.1", self.port, backlog=1024)
         self.port = server.sockets[0].getsockname()[1]
         ready()
         await self._stop.wait()
@@ -225,11 +223,11 @@ class _Connection(asyncio.Protocol):
                 return
             body = self.buffer[end + 4 : end + 4 + length]
             self.buffer = self.buffer[end + 4 + length :]
-            method, path, _ = first.split(" ", 2)
-            self.handle(method, path.partition("?")[0], headers, body)
+            method, target, _ = first.split(" ", 2)
+            self.handle(method, target, headers, body)
 
-    def handle(self, method: str, path: str, headers: dict[str, str], body: bytes) -> None:
-        server = self.server
+    def handle(self, method: str, target: str, headers: dict[str, str], body: bytes) -> None:
+        server, path = self.server, target.partition("?")[0]
         if path == "/_stats":
             return self.send(Canned(body=server.stats))
         if path == "/_calls":
@@ -241,7 +239,7 @@ class _Connection(asyncio.Protocol):
             return self.send(error(404, f"Invalid URL ({method} {path})"))
         server.in_flight += 1
         server.most_in_flight = max(server.most_in_flight, server.in_flight)
-        canned = server.answer(body, headers)
+        canned = server.answer(body, {**headers, ":path": target})
         wait = canned.delay + (server.latency if canned.status == 200 else 0.0)
         assert server._loop is not None
         if wait > 0:
@@ -284,9 +282,7 @@ class _Connection(asyncio.Protocol):
 
 def main(arguments: list[str] | None = None) -> None:
     """Serve until SIGINT or SIGTERM; the first line printed is the base URL."""
-    parser = argparse.ArgumentParser(
-        prog="chat_server", description="A chat server on loopback for benchmarks."
-    )
+    parser = argparse.ArgumentParser(prog="chat_server", description="A chat server on loopback for benchmarks.")
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--latency", type=float, default=0.0, help="seconds an answer takes")
     parser.add_argument("--flavour", default="openai")
@@ -302,9 +298,7 @@ def main(arguments: list[str] | None = None) -> None:
         parser.add_argument(f"--rate-{name}", type=float, default=0.0)
     given = parser.parse_args(arguments)
     rates = {name: value for name, value in vars(given).items() if name.startswith("rate_")}
-    faults = Faults(
-        **rates, retry_after=given.retry_after, fail_texts=tuple(given.fail_text), seed=given.seed
-    )
+    faults = Faults(**rates, retry_after=given.retry_after, fail_texts=tuple(given.fail_text), seed=given.seed)
     bucket = None
     if given.rpm:
         burst = given.burst or max(1.0, given.rpm / 60)

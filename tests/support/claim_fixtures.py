@@ -8,18 +8,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from judge_eval.judges.base import Inquiry
-from judge_eval.schema import (
-    BINARY,
-    ClaimsJudged,
-    ClaimSupport,
-    Judgment,
-    NoVerdict,
-    Outcome,
-    Scale,
-    Trace,
-    Verdict,
-)
+from judge_eval.judges.judge import Inquiry
+from judge_eval.schema import BINARY, ClaimsJudged, ClaimSupport, Judgment, NoVerdict, Outcome, Scale, Trace, Verdict
 from tests.support.command import FIXTURES
 from tests.support.naive_claims import Case
 
@@ -40,10 +30,7 @@ class Truth:
 def claim_traces() -> list[Trace]:
     """Read the traces strictly."""
     lines = CLAIMS.read_text(encoding="utf-8").splitlines()
-    return [
-        Trace.parse(json.loads(line), file="claims.jsonl", line=number)
-        for number, line in enumerate(lines, 1)
-    ]
+    return [Trace.parse(json.loads(line), file="claims.jsonl", line=number) for number, line in enumerate(lines, 1)]
 
 
 @cache

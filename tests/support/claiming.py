@@ -54,9 +54,7 @@ def rows(*each: dict[str, Any]) -> Completion:
 def together(*covered: tuple[Sequence[str], Any]) -> Completion:
     """Return a reply about all chunks: of each claim the quotes, and whether it is covered."""
     entries = enumerate(covered, 1)
-    return said(
-        {"claims": [{"id": n, "quotes": list(quotes), "covered": one} for n, (quotes, one) in entries]}
-    )
+    return said({"claims": [{"id": n, "quotes": list(quotes), "covered": one} for n, (quotes, one) in entries]})
 
 
 def decided(*shares: float | None) -> Completion:

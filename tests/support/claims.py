@@ -7,23 +7,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from judge_eval import EvalRun, Evaluator, FakeBackend, Trace
-from judge_eval.judges.base import Inquiry
-from judge_eval.schema import (
-    BINARY,
-    Claim,
-    ClaimsJudged,
-    ClaimSupport,
-    Judgment,
-    NoVerdict,
-    Outcome,
-    Verdict,
-)
+from judge_eval.judges.judge import Inquiry
+from judge_eval.schema import BINARY, Claim, ClaimsJudged, ClaimSupport, Judgment, NoVerdict, Outcome, Verdict
 
-SAID: Mapping[str, Literal["full", "partial", "contradicts"]] = {
-    "+": "full",
-    "~": "partial",
-    "x": "contradicts",
-}
+SAID: Mapping[str, Literal["full", "partial", "contradicts"]] = {"+": "full", "~": "partial", "x": "contradicts"}
 
 
 class ByTable:

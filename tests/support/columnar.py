@@ -8,7 +8,7 @@ import pytest
 
 from judge_eval import EvalRun
 from judge_eval.errors import RefusedError
-from judge_eval.runs.columns import loading as columnar
+from judge_eval.runs.columns import packed
 from judge_eval.runs.columns.packed import Columns
 from judge_eval.schema import Trace
 from tests.support.verdicts import judged, traces_of
@@ -26,11 +26,7 @@ def made(out: Path, seed: int = 0) -> EvalRun:
                 "metadata": {"cluster": f"k{place % 7}"} if place % 3 else {},
                 "tags": ["odd"] if place % 2 else [],
                 "chunks": [
-                    {
-                        "id": c.id,
-                        "text": c.text,
-                        "label": int(rng.integers(2)) if rng.random() < 0.7 else None,
-                    }
+                    {"id": c.id, "text": c.text, "label": int(rng.integers(2)) if rng.random() < 0.7 else None}
                     for c in trace.chunks
                 ],
             }
@@ -53,7 +49,7 @@ def same(one: Columns, other: Columns) -> None:
 def read_only_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make packing the results fail, so that only the parts can have been read."""
 
-    def never(*_: object) -> None:
+    def never(*_: object, **__: object) -> None:
         raise AssertionError("the results were read in place of the parts")
 
-    monkeypatch.setattr(columnar, "pack", never)
+    monkeypatch.setattr(packed, "pack", never)

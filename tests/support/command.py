@@ -79,10 +79,5 @@ def judge_eval(
 ) -> subprocess.CompletedProcess[str]:
     """Run `judge-eval` in a folder, with a cache there and nothing of the caller's settings."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
-    kept |= {
-        "XDG_CACHE_HOME": str(folder / "cache"),
-        "PYTHONPATH": str(ROOT),
-        "NO_COLOR": "1",
-        "TERM": "dumb",
-    }
+    kept |= {"XDG_CACHE_HOME": str(folder / "cache"), "PYTHONPATH": str(ROOT), "NO_COLOR": "1", "TERM": "dumb"}
     return call([*map(str, arguments)], folder, kept | dict(environment or {}), None)

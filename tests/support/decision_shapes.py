@@ -91,16 +91,10 @@ class _SystemOneScore(_Strict):
 class _SystemOne(BaseModel):  # unknown fields of the whole are ignored there
     model: str
     state: JSON
-    questions: dict[str, Annotated[_SystemOneNoul | _SystemOneScore, Field(discriminator="type")]] = Field(
-        min_length=1
-    )
+    questions: dict[str, Annotated[_SystemOneNoul | _SystemOneScore, Field(discriminator="type")]] = Field(min_length=1)
 
 
-_SHAPES: Final[Mapping[DialectName, type[BaseModel]]] = {
-    "vllm": _Vllm,
-    "sglang": _Sglang,
-    "systemone": _SystemOne,
-}
+_SHAPES: Final[Mapping[DialectName, type[BaseModel]]] = {"vllm": _Vllm, "sglang": _Sglang, "systemone": _SystemOne}
 _SDK: Final[TypeAdapter[Any]] = TypeAdapter(DecisionCreateParams)
 _KEYS: Final[Mapping[str, set[str]]] = {
     "predicate": {"type", "name", "instructions"},

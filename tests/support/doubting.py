@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from judge_eval import Completion, FakeBackend, Request, Trace
-from judge_eval.backends.fake import rules
-from judge_eval.probes import ProbeReport, probe
+from judge_eval.llm.fake import rules
 from judge_eval.schema import Chunk
+from judge_eval.trials import ProbeReport, probe
 from judge_eval.wire import TokenLogprob
 
 DATA = Path(__file__).parents[2] / "fixtures" / "docs_qa.jsonl"

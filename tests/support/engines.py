@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from judge_eval.backends.base import Identity
 from judge_eval.engine import Engine, Item, Judged
 from judge_eval.judges import Pointwise
+from judge_eval.llm.backend import Identity
 from judge_eval.wire import Completion, Request
 from tests.support.replies import one
 from tests.support.runs import traces
@@ -45,7 +45,7 @@ class AtHand(Scripted):
 def items(count: int, chunks: int = 2) -> Iterator[Item]:
     """Yield numbered traces."""
     for position, trace in enumerate(traces(count, chunks)):
-        yield Item(position, trace, {})
+        yield Item(position, trace)
 
 
 async def collect(backend: Scripted, source: Any, **settings: Any) -> list[Judged]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import gc
 import json
 import os
 import random
@@ -24,7 +25,11 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 from typing import NoReturn
+
+import judge_eval
+from judge_eval.record import Record
 
 ROOT = Path(__file__).parent.parent.parent
 CLIENT = r"""
@@ -35,17 +40,15 @@ asked = {"arguments": sys.argv[2:], "folder": os.getcwd(), "environment": dict(o
 asked = json.dumps(asked).encode()
 socket.send_fds(line, [len(asked).to_bytes(4, "big")], [0, 1, 2])
 line.sendall(asked)
+line.recv(4)
 told = line.recv(4)
 sys.exit(int.from_bytes(told, "big") if told else 70)
 """
 """A program that has a command run with its own streams, folder and environment."""
-LOADED = (
-    "judge_eval.cli.verbs", "judge_eval.evaluator", "judge_eval.eval_run", "judge_eval.backends.chat.openai",
-    "judge_eval.export.formats", "judge_eval.pages.report", "judge_eval.alignment.agree", "openai", "numpy",
-    "judge_eval.comparison.gate", "judge_eval.backends.storing.hardened", "judge_eval.runs.judging.sitting",
-    "typer.testing", "asyncio", "sqlite3", "aiohttp",
-)  # fmt: skip
-"""What every second command imports."""
+FOREIGN = ("numpy", "openai", "typer.testing", "rich.progress", "asyncio", "sqlite3", "aiohttp", "tomllib")
+"""What every second command imports, beside the package's own modules."""
+OPTIONAL = ("distributed", "integrations", "pytest_plugin", "server", "__main__")
+"""The rooms whose modules few commands import."""
 
 
 @cache
@@ -77,7 +80,6 @@ def call(
             timeout=timeout,
             check=False,
         )
-    asked = {"arguments": arguments, "folder": str(folder), "environment": dict(environment)}
     with (
         tempfile.TemporaryFile() as given,
         tempfile.TemporaryFile() as out,
@@ -87,10 +89,8 @@ def call(
         given.write((stdin or "").encode("utf-8", "surrogateescape"))
         given.seek(0)
         line.settimeout(timeout)
-        line.connect(_server())
-        data = json.dumps(asked).encode()
-        socket.send_fds(line, [len(data).to_bytes(4, "big")], [each.fileno() for each in (given, out, err)])
-        line.sendall(data)
+        _ask(line, arguments, folder, environment, [each.fileno() for each in (given, out, err)])
+        line.recv(4)
         told = line.recv(4)
         texts = []
         for each in (out, err):
@@ -98,6 +98,38 @@ def call(
             texts.append(each.read().decode().replace("\r\n", "\n").replace("\r", "\n"))
         code = int.from_bytes(told, "big", signed=True) if told else 70
         return subprocess.CompletedProcess(arguments, code, *texts)
+
+
+def _ask(
+    line: socket.socket, arguments: list[str], folder: Path, environment: Mapping[str, str], streams: list[int]
+) -> None:
+    """Have a command run; its number as a process comes back at once, its exit code when it has ended."""
+    line.connect(_server())
+    asked = {"arguments": arguments, "folder": str(folder), "environment": dict(environment)}
+    data = json.dumps(asked).encode()
+    socket.send_fds(line, [len(data).to_bytes(4, "big")], streams)
+    line.sendall(data)
+
+
+class Forked:
+    """A command that runs in a fork, to be killed or waited for; what it says goes into a file."""
+
+    def __init__(self, arguments: list[str], folder: Path, environment: Mapping[str, str], said: Path) -> None:
+        self._line = socket.socket(socket.AF_UNIX)
+        with said.open("wb") as out, Path(os.devnull).open("rb") as nothing:
+            _ask(self._line, arguments, folder, environment, [each.fileno() for each in (nothing, out, out)])
+        self._pid = int.from_bytes(self._line.recv(4), "big")
+
+    def kill(self) -> None:
+        """Kill it with SIGKILL, unless it has ended."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._pid, signal.SIGKILL)
+
+    def wait(self, timeout: float = 60) -> int:
+        """Wait until it has ended, and return its exit code."""
+        self._line.settimeout(timeout)
+        with self._line:
+            return int.from_bytes(self._line.recv(4), "big", signed=True)
 
 
 def _forkable(environment: Mapping[str, str]) -> bool:
@@ -113,21 +145,10 @@ def _server() -> str:
     folder = tempfile.mkdtemp(prefix="judge-eval-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = str(Path(folder) / "fork")
-    kept = {
-        name: value for name, value in os.environ.items() if not name.startswith(("JUDGE_EVAL", "OPENAI"))
-    }
-    more = {
-        "PYTHONPATH": str(ROOT),
-        "COLUMNS": "100",
-        "NO_COLOR": "1",
-        "TERM": "dumb",
-        "OPENBLAS_NUM_THREADS": "1",
-    }
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("JUDGE_EVAL", "OPENAI"))}
+    more = {"PYTHONPATH": str(ROOT), "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb", "OPENBLAS_NUM_THREADS": "1"}
     process = subprocess.Popen(
-        [sys.executable, "-m", __name__, path],
-        env=kept | more,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
+        [sys.executable, "-m", __name__, path], env=kept | more, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
     )
     atexit.register(process.kill)
     assert process.stdout is not None
@@ -137,9 +158,7 @@ def _server() -> str:
 
 def serve(path: str) -> NoReturn:
     """Listen, and run each command that is asked for in a fork."""
-    for name in LOADED:
-        with contextlib.suppress(ImportError):
-            import_module(name)
+    _warm()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as door:
         door.bind(path)
@@ -154,6 +173,23 @@ def serve(path: str) -> NoReturn:
             line.close()
 
 
+def _warm() -> None:
+    """Import what commands import, and compile the records, which a command does when it needs one."""
+    for name in FOREIGN:
+        with contextlib.suppress(ImportError):
+            import_module(name)
+    for found in walk_packages(judge_eval.__path__, "judge_eval."):
+        if not any(part in OPTIONAL for part in found.name.split(".")):
+            with contextlib.suppress(ImportError):
+                import_module(found.name)
+    waiting = [Record]
+    while waiting:
+        record = waiting.pop()
+        waiting += record.__subclasses__()
+        record.model_rebuild()
+    gc.freeze()
+
+
 def _watch(line: socket.socket) -> NoReturn:
     """Run one command in a fork, and tell its exit code."""
     size, streams, _, _ = socket.recv_fds(line, 4, 3)
@@ -164,6 +200,7 @@ def _watch(line: socket.socket) -> NoReturn:
     if child == 0:
         line.close()
         _run(json.loads(data), streams)
+    line.sendall(child.to_bytes(4, "big"))
     _, status = os.waitpid(child, 0)
     line.sendall(os.waitstatus_to_exitcode(status).to_bytes(4, "big", signed=True))
     os._exit(0)

@@ -1,10 +1,7 @@
 """Offline judges that find what they are told to find, and one that stops."""
 
 from judge_eval import FakeBackend
-from judge_eval.errors import (
-    FatalCallError,
-    RefusedError,
-)
+from judge_eval.errors import FatalCallError, RefusedError
 from judge_eval.wire import Completion, Request
 from tests.support.replies import one
 from tests.support.runs import traces

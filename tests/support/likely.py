@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from judge_eval import Completion, EvalRun, Evaluator, FakeBackend, Identity, Request, Trace
-from judge_eval.backends.fake import rules
+from judge_eval.llm.fake import rules
 from judge_eval.wire import TokenLogprob
 
 

@@ -15,10 +15,7 @@ ROWS: list[dict[str, Any]] = [
         "id": 7,
         "query": "When do you open?",
         "reference": "At nine.",
-        "chunks": [
-            {"id": "c1", "text": TEXTS[0], "score": 0.5},
-            {"id": "c2", "text": TEXTS[1], "score": 0.25},
-        ],
+        "chunks": [{"id": "c1", "text": TEXTS[0], "score": 0.5}, {"id": "c2", "text": TEXTS[1], "score": 0.25}],
     },
     {
         "id": 8,
@@ -27,17 +24,7 @@ ROWS: list[dict[str, Any]] = [
         "chunks": [{"id": "c1", "text": TEXTS[2], "score": 0.75}],
     },
 ]
-FRAMES = (
-    "list",
-    "tuple",
-    "pandas",
-    "polars",
-    "lazy polars",
-    "arrow",
-    "arrow batch",
-    "arrow reader",
-    "datasets",
-)
+FRAMES = ("list", "tuple", "pandas", "polars", "lazy polars", "arrow", "arrow batch", "arrow reader", "datasets")
 """What `made` can make."""
 KINDS = ["list", pytest.param("pandas", marks=pytest.mark.foreign)]
 """Parameters of tests whose rows stand in a list, or in a frame where there are some."""

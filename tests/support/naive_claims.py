@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from judge_eval.metrics import ClaimTable, GradeTable, Metric
-from judge_eval.metrics.claims.named import CLAIM_SPECS
+from judge_eval.metrics.definitions import SPECS
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,10 @@ class Case:
 def table_of(cases: Sequence[Case]) -> GradeTable:
     """The table of several traces, without a grade that means anything."""
     claims = ClaimTable.from_rows(
-        [case.rows for case in cases], [case.vital for case in cases], [case.asked for case in cases]
+        [case.rows for case in cases],
+        [case.vital for case in cases],
+        [case.asked for case in cases],
+        [[f"{rank:03}" for rank in range(len(case.rows))] for case in cases],
     )
     repeats = [case.repeats or (False,) * len(case.rows) for case in cases]
     return GradeTable.from_rows([[0] * len(case.rows) for case in cases], repeats=repeats, claims=claims)
@@ -154,24 +157,19 @@ def _sets(case: Case, least: str, dedup: str) -> list[set[int]]:
 
 
 def alpha_ndcg(
-    case: Case, k: int | None, alpha: float = 0.5, least: str = "full", dedup: str = "text"
+    case: Case, k: int | None, alpha: float = 0.5, ties: str = "rank", least: str = "full", dedup: str = "text"
 ) -> float | None:
-    """Alpha-DCG over that of the greedy order."""
+    """Alpha-DCG over that of the greedy order; in `table_of` ids rise with the rank."""
     if not case.vital:
         return None
     rows = _sets(case, least, dedup)
     cut = len(rows) if k is None else k
-    ideal = _dcg(_greedy(rows, alpha), alpha, cut)
+    ideal = _dcg(_greedy(rows if ties == "rank" else rows[::-1], alpha), alpha, cut)
     return min(1.0, _dcg(rows, alpha, cut) / ideal) if ideal else 0.0
 
 
 def err_ia(
-    case: Case,
-    k: int | None,
-    alpha: float = 0.5,
-    of: str = "found",
-    least: str = "full",
-    dedup: str = "text",
+    case: Case, k: int | None, alpha: float = 0.5, of: str = "found", least: str = "full", dedup: str = "text"
 ) -> float | None:
     """The mean over claims of each claim's own sum."""
     if not case.vital:
@@ -214,7 +212,7 @@ WORDS = ("none", "none", "partial", "full", "contradicts")
 def variants() -> list[str]:
     """Every metric with every choice of its parameters, and some of its numbers."""
     names = []
-    for spec in CLAIM_SPECS:
+    for spec in (spec for spec in SPECS.values() if spec.claims):
         choices = [list(parameter.choices) or [0.5, 0.3] for parameter in spec.parameters]
         for values in product(*choices):
             pairs = zip((parameter.name for parameter in spec.parameters), values, strict=True)

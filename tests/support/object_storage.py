@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 
 from tests.support.command import Shell, Told
@@ -23,6 +26,30 @@ def storage(port: int) -> subprocess.Popen[bytes]:
         except OSError:
             assert server.poll() is None, "the S3 server did not start: pip install --group dev"
             time.sleep(0.1)
+
+
+class Stalling:
+    """A way to a server on loopback that lets nothing through while `stalled` is set, and cuts nothing."""
+
+    def __init__(self, port: int) -> None:
+        self._there, self.stalled = port, threading.Event()
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            client, _ = self._listener.accept()
+            server = socket.create_connection(("127.0.0.1", self._there))
+            for one, other in ((client, server), (server, client)):
+                threading.Thread(target=self._pass_on, args=(one, other), daemon=True).start()
+
+    def _pass_on(self, one: socket.socket, other: socket.socket) -> None:
+        with one, other, suppress(OSError):
+            while block := one.recv(1 << 16):
+                while self.stalled.is_set():
+                    time.sleep(0.05)
+                other.sendall(block)
 
 
 class Machine:

@@ -34,9 +34,7 @@ PLACES = (
     f"http://evil.example/{KEY}", "\x7f", "javascript:alert(1)", "ÿÿ", "http://[::1]:80/?k=" + KEY,
 )
 # fmt: on
-_LIMITS = [
-    f"x-ratelimit-{kind}-{of}" for kind in ("limit", "remaining", "reset") for of in ("requests", "tokens")
-]
+_LIMITS = [f"x-ratelimit-{kind}-{of}" for kind in ("limit", "remaining", "reset") for of in ("requests", "tokens")]
 _TIMED = ("retry-after", "retry-after-ms", *_LIMITS)
 
 
@@ -125,9 +123,7 @@ def odd_spelling(value: Any, rng: random.Random) -> bytes:
     if kind < 0.90:
         return text.encode(rng.choice(("utf-16", "utf-32", "utf-8-sig")), "surrogatepass")
     if kind < 0.94:
-        return data.replace(
-            b"0", rng.choice((b"1e400", b"NaN", b"-Infinity", b"1" * 5000, b"00", b"0.1e-9999"))
-        )
+        return data.replace(b"0", rng.choice((b"1e400", b"NaN", b"-Infinity", b"1" * 5000, b"00", b"0.1e-9999")))
     if kind < 0.97:
         return data + rng.choice((b"}", b"\n" + data, b"\x00", b" " * 5000))
     return data.replace(b'"', rng.choice((b"'", b"", b'"\\ud800')), 1)
@@ -160,16 +156,7 @@ def odd_body(rng: random.Random) -> bytes:
         return rng.choice((b"[" * 200_000, b'{"a":' * 100_000, b"[" * 200_000 + b"]" * 200_000))
     if kind < 0.05:
         return rng.choice(
-            (
-                b"",
-                b"\x00" * 99,
-                rng.randbytes(rng.randrange(300)),
-                b"null",
-                b"1e400",
-                b'"x"',
-                b"[]",
-                b"<html>",
-            )
+            (b"", b"\x00" * 99, rng.randbytes(rng.randrange(300)), b"null", b"1e400", b'"x"', b"[]", b"<html>")
         )
     body = rng.choice(VALID)["body"]
     if isinstance(body, str):

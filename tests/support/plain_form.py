@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from judge_eval.backends.base import Backend
+from judge_eval.llm.backend import Backend
 from judge_eval.schema import BINARY, Scale
 from judge_eval.wire import Completion, Message, Passage, Request
 
@@ -48,9 +48,7 @@ def ask(
     form = PlainForm(scale, listwise)
     passages = tuple(Passage(text, title) for text in texts)
     names = tuple(ids or (f"c{number}" for number in range(1, len(texts) + 1)))
-    return Request(
-        form, query, passages, 300, reference=reference, answer=answer, trace_id="t1", chunk_ids=names
-    )
+    return Request(form, query, passages, 300, reference=reference, answer=answer, trace_id="t1", chunk_ids=names)
 
 
 def complete(backend: Backend, request: Request) -> Completion:

@@ -7,7 +7,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from judge_eval.backends.storing.disk import DiskStore
+from judge_eval.llm.cache.disk import DiskStore
 
 KEY = b"k" * 32
 OTHER = b"o" * 32

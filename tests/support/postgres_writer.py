@@ -3,7 +3,7 @@
 import sys
 
 from judge_eval import Evaluator
-from judge_eval.backends.stack import Options
+from judge_eval.llm.options import Options
 from tests.support.runs import things
 
 

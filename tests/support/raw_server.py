@@ -79,12 +79,7 @@ class RawServer:
             data += part
         head, _, body = data.partition(b"\r\n\r\n")
         length = next(
-            (
-                int(line.split(b":")[1])
-                for line in head.split(b"\r\n")
-                if line.lower().startswith(b"content-length")
-            ),
-            0,
+            (int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")), 0
         )
         while len(body) < length:
             part = connection.recv(65536)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from judge_eval.backends.base import Backend
 from judge_eval.digest import digest_parts
+from judge_eval.llm.backend import Backend
 from judge_eval.schema import BINARY, GRADED, Scale
 from judge_eval.wire import Completion, Message, Passage, Request
 
@@ -49,19 +49,12 @@ class SmallForm:
     def render(self, request: Request) -> tuple[Message, ...]:
         """Write system texts, question, reference and passages."""
         shown = [f"[passage {n}]\n{p.text}" for n, p in enumerate(request.passages, 1)]
-        asked = "\n".join(
-            [f"Question: {request.query}", f"Reference: {request.reference}", *shown, "Judge it."]
-        )
+        asked = "\n".join([f"Question: {request.query}", f"Reference: {request.reference}", *shown, "Judge it."])
         return (*(Message("system", text) for text in self.system), Message("user", asked))
 
 
 def _object(fields: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": fields,
-        "required": list(fields),
-        "additionalProperties": False,
-    }
+    return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
 
 
 FORM = SmallForm()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from judge_eval.backends.fake.backend import FakeBackend
 from judge_eval.evaluator import Evaluator
+from judge_eval.llm.fake.fake_backend import FakeBackend
 from judge_eval.schema import Trace
 
 
@@ -18,9 +18,7 @@ def traces(count: int, chunks: int = 3) -> list[Trace]:
                 "id": f"q{n}",
                 "query": f"Question {n}?",
                 "reference": f"Answer {n}.",
-                "chunks": [
-                    {"id": f"q{n}-{'abcdefgh'[rank]}", "text": f"Text {n} {rank}."} for rank in range(chunks)
-                ],
+                "chunks": [{"id": f"q{n}-{'abcdefgh'[rank]}", "text": f"Text {n} {rank}."} for rank in range(chunks)],
             }
         )
         for n in range(count)

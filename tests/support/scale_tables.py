@@ -137,14 +137,7 @@ def routes() -> str:
     size, quota = 10**6, QUOTAS[1]
 
     def row(name: str, calls: float, told: float, said: float, seconds: float, paid: float) -> list[str]:
-        return [
-            name,
-            f"{calls:,.0f}",
-            f"{told / 1e6:,.0f}M",
-            f"{said / 1e6:,.0f}M",
-            span(seconds),
-            dollars(paid),
-        ]
+        return [name, f"{calls:,.0f}", f"{told / 1e6:,.0f}M", f"{said / 1e6:,.0f}M", span(seconds), dollars(paid)]
 
     lists = size / CHUNKS
     rows = [
@@ -157,26 +150,12 @@ def routes() -> str:
             seconds_online(size, *quota, listwise=True),
             cost(size, listwise=True),
         ),
-        row(
-            "decisions",
-            lists,
-            lists * DECISION_INPUT,
-            0,
-            seconds_decisions(size, *quota),
-            cost_decisions(size),
-        ),
+        row("decisions", lists, lists * DECISION_INPUT, 0, seconds_decisions(size, *quota), cost_decisions(size)),
     ]
     for share in ESCALATED:
         told = lists * DECISION_INPUT + share * size * INPUT
         seconds, paid = seconds_cascade(size, share, *quota), cost_cascade(size, share)
         rows.append(
-            row(
-                f"cascade, {share:.0%} escalated",
-                lists + share * size,
-                told,
-                share * size * OUTPUT,
-                seconds,
-                paid,
-            )
+            row(f"cascade, {share:.0%} escalated", lists + share * size, told, share * size * OUTPUT, seconds, paid)
         )
     return table(["route", "requests", "input tokens", "output tokens", "time", "cost"], rows)

@@ -61,9 +61,7 @@ class UnsureServer(ChatServer):
             return canned
         asked = "\n".join(str(m.get("content") or "") for m in body["messages"] if m["role"] == "user")
         passages = re.findall(r"<chunk (\d+) (\d{9})>\n(.*?)\n</chunk \1 \2>", asked, re.DOTALL)
-        ruled = [self._rule(body["model"], text) for _, _, text in passages] or [
-            self._rule(body["model"], asked)
-        ]
+        ruled = [self._rule(body["model"], text) for _, _, text in passages] or [self._rule(body["model"], asked)]
         fields = [one for one, _ in ruled]
         told: Any = fields[0]
         if passages:

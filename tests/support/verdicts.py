@@ -27,10 +27,7 @@ def traces_of(texts: Mapping[str, Sequence[str]], **more: Mapping[str, Any]) -> 
 
 
 def judged(
-    traces: Sequence[Trace],
-    grade: Mapping[tuple[str, str], Any] | Mapping[str, Any],
-    default: Any = 0,
-    **settings: Any,
+    traces: Sequence[Trace], grade: Mapping[tuple[str, str], Any] | Mapping[str, Any], default: Any = 0, **settings: Any
 ) -> EvalRun:
     """Judge traces by a table of chunks; what is not in it gets the default."""
     keep = {name: settings.pop(name) for name in ("out", "label", "href", "tags") if name in settings}

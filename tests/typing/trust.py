@@ -4,18 +4,15 @@ from pathlib import Path
 from typing import assert_type
 
 from judge_eval import EvalRun, Evaluator, Member, Panel, Pointwise
-from judge_eval.alignment.agree import Agreement, agree
-from judge_eval.alignment.calibrate import Calibration, calibrate
-from judge_eval.alignment.correct import Correction, correct
-from judge_eval.alignment.fitting import fit_probabilities
-from judge_eval.alignment.reliability import Reliability
-from judge_eval.comparison.findings import Difference
-from judge_eval.comparison.record import Comparison
+from judge_eval.compare.record import Comparison, Difference
 from judge_eval.data.labels import read_labels
-from judge_eval.probes import Assurance, ProbeReport, probe
 from judge_eval.runs.folder.records import Intervals
 from judge_eval.runs.scoring.calibrating import JudgeCalibration, read_calibration
 from judge_eval.runs.scoring.rescore import rescore
+from judge_eval.study.agree import Agreement, Reliability, agree
+from judge_eval.study.calibrate import Calibration, calibrate, fit_probabilities
+from judge_eval.study.correct import Correction, correct
+from judge_eval.trials import Assurance, ProbeReport, probe
 
 
 def trusted(run: EvalRun, other: EvalRun) -> None:
@@ -38,8 +35,6 @@ def trusted(run: EvalRun, other: EvalRun) -> None:
 
 
 def panels() -> None:
-    panel = Panel(
-        [Member("a", Pointwise(), "a"), Member("b", Pointwise("relevance/binary"), "b")], vote="mean"
-    )
+    panel = Panel([Member("a", Pointwise(), "a"), Member("b", Pointwise("relevance/binary"), "b")], vote="mean")
     Evaluator({"a": "fake/overlap", "b": "fake/always"}, judge=panel, intervals=Intervals(method="bca"))
     Evaluator("fake/hash", repeat=3, vote="median")

@@ -35,9 +35,7 @@ def one_trace(trace: Trace) -> None:
 
 
 def rows(frame: Iterable[str], documents: list[object]) -> None:
-    run = evaluate(
-        [("question", "reference", documents), {"query": "q", "chunks": documents}], "fake/overlap"
-    )
+    run = evaluate([("question", "reference", documents), {"query": "q", "chunks": documents}], "fake/overlap")
     assert_type(evaluate(frame, "fake/overlap"), EvalRun)  # a frame iterates over the names of its columns
     run.to_pandas(), run.to_polars(), run.to_dataset(), run.verdicts_frame("polars")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from judge_eval.data.collections.qrels import read_qrels, read_run
+from judge_eval.data.collection import read_qrels, read_run
 from judge_eval.errors import DataError
 
 
@@ -25,12 +25,12 @@ def test_reads_both_formats(tmp_path: Path) -> None:
         (read_qrels, b"q 0 d 1\nq 0 d\n", "file:2: 3 fields; a judgment has 4"),
         (read_qrels, b"q 0 d 1.0\n", "file:1: grade: '1.0' is not a whole number"),
         (read_qrels, b"q 0 d 1_0\n", "file:1: grade: '1_0' is not a whole number"),
-        (read_qrels, b"q 0 d 1\nq 0 d 1\n", "file:2: document 'd' stands twice for query 'q'"),
+        (read_qrels, b"q 0 d 1\nq 0 d 1\n", "file:2: document 'd' occurs twice for query 'q'"),
         (read_qrels, b"q 0 \xff 1\n", "file:1: not UTF-8 text"),
         (read_run, b"q Q0 d 1 1.0\n", "file:1: 5 fields; a retrieved document has 6"),
         (read_run, b"\nq Q0 d 1 nan t\n", "file:2: score: 'nan' is not a number"),
         (read_run, b"q Q0 d 1 high t\n", "file:1: score: 'high' is not a number"),
-        (read_run, b"q Q0 d 1 2 t\nq Q0 d 2 1 t\n", "file:2: document 'd' stands twice"),
+        (read_run, b"q Q0 d 1 2 t\nq Q0 d 2 1 t\n", "file:2: document 'd' occurs twice"),
     ],
 )
 def test_bad_line_is_named(tmp_path: Path, read: Callable[[Path], Any], text: bytes, message: str) -> None:

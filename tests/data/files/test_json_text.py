@@ -9,14 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge_eval.data.files import jsontext
-from judge_eval.data.files.jsontext import JsonText
+from judge_eval.data.files import jsonfile as jsontext
+from judge_eval.data.files.jsonfile import JsonText
 from judge_eval.errors import DataError
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=12)
 VALUES = st.recursive(
-    SCALARS,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4),
+    SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4)
 )
 LISTS = st.lists(VALUES, max_size=6)
 INDENT = st.sampled_from([None, 0, 1])
@@ -54,9 +53,7 @@ def test_lines_are_where_values_begin(values: list[Any], block: int) -> None:
     assert [line for _, line in read((text + "\n]\n").encode(), block)] == lines
 
 
-@given(
-    LISTS, st.integers(1, 60), INDENT, st.integers(0, 10**6), st.sampled_from(["", "]", "}", '"', "x", ","])
-)
+@given(LISTS, st.integers(1, 60), INDENT, st.integers(0, 10**6), st.sampled_from(["", "]", "}", '"', "x", ","]))
 def test_torn_text_is_refused(values: list[Any], block: int, indent: int | None, at: int, put: str) -> None:
     """Text that json.loads refuses is refused; what it takes is read the same."""
     whole = json.dumps(values, indent=indent)
@@ -71,9 +68,7 @@ def test_torn_text_is_refused(values: list[Any], block: int, indent: int | None,
 
 
 @pytest.mark.parametrize("block", [1, 7, 1000])
-@pytest.mark.parametrize(
-    "torn", ['[1,\n"a', '[1,\n{"a":\n', "[{},\n\n nope]", '[\n{"a" 1}]', "[1\n\n2]", "[\n1,]"]
-)
+@pytest.mark.parametrize("torn", ['[1,\n"a', '[1,\n{"a":\n', "[{},\n\n nope]", '[\n{"a" 1}]', "[1\n\n2]", "[\n1,]"])
 def test_a_fault_is_told_at_pythons_line(torn: str, block: int) -> None:
     """The line of a fault is the one that json.loads names."""
     with pytest.raises(json.JSONDecodeError) as theirs:

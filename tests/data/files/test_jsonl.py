@@ -46,9 +46,11 @@ def test_fields_that_are_not_ours_are_kept(tmp_path: Path) -> None:
         ("[" * 100_000, "data.jsonl:2: nested more than 64 deep"),
         (b"\xff\xfe", "data.jsonl:2: not UTF-8: "),
         ('{"qury": "q"}', "data.jsonl:2: query: this field is required"),
-        ('{"query": "q", "metadata": 3, "x": 1}', "data.jsonl:2: metadata: input should be a valid dict"),
+        ('{"query": "q", "chunks": [], "metadata": 3, "x": 1}',
+         "data.jsonl:2: metadata: input should be a valid dict"),
         ('{"query": "q", "chunks": [{"text": "t", "score": NaN}]}', "data.jsonl:2: chunks[0].score: must be"),
-        ('{"query": "q", "x": Infinity}', "data.jsonl:2: metadata.x.float: must be a finite number"),
+        ('{"query": "q", "chunks": [], "x": Infinity}',
+         "data.jsonl:2: metadata.x.float: must be a finite number"),
         (
             '{"query": "q", "chunks": [{"id": "x", "text": "1"}, {"id": "x", "text": "2"}]}',
             "data.jsonl:2: chunks: the id 'x'",
@@ -58,9 +60,7 @@ def test_fields_that_are_not_ours_are_kept(tmp_path: Path) -> None:
 def test_a_bad_line_is_told(tmp_path: Path, line: str | bytes, told: str) -> None:
     """File, line and field are named; the lines before it were read."""
     data = line if isinstance(line, bytes) else line.encode()
-    reading = read_jsonl(
-        write(tmp_path, LINE.encode() + b"\n" + data + b"\n" + LINE.encode()), name="data.jsonl"
-    )
+    reading = read_jsonl(write(tmp_path, LINE.encode() + b"\n" + data + b"\n" + LINE.encode()), name="data.jsonl")
     assert next(reading).id == "a"
     with pytest.raises(DataError) as caught:
         next(reading)

@@ -7,12 +7,14 @@ import json
 import lzma
 import tarfile
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from judge_eval import limits
-from judge_eval.cli.flags.reading import ReadingFlags
+from judge_eval.data.claimfiles import read_claims
+from judge_eval.data.labels import read_labels
 from judge_eval.data.reading import open_dataset
 from judge_eval.errors import DataError
 from judge_eval.evaluator import Evaluator
@@ -31,9 +33,7 @@ def write(folder: Path, name: str, data: bytes) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("suffix", "pack"), [(".bz2", bz2.compress), (".gz", gzip.compress), (".xz", lzma.compress)]
-)
+@pytest.mark.parametrize(("suffix", "pack"), [(".bz2", bz2.compress), (".gz", gzip.compress), (".xz", lzma.compress)])
 def test_packed_files_are_read(suffix: str, pack: Callable[[bytes], bytes], tmp_path: Path) -> None:
     """bzip2, gzip and xz are unpacked, whatever stands inside and whatever the file is called."""
     for name, text in (
@@ -68,9 +68,7 @@ def test_torn_utf16_is_told(tmp_path: Path) -> None:
 def test_a_table_in_windows_1252_is_named_with_the_remedy(tmp_path: Path) -> None:
     """Excel's plain CSV is never read on a guess: the error says what to save it as."""
     path = write(tmp_path, "x.csv", TABLE.encode("cp1252"))
-    with pytest.raises(
-        DataError, match=r'x.csv:2: not UTF-8; save it as "CSV UTF-8" .* iconv -f cp1252 -t utf-8'
-    ):
+    with pytest.raises(DataError, match=r'x.csv:2: not UTF-8; save it as "CSV UTF-8" .* iconv -f cp1252 -t utf-8'):
         list(open_dataset(path))
     head = write(tmp_path, "y.csv", "fragé,b\r\n1,2\r\n".encode("cp1252"))
     with pytest.raises(DataError, match=r"y.csv:1: not UTF-8; save it"):
@@ -146,9 +144,7 @@ def test_a_cell_under_no_name_is_an_error(tmp_path: Path) -> None:
 
 def test_columns_without_names(tmp_path: Path) -> None:
     """Empty columns between others are nothing; a cell in one of several without a name is an error."""
-    path = write(
-        tmp_path, "x.csv", b'user_input,,retrieved_contexts,,reference\nq?,,"[""a""]",,r\nq?,,"[]",x,r\n'
-    )
+    path = write(tmp_path, "x.csv", b'user_input,,retrieved_contexts,,reference\nq?,,"[""a""]",,r\nq?,,"[]",x,r\n')
     told: list[DataError] = []
     [trace] = open_dataset(path, on_invalid="skip", on_skip=told.append)
     assert (trace.reference, trace.metadata) == ("r", {})
@@ -156,17 +152,44 @@ def test_columns_without_names(tmp_path: Path) -> None:
 
 
 def test_names_that_are_one_without_their_blanks(tmp_path: Path) -> None:
-    """Two columns that differ in blanks alone are one name that stands twice."""
-    with pytest.raises(DataError, match=r"x.csv:1: the column 'a' stands twice"):
+    """Two columns that differ in blanks alone are one name that occurs twice."""
+    with pytest.raises(DataError, match=r"x.csv:1: the column 'a' occurs twice"):
         list(open_dataset(write(tmp_path, "x.csv", b"a, a \n1,2\n")))
 
 
-def test_the_flags_are_the_options() -> None:
-    """Every option of reading has its flag; `relevant` is one of another group."""
-    from dataclasses import fields
-
+def test_the_keywords_are_the_options() -> None:
+    """Every option of reading is a keyword of `open_dataset`."""
     from judge_eval.data.options import ReadKeywords, ReadOptions
 
-    options = [field.name for field in fields(ReadOptions)]
-    assert list(ReadKeywords.__annotations__) == options
-    assert {field.name for field in fields(ReadingFlags)} == set(options) - {"relevant"}
+    assert list(ReadKeywords.__annotations__) == [field.name for field in fields(ReadOptions)]
+
+
+LABELS = {
+    "labels.jsonl": ('{"trace_id": "q1", "chunk_id": "a", "label": 1}\n', '{"trace_id": "q1"}\n', "chunk_id"),
+    "labels.csv": ("trace_id,chunk_id,label\nq1,a,yes\n", "trace_id,chunk_id,label\nq1,a,9x\n", "not a grade"),
+    "qrels.txt": ("q1 0 a 1\n", "q1 0 a\n", "3 fields; a judgment has 4"),
+}
+CLAIMS = '{"query": "q?", "reference": "r", "claims": ["one"]}\n'
+
+
+@pytest.mark.parametrize("name", LABELS)
+def test_packed_labels_are_read_and_named(name: str, tmp_path: Path) -> None:
+    """Labels may be packed in each of their formats; an error names the user's file and its line."""
+    good, bad, fault = LABELS[name]
+    path = write(tmp_path, f"{name}.gz", gzip.compress(good.encode()))
+    assert read_labels(path).grades == {("q1", "a"): 1}
+    write(tmp_path, f"{name}.gz", gzip.compress(bad.encode()))
+    with pytest.raises(DataError, match=rf"{tmp_path}/{name}.gz:\d: .*{fault}"):
+        read_labels(path)
+    write(tmp_path, f"{name}.gz", gzip.compress(good.encode())[:-9])
+    with pytest.raises(DataError, match=rf"{tmp_path}/{name}.gz: cannot be unpacked"):
+        read_labels(path)
+
+
+def test_packed_claims_are_read_and_named(tmp_path: Path) -> None:
+    """A file of claims may be packed; an error names the user's file and its line."""
+    path = write(tmp_path, "claims.jsonl.gz", gzip.compress(CLAIMS.encode()))
+    assert [entry.query for entry in read_claims(path).entries] == ["q?"]
+    write(tmp_path, "claims.jsonl.gz", gzip.compress(CLAIMS.encode() + b"[]\n"))
+    with pytest.raises(DataError, match=rf"{tmp_path}/claims.jsonl.gz:2: a line is an object"):
+        read_claims(path)

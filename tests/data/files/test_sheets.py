@@ -12,7 +12,7 @@ import pytest
 
 from judge_eval import limits
 from judge_eval.data.files.containers import kind_of, rows
-from judge_eval.data.files.sheets import sheet_names, sheet_rows
+from judge_eval.data.files.tables import sheet_names, sheet_rows
 from judge_eval.data.reading import open_dataset
 from judge_eval.errors import ConfigError, DataError
 from tests.support.workbooks import workbook
@@ -27,10 +27,7 @@ def book(path: Path, **sheets: list[list[Any]]) -> Path:
 
 def records(path: Path, **options: Any) -> list[Any]:
     """Read the rows below the header."""
-    return [
-        row.data if isinstance(row.data, DataError) else dict(row.data)
-        for row in sheet_rows(path, "x", **options)
-    ]
+    return [row.data if isinstance(row.data, DataError) else dict(row.data) for row in sheet_rows(path, "x", **options)]
 
 
 def repacked(path: Path, part: str, change: Any) -> Path:
@@ -49,10 +46,7 @@ def test_rows_of_a_worksheet(tmp_path: Path) -> None:
     day, moment = date(2026, 3, 1), datetime(2026, 3, 1, 9, 30)
     path = book(
         tmp_path / "x.xlsx",
-        S=[
-            ["id", " text ", "score", "ok", "day", "at", None],
-            [7, "line\nline", 0.5, True, day, moment, None],
-        ],
+        S=[["id", " text ", "score", "ok", "day", "at", None], [7, "line\nline", 0.5, True, day, moment, None]],
     )
     [row] = sheet_rows(path, "x.xlsx")
     assert row.line == 2
@@ -72,11 +66,7 @@ def test_a_frame_of_pandas(tmp_path: Path) -> None:
     rows = [{"user_input": "q?", "retrieved_contexts": str(["a", "it's"]), "reference": "r"}]
     pandas.DataFrame(rows).to_excel(tmp_path / "x.xlsx")
     [trace] = open_dataset(tmp_path / "x.xlsx")
-    assert (trace.query, [chunk.text for chunk in trace.chunks], trace.reference) == (
-        "q?",
-        ["a", "it's"],
-        "r",
-    )
+    assert (trace.query, [chunk.text for chunk in trace.chunks], trace.reference) == ("q?", ["a", "it's"], "r")
 
 
 def test_empty_rows_are_passed_over(tmp_path: Path) -> None:
@@ -94,7 +84,7 @@ def test_the_worksheet_that_holds_something(tmp_path: Path) -> None:
     assert records(one) == [{"a": 1}]
     assert sheet_names(one, "x") == ["Data"]
     two = book(tmp_path / "two.xlsx", Traces=[["a"], [1]], Notes=[["b"], [2]])
-    with pytest.raises(DataError, match=r"2 worksheets; .*--records 'Traces', --records 'Notes'"):
+    with pytest.raises(DataError, match=r'2 worksheets; .*records="Traces", records="Notes"'):
         records(two)
     assert records(two, sheet="Notes") == [{"b": 2}]
     with pytest.raises(DataError, match=r"no worksheet 'Trace'; did you mean 'Traces'"):
@@ -119,9 +109,7 @@ def test_formulas_are_what_they_were_computed_to(tmp_path: Path) -> None:
     computed = repacked(
         path,
         "xl/worksheets/sheet1.xml",
-        lambda xml: (
-            xml.replace(b"<v></v>", b"<v>2</v>").replace(b"<v/>", b"<v>2</v>").replace(b"<v />", b"<v>2</v>")
-        ),
+        lambda xml: xml.replace(b"<v></v>", b"<v>2</v>").replace(b"<v/>", b"<v>2</v>").replace(b"<v />", b"<v>2</v>"),
     )
     assert records(computed)[0] == {"a": "x", "b": 2}
 
@@ -135,10 +123,7 @@ def test_escaped_characters(tmp_path: Path) -> None:
 def test_a_bomb_is_not_unpacked(tmp_path: Path) -> None:
     """A workbook that unpacks to more than the limit is refused before it is."""
     path = book(tmp_path / "x.xlsx", S=[["a"], [1]])
-    with (
-        zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive,
-        archive.open("xl/more.xml", "w") as part,
-    ):
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive, archive.open("xl/more.xml", "w") as part:
         for _ in range(limits.WORKBOOK // 2**20 + 1):
             part.write(bytes(2**20))
     assert path.stat().st_size < 2**20

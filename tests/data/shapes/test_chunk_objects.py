@@ -74,16 +74,10 @@ def test_pairs_with_scores_are_chunks() -> None:
     """What a vector store returns with scores, NumPy's numbers too, keeps text, id and score."""
     pairs = [(LangChainLike("a", "x"), 0.5), (ScoredLike(NodeLike("b", "n"), 0.1), np.float32(0.25))]
     trace = Trace(query="q?", chunks=[*pairs, (HaystackLike("c", "h", {}), float("nan"))])  # type: ignore[list-item]
-    assert [(c.id, c.text, c.score) for c in trace.chunks] == [
-        ("x", "a", 0.5),
-        ("n", "b", 0.25),
-        ("h", "c", None),
-    ]
+    assert [(c.id, c.text, c.score) for c in trace.chunks] == [("x", "a", 0.5), ("n", "b", 0.25), ("h", "c", None)]
 
 
-@pytest.mark.parametrize(
-    "thing", [object(), (object(), 0.5), ("a", "b", "c"), HaystackLike(None, "h", {}), 7, None]
-)
+@pytest.mark.parametrize("thing", [object(), (object(), 0.5), ("a", "b", "c"), HaystackLike(None, "h", {}), 7, None])
 def test_what_offers_no_text_is_refused(thing: Any) -> None:
     """An object without a text is an error at its place, not an empty chunk."""
     with pytest.raises(DataError, match=r"chunks\[1\]"):

@@ -10,9 +10,7 @@ import pyndeval
 def figures(rows: list[list[int]], alpha: float) -> dict[str, float]:
     """What pyndeval says of one list, its documents' ids falling with the rank."""
     cutoffs = (1, 2, 3, 5, 10, 20)
-    qrels = [
-        ("q", f"c{j}", f"d{900 - rank}", cell) for rank, row in enumerate(rows) for j, cell in enumerate(row)
-    ]
+    qrels = [("q", f"c{j}", f"d{900 - rank}", cell) for rank, row in enumerate(rows) for j, cell in enumerate(row)]
     run = [("q", f"d{900 - rank}", -float(rank)) for rank in range(len(rows))]
     names = {f"alpha-nDCG@{k}": f"alpha-NDCG(alpha={alpha})@{k}" for k in cutoffs}
     names |= {f"ERR-IA@{k}": f"ERR-IA(alpha={alpha})@{k}" for k in cutoffs if k > 1}

@@ -10,12 +10,13 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from judge_eval import limits
 from judge_eval.metrics import ClaimTable, GradeTable, Metric, parse_metric
-from judge_eval.metrics.claims.named import CLAIM_SPECS
+from judge_eval.metrics.definitions import SPECS
+from tests.support.examples import examples
 from tests.support.naive_claims import VARIANTS, WORDS, Case, cases, naive, table_of
 
 CELLS = ("none", "partial", "full", "contradicts")
@@ -42,10 +43,7 @@ def gapped(draw: st.DrawFn) -> Case:
     case = draw(cases(4).filter(lambda case: case.rows and any(case.vital)))
     places = [(i, j) for i in range(len(case.rows)) for j in range(len(case.vital))]
     gaps = draw(st.lists(st.sampled_from(places), max_size=4, unique=True))
-    rows = [
-        tuple(None if (i, j) in gaps else word for j, word in enumerate(row))
-        for i, row in enumerate(case.rows)
-    ]
+    rows = [tuple(None if (i, j) in gaps else word for j, word in enumerate(row)) for i, row in enumerate(case.rows)]
     together = list(case.asked)
     if draw(st.booleans()):
         together[draw(st.integers(0, len(together) - 1))] = None
@@ -53,7 +51,7 @@ def gapped(draw: st.DrawFn) -> Case:
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-@settings(max_examples=12)
+@examples(12)
 @given(case=gapped(), k=st.sampled_from([None, 1, 2, 3, 5]))
 def test_bounds_are_reached_and_never_passed(name: str, case: Case, k: int | None) -> None:
     """In every variant both bounds equal brute force, whatever else stands in the table."""
@@ -113,7 +111,7 @@ def test_where_nobody_knows_the_claims_a_metric_can_be_anything_in_its_range() -
     """The judge failed to split the reference: no value, the range as bounds, never a number."""
     claims = ClaimTable.from_rows([[(), ()], [["full"], ["none"]]], [None, [True]])
     table = GradeTable.from_rows([[None, None], [1, 0]], claims=claims)
-    for spec in CLAIM_SPECS:
+    for spec in (spec for spec in SPECS.values() if spec.claims):
         metric = Metric(spec.name, 2)
         low, high, exact = metric.bounds(table)
         most = metric.limits[1]

@@ -7,18 +7,19 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from judge_eval.errors import MetricError, MissingVerdictError
 from judge_eval.metrics import ClaimTable, GradeTable, Metric, parse_metric
-from judge_eval.metrics.claims.named import CLAIM_SPECS
+from judge_eval.metrics.definitions import SPECS
 from tests.support.command import ROOT
+from tests.support.examples import examples
 from tests.support.naive_claims import VARIANTS, Case, cases, naive, table_of
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-@settings(max_examples=8)
+@examples(8)
 @given(many=st.lists(cases(), min_size=1, max_size=4), k=st.sampled_from([None, 1, 2, 3, 5, 9]))
 def test_every_metric_is_what_its_formula_says(name: str, many: list[Case], k: int | None) -> None:
     """In every variant, whatever stands in the other rows; NaN exactly where there is no value."""
@@ -63,7 +64,7 @@ def test_alpha_ndcg_and_err_ia_are_those_of_pyndeval() -> None:
 
 
 @pytest.mark.foreign
-@settings(max_examples=60)
+@examples(60)
 @given(case=cases(8, ("none", "full")), k=st.integers(2, 20))
 def test_they_are_pyndevals_on_any_matrix(case: Case, k: int) -> None:
     """Asked here and now, and through ir_measures."""
@@ -77,9 +78,7 @@ def test_they_are_pyndevals_on_any_matrix(case: Case, k: int) -> None:
     if not any(grade for _, _, grade in qrels):
         return
     run = [("q", f"d{900 - rank}", -float(rank)) for rank in range(len(case.rows))]
-    found = pyndeval.ndeval(
-        [("q", *each) for each in qrels], run, measures=[f"alpha-nDCG@{k}", f"ERR-IA@{k}"]
-    )["q"]
+    found = pyndeval.ndeval([("q", *each) for each in qrels], run, measures=[f"alpha-nDCG@{k}", f"ERR-IA@{k}"])["q"]
     table = table_of([Case(case.rows, case.vital)])
     ours = parse_metric(f"alpha-NDCG@{k}").compute(table)[0]
     assert ours == pytest.approx(min(found[f"alpha-nDCG@{k}"], 1), abs=1e-9)
@@ -90,6 +89,46 @@ def test_they_are_pyndevals_on_any_matrix(case: Case, k: int) -> None:
         [ir_measures.ScoredDoc(*each) for each in run],
     )
     assert ours == pytest.approx(min(next(iter(theirs.values())), 1), abs=1e-9)
+
+
+@pytest.mark.foreign
+@examples(100)
+@given(case=cases(8, ("none", "full")), k=st.integers(2, 20), order=st.permutations(range(8)))
+def test_ties_by_id_are_pyndevals_whatever_the_ids(case: Case, k: int, order: list[int]) -> None:
+    """The greater id first among equals of the ideal order; ids in any order."""
+    pyndeval = pytest.importorskip("pyndeval")
+    ids = [f"d{order[rank]}" for rank in range(len(case.rows))]
+    qrels = [
+        ("q", f"c{j}", ids[rank], int(word == "full"))
+        for rank, row in enumerate(case.rows)
+        for j, word in enumerate(row)
+    ]
+    if not any(grade for *_, grade in qrels):
+        return
+    run = [("q", each, -float(rank)) for rank, each in enumerate(ids)]
+    found = pyndeval.ndeval(qrels, run, measures=[f"alpha-nDCG@{k}"])["q"][f"alpha-nDCG@{k}"]
+    claims = ClaimTable.from_rows([case.rows], [case.vital], ids=[ids])
+    table = GradeTable.from_rows([[0] * len(ids)], claims=claims)
+    ours = parse_metric(f"alpha-NDCG(ties=id)@{k}").compute(table)[0]
+    assert ours == pytest.approx(min(found, 1), abs=1e-9)
+
+
+def test_ties_by_id_need_ids_and_hold_for_bounds() -> None:
+    """Without ids the metric is refused; with a failed cell the bounds are those of both completions."""
+    rows = [["full", "none"], ["full", "full"], ["none", None], ["none", "full"]]
+    metric = parse_metric("alpha-NDCG(ties=id)@3")
+    bare = GradeTable.from_rows([[0] * 4], claims=ClaimTable.from_rows([rows], [[True, True]]))
+    with pytest.raises(MetricError, match="needs the ids of the chunks"):
+        metric.compute(bare)
+    ids = ["a", "c", "b", "d"]
+
+    def table(word: str | None) -> GradeTable:
+        filled = [[word if cell is None else cell for cell in row] for row in rows]
+        return GradeTable.from_rows([[0] * 4], claims=ClaimTable.from_rows([filled], [[True, True]], ids=[ids]))
+
+    values = [metric.compute(table(word))[0] for word in ("none", "full")]
+    low, high, exact = metric.bounds(table(None))
+    assert (low[0], high[0], exact[0]) == (pytest.approx(min(values)), pytest.approx(max(values)), True)
 
 
 def test_nugget_scores_are_those_of_the_published_definitions() -> None:
@@ -135,8 +174,8 @@ def test_what_chunks_say_together_counts_of_the_whole_list_alone() -> None:
 
 def test_a_table_without_claims_is_refused() -> None:
     """By every metric over claims, with its name and what would help."""
-    for spec in CLAIM_SPECS:
-        with pytest.raises(MetricError, match=rf"{spec.name}@3: nobody said which claims"):
+    for spec in (spec for spec in SPECS.values() if spec.claims):
+        with pytest.raises(MetricError, match=rf"{spec.name}@3: it is not known which claims"):
             Metric(spec.name, 3).compute(GradeTable.from_rows([[1, 0]]))
 
 
@@ -152,7 +191,7 @@ def test_failed_cells_are_counted_in_the_message() -> None:
 @pytest.mark.parametrize(
     ("rows", "vital", "told"),
     [
-        ([[["yes"]]], [[True]], "'yes' is none of"),
+        ([[["yes"]]], [[True]], "'yes' is not one of"),
         ([[["full", "none"]]], [[True]], "one cell for each of 1 claims"),
         ([[["full"]]], [], "1 traces with chunks, 0 with claims"),
     ],
@@ -176,7 +215,5 @@ def test_a_far_cutoff_costs_nothing_and_changes_nothing() -> None:
     far = parse_metric("ERR-IA@1000000000").compute(table)[0]
     assert far == pytest.approx(1.25 / (2 * math.log(2)), abs=1e-9)
     harmonic = math.log(10**9) + 0.5772156649015329
-    assert parse_metric("ERR-IA(alpha=0)@1000000000").compute(table)[0] == pytest.approx(
-        1.5 / harmonic, abs=1e-9
-    )
+    assert parse_metric("ERR-IA(alpha=0)@1000000000").compute(table)[0] == pytest.approx(1.5 / harmonic, abs=1e-9)
     assert parse_metric("alpha-NDCG@1000000000").compute(table)[0] == 1

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from judge_eval.metrics import Metric, parse_metric
+from tests.support.examples import examples
 from tests.support.naive_claims import VARIANTS, Case, cases, table_of
 
 CUTS = (None, 1, 2, 3, 4, 6, 9)
@@ -38,7 +39,7 @@ def repeated(case: Case, chunk: int, place: int) -> Case:
 
 
 @pytest.mark.parametrize("name", ONCE)
-@settings(max_examples=12)
+@examples(12)
 @given(data=st.data(), k=st.sampled_from(CUTS))
 def test_a_repeated_chunk_never_raises_a_metric(name: str, data: st.DataObject, k: int | None) -> None:
     """Wherever below the first it stands, and whatever it pushes beyond the cutoff."""
@@ -51,11 +52,9 @@ def test_a_repeated_chunk_never_raises_a_metric(name: str, data: st.DataObject, 
 
 
 @pytest.mark.parametrize("name", ["Redundancy", "Redundancy(least=partial)"])
-@settings(max_examples=80)
+@examples(80)
 @given(data=st.data(), k=st.sampled_from(CUTS))
-def test_a_repeat_of_a_supporting_chunk_never_lowers_redundancy(
-    name: str, data: st.DataObject, k: int | None
-) -> None:
+def test_a_repeat_of_a_supporting_chunk_never_lowers_redundancy(name: str, data: st.DataObject, k: int | None) -> None:
     """It brings nothing new; what it pushes beyond the cutoff cannot have been more idle."""
     case = data.draw(cases(words=("none", "partial", "full")).filter(lambda case: case.rows and case.vital))
     case = replace(case, repeats=())
@@ -70,7 +69,7 @@ def test_a_repeat_of_a_supporting_chunk_never_lowers_redundancy(
 
 
 @pytest.mark.parametrize("name", [name for name in VARIANTS if name.startswith(RISING)])
-@settings(max_examples=12)
+@examples(12)
 @given(case=cases().filter(lambda case: any(case.vital)))
 def test_what_is_covered_stays_covered_further_down(name: str, case: Case) -> None:
     """Recall, sufficiency and nugget scores never fall with K."""
@@ -79,7 +78,7 @@ def test_what_is_covered_stays_covered_further_down(name: str, case: Case) -> No
 
 
 @pytest.mark.parametrize("name", [name for name in VARIANTS if name.startswith(UNORDERED)])
-@settings(max_examples=12)
+@examples(12)
 @given(data=st.data())
 def test_the_order_of_a_whole_list_does_not_matter(name: str, data: st.DataObject) -> None:
     """To metrics that ask what is there and not where."""
@@ -89,7 +88,7 @@ def test_the_order_of_a_whole_list_does_not_matter(name: str, data: st.DataObjec
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-@settings(max_examples=8)
+@examples(8)
 @given(data=st.data(), k=st.sampled_from(CUTS))
 def test_the_order_of_the_claims_does_not_matter(name: str, data: st.DataObject, k: int | None) -> None:
     """To any metric."""
@@ -105,7 +104,7 @@ def test_the_order_of_the_claims_does_not_matter(name: str, data: st.DataObject,
     assert after == pytest.approx(before, abs=1e-12)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(case=cases(words=("none", "full")).filter(lambda case: case.rows and case.vital))
 def test_a_list_in_the_ideal_order_is_exactly_one(case: Case) -> None:
     """Put in the order in which each next chunk gains most, a list with any support has alpha-nDCG 1.0."""

@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from judge_eval.pages.report import compare_report, run_report, store_at
+from judge_eval.pages.report import store_at
+from tests.support.reports import compare_report, run_report
 from tests.support.serving import judge, rows, scripted, serving
 
 CHROMIUM = "/usr/bin/chromium"
@@ -74,9 +75,7 @@ def open_page(chromium: Any, serve: Callable[..., str]) -> Iterator[Callable[...
     contexts: list[Any] = []
     wrong: list[str] = []
 
-    def opened(
-        url: str, *, width: int = 1440, height: int = 1000, dark: bool = False, ready: bool = True
-    ) -> Any:
+    def opened(url: str, *, width: int = 1440, height: int = 1000, dark: bool = False, ready: bool = True) -> Any:
         context = chromium.new_context(
             viewport={"width": width, "height": height},
             color_scheme="dark" if dark else "light",
@@ -115,9 +114,7 @@ def open_page(chromium: Any, serve: Callable[..., str]) -> Iterator[Callable[...
 def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Make runs with everything in them, and their reports."""
     folder = tmp_path_factory.mktemp("reports")
-    base = judge(
-        rows(), folder / "runs", label="main", href="https://example.org/main", cache=folder / "cache"
-    )
+    base = judge(rows(), folder / "runs", label="main", href="https://example.org/main", cache=folder / "cache")
     turned = []
     for i, row in enumerate(rows()):
         chunks = row["chunks"][::-1] if i % 4 == 0 else row["chunks"]
@@ -128,20 +125,11 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         if kind == 0:
             return "there is no JSON in this"
         quote = "not in the chunk at all" if kind == 1 else text[20:80]
-        return {
-            "evidence": quote,
-            "reason": "Because.",
-            "verdict": kind > 3,
-            "instruction_in_chunk": kind == 2,
-        }
+        return {"evidence": quote, "reason": "Because.", "verdict": kind > 3, "instruction_in_chunk": kind == 2}
 
     new = scripted(turned, folder / "runs", answer, label="PR #7", tags=["prod"])
     store = store_at(folder / "cache")
-    files = {
-        "main": run_report(base, store=store),
-        "new": run_report(new, base),
-        "compare": compare_report(base, new),
-    }
+    files = {"main": run_report(base, store=store), "new": run_report(new, base), "compare": compare_report(base, new)}
     for name, text in files.items():
         (folder / f"{name}.html").write_text(text, encoding="utf-8")
     return {"old_run": base, "new_run": new, **{name: (folder / f"{name}.html").as_uri() for name in files}}

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from judge_eval.comparison.compare import compare
-from judge_eval.pages.comparepage import SideBySide
-from judge_eval.pages.overview import Table
-from judge_eval.pages.report import compare_report, run_report
-from judge_eval.pages.rows import sort_rows
+from judge_eval.compare.compare import compare
+from judge_eval.pages.compared import ComparedRuns
+from judge_eval.pages.rows import Table, sort_rows
 from judge_eval.server.settings import ServerSettings
 from tests.support.browsing import chosen, filtered, listed, shoot, violations
+from tests.support.reports import compare_report, run_report
 from tests.support.serving import scripted, serving
+from tests.support.waiting import until_page
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]  # the runs are long to make on a busy machine
 
 LONG = "Donaudampfschifffahrtsgesellschaftskapitän" * 12
 
@@ -35,8 +35,7 @@ def dataset() -> list[dict[str, Any]]:
     for i in range(500):
         relevant = {0, 3, 7} if i % 3 == 0 else {0, 3}
         chunks = [
-            {"id": f"d{i}-{k}", "text": (f"YES {i} {text(4)}. " if k in relevant else "") + text(20)}
-            for k in range(30)
+            {"id": f"d{i}-{k}", "text": (f"YES {i} {text(4)}. " if k in relevant else "") + text(20)} for k in range(30)
         ]
         query = f"Question {i}: {text(120 if i % 7 == 1 else 8)}?"
         if i % 11 == 2:
@@ -77,19 +76,14 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     data = dataset()
     old = scripted(data, folder / "runs", answer(False), label="main", name="support")
     new = scripted(
-        worse(data),
-        folder / "runs",
-        answer(True),
-        label="PR/41 smaller windows",
-        name="support",
-        baseline=old.id,
+        worse(data), folder / "runs", answer(True), label="PR/41 smaller windows", name="support", baseline=old.id
     )
     scripted(data[:20], folder / "runs", answer(True), label="brief", name="support")
     for name, text in (("run", run_report(new, old)), ("compare", compare_report(old, new))):
         (folder / f"{name}.html").write_text(text, encoding="utf-8")
     with serving(ServerSettings(folder / "runs")) as url:
         yield {
-            "old": old, "new": new, "sides": SideBySide(Table(old), Table(new)),
+            "old": old, "new": new, "sides": ComparedRuns(Table(old), Table(new)),
             "run": (folder / "run.html").as_uri(), "compare": (folder / "compare.html").as_uri(),
             "url": url, "served run": f"{url}/runs/{new.id}",
             "served compare": f"{url}/compare?a=label:main&b={new.id}",
@@ -105,19 +99,17 @@ def cards(page: Any) -> list[str]:
 def only_long_words(page: Any, name: str) -> None:
     """Filter for the traces with very long words, and wait for them."""
     page.fill("#filter", "Donau")
-    fit = r"^46 traces fit" if "run" in name else r"^\d\d changed traces"
+    fit = r"^46 traces match" if "run" in name else r"^\d\d changed traces"
     page.locator(".told", has_text=re.compile(fit)).wait_for()
 
 
 @pytest.mark.parametrize("name", ["compare", "served compare"])
-def test_compare_opens_with_what_is_shown(
-    made: dict[str, Any], open_page: Callable[..., Any], name: str
-) -> None:
+def test_compare_opens_with_what_is_shown(made: dict[str, Any], open_page: Callable[..., Any], name: str) -> None:
     """The first heading is the sentence of the record; figures and changed traces come below it."""
     page = open_page(made[name], height=900)
     (opening,) = compare(made["old"], made["new"]).openings
-    assert page.locator("h1").inner_text() == opening.told("B")
-    assert opening.told("B").startswith("B is worse: AP@5 -0.")
+    assert page.locator("h1").inner_text() == opening.sentence("B")
+    assert opening.sentence("B").startswith("B is worse: AP@5 -0.")
     assert "moved from rank 1 to 3" in opening.rest
     tops = [page.locator(spec).first.bounding_box()["y"] for spec in ("h1", "table", "article.card")]
     assert tops == sorted(tops)
@@ -166,15 +158,11 @@ def test_a_card_says_which_chunks_moved_what_they_say_and_why(
     whole = page.locator(f"[data-trace='{some.get_attribute('data-trace')}']")
     whole.get_by_role("button", name="more chunk").click()
     assert whole.locator(".moved").count() == len(full[whole.get_attribute("data-trace")]["notable"]) > 3
-    assert page.evaluate("document.activeElement.className") == whole.locator(".moved").nth(3).get_attribute(
-        "class"
-    )
+    assert page.evaluate("document.activeElement.className") == whole.locator(".moved").nth(3).get_attribute("class")
 
 
 @pytest.mark.parametrize("name", ["run", "served run"])
-def test_a_run_starts_at_its_largest_loss(
-    made: dict[str, Any], open_page: Callable[..., Any], name: str
-) -> None:
+def test_a_run_starts_at_its_largest_loss(made: dict[str, Any], open_page: Callable[..., Any], name: str) -> None:
     """With a baseline the largest loss stands first and is open, before and after; so in each order."""
     page = open_page(made[name])
     sides = made["sides"]
@@ -209,16 +197,15 @@ def test_a_run_offers_its_baselines(made: dict[str, Any], open_page: Callable[..
     assert page.locator("#sort").input_value() == "order"
     brief = page.locator("#baseline option", has_text="brief")
     brief.wait_for(state="attached")
-    page.locator("#baseline").select_option(brief.get_attribute("value"))
-    page.wait_for_url(f"**baseline={brief.get_attribute('value')}")
+    brief_id = brief.get_attribute("value")
+    page.locator("#baseline").select_option(brief_id)
+    page.wait_for_url(f"**baseline={brief_id}")
     page.locator(".versus b", has_text="brief").wait_for()
     page = open_page(f"{made['url']}/runs/label:main?baseline=label:PR%2F41%20smaller%20windows")
     assert "This run is better" in page.inner_text(".opening")
 
 
-def test_blind_labelling_hides_the_baseline_until_it_ends(
-    made: dict[str, Any], open_page: Callable[..., Any]
-) -> None:
+def test_blind_labelling_hides_the_baseline_until_it_ends(made: dict[str, Any], open_page: Callable[..., Any]) -> None:
     """Blind, neither sentence, difference nor strip of the baseline shows; afterwards all is as it was."""
     page = open_page(made["served run"])
     page.locator("#blind").check()
@@ -255,10 +242,7 @@ def test_traces_begin_above_the_fold(made: dict[str, Any], open_page: Callable[.
         show.focus()
         page.keyboard.press("Enter")
         assert show.get_attribute("aria-expanded") == "true"
-        assert (
-            page.locator(".clamped + .unclamp, h2 + .unclamp, h3 + .unclamp").first.inner_text()
-            == "Show less"
-        )
+        assert page.locator(".clamped + .unclamp, h2 + .unclamp, h3 + .unclamp").first.inner_text() == "Show less"
 
 
 def test_strips_mark_the_cutoff_and_fold_what_is_not_relevant(
@@ -273,7 +257,7 @@ def test_strips_mark_the_cutoff_and_fold_what_is_not_relevant(
     told = line.get_attribute("aria-label")
     assert "cutoff after rank 5; 6 to 30 not relevant" in told
     page.select_option("#metric", "MRR")
-    page.wait_for_function("!document.querySelector('.rows .cut')")
+    until_page(page, "!document.querySelector('.rows .cut')")
     assert page.locator(".rows .fold").count() > 0
 
 

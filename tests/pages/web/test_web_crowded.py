@@ -10,15 +10,15 @@ from uuid import uuid4
 import pytest
 
 from judge_eval import EvalRun
-from judge_eval.pages.report import compare_report, matrix_report, run_report
-from judge_eval.runs.folder.news import News, write_news
+from judge_eval.runs.judging.counting import ProgressFile, write_progress
 from judge_eval.server.settings import ServerSettings
 from tests.server.test_following import started
 from tests.support.browsing import drawn, shoot
 from tests.support.crowded import crowded_runs
+from tests.support.reports import compare_report, matrix_report, run_report
 from tests.support.serving import serving
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]  # the runs are long to make on a busy machine
 
 PAGES = (
     "runs", "runs picked", "run", "run against a baseline", "blind", "live", "compare", "matrix",
@@ -26,9 +26,7 @@ PAGES = (
 )  # fmt: skip
 
 
-BROKEN = (
-    "nodes => nodes.filter(n => n.clientHeight > 1.6 * parseFloat(getComputedStyle(n).lineHeight)).length"
-)
+BROKEN = "nodes => nodes.filter(n => n.clientHeight > 1.6 * parseFloat(getComputedStyle(n).lineHeight)).length"
 """Counts the pills that take more than a line."""
 
 
@@ -52,11 +50,11 @@ def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]
         "traces": 250, "total": 500, "verdicts": 7490, "failed": 10, "calls": 4210, "hits": 3290,
         "retries": 17, "rate": 412.5, "left": 18.2,
     }  # fmt: skip
-    news = News(at=datetime.now(UTC), **told)
+    news = ProgressFile(at=datetime.now(UTC), **told)
     with serving(ServerSettings(root / "runs", thresholds={"AP@5": 0.5})) as url:
         matrix = f"{url}/matrix?run={a}&run={b}&run={c}"
         yield {
-            "news": lambda: write_news(journal.folder, news.model_copy(update={"at": datetime.now(UTC)})),
+            "news": lambda: write_progress(journal.folder, news.model_copy(update={"at": datetime.now(UTC)})),
             **{name: (root / f"{name}.html").as_uri() for name in files},
             "runs": f"{url}/",
             "runs picked": f"{url}/",

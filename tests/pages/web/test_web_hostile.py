@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from judge_eval import EvalRun, Evaluator
-from judge_eval.pages.report import compare_report, run_report
 from judge_eval.server.settings import ServerSettings
 from tests.support.browsing import filtered
+from tests.support.reports import compare_report, run_report
 from tests.support.serving import ask, scripted, serving
 
 pytestmark = pytest.mark.browser
@@ -25,9 +25,7 @@ TEXTS = (
     f"\u202egnirts\u2066\u200b\u2028\u2029\x1b]52;c;x\x07\x1bc\x9b2J\x00\ufeff]]>&#60;script&#62;{MARK}//",
 )
 """Markup, quotes, comments, styles, templates, and characters that turn, hide or end a line."""
-BREAKS = (
-    "script:not([type]):not([src]), iframe, img, object, embed, base, form[action], a[href^='javascript']"
-)
+BREAKS = "script:not([type]):not([src]), iframe, img, object, embed, base, form[action], a[href^='javascript']"
 
 
 def evil(k: int, of: str) -> str:
@@ -95,9 +93,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     }
     for name, text in files.items():
         (root / f"{name}.html").write_text(text, encoding="utf-8")
-    with serving(
-        ServerSettings(root, thresholds={"AP@5": 0.5}), Evaluator("fake/overlap", cache=False)
-    ) as url:
+    with serving(ServerSettings(root, thresholds={"AP@5": 0.5}), Evaluator("fake/overlap", cache=False)) as url:
         yield {
             "url": url, "one": one, "two": two,
             **{name: (root / f"{name}.html").as_uri() for name in files},
@@ -118,9 +114,7 @@ def safe(page: Any) -> None:
     assert page.evaluate("window.ran") is None
     assert page.locator(BREAKS).count() == 0, page.locator(BREAKS).first.evaluate("n => n.outerHTML")
     assert page.evaluate("getComputedStyle(document.body).display") != "none"
-    handlers = (
-        "[...document.querySelectorAll('*')].filter(n => [...n.attributes].some(a => /^on/.test(a.name)))"
-    )
+    handlers = "[...document.querySelectorAll('*')].filter(n => [...n.attributes].some(a => /^on/.test(a.name)))"
     assert page.evaluate(f"{handlers}.length") == 0
     assert page.evaluate("document.title.length") < 2000
 
@@ -185,6 +179,7 @@ def test_blind_labelling_of_hostile_texts(site: dict[str, Any], open_page: Calla
     """Blind, hostile texts are labelled like others, and the label reaches the server."""
     page = open_page(f"{site['url']}/runs/{site['one'].id}")
     page.locator("#blind").check()
+    page.locator("#rank-2", has_text="hidden until you label it").wait_for()
     card = page.locator("#rank-2")
     card.get_by_role("button", name="not relevant", exact=True).click()
     page.locator("#rank-2", has_text="human label 0").wait_for()

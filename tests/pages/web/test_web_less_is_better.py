@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from judge_eval.pages.report import compare_report, matrix_report, run_report
-from tests.comparison.test_less_is_better import CLEAN, MANY, NAMES, REPEATED, WORSE, run_of
+from tests.compare.test_less_is_better import CLEAN, MANY, NAMES, REPEATED, WORSE, run_of
 from tests.support.browsing import shoot, violations
+from tests.support.reports import compare_report, matrix_report, run_report
 
 pytestmark = pytest.mark.browser
 CONFLICT, REDUNDANCY, RECALL = NAMES
@@ -58,7 +58,7 @@ def test_two_runs(made: dict[str, str], open_page: Callable[..., Any], axe: str,
         assert cells[7:10] == ["0", "16", "14"]
     assert row_of(page, RECALL).locator("b.pairing").inner_text().startswith("▼ −0.2")
     assert "less" not in row_of(page, RECALL).inner_text()
-    page.evaluate("document.querySelector('details.charts').open = true")
+    page.locator(".charts > summary").click()
     page.wait_for_selector(".scatter .mark")
     assert page.locator(".scatter .mark.worse").count() == 1
     assert page.locator(".scatter .mark.better").count() == 0

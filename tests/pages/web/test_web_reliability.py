@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from judge_eval.alignment.agree import agree
-from judge_eval.pages.report import run_report
+from judge_eval.study.agree import agree
 from tests.support.browsing import violations
 from tests.support.likely import likely_run
+from tests.support.reports import run_report
 
 pytestmark = pytest.mark.browser
 
@@ -41,12 +41,12 @@ def test_without_probabilities_a_sentence_says_so(open_page: Callable[..., Any],
     (tmp_path / "r.html").write_text(run_report(likely_run(12, told=False)), encoding="utf-8")
     page = open_page((tmp_path / "r.html").as_uri() + "#/disagreements")
     assert page.locator("svg.reliability").count() == 0
-    assert "no verdict has one (judge with --confidence" in page.inner_text("#panel-disagreements")
+    assert "no verdict has one (the judge returns them with the option `confidence`" in page.inner_text(
+        "#panel-disagreements"
+    )
 
 
-def test_the_diagram_breaks_no_rule_of_accessibility(
-    open_page: Callable[..., Any], tmp_path: Path, axe: str
-) -> None:
+def test_the_diagram_breaks_no_rule_of_accessibility(open_page: Callable[..., Any], tmp_path: Path, axe: str) -> None:
     """axe-core finds nothing serious or critical beside it, in light and in the dark."""
     (tmp_path / "r.html").write_text(run_report(likely_run()), encoding="utf-8")
     for dark in (False, True):

@@ -9,15 +9,13 @@ from typing import Any
 
 import pytest
 
-from judge_eval.pages.overview import Table
+from judge_eval.pages.rows import Table
 from tests.support.browsing import chosen, filtered, shoot, violations
 
 pytestmark = pytest.mark.browser
 
 
-def test_the_quote_is_marked_and_problems_are_flagged(
-    reports: dict[str, Any], open_page: Callable[..., Any]
-) -> None:
+def test_the_quote_is_marked_and_problems_are_flagged(reports: dict[str, Any], open_page: Callable[..., Any]) -> None:
     """A found quote is marked in the text; a missing one and an instruction are told in words."""
     run = reports["new_run"]
     wanted = {"found": None, "missing": None, "instruction": None}
@@ -39,7 +37,7 @@ def test_the_quote_is_marked_and_problems_are_flagged(
         else:
             marked = "".join(card.locator("mark").all_text_contents())
             assert marked.split() == outcome.evidence.split()
-        assert (card.locator(".warn", has_text="instruction found in chunk").count() > 0) == (
+        assert (card.locator(".warn", has_text="saw an instruction in this chunk").count() > 0) == (
             key == "instruction"
         )
 
@@ -59,9 +57,7 @@ def test_a_card_shows_the_judges_call(reports: dict[str, Any], open_page: Callab
     assert json.loads(reply.inner_text())["reason"] == result.outcomes[0].reason
 
 
-def test_a_strip_tells_by_shape_word_and_colour(
-    reports: dict[str, Any], open_page: Callable[..., Any]
-) -> None:
+def test_a_strip_tells_by_shape_word_and_colour(reports: dict[str, Any], open_page: Callable[..., Any]) -> None:
     """Each rank has its own sign and the strip one sentence; disagreement is an outline and a word too."""
     page = open_page(reports["new"])
     chosen(page, "#sort", "order")
@@ -72,7 +68,7 @@ def test_a_strip_tells_by_shape_word_and_colour(
     row = next(row for row in Table(reports["new_run"]).rows if row.failed)
     glyphs = {"+": "+", ".": "·", "!": "!"}
     assert strip.locator(".sq").all_inner_texts() == [glyphs[sign] for sign in row.strip]
-    assert told.count("human disagrees") == row.disagreements == strip.locator(".sq.off").count()
+    assert told.count("human label disagrees") == row.disagreements == strip.locator(".sq.off").count()
 
 
 @pytest.mark.parametrize("width", [380, 1440])
@@ -99,21 +95,19 @@ def test_it_fits_narrow_and_wide_light_and_dark(
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") != background
 
 
-def test_compare_draws_lines_between_the_same_chunks(
-    reports: dict[str, Any], open_page: Callable[..., Any]
-) -> None:
+def test_compare_draws_lines_between_the_same_chunks(reports: dict[str, Any], open_page: Callable[..., Any]) -> None:
     """A chunk of both runs has one line from its place in A to that in B; changes are named."""
-    from judge_eval.pages.comparepage import SideBySide
+    from judge_eval.pages.compared import ComparedRuns
 
-    pairing = SideBySide(Table(reports["old_run"]), Table(reports["new_run"]))
+    pairing = ComparedRuns(Table(reports["old_run"]), Table(reports["new_run"]))
     changed = {row.id: row for row in pairing.rows if row.change}
     page = open_page(reports["compare"])
     assert page.locator(".told").inner_text() == f"{len(changed)} changed traces"
     names = {
         "retrieval": "retrieval changed",
         "verdicts": "verdict flipped",
-        "scores": "only the scores",
-        "both": "retrieval and verdict",
+        "scores": "only the scores changed",
+        "both": "retrieval changed, verdict flipped",
     }
     for card in page.locator("article.card").all():
         row = changed[card.get_attribute("data-trace")]

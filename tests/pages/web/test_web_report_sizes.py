@@ -9,15 +9,13 @@ from typing import Any
 
 import pytest
 
-from judge_eval.pages.report import compare_report, run_report
 from tests.support.browsing import filtered, listed
+from tests.support.reports import compare_report, run_report
 from tests.support.serving import scripted
 
 pytestmark = pytest.mark.browser
 
-HOSTILE = (
-    '</script><img src=x onerror="window.ran=1"><svg onload=window.ran=1> \u202egnirts\u202c {{7*7}} ${x}'
-)
+HOSTILE = '</script><img src=x onerror="window.ran=1"><svg onload=window.ran=1> \u202egnirts\u202c {{7*7}} ${x}'
 
 
 def test_a_brief_report_says_what_it_leaves_out(
@@ -88,9 +86,7 @@ def test_a_large_report_is_small(open_page: Callable[..., Any], tmp_path: Path) 
         {"id": f"q{i}", "query": text(80), "reference": text(150), "chunks": [text(800) for _ in range(10)]}
         for i in range(500)
     ]
-    run = scripted(
-        data, None, lambda chunk: {"evidence": chunk[50:150], "reason": chunk[:150], "verdict": True}
-    )
+    run = scripted(data, None, lambda chunk: {"evidence": chunk[50:150], "reason": chunk[:150], "verdict": True})
     path = tmp_path / "large.html"
     path.write_text(run_report(run), encoding="utf-8")
     assert path.stat().st_size < 6_000_000

@@ -77,7 +77,7 @@ def test_runs_are_asked_for_filtered_and_removed(open_page: Callable[..., Any], 
     form.get_by_label("run_id").fill(run_id)
     form.get_by_role("button", name="Send").click()
     assert ask(f"{url}/api/v1/runs")[1]["total"] == 1
-    form.get_by_label("remove this run for good").check()
+    form.get_by_label("remove this run permanently").check()
     form.get_by_role("button", name="Send").click()
     form.locator(".answer .code", has_text="204").wait_for()
     assert ask(f"{url}/api/v1/runs")[1]["total"] == 0

@@ -1,4 +1,3 @@
-import hashlib
 import json
 from pathlib import Path
 
@@ -7,15 +6,17 @@ import pytest
 from typer.testing import CliRunner
 
 from judge_eval import EvalRun, FakeBackend
-from judge_eval.alignment.agree import agree
-from judge_eval.comparison.compare import compare
+from judge_eval.compare.compare import compare
 from judge_eval.errors import RunError
-from judge_eval.runs.columns.loading import columns_of
 from judge_eval.runs.columns.packed import WHYS, find_ids, pack
-from judge_eval.runs.columns.parquet import write_parts
+from judge_eval.runs.columns.parquet import columns_of, write_parts
 from judge_eval.runs.folder.files import TRACES, VERDICTS
+from judge_eval.runs.folder.integrity import sha256_of, with_parts
 from judge_eval.runs.folder.labels import Label, add_label
+from judge_eval.runs.folder.run import load_manifest
+from judge_eval.runs.judging.verify import verify
 from judge_eval.schema import NoVerdict
+from judge_eval.study.agree import agree
 from tests.support.application import app
 from tests.support.columnar import NAMES, made, read_only_parts, same
 from tests.support.likely import likely_run
@@ -53,6 +54,17 @@ def test_parts_hold_the_probabilities(tmp_path: Path, monkeypatch: pytest.Monkey
     assert agreed.reliability is not None
 
 
+def put_digests(folder: Path, *, sealed: bool) -> None:
+    """Put the digests of the Parquet files into the manifest, with a new seal or the old one."""
+    manifest = load_manifest(folder)
+    assert manifest.results is not None
+    parts = {name: sha256_of(folder / name) for name in (TRACES, VERDICTS)}
+    made = with_parts(manifest.results, parts)
+    kept = made if sealed else made.model_copy(update={"parts": {**manifest.results.parts, **parts}})
+    changed = manifest.model_copy(update={"results": kept})
+    (folder / "manifest.json").write_text(changed.model_dump_json())
+
+
 def test_parts_of_older_versions_are_read_but_for_probabilities(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,9 +77,7 @@ def test_parts_of_older_versions_are_read_but_for_probabilities(
     write_parts(run)
     table = pyarrow.parquet.read_table(folder / VERDICTS)
     pyarrow.parquet.write_table(table.drop_columns(["confidence"]), folder / VERDICTS)
-    manifest = json.loads((folder / "manifest.json").read_bytes())
-    manifest["results"]["parts"][VERDICTS] = hashlib.sha256((folder / VERDICTS).read_bytes()).hexdigest()
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+    put_digests(folder, sealed=True)
     again = EvalRun.load(folder)
     packed = pack(again.results, ("AP@5",), "cluster", probabilities=True)
     same(columns_of(again, ("AP@5",), "cluster", probabilities=True), packed)
@@ -139,10 +149,46 @@ def test_edited_parts_are_not_believed(tmp_path: Path) -> None:
     edited = table.set_column(place, name, pyarrow.array([1.0] * len(table)))
     pyarrow.parquet.write_table(edited.replace_schema_metadata(table.schema.metadata), folder / TRACES)
     again = EvalRun.load(folder)
-    same(
-        columns_of(again, run.manifest.metrics, "cluster"),
-        pack(again.results, run.manifest.metrics, "cluster"),
-    )
+    same(columns_of(again, run.manifest.metrics, "cluster"), pack(again.results, run.manifest.metrics, "cluster"))
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_edited_parts_with_new_digests_are_found(tmp_path: Path, sealed: bool) -> None:
+    """Parts that were edited together with their digests change no number; with a new seal `verify` tells."""
+    import pyarrow
+    import pyarrow.parquet
+
+    run = made(tmp_path)
+    folder = run.folder or Path()
+    write_parts(run)
+    assert verify(folder).condition == "whole"
+    table = pyarrow.parquet.read_table(folder / VERDICTS)
+    grades = [0 if grade == 1 else grade for grade in table.column("grade").to_pylist()]
+    place = table.schema.get_field_index("grade")
+    edited = table.set_column(place, table.schema.field("grade"), pyarrow.array(grades, pyarrow.int8()))
+    pyarrow.parquet.write_table(edited, folder / VERDICTS)
+    put_digests(folder, sealed=sealed)
+    verification = verify(folder)
+    assert verification.condition == "changed"
+    wrong = table.column("grade").to_pylist().index(1) + 1
+    assert f"verdicts.parquet: row {wrong} does not follow from the results" in map(str, verification.findings)
+    if not sealed:
+        again = EvalRun.load(folder)
+        same(columns_of(again, run.manifest.metrics, "cluster"), pack(again.results, run.manifest.metrics, "cluster"))
+
+
+def test_parts_without_a_seal_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without digests of results or of parts in the manifest, the results are read."""
+    run = made(tmp_path)
+    folder = run.folder or Path()
+    write_parts(run)
+    text = json.loads((folder / "manifest.json").read_bytes())
+    unsealed = {name: digest for name, digest in text["results"]["parts"].items() if name != "seal"}
+    for results in (None, {**text["results"], "parts": unsealed}, {**text["results"], "parts": {}}):
+        (folder / "manifest.json").write_text(json.dumps({**text, "results": results}))
+        read_only_parts(monkeypatch)
+        with pytest.raises(AssertionError, match="the results were read"):
+            columns_of(EvalRun.load(folder), run.manifest.metrics, "cluster")
 
 
 def test_other_metrics_and_clusters_come_from_the_results(tmp_path: Path) -> None:

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from judge_eval import EvalRun, FakeBackend
-from judge_eval.comparison.changes import KINDS, kinds_of
-from judge_eval.comparison.compare import compare
-from judge_eval.comparison.pairing import pair_traces
-from judge_eval.pages.report import compare_report, run_report
+from judge_eval.compare.changes import KINDS, kinds_of
+from judge_eval.compare.compare import compare
+from judge_eval.compare.pairing import pair_traces
 from judge_eval.runs.columns.packed import pack
 from judge_eval.runs.folder.labels import Label, add_label
 from judge_eval.runs.folder.records import TraceResult
@@ -21,6 +20,7 @@ from judge_eval.schema import Chunk, NoVerdict, Trace, Verdict
 from tests.support.application import app
 from tests.support.blocks_of_pages import blocks_of, data_of
 from tests.support.columnar import made
+from tests.support.reports import compare_report, run_report
 from tests.support.runs import evaluator, traces
 
 pytestmark = pytest.mark.foreign
@@ -93,15 +93,15 @@ def test_a_large_run_is_reported_by_its_worst_traces(tmp_path: Path) -> None:
         assert brief[part] == whole[part], part
     scores = sorted((r.scores["AP@3"] is not None, r.scores["AP@3"] or 0.0) for r in one.results)
     assert len(brief["rows"]) == 10
-    shown = [(row["v"]["AP@3"] is not None, row["v"]["AP@3"] or 0.0) for row in brief["rows"]]
+    shown = [(row["scores"]["AP@3"] is not None, row["scores"]["AP@3"] or 0.0) for row in brief["rows"]]
     assert sorted(shown) == scores[:10]
     blocks = blocks_of(run_report(one, most=10))
     assert [card["id"] for card in blocks] == [row["id"] for row in brief["rows"]]
     # Beside a baseline: those that lost most; the comparison is of all.
     whole, brief = data_of(run_report(two, one)), data_of(run_report(two, one, most=10))
     assert brief["metrics"] == whole["metrics"]
-    lost = sorted(row["d"].get("AP@3", 0.0) for row in whole["rows"])
-    assert sorted(row["d"].get("AP@3", 0.0) for row in brief["rows"]) == lost[:10]
+    lost = sorted(row["deltas"].get("AP@3", 0.0) for row in whole["rows"])
+    assert sorted(row["deltas"].get("AP@3", 0.0) for row in brief["rows"]) == lost[:10]
     whole, brief = data_of(compare_report(one, two)), data_of(compare_report(one, two, most=6))
     assert whole["shown"] is None
     assert brief["shown"] == {"n": 6, "of": len(whole["changed"])}
@@ -109,9 +109,7 @@ def test_a_large_run_is_reported_by_its_worst_traces(tmp_path: Path) -> None:
         assert brief[part] == whole[part], part
     assert len(blocks_of(compare_report(one, two, most=6))) == 6
     for name, points in brief["points"].items():
-        assert [(p["a"], p["b"], p["n"]) for p in points] == [
-            (p["a"], p["b"], p["n"]) for p in whole["points"][name]
-        ]
+        assert [(p["a"], p["b"], p["n"]) for p in points] == [(p["a"], p["b"], p["n"]) for p in whole["points"][name]]
         assert brief["differences"][name]["zero"] == whole["differences"][name]["zero"]
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from judge_eval.backends.fake.backend import FakeBackend
-from judge_eval.comparison.compare import compare
+from judge_eval.compare.compare import compare
 from judge_eval.errors import RefusedError, RunError
 from judge_eval.eval_run import EvalRun
+from judge_eval.llm.fake.fake_backend import FakeBackend
 from judge_eval.runs.folder.journal import Journal
 from judge_eval.runs.folder.labels import Label, add_label
 from judge_eval.runs.folder.run import load_manifest
@@ -80,9 +80,7 @@ def test_the_manifest_of_a_run_that_ended_holds_the_digest_of_its_results(tmp_pa
 
 @pytest.mark.parametrize("change", [half, scored, decided, torn])
 @pytest.mark.parametrize("use", ["iterate", "count", "compare", "rescore", "resume", "merge"])
-def test_changed_results_are_refused(
-    tmp_path: Path, change: Callable[[list[bytes]], list[bytes]], use: str
-) -> None:
+def test_changed_results_are_refused(tmp_path: Path, change: Callable[[list[bytes]], list[bytes]], use: str) -> None:
     """Whatever reads results that are not those of the manifest says so, and names the file."""
     folder = judged(tmp_path / "a")
     other = judged(tmp_path / "b")

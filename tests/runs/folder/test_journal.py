@@ -1,5 +1,7 @@
+import shutil
 import subprocess
 import sys
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,9 +11,8 @@ from judge_eval.errors import RunError
 from judge_eval.eval_run import EvalRun
 from judge_eval.files import write_atomically
 from judge_eval.runs.folder.files import MANIFEST, RESULTS
-from judge_eval.runs.folder.journal import Journal
+from judge_eval.runs.folder.journal import Journal, ResultsFile, encode
 from judge_eval.runs.folder.records import Dataset, Manifest, TraceResult, json_schemas
-from judge_eval.runs.folder.results import ResultsFile, encode
 from judge_eval.runs.folder.run import load_manifest
 from judge_eval.schema import Verdict
 from tests.support.command import ROOT
@@ -98,11 +99,7 @@ def test_only_one_process_writes_a_run(tmp_path: Path) -> None:
 
     def other() -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-c", script, str(tmp_path)],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=60,
+            [sys.executable, "-c", script, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, timeout=60
         )
 
     journal = Journal(tmp_path, MANIFEST_)
@@ -144,10 +141,18 @@ def test_a_full_disk_loses_nothing_that_was_written(tmp_path: Path) -> None:
     )
     count, _, message = done.stdout.partition(" ")
     assert "cannot be written" in message, done.stderr
-    assert "--resume" in message
+    assert "`resume`" in message
     assert int(count) > 0
     assert positions(tmp_path) == list(range(int(count)))
     assert (tmp_path / RESULTS).read_bytes().endswith(b"\n")
+
+
+def test_a_folder_that_was_deleted_meanwhile_is_named_as_gone(tmp_path: Path) -> None:
+    """A run whose folder is deleted while it is judged ends with a message that says so."""
+    with closing(Journal(tmp_path / "run", MANIFEST_)) as journal:
+        shutil.rmtree(tmp_path / "run")
+        with pytest.raises(RunError, match=r"is missing: it was deleted or moved while the run was judged"):
+            journal.write_manifest(MANIFEST_)
 
 
 def test_a_folder_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:

@@ -6,15 +6,9 @@ from itertools import product
 
 import pytest
 
-from judge_eval.runs.folder.judgedclaims import (
-    SAID_SIGNS,
-    JudgedClaim,
-    claims_in_words,
-    cover_sentence,
-    judged_claims,
-    needed_first,
-)
+from judge_eval.runs.folder.judgedclaims import SAID_SIGNS, JudgedClaim, judged_claims
 from judge_eval.schema import Claim, ClaimsJudged, ClaimSupport, NoVerdict, Verdict
+from judge_eval.views.claims import claims_in_words, cover_sentence, cover_word, needed_first
 from tests.support.claims import SAID, claimed, espresso, outcome_of
 
 BY_SIGN = {sign: said for said, sign in SAID_SIGNS.items()}
@@ -47,12 +41,10 @@ def judged(signs: str, together: object = "unasked") -> JudgedClaim:
         ("", "unasked", "missing", "not covered"),
     ],
 )
-def test_one_rule_says_whether_a_claim_is_covered(
-    signs: str, together: object, cover: str, word: str
-) -> None:
+def test_one_rule_says_whether_a_claim_is_covered(signs: str, together: object, cover: str, word: str) -> None:
     """In full by one chunk or by all together; what a missing verdict leaves open is not known."""
     one = judged(signs, together)
-    assert (one.cover, one.word, one.signs) == (cover, word, signs)
+    assert (one.cover, cover_word(one), one.signs) == (cover, word, signs)
 
 
 def test_not_known_is_what_the_missing_verdicts_could_change() -> None:
@@ -85,9 +77,7 @@ def test_the_signs_of_a_trace_come_from_its_verdicts() -> None:
 
 def test_what_is_missing_stands_first() -> None:
     """Missing, partly, not known, covered; of each the vital ones, else the reference's order."""
-    trace = claimed(
-        "q", {"a": "+", "b": ".", "c": "~", "d": ".", "e": "!"}, okay=["b"], texts={"d": "D is so."}
-    )
+    trace = claimed("q", {"a": "+", "b": ".", "c": "~", "d": ".", "e": "!"}, okay=["b"], texts={"d": "D is so."})
     rows = [outcome_of(claimed("q", {name: s}), 0) for name, s in {"a": "+", "c": "~"}.items()]
     supports = tuple(one for row in rows if row.kind == "verdict" for one in row.supports or ())
     verdict = Verdict(chunk_id="q-1", grade=1, relevant=True, supports=supports)

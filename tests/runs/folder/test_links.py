@@ -16,8 +16,8 @@ from judge_eval.files import open_plain, read_plain, write_atomically
 from judge_eval.runs.columns.parquet import write_parts
 from judge_eval.runs.folder.labels import Label, add_label, given_labels
 from judge_eval.runs.judging.merge import merge
-from judge_eval.runs.keeping.finding import find_run, list_runs, listing, newest_unfinished
-from judge_eval.runs.keeping.moving import push
+from judge_eval.runs.keeping.lookup import find_run, list_runs, listing, newest_of
+from judge_eval.runs.keeping.transfer import push
 from tests.runs.folder.test_integrity import YES, judged, shard
 from tests.support.application import app
 from tests.support.runs import evaluator, traces
@@ -72,7 +72,7 @@ def test_a_link_in_the_place_of_a_file_is_refused(tmp_path: Path, victim: Path, 
 @pytest.mark.foreign
 def test_parts_that_are_links_are_passed_over(tmp_path: Path, victim: Path) -> None:
     """The results say the same."""
-    from judge_eval.comparison.compare import compare
+    from judge_eval.compare.compare import compare
 
     folder = judged(tmp_path / "runs")
     write_parts(EvalRun.load(folder))
@@ -97,7 +97,7 @@ def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
     """A pipe in the place of a file would hold its reader for ever."""
     os.mkfifo(tmp_path / "pipe")
     for mode in ("rb", "ab", "ab+"):
-        with pytest.raises(OSError, match=r"plain file|No such device"):
+        with pytest.raises(OSError, match=r"regular file|No such device"):
             open_plain(tmp_path / "pipe", mode)  # type: ignore[arg-type]
     (tmp_path / "large").write_bytes(b"x" * 11)
     with pytest.raises(OSError, match="larger than 10 bytes"):
@@ -112,7 +112,7 @@ def test_a_run_that_is_a_link_is_listed_as_such(tmp_path: Path) -> None:
     (root / "zz-link").symlink_to(elsewhere)
     assert [folder for folder, _ in list_runs(root)] == [own]
     assert find_run("latest", root) == own
-    assert newest_unfinished(root, EvalRun.load(elsewhere).manifest.dataset.digest) is None
+    assert newest_of(root, EvalRun.load(elsewhere).manifest.dataset.digest, done=False) is None
     ((folder, error),) = listing(root).unreadable
     assert (folder.name, "it is a link" in str(error)) == ("zz-link", True)
     assert find_run(str(root / "zz-link"), root) == root / "zz-link"
@@ -167,9 +167,9 @@ def test_a_broken_manifest_hides_nothing_else(tmp_path: Path, kind: str) -> None
     told = CliRunner().invoke(app, ["runs", "list", "--out", str(root)])
     assert told.exit_code == 0, told.output
     assert "unreadable" in told.stdout
-    assert f"{other.name}/manifest.json: not a run's manifest" in " ".join(
-        told.stdout.split()
-    ) or kind.endswith("version")
+    assert f"{other.name}/manifest.json: not a run's manifest" in " ".join(told.stdout.split()) or kind.endswith(
+        "version"
+    )
     listed = CliRunner().invoke(app, ["runs", "list", "--out", str(root), "--json"])
     assert listed.exit_code == 0
     assert listed.stdout.count('"dataset"') == 1

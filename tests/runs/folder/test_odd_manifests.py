@@ -10,9 +10,9 @@ import pytest
 
 from judge_eval.eval_run import EvalRun
 from judge_eval.export.text import as_markdown
-from judge_eval.pages.report import run_report
-from judge_eval.runs.folder.describing import describe
+from judge_eval.views.run import described_by
 from tests.support.command import Shell
+from tests.support.reports import run_report
 from tests.support.serving import judge, rows
 
 
@@ -34,7 +34,7 @@ def test_a_run_is_shown_whatever_its_judge_was(tmp_path: Path, part: str, value:
     path = run.folder / "manifest.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {part: value}))
     odd = EvalRun.load(run.folder)
-    assert "2 traces" in describe(odd.manifest)
+    assert "2 traces" in described_by(odd.manifest)
     assert "2 traces" in as_markdown(odd)
     assert "2 traces" in odd._repr_html_()
     assert run_report(odd)

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from judge_eval.backends.storing.disk import DiskStore
 from judge_eval.errors import StoreError
+from judge_eval.llm.cache.disk import DiskStore
 from tests.support.application import app
 from tests.support.runs import traces
 

@@ -6,12 +6,12 @@ import pytest
 from typer.testing import CliRunner
 
 from judge_eval import Evaluator
-from judge_eval.backends.stack import Options
 from judge_eval.errors import ConfigError, RunError
 from judge_eval.eval_run import EvalRun
+from judge_eval.llm.options import Options
 from judge_eval.runs.folder.records import Intervals
-from judge_eval.runs.judging.fingerprint import shard_of
 from judge_eval.runs.judging.merge import merge
+from judge_eval.runs.judging.sources import shard_of
 from judge_eval.schema import Trace
 from tests.support.application import app
 
@@ -126,9 +126,7 @@ def test_merge_names_what_does_not_fit(tmp_path: Path) -> None:
         ("fake/hash", {"prompt": "relevance/binary"}, "the judge differs in prompt"),
     ],
 )
-def test_shards_judged_otherwise_are_refused(
-    tmp_path: Path, model: str, settings: dict[str, Any], words: str
-) -> None:
+def test_shards_judged_otherwise_are_refused(tmp_path: Path, model: str, settings: dict[str, Any], words: str) -> None:
     """Another model, its parameters, metrics, intervals or prompt: refused, with what differs named."""
     data, folders = dataset(8), []
     for index, name, more in ((1, "fake/hash", {}), (2, model, settings)):
@@ -156,10 +154,8 @@ def test_merged_runs_are_merged(tmp_path: Path) -> None:
     """Shards merged in two steps, in any order, give the run of one machine byte for byte."""
     data = dataset(40)
     whole = judged(data, tmp_path / "whole")
-    one, two, three, four = (
-        judged(data, tmp_path / "shards", (index, 4)).folder or Path() for index in (1, 2, 3, 4)
-    )
-    with pytest.raises(RunError, match=r"missing: shard 1/4, 3/4 \(--partial merges without\)"):
+    one, two, three, four = (judged(data, tmp_path / "shards", (index, 4)).folder or Path() for index in (1, 2, 3, 4))
+    with pytest.raises(RunError, match=r"missing: shard 1/4, 3/4 \(partial=True merges without\)"):
         merge([four, two], tmp_path / "parts")
     left = merge([four, two], tmp_path / "parts", partial=True)
     right = merge([three, one], tmp_path / "parts", partial=True)
@@ -244,3 +240,22 @@ def test_shards_and_merge_on_the_command_line(tmp_path: Path) -> None:
     assert told["label"] == "all"
     assert told["dataset"]["shard"] is None
     assert runner.invoke(app, [*base, "--shard", "3/2"]).exit_code == 2
+
+
+def test_merged_shards_name_the_same_traces_as_one_run(tmp_path: Path) -> None:
+    """What a run says of its traces names them in the dataset's order, however they were sharded."""
+    tomatoes = ["San Marzano tomatoes.", "We use San Marzano tomatoes."]
+    rows = [
+        {"id": f"t{n}", "query": f"Which, {n}?", "reference": tomatoes[0], "relevant_total": 1, "chunks": tomatoes}
+        for n in range(12)
+    ]
+    data = tmp_path / "data.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with Evaluator("fake/overlap", cache=False) as evaluator:
+        whole = evaluator.evaluate(data)
+        parts = [evaluator.evaluate(data, out=tmp_path, shard=(k, 3)).folder for k in (3, 1, 2)]
+    assert whole.manifest.tally.beyond == ("t0", "t1", "t2", "t3", "t4")
+    merged = merge([part for part in parts if part is not None], tmp_path / "merged")
+    assert merged.manifest.tally.beyond == whole.manifest.tally.beyond
+    some = merge([part for part in parts[:2] if part is not None], tmp_path / "some", partial=True)
+    assert list(some.manifest.tally.beyond) == sorted(some.manifest.tally.beyond, key=lambda name: int(name[1:]))

@@ -16,18 +16,25 @@ from hypothesis import strategies as st
 from judge_eval import EvalRun, FakeBackend
 from judge_eval.errors import JudgeEvalError
 from judge_eval.runs.folder.files import PROGRESS
-from judge_eval.runs.folder.news import News, read_news, write_news
 from judge_eval.runs.folder.run import load_manifest
-from judge_eval.runs.judging import telling as telling_module
-from judge_eval.runs.judging.counting import Progress
-from judge_eval.runs.judging.telling import LATELY, TELL_EVERY, Rating, telling
-from judge_eval.runs.judging.verifying import verify
+from judge_eval.runs.judging import counting as telling_module
+from judge_eval.runs.judging.counting import (
+    PROGRESS_EVERY,
+    RECENT,
+    Progress,
+    ProgressFile,
+    Speed,
+    publishing,
+    read_progress,
+    write_progress,
+)
+from judge_eval.runs.judging.verify import verify
 from judge_eval.wire import Request
 from tests.support import virtual_time
 from tests.support.runs import evaluator, traces
 
 YES = json.dumps({"evidence": "", "reason": "", "instruction_in_chunk": False, "verdict": True})
-NEWS = News(at=datetime.now(UTC), traces=1, verdicts=3, failed=0, calls=3, hits=0, retries=0)
+NEWS = ProgressFile(at=datetime.now(UTC), traces=1, verdicts=3, failed=0, calls=3, hits=0, retries=0)
 
 
 def progress(seconds: float, done: int, *, chunks: int = 3, total: int | None = 100) -> Progress:
@@ -40,14 +47,14 @@ def progress(seconds: float, done: int, *, chunks: int = 3, total: int | None = 
 
 def test_a_run_tells_of_itself_while_it_is_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What stands in the folder is what the run has done by then; when it has ended nothing is left."""
-    monkeypatch.setattr(telling_module, "TELL_EVERY", 0.0)
-    seen: list[tuple[News, int]] = []
+    monkeypatch.setattr(telling_module, "PROGRESS_EVERY", 0.0)
+    seen: list[tuple[ProgressFile, int]] = []
 
     async def judge() -> EvalRun:
         async with evaluator(FakeBackend(lambda _: YES)) as judging:
 
             def watch(told: Progress) -> None:
-                news, _ = read_news(Path(str(told.folder)))
+                news, _ = read_progress(Path(str(told.folder)))
                 if news is not None:
                     seen.append((news, told.traces))
 
@@ -71,13 +78,13 @@ def test_it_is_told_at_once_and_once_a_second(tmp_path: Path, monkeypatch: pytes
 
     async def ten_seconds() -> None:
         loop = asyncio.get_running_loop()
-        monkeypatch.setattr(telling_module, "write_news", lambda *_: told.append(loop.time()))
-        async with telling(tmp_path, lambda: progress(loop.time(), int(loop.time()))):
+        monkeypatch.setattr(telling_module, "write_progress", lambda *_: told.append(loop.time()))
+        async with publishing(tmp_path, lambda: progress(loop.time(), int(loop.time()))):
             for _ in range(1050):
                 await asyncio.sleep(0.01)
 
     virtual_time.run(ten_seconds())
-    assert told == pytest.approx([second * TELL_EVERY for second in range(11)])
+    assert told == pytest.approx([second * PROGRESS_EVERY for second in range(11)])
 
 
 @pytest.mark.parametrize("ending", ["fails", "is stopped"])
@@ -104,12 +111,12 @@ def test_a_run_that_ends_early_leaves_no_news(tmp_path: Path, ending: str) -> No
 
 
 def test_what_a_kill_leaves_is_no_part_of_the_run(tmp_path: Path) -> None:
-    """News that stayed change neither what is verified nor what is resumed, and go when the run ends."""
+    """Progress left behind changes no verification and no resume, and goes when the run ends."""
     with evaluator(FakeBackend(lambda _: YES)) as judging:
         run = judging.evaluate(traces(4), out=tmp_path)
         assert run.folder is not None
-        write_news(
-            run.folder, News(at=datetime.now(UTC), traces=1, verdicts=3, failed=0, calls=3, hits=0, retries=0)
+        write_progress(
+            run.folder, ProgressFile(at=datetime.now(UTC), traces=1, verdicts=3, failed=0, calls=3, hits=0, retries=0)
         )
         assert verify(run.folder).condition == "whole"
         manifest = run.folder / "manifest.json"
@@ -124,7 +131,7 @@ def test_a_folder_that_takes_no_news_is_judged_all_the_same(tmp_path: Path) -> N
 
     async def judge() -> None:
         (tmp_path / PROGRESS).mkdir()
-        async with telling(tmp_path, lambda: progress(1, 1)):
+        async with publishing(tmp_path, lambda: progress(1, 1)):
             await asyncio.sleep(0)
 
     asyncio.run(judge())
@@ -134,24 +141,18 @@ def test_a_folder_that_takes_no_news_is_judged_all_the_same(tmp_path: Path) -> N
 
 def test_silence_is_counted_from_the_last_news(tmp_path: Path) -> None:
     """Old news tell for how long nothing was heard; without any, the run's files tell it."""
-    news = News(
-        at=datetime.now(UTC) - timedelta(minutes=2),
-        traces=0,
-        verdicts=0,
-        failed=0,
-        calls=0,
-        hits=0,
-        retries=0,
+    news = ProgressFile(
+        at=datetime.now(UTC) - timedelta(minutes=2), traces=0, verdicts=0, failed=0, calls=0, hits=0, retries=0
     )
-    write_news(tmp_path, news)
-    told, silent = read_news(tmp_path)
+    write_progress(tmp_path, news)
+    told, silent = read_progress(tmp_path)
     assert told == news
     assert 120 <= silent < 180
     (tmp_path / PROGRESS).unlink()
     (tmp_path / "results.jsonl").write_text("")
     hour_ago = datetime.now(UTC).timestamp() - 3600
     os.utime(tmp_path / "results.jsonl", (hour_ago, hour_ago))
-    told, silent = read_news(tmp_path)
+    told, silent = read_progress(tmp_path)
     assert told is None
     assert 3600 <= silent < 3700
 
@@ -160,23 +161,23 @@ def test_silence_is_counted_from_the_last_news(tmp_path: Path) -> None:
 def test_news_that_cannot_be_read_are_none(tmp_path: Path, data: bytes) -> None:
     """Whatever stands in the file, the run is shown, and nothing is made up."""
     (tmp_path / PROGRESS).write_bytes(data)
-    assert read_news(tmp_path)[0] is None
+    assert read_progress(tmp_path)[0] is None
 
 
 def test_a_link_is_not_read_as_news(tmp_path: Path) -> None:
     """A link in a stranger's folder leads nowhere."""
     (tmp_path / "run").mkdir()
-    write_news(
-        tmp_path, News(at=datetime.now(UTC), traces=1, verdicts=1, failed=0, calls=0, hits=0, retries=0)
+    write_progress(
+        tmp_path, ProgressFile(at=datetime.now(UTC), traces=1, verdicts=1, failed=0, calls=0, hits=0, retries=0)
     )
     (tmp_path / "run" / PROGRESS).symlink_to(tmp_path / PROGRESS)
-    assert read_news(tmp_path / "run")[0] is None
+    assert read_progress(tmp_path / "run")[0] is None
 
 
 @given(st.integers(1, 50), st.integers(1, 30), st.integers(2, 90))
 def test_an_even_pace_tells_when_it_ends(traces_a_second: int, chunks: int, seconds: int) -> None:
     """At an even pace the rate is that pace, and the time left is what the rest takes."""
-    total, rating = 10_000, Rating()
+    total, rating = 10_000, Speed()
     for second in range(seconds + 1):
         rate, left = rating.rate(progress(second, second * traces_a_second, chunks=chunks, total=total))
     assert rate == pytest.approx(traces_a_second * chunks)
@@ -185,7 +186,7 @@ def test_an_even_pace_tells_when_it_ends(traces_a_second: int, chunks: int, seco
 
 def test_the_rate_is_that_of_late() -> None:
     """A run that began from the cache and now waits for a server tells the pace of the last half minute."""
-    rating = Rating()
+    rating = Speed()
     rating.rate(progress(0, 0, total=2000))
     rating.rate(progress(1, 1000, total=2000))
     told: tuple[Any, Any] = (None, None)
@@ -196,13 +197,13 @@ def test_the_rate_is_that_of_late() -> None:
 
 def test_what_is_not_known_is_not_told() -> None:
     """No rate before anything was judged; no time left of a stream, while verdicts are mended, or at rest."""
-    rating = Rating()
+    rating = Speed()
     assert rating.rate(progress(0, 0)) == (None, None)
     assert rating.rate(progress(5, 0)) == (None, None)
-    assert rating.rate(progress(LATELY + 5, 0)) == (0.0, None)
-    stream = Rating()
+    assert rating.rate(progress(RECENT + 5, 0)) == (0.0, None)
+    stream = Speed()
     stream.rate(progress(0, 0, total=None))
     assert stream.rate(progress(1, 5, total=None)) == (15.0, None)
-    mended = Rating()
+    mended = Speed()
     mended.rate(progress(0, 100))
     assert mended.rate(progress(10, 100)) == (None, None)

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from judge_eval.runs.columns.parquet import write_parts
 from judge_eval.runs.folder.labels import Label, add_label
 from judge_eval.runs.folder.run import Run
-from judge_eval.runs.judging.verifying import verify
+from judge_eval.runs.judging.verify import verify
 from tests.runs.folder.test_integrity import decided, edit, half, judged, no_digest, scored, torn
 from tests.support.application import app
 from tests.support.command import FIXTURES
@@ -46,17 +46,12 @@ def test_runs_of_version_0_1_0_are_unverified(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["overlap", "chat", "panel"])
-def test_what_was_changed_in_a_run_without_digest_is_found_where_it_contradicts(
-    tmp_path: Path, name: str
-) -> None:
+def test_what_was_changed_in_a_run_without_digest_is_found_where_it_contradicts(tmp_path: Path, name: str) -> None:
     """Scores that do not follow from verdicts, means that do not follow from scores, and lost lines."""
     shutil.copytree(KEPT / name, tmp_path / "run")
     metric = next(iter(json.loads((tmp_path / "run" / "manifest.json").read_bytes())["metrics"]))
     edit(tmp_path / "run", lambda written: [_with_score(written[0], metric), *written[1:]])
-    assert any(
-        f"results.jsonl:1: {metric} is 0.125, and its verdicts give" in text
-        for text in told(tmp_path / "run")
-    )
+    assert any(f"results.jsonl:1: {metric} is 0.125, and its verdicts give" in text for text in told(tmp_path / "run"))
     edit(tmp_path / "run", lambda written: written[:-1])
     assert any("results, and was written with" in text for text in told(tmp_path / "run"))
 
@@ -71,12 +66,9 @@ def _with_score(line: bytes, metric: str) -> bytes:
     ("change", "found"),
     [
         (half, ["results.jsonl: holds 6 results, and was written with 12", "results.jsonl:7-12: not what"]),
-        (
-            decided,
-            ["results.jsonl:4: not what was written", "results.jsonl:4: AP@3 is 1, and its verdicts give 0"],
-        ),
+        (decided, ["results.jsonl:4: not what was written", "results.jsonl:4: AP@3 is 1, and its verdicts give 0"]),
         (scored, ["results.jsonl:1-12: not what was written", "results.jsonl:1: AP@3 is 0, and its"]),
-        (torn, ["results.jsonl: ends in 7 bytes that are no line"]),
+        (torn, ["results.jsonl: ends in 7 bytes that are not a line"]),
         (lambda w: [*w[:2], b"no json\n", *w[3:]], ["results.jsonl:3: not a result of a run"]),
         (lambda w: [w[1], w[0], *w[2:]], ["results.jsonl:1-2: not what was written"]),
         (
@@ -123,8 +115,7 @@ def test_a_changed_manifest_is_told(tmp_path: Path, old: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "change"),
-    [("backend", {"model": "other"}), ("judge", {"mode": "other"}), ("dataset", {"name": "x"})],
+    ("part", "change"), [("backend", {"model": "other"}), ("judge", {"mode": "other"}), ("dataset", {"name": "x"})]
 )
 def test_another_judge_in_the_manifest_is_told(tmp_path: Path, part: str, change: dict[str, str]) -> None:
     """No number follows from who judged what: the run opens, and the change is a finding."""

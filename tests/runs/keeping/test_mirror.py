@@ -13,7 +13,7 @@ from typer.testing import Result
 from judge_eval import EvalRun, Evaluator
 from judge_eval.errors import RunError
 from judge_eval.runs.folder.run import load_manifest
-from judge_eval.runs.keeping import mirroring as mirror
+from judge_eval.runs.keeping import mirror
 from tests.support.batching import call
 from tests.support.canned import Canned
 from tests.support.chat_server import ChatServer
@@ -23,14 +23,7 @@ from tests.support.waiting import until
 pytestmark = pytest.mark.foreign
 
 LINES = "".join(
-    json.dumps(
-        {
-            "id": f"q{n}",
-            "query": f"What of {n}?",
-            "reference": f"Thing {n}.",
-            "chunks": [f"Thing {n}.", "No."],
-        }
-    )
+    json.dumps({"id": f"q{n}", "query": f"What of {n}?", "reference": f"Thing {n}.", "chunks": [f"Thing {n}.", "No."]})
     + "\n"
     for n in range(12)
 )
@@ -150,7 +143,7 @@ def test_a_run_that_cannot_be_pushed_is_kept_and_pushed_later(
         raise RunError("the bucket is gone")
 
     with monkeypatch.context() as patched:
-        patched.setattr(mirror, "push", fails)
+        patched.setattr(mirror.transfer, "push", fails)
         told = judge(place, data, code=2).output
     assert "the bucket is gone" in told
     (folder,) = mirror.place_of_runs(place).iterdir()
@@ -237,11 +230,11 @@ def test_a_killed_run_into_s3_is_resumed_by_the_same_command(s3: str, tmp_path: 
         server.latency = 0.0
         newest = json.loads(two("runs", "list", "--out", "s3://bucket/killed", "--json").out)[0]
         assert newest["status"] == "interrupted"
-        done = newest["tally"]["traces"]
+        done = newest["tally"]["verdicts"]  # a trace that was cut off may have one verdict of two
         assert done > 0
         before = server.counts["paid"]
         two(*again)
-        assert server.counts["paid"] - before <= 24 - 2 * done
+        assert server.counts["paid"] - before <= 24 - done
         newest = json.loads(one("runs", "list", "--out", "s3://bucket/killed", "--json").out)[0]
         assert (newest["status"], newest["tally"]["traces"]) == ("done", 12)
 

@@ -1,4 +1,5 @@
 import json
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,17 +10,18 @@ from judge_eval import Evaluator
 from judge_eval.data.remote import is_url
 from judge_eval.errors import ConfigError, DataError, RunError
 from judge_eval.eval_run import EvalRun
-from judge_eval.runs.keeping.moving import pull, push
-from judge_eval.urls import public_url
+from judge_eval.runs.keeping.transfer import pull, push
+from judge_eval.safe_text import public_url
 from tests.support.application import app
+from tests.support.chat_server import ChatServer
+from tests.support.object_storage import Machine
 
 pytestmark = pytest.mark.foreign
 
 fsspec = pytest.importorskip("fsspec")
 
 LINES = "".join(
-    json.dumps({"id": f"q{n}", "query": f"q{n}?", "reference": "r", "chunks": [f"a{n}", "b"]}) + "\n"
-    for n in range(5)
+    json.dumps({"id": f"q{n}", "query": f"q{n}?", "reference": "r", "chunks": [f"a{n}", "b"]}) + "\n" for n in range(5)
 )
 
 
@@ -51,18 +53,7 @@ def test_datasets_are_read_from_urls(place: str, tmp_path: Path) -> None:
     assert there.manifest.dataset.name == url
     assert there.aggregates == here.aggregates
     done = CliRunner().invoke(
-        app,
-        [
-            "run",
-            url,
-            "--model",
-            "fake/overlap",
-            "--no-cache",
-            "--out",
-            str(tmp_path / "runs"),
-            "--json",
-            "-q",
-        ],
+        app, ["run", url, "--model", "fake/overlap", "--no-cache", "--out", str(tmp_path / "runs"), "--json", "-q"]
     )
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["dataset"]["name"] == url
@@ -103,3 +94,16 @@ def test_runs_go_there_and_back(place: str, tmp_path: Path) -> None:
     assert pushed.exit_code == 0, pushed.output
     pulled = runner.invoke(app, ["runs", "pull", pushed.stdout.strip(), "--out", str(tmp_path / "third")])
     assert pulled.exit_code == 0, pulled.output
+
+
+def test_a_bucket_is_never_created(s3: str, tmp_path: Path) -> None:
+    """A bucket that does not exist ends the run before the first call, and none is there afterwards."""
+    (tmp_path / "data.jsonl").write_text('{"query": "q?", "reference": "r", "chunks": ["a b c"]}\n')
+    machine = Machine(tmp_path / "one", s3)
+    with ChatServer() as server:
+        judge = ("run", tmp_path / "data.jsonl", "--model", "openai/m", "--base-url", server.url, "-q")
+        refused = machine(*judge, "--out", "s3://typo/runs", code=2)
+        assert "s3://typo/runs: no such bucket: 'typo'" in refused.err
+        assert server.calls == []
+    with urllib.request.urlopen(f"{s3}/", timeout=60) as reply:
+        assert b"typo" not in reply.read()

@@ -1,5 +1,7 @@
 import asyncio
 import json
+import re
+import shlex
 import signal
 from itertools import count
 from pathlib import Path
@@ -10,13 +12,12 @@ import pytest
 from judge_eval import EvalRun, FakeBackend
 from judge_eval.errors import RunError
 from judge_eval.runs.folder.journal import Journal
-from judge_eval.runs.keeping import moving
-from judge_eval.runs.keeping.mirroring import bring_run, place_of_runs
-from judge_eval.runs.keeping.moving import pull, push
-from judge_eval.runs.keeping.pieces import NO_BASE, copy_results, piece_name
-from judge_eval.runs.keeping.pushing import pushing
+from judge_eval.runs.keeping import transfer as moving
+from judge_eval.runs.keeping.lookup import run_folders
+from judge_eval.runs.keeping.mirror import bring_run, place_of_runs, pushing
+from judge_eval.runs.keeping.transfer import NO_BASE, copy_results, piece_name, pull, push
 from tests.support.chat_server import ChatServer
-from tests.support.object_storage import Machine, storage, there
+from tests.support.object_storage import Machine, Stalling, storage, there
 from tests.support.ports import quiet_port
 from tests.support.runs import evaluator, traces
 from tests.support.waiting import until
@@ -78,9 +79,7 @@ def test_another_machine_goes_on_after_kill_9(s3: str, tmp_path: Path, data: Pat
         assert (run["status"], run["tally"]["traces"]) == ("done", COUNT)
         assert "waiting" in told.err
         asked = json.dumps(server.calls[before:])
-        queries = {
-            json.loads(line)["id"]: json.loads(line)["query"] for line in data.read_text().splitlines()
-        }
+        queries = {json.loads(line)["id"]: json.loads(line)["query"] for line in data.read_text().splitlines()}
         assert not [trace_id for trace_id in pushed if queries[trace_id] in asked]
         files = stored(s3, "bucket/parts")
         assert set(files) == {"results.jsonl", "manifest.json"}
@@ -116,6 +115,33 @@ def test_sigterm_pushes_what_is_done(s3: str, tmp_path: Path, data: Path) -> Non
         assert "waiting" not in told_two.err
         calls = [json.dumps(call, sort_keys=True) for call in server.calls]
         assert len(calls) == len(set(calls)) == 2 * COUNT
+
+
+@pytest.mark.slow
+def test_a_push_after_sigterm_is_bounded(s3: str, tmp_path: Path, data: Path) -> None:
+    """A storage that answers no more delays the end by `--push-grace`; the named command pushes."""
+    way = Stalling(int(s3.rpartition(":")[2]))
+    machine = Machine(tmp_path / "one", way.url)
+    with ChatServer(latency=0.2) as server:
+        judge = judging(server, data, "s3://bucket/slow", "--push-grace", "0.5")
+        process = machine.start(*judge)
+        until(lambda: len(pieces(stored(s3, "bucket/slow"))) > 2, process)
+        way.stalled.set()
+        paid = server.counts["paid"]
+        until(lambda: server.counts["paid"] > paid + 4, process)
+        process.send_signal(signal.SIGTERM)
+        _, told = process.communicate(timeout=60)
+        assert process.returncode == 143, told
+    assert way.stalled.is_set()  # nothing went through, and nobody waited for it
+    found = re.search(r"not pushed within 0.5 s: .* lacks (\d+) results .* `judge-eval (.*?)`", told.decode())
+    assert found, told
+    ((folder, manifest),) = run_folders(next((machine.shell.folder / "staging").iterdir()))
+    there = {line["trace_id"] for line in pieces(stored(s3, "bucket/slow"))}
+    # A piece that came whole before its receipt was held back is not known to be there.
+    assert int(found[1]) >= manifest.tally.traces - len(there) > 0
+    way.stalled.clear()
+    machine(*shlex.split(found[2]))
+    assert stored(s3, "bucket/slow")["results.jsonl"] == (folder / "results.jsonl").read_bytes()
 
 
 @pytest.mark.slow
@@ -182,9 +208,7 @@ def pulled_whole(url: str, out: Path, whole: bytes) -> bool:
     return found == whole
 
 
-def test_many_pushes_make_few_pieces_that_are_the_journal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_pushes_make_few_pieces_that_are_the_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However often a run is pushed, its pieces are few, whole, and put together they are its lines."""
     monkeypatch.setenv("JUDGE_EVAL_STAGING", str(tmp_path / "staging"))
     url = f"file://{tmp_path}/bucket/runs"
@@ -225,9 +249,7 @@ def test_many_pushes_make_few_pieces_that_are_the_journal(
     assert (tmp_path / "replaced" / folder.name / "results.jsonl").read_bytes() == whole
 
 
-def test_lines_of_a_killed_machine_join_those_of_the_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lines_of_a_killed_machine_join_those_of_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was judged here after the last push stays where another machine has gone on with the run."""
     monkeypatch.setenv("JUDGE_EVAL_STAGING", str(tmp_path / "staging"))
     url = f"file://{tmp_path}/bucket/runs"
@@ -260,9 +282,7 @@ def test_lines_of_a_killed_machine_join_those_of_the_other(
     assert len(EvalRun.load(folder).results) == 5
 
 
-def test_a_push_that_was_cut_short_leaves_a_readable_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_push_that_was_cut_short_leaves_a_readable_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where results are replaced and the manifest is not yet, what lies there is a run under way."""
     url = f"file://{tmp_path}/bucket/runs"
     made = evaluator(FAKE).evaluate(traces(3), out=tmp_path / "runs")

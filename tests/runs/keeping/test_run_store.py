@@ -6,7 +6,8 @@ import pytest
 from judge_eval.errors import RunError
 from judge_eval.runs.folder.journal import Journal
 from judge_eval.runs.folder.records import Dataset, Manifest, Status
-from judge_eval.runs.keeping.finding import find_run, list_runs, newest_unfinished
+from judge_eval.runs.folder.run import load_manifest
+from judge_eval.runs.keeping.lookup import find_run, list_runs, newest_of
 
 
 def make(root: Path, run_id: str, day: int, status: Status = "done", **more: object) -> Path:
@@ -78,6 +79,7 @@ def test_a_run_is_found_by_its_names(root: Path, name: str, found: str) -> None:
     [
         ("aaaa", "'aaaa' is the start of 2 run ids"),
         ("bbb", "no run 'bbb'"),
+        ("lastest", "did you mean 'latest'"),
         ("x" * 300, "no run 'xxx"),
         ("a\0b", "no run 'a"),
         ("bbbb3334", "did you mean 'bbbb3333'"),
@@ -99,8 +101,9 @@ def test_a_folder_without_a_run_is_no_run(root: Path) -> None:
 
 
 def test_the_newest_unfinished_run_of_the_same_data(root: Path) -> None:
-    """Only runs of the same data that did not finish are gone on with."""
-    assert newest_unfinished(root, "d") == root / "folder-aaaa2222"
-    assert newest_unfinished(root, "other") is None
+    """Runs of the same data that did not finish come first, each with its manifest; then whole ones."""
+    assert newest_of(root, "d") == (root / "folder-aaaa2222", load_manifest(root / "folder-aaaa2222"))
+    assert newest_of(root, "other", done=False) is None
     make(root, "cccc4444", 9, status="interrupted", digest="other")
-    assert newest_unfinished(root, "other") == root / "folder-cccc4444"
+    folder, _ = newest_of(root, "other", done=False) or (None, None)
+    assert folder == root / "folder-cccc4444"

@@ -96,7 +96,7 @@ def test_tags_break_a_metric_down_with_counts_of_failures() -> None:
     found = aggregate([1.0, 0.0, nan, nan], {2: (0.0, 1.0), 3: (0.0, 1.0)}, tags=tags)
     assert list(found.tags) == ["a", "b", "c"]
     assert (found.tags["a"].mean, found.tags["a"].n, found.tags["a"].n_failed) == (0.5, 2, 0)
-    assert (found.tags["b"].mean, found.tags["b"].n, found.tags["b"].n_failed) == (0.0, 1, 1)
+    assert (found.tags["b"].mean, found.tags["b"].n, found.tags["b"].n_failed) == (0.25, 1, 1)
     assert (found.tags["c"].mean, found.tags["c"].n, found.tags["c"].n_failed) == (None, 0, 1)
 
 

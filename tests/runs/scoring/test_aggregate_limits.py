@@ -1,9 +1,9 @@
 from judge_eval import Evaluator, FakeBackend, Trace
 from judge_eval.metrics import parse_metric
-from judge_eval.runs.folder.describing import doubts
 from judge_eval.runs.folder.records import Intervals
 from judge_eval.runs.scoring.aggregate import aggregate
 from judge_eval.runs.scoring.rescore import rescore
+from judge_eval.views.run import remarks_of
 
 
 def test_an_interval_ends_where_the_metric_ends() -> None:
@@ -18,7 +18,7 @@ def test_an_interval_ends_where_the_metric_ends() -> None:
     assert ended.interval == (0.0, 1.0)
     assert ended.mean == plain.mean
     suited = aggregate([0.0, 1.0, 1.0], {}, limits=limits, tags=tags)
-    assert suited.method == "wilson"
+    assert suited.method == "mid-p"
     assert suited.interval is not None
     assert 0.0 < suited.interval[0] < suited.interval[1] < 1.0
     assert suited.tags["a"].interval is not None
@@ -60,5 +60,5 @@ def test_a_judge_that_finds_more_than_is_said_to_exist_is_named() -> None:
         assert interval is not None
         assert 0 <= interval[0] <= interval[1] <= 1
     told = "7 traces have more relevant verdicts than relevant_total says (t0, t1, t2, t3, t4, ...)"
-    assert f"{told}; those found are counted" in doubts(tally)
+    assert f"{told}; those found are counted" in [remark.text for remark in remarks_of(run.manifest)]
     assert rescore(run, ["P@3"]).manifest.tally.beyond_total == 7

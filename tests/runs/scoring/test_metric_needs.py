@@ -84,6 +84,7 @@ def test_what_the_data_serve_is_computed() -> None:
     assert evaluator(asked(), metrics=names, **GRADED).evaluate(counted()).status == "done"
 
 
+@pytest.mark.slow
 def test_the_command_line_refuses_before_the_first_call_and_in_a_dry_run(tmp_path: Path) -> None:
     """Exit code 2, one message with file, line and metric, no run and no cached call."""
     data = [*counted(4), *traces(5)[4:]]

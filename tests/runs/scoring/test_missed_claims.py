@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from judge_eval import EvalRun
 from judge_eval.metrics import GradeTable
-from judge_eval.metrics.claims.covering import claim_recall, sufficiency
+from judge_eval.metrics.families.coverage import claim_recall, sufficiency
 from judge_eval.runs.folder.judgedclaims import judged_claims
-from judge_eval.runs.scoring.claims import claims_of_judged
 from judge_eval.runs.scoring.missedclaims import ClaimsMissed, CoverCounts, missed_claims
+from judge_eval.runs.scoring.scorer import claims_of_judged
 from tests.support.claims import claimed, espresso, run_by_claims
 from tests.support.serving import judge, rows
 
@@ -36,7 +36,7 @@ def test_the_most_missed_stand_first() -> None:
         ("The shot takes 25 to 30 seconds.", 1, 1, ("q1",)),
         ("The water has about 93 degrees.", 1, 1, ("q1",)),
     ]
-    assert [one.told for one in told.missed[:2]] == ["in 2 of 2 traces", "in 1 of 1 trace (1 partly covered)"]
+    assert [one.frequency for one in told.missed[:2]] == ["in 2 of 2 traces", "in 1 of 1 trace (1 partly covered)"]
     assert told.distinct == 4
 
 
@@ -50,7 +50,7 @@ def test_what_is_not_known_is_in_no_share() -> None:
     told = missed(run_by_claims(data))
     assert told.counts == CoverCounts(covered=1, missing=2, unknown=1)
     (one,) = told.missed
-    assert one.told == "in 2 of 3 traces (1 more not known)"
+    assert one.frequency == "in 2 of 3 traces (1 more not known)"
     assert one.counts.missed_share == 2 / 3
     assert (told.traces, told.without_claims, told.not_judged) == (5, 1, 1)
     assert told.sentence == (
@@ -99,9 +99,7 @@ def test_the_counts_are_those_of_the_claims(made: list[tuple[str, dict[str, str]
     assert shares == sorted(shares, reverse=True)
 
 
-@given(
-    st.lists(st.dictionaries(st.sampled_from("wxyz"), st.text(".~+x", min_size=3, max_size=3)), min_size=1)
-)
+@given(st.lists(st.dictionaries(st.sampled_from("wxyz"), st.text(".~+x", min_size=3, max_size=3)), min_size=1))
 def test_metrics_and_words_go_by_one_rule(made: list[dict[str, str]]) -> None:
     """A trace suffices exactly where every vital claim is told to be covered, alone or together."""
     data = [

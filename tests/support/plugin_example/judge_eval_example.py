@@ -1,11 +1,14 @@
-"""A backend, a judge and a metric, as an installed package brings them."""
+"""A backend, a judge, a metric and a reader of an installed package."""
 
 import json
 
 import numpy as np
 
 from judge_eval import Completion, Identity, Pointwise, Usage
+from judge_eval.data.shapes.shape import Shape
+from judge_eval.judges import JudgeAround
 from judge_eval.metrics import Parameter, Spec
+from judge_eval.registry import Kind
 from judge_eval.schema import NoVerdict
 
 
@@ -35,18 +38,13 @@ def parrot(model, *, base_url, timeout, concurrency, params):
     return Parrot(model)
 
 
-class Quoting:
-    """A judge that takes no verdict for relevant unless its quote stands in the chunk."""
-
-    def __init__(self, prompt, *, relevant=None):
-        self._inner = Pointwise(prompt, relevant=relevant)
-        self.scale, self.needs = self._inner.scale, self._inner.needs
+class Quoting(JudgeAround):
+    """A judge that accepts a relevant verdict only if its quote is in the chunk."""
 
     def describe(self):
-        return {**self._inner.describe(), "judge": "quoting/1"}
+        return {**self.judge.describe(), "mode": "quoting", "judge": "quoting/1"}
 
-    def inquire(self, trace, known={}):
-        judgment = yield from self._inner.inquire(trace, known)
+    def conclude(self, trace, judgment):
         outcomes = tuple(map(self._checked, judgment.outcomes))
         return judgment.model_copy(update={"outcomes": outcomes})
 
@@ -56,8 +54,16 @@ class Quoting:
         return outcome
 
 
+def quoting(prompt, *, relevant=None):
+    """Make the judge for `--judge quoting`."""
+    return Quoting(Pointwise(prompt, relevant=relevant))
+
+
+QUOTING = Kind(quoting, from_record=lambda record: Quoting(Pointwise.from_record(record)), asks="text")
+
+
 def all_relevant(table, k, rel=None):
-    """Compute 1 where every chunk of the top k is relevant, else 0; 0 for an empty list."""
+    """Compute 1 if every chunk of the top k is relevant, else 0; 0 for an empty list."""
     least = table.relevant if rel is None else rel
     values = np.zeros(len(table))
     for rows, grades in table.blocks(k):
@@ -72,5 +78,20 @@ ALL_RELEVANT = Spec(
     cutoff="optional",
     parameters=(Parameter("rel", None, {}, "relevant"),),
     compute=all_relevant,
-    formula="1 where every chunk within the top K is relevant, else 0; 0 for an empty list",
+    formula="1 if every chunk within the top K is relevant, else 0; 0 for an empty list",
+)
+
+
+def quiz(record):
+    """Read a record of `{"asks": ..., "wants": ..., "hits": [texts]}`."""
+    yield {"query": record["asks"], "reference": record["wants"], "chunks": record["hits"]}
+
+
+QUIZ = Shape(
+    name="quiz",
+    title="a quiz with retrieved chunks",
+    fits=lambda keys: {"asks", "hits"} <= keys,
+    read=quiz,
+    known=frozenset({"asks", "wants", "hits"}),
+    lists=frozenset({"hits"}),
 )

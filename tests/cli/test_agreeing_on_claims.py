@@ -1,0 +1,19 @@
+"""Agreement on claims on the command line."""
+
+from __future__ import annotations
+
+import json
+
+from tests.support.claim_fixtures import CELLS, CLAIMS
+from tests.support.desk import Desk
+
+
+def test_the_command_line(desk: Desk) -> None:
+    """`agree RUN cells.jsonl` knows the file by its shape, and prints figures, levels and recall."""
+    assert desk("run", CLAIMS, "--mode", "claims", "--model", "fake/overlap", "-q").code in (0, 3)
+    told = desk("agree", "latest", CELLS)
+    assert told.code == 0, told.err
+    assert "on three levels" in told.out
+    assert "people: full" in told.out
+    assert "Recall of claims over" in told.out
+    assert json.loads(desk("agree", "latest", CELLS, "--json").out)["cells"] > 400

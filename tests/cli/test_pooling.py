@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import json
+
+from judge_eval import Pool
+from judge_eval.data.collection import read_qrels
+from tests.support.command import FIXTURES
+from tests.support.desk import Desk
+
+
+def test_the_verb_prints_and_writes_the_pool(desk: Desk) -> None:
+    """Two runs: scores marked as of the pool, the pool as JSON, qrels and Markdown, and the pool read again."""
+    for name in ("text", "title"):
+        assert desk("run", FIXTURES / f"docs_qa_by_{name}.jsonl", "--model", "fake/overlap", "--label", name).code == 0
+    told = desk("pool", "label:text", "label:title", "-o", "p.json", "-o", "p.qrels", "-o", "p.md")
+    assert told.code == 0, told.err
+    assert "Pool of 2 runs: text, title" in told.out
+    assert "Recall@5 of the pool" in told.out
+    assert "nothing bounds how many more exist: it takes 3 systems or more" in told.out
+    assert "| text | Recall@5 of the pool | 0.7895 |" in (desk.folder / "p.md").read_text()
+    qrels = read_qrels(desk.folder / "p.qrels")
+    assert qrels == {q: grades for q, grades in Pool.load(desk.folder / "p.json").qrels.items() if grades}
+    again = json.loads(desk("pool", "p.json", "--json").out)
+    assert again == json.loads(desk("pool", "label:text", "label:title", "--json").out)
+    assert desk("pool", "p.json", "p.qrels", "--metrics", "Recall@5").code == 0
+    assert desk("pool", "p.qrels").code == 2
+    assert desk("pool", "p.json", "label:text").code == 2
+
+
+def test_a_fusion_is_compared_with_its_parents(desk: Desk) -> None:
+    """`what-if` makes a run like any other, and compares it with each of the runs it was made of."""
+    for name in ("text", "title"):
+        assert desk("run", FIXTURES / f"docs_qa_by_{name}.jsonl", "--model", "fake/overlap", "--label", name).code == 0
+    made = desk("what-if", "label:text", "label:title", "--fuse", "rrf", "--label", "hybrid")
+    assert made.code == 0, made.err
+    assert "hybrid against text (baseline)" in made.out
+    assert "hybrid against title (baseline)" in made.out
+    assert "the judges differ" not in made.out
+    assert "the verdicts of text and title put into new lists (rrf)" in made.out
+    assert desk("compare", "label:title", "label:hybrid").code == 0
+    shown = json.loads(desk("what-if", "label:hybrid", "--cut", "3", "--json").out)
+    assert shown["judge"]["imported"]["what_if"]["recipe"] == "cut 3"
+    assert desk("what-if", "label:text", "label:title").code == 2
+    assert "--fuse rrf" in desk("what-if", "label:text", "label:title").err

@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+
+from judge_eval.compare.compare import compare
+from judge_eval.compare.gate import Limit, check_drops, check_under, decide_drop, planned_traces, read_limits
+from judge_eval.compare.record import Difference
+from judge_eval.errors import ConfigError, UnknownNameError
+from judge_eval.export.junit import junit
+from judge_eval.export.pull_request import MARKER, MOST, pull_request_comment
+from judge_eval.runs.judging.provenance import place_in_ci
+from judge_eval.stats import compare_paired
+from tests.support.verdicts import judged, traces_of
+
+NAMES = [f"t{k:02d}" for k in range(20)]
+TEXTS = dict.fromkeys(NAMES, "abc")
+
+
+def worse(count: int) -> tuple[object, ...]:
+    """Two runs, the second without the relevant chunk in `count` traces."""
+    first = judged(traces_of(TEXTS), {"a": 1}, label="main")
+    second = judged(traces_of(TEXTS), {(n, "a"): 1 for n in NAMES[count:]}, label="candidate")
+    return first, second
+
+
+def test_a_mean_under_the_limit_fails_by_how_much() -> None:
+    """`fail-under` compares the mean; the sentence names metric, mean and distance."""
+    _, run = worse(10)
+    (check,) = check_under(run, read_limits(["AP@3=0.7"]))  # type: ignore[arg-type]
+    assert not check.passed
+    assert check.sentence == "AP@3 is 0.5000, 0.2000 under 0.7"
+    assert check_under(run, read_limits(["AP@3=0.5"]))[0].passed  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("lost", "limit", "strict", "passed"),
+    [
+        (10, "0.03", False, False),  # the whole interval of the drop lies above
+        (1, "0.03", False, True),  # the drop is 0.05, but may be less: undecided
+        (1, "0.03", True, False),  # strictly the drop itself counts
+        (1, "0.05", True, False),  # exactly the limit is not more than it, but it is undecided
+        (1, "0.3", True, True),
+        (0, "0", False, True),  # no drop at all
+        (0, "0", True, True),
+    ],
+)
+def test_max_drop_fails_only_without_doubt_unless_strict(lost: int, limit: str, strict: bool, passed: bool) -> None:
+    """`max-drop` fails where more is shown; under `strict` by the drop itself and by what is undecided."""
+    found = compare(*worse(lost))  # type: ignore[arg-type]
+    (check,) = check_drops(found, read_limits(max_drop=[f"AP@3={limit}"]), strict=strict)
+    assert check.passed is passed
+    assert (len(check.movers) > 0) is not passed
+
+
+def test_a_failed_check_names_the_traces_that_lost_most() -> None:
+    """The movers are the traces that lost, the greatest loss first, at most five."""
+    found = compare(*worse(10))  # type: ignore[arg-type]
+    (check,) = check_drops(found, read_limits(max_drop=["AP@3=0.1"]))
+    assert len(check.movers) == 5
+    assert all(m.differences["AP@3"] == -1 for m in check.movers)
+    assert {m.trace_id for m in check.movers} <= set(NAMES[:10])
+
+
+def test_non_inferiority_needs_evidence() -> None:
+    """Twenty equal traces show that less than 0.3 was lost, and not that less than 0.05 was."""
+    equal = compare(*worse(0))  # type: ignore[arg-type]
+    (wide,) = check_drops(equal, read_limits(non_inferior=["AP@3=0.3"]))
+    assert (wide.outcome, wide.passed) == ("passed", True)
+    for on_undecided in ("pass", "fail"):
+        limits = read_limits(non_inferior=["AP@3=0.05"])
+        (narrow,) = check_drops(equal, limits, on_undecided=on_undecided)  # type: ignore[arg-type]
+        assert (narrow.outcome, narrow.passed) == ("undecided", False)
+    assert "with 20 traces a drop under 0.12 cannot be distinguished from no change" in narrow.sentence
+    assert "it takes 48 traces like these or more to show whether it is less than 0.05" in narrow.sentence
+
+
+@pytest.mark.parametrize("text", ["AP@5", "=0.5", "AP@5=", "AP@5=nan", "AP@5=-1", "AP@5=inf"])
+def test_unreadable_limits_are_refused(text: str) -> None:
+    """A limit is METRIC=VALUE with a finite value of at least 0."""
+    with pytest.raises(ConfigError):
+        Limit.parse("max-drop", text)
+
+
+def test_limits_know_parameters_and_aliases() -> None:
+    """A metric's parameters hold `=` themselves, and an alias means its metric; a typo is advised on."""
+    assert Limit.parse("fail-under", "NDCG(gain=exp)@10=0.5") == Limit("fail-under", "NDCG(gain=exp)@10", 0.5)
+    assert Limit.parse("fail-under", "ContextPrecision@5=0.5").metric == "AP@5"
+    with pytest.raises(UnknownNameError):
+        Limit.parse("fail-under", "APP@5=0.5")
+
+
+@pytest.mark.slow
+def test_the_report_starts_with_its_marker_and_stays_short() -> None:
+    """However many traces changed and however long their text, a comment can hold it."""
+    names = [f"{'n' * 90}{k}" for k in range(300)]
+    texts = dict.fromkeys(names, "abc" * 10)
+    more = {name: {"query": "|" * 119 + name} for name in names}
+    wide = {n: {"chunks": [f"no {k}" for k in range(41)], **more[n]} for n in names}
+    first = judged(traces_of(dict.fromkeys(texts, ""), **wide), {}, label="a|b`c")
+    second = judged(traces_of(dict.fromkeys(texts, ""), **wide), {"c1": 1})
+    found = compare(first, second)
+    text = pull_request_comment(second, found, check_drops(found, read_limits(max_drop=["P@3=0.1"])))
+    assert text.startswith(MARKER)
+    assert len(text) < MOST
+    assert "more" in text
+    assert text.rstrip().endswith("</details>")
+
+
+def test_junit_is_xml_whatever_the_text() -> None:
+    """Control characters and markup in a query do not break the file; failures carry the sentence."""
+    more = {n: {"query": 'a\x00<b>&"q ' + n} for n in NAMES}
+    first = judged(traces_of(TEXTS, **more), {"a": 1})
+    found = compare(first, judged(traces_of(TEXTS, **more), {}))
+    checks = check_drops(found, read_limits(max_drop=["AP@3=0.1", "P@3=1"]))
+    root = ET.fromstring(junit(checks).encode("utf-8"))
+    assert root.attrib == {"tests": "2", "failures": "1"}
+    (failure,) = root.iter("failure")
+    assert "which is more than 0.1" in failure.attrib["message"]
+
+
+def test_label_and_address_come_from_github_and_gitlab() -> None:
+    """A pull or merge request is labelled and linked; a branch is labelled so that `label:main` finds it."""
+    github = {"GITHUB_ACTIONS": "true", "GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "o/r"}
+    assert place_in_ci({**github, "GITHUB_REF": "refs/pull/12/merge"}) == ("PR #12", "https://github.com/o/r/pull/12")
+    branch = {**github, "GITHUB_REF": "refs/heads/main", "GITHUB_REF_NAME": "main", "GITHUB_RUN_ID": "7"}
+    assert place_in_ci(branch) == ("main", "https://github.com/o/r/actions/runs/7")
+    gitlab = {"GITLAB_CI": "true", "CI_PROJECT_URL": "https://gitlab.com/o/r"}
+    assert place_in_ci({**gitlab, "CI_MERGE_REQUEST_IID": "3"}) == (
+        "MR !3",
+        "https://gitlab.com/o/r/-/merge_requests/3",
+    )
+    assert place_in_ci({**gitlab, "CI_COMMIT_REF_NAME": "main", "CI_JOB_URL": "javascript:alert(1)"}) == ("main", None)
+    assert place_in_ci({}) == (None, None)
+
+
+def test_a_name_in_a_query_calls_nobody() -> None:
+    """A query that holds `@name` does not notify that person from a pull request; links are text."""
+    more = {"x": {"query": "ask @someone, <b>me@home</b> | [link](http://x)"}}
+    found = compare(judged(traces_of({"x": "ab"}, **more), {"a": 1}), judged(traces_of({"x": "ab"}, **more), {"b": 1}))
+    text = pull_request_comment(None, found, [])
+    assert "@someone" not in text
+    assert "me@home" in text
+    assert "<b>" not in text
+    assert "[link](" not in text
+
+
+def test_students_bound_passes_where_no_great_loss_can_be_unseen() -> None:
+    """Where it was shown to hold, with enough traces for the limit and for what one trace has to lose."""
+    common = {
+        "metric": "AP@5", "candidate": 1, "n": 50, "difference": 0.0, "standard_error": 0.0141, "p": 1.0,
+        "baseline_mean": 0.5, "candidate_mean": 0.5, "p_holm": 1.0, "wins": 25, "ties": 0, "losses": 25,
+        "lower": -0.08, "upper": 0.08, "t_lower": -0.03, "t_upper": 0.03,
+    }  # fmt: skip
+
+    def outcome(greatest: float, **more: float | None) -> str:
+        values = {**common, "baseline_range": (0.2, greatest), **more}
+        return decide_drop(Difference.model_validate(values), 0.05)[0]
+
+    assert outcome(0.75) == "passed"
+    assert outcome(0.75, t_lower=None) == "undecided"
+    assert outcome(1.0) == "undecided"  # 2.5 expected losers of all they have can be unseen
+    assert outcome(1.0, n=60) == "passed"
+    assert outcome(0.75, clusters=40) == "undecided"
+
+
+def test_failed_verdicts_leave_gaffkes_bound_alone() -> None:
+    """Student's bound is of the values given, not of those that an open trace could have."""
+    d = np.random.default_rng(0).normal(0, 0.02, 100)
+    before, after = np.full(100, 0.5), 0.5 + d
+    known = compare_paired(before, after, limits=(0.0, 1.0), planning=False)
+    low, high = after.copy(), after.copy()
+    low[0], high[0] = 0.0, 1.0
+    opened = compare_paired(before, after, ends=((before, before), (low, high)), limits=(0.0, 1.0), planning=False)
+    assert known.t_lower is not None
+    assert known.lower is not None
+    assert known.lower < known.t_lower < known.difference
+    assert (opened.t_lower, opened.t_upper) == (None, None)
+
+
+def test_a_plan_allows_for_what_the_traces_do_not_show() -> None:
+    """The named number is above that for the drop as it is; without any variation it is a least number."""
+    values = {
+        "metric": "AP@5", "candidate": 1, "n": 40, "baseline_mean": 0.7, "candidate_mean": 0.69, "p": 1.0,
+        "p_holm": 1.0, "wins": 18, "ties": 0, "losses": 22, "difference": -0.01, "standard_error": 0.016,
+        "lower": -0.07, "upper": 0.05, "baseline_range": (0.2, 1.0),
+    }  # fmt: skip
+    known = Difference.model_validate(values)
+    least, planned = planned_traces(known, 0.05)
+    assert least is not None
+    assert planned is not None
+    assert 40 < least < planned
+    assert f"about {planned} traces like these" in decide_drop(known, 0.05)[1]
+    assert f"({least} if the drop is as it is here)" in decide_drop(known, 0.05)[1]
+    assert planned_traces(Difference.model_validate({**values, "standard_error": None}), 0.05)[1] is None

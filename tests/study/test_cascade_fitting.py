@@ -1,0 +1,64 @@
+"""From two runs to the file of a cascade: what is refused, and what the file's digest covers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from judge_eval import EvalRun, Evaluator
+from judge_eval.digest import digest_json
+from judge_eval.errors import DataError
+from judge_eval.study.cascade_file import CascadeFile
+from judge_eval.study.cascade_fitting import SampleFacts, fit_runs
+
+FACTS = SampleFacts(
+    dataset="data",
+    digest="0" * 64,
+    traces=60,
+    seed=0,
+    models={"cheap": "fake/overlap", "strong": "fake/overlap"},
+    prompts={"cheap": "support/decision@1", "strong": "support/binary@2"},
+    modes={"cheap": "decision", "strong": "pointwise"},
+)
+
+
+def sample(mode: Any, clusters: int) -> EvalRun:
+    """Judge sixty traces of one chunk in so many clusters."""
+    rows = [
+        {
+            "id": f"t{n}",
+            "query": f"What is {n}?",
+            "reference": f"It is blue {n}.",
+            "chunks": [{"id": "c", "text": f"Thing {n} is {'blue' if n % 2 else 'gone'}."}],
+            "metadata": {"cluster": n % clusters},
+        }
+        for n in range(60)
+    ]
+    with Evaluator("fake/overlap", mode=mode, metrics=["RR"], cache=False) as evaluator:
+        return evaluator.evaluate(rows)
+
+
+def fitted(clusters: int) -> CascadeFile:
+    """Fit a decision model before a chat model, both offline."""
+    return fit_runs(sample("decision", clusters), sample("pointwise", clusters), FACTS)
+
+
+def test_traces_of_one_cluster_are_refused() -> None:
+    """Runs over several traces of one cluster give no bound, whoever drew them."""
+    assert fitted(60).fit.n == 60
+    with pytest.raises(DataError, match=r"60 traces are in 59 clusters \(metadata.cluster\)"):
+        fitted(59)
+
+
+def test_a_digest_of_before_clusters_stays() -> None:
+    """Where no two traces share a cluster the file's digest is that of a file which knows no clusters."""
+    file = fitted(60)
+    told = file.model_dump(mode="json")
+    assert (told.pop("cluster"), told.pop("clusters")) == (None, None)
+    assert (told.pop("explain_positives"), told.pop("depth")) == (False, None)
+    assert file.digest == CascadeFile.model_validate(told).digest == digest_json(told)
+    assert file.model_copy(update={"cluster": "document", "clusters": 60}).digest != file.digest
+    guarantee = file.guarantee
+    assert guarantee is not None
+    assert "cluster" not in guarantee.record()

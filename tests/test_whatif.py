@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from judge_eval import EvalRun, Trace, import_verdicts, what_if
+from judge_eval.errors import ConfigError, DataError, RunError
+from judge_eval.runs.folder.describing import judged_by
+from judge_eval.runs.judging.verify import verify
+
+LISTS = {"A": {"d1": 9.0, "d2": 7.0, "d3": 4.0, "d4": 1.0}, "B": {"d3": 0.9, "d5": 0.8, "d1": 0.5}}
+GRADES = {"d1": 0, "d2": 1, "d3": 1, "d4": 0, "d5": 1}
+
+
+def run_of(label: str, scores: dict[str, float | None], without: str = "", grades: dict[str, int] = GRADES) -> EvalRun:
+    """Make a run of two equal questions with these scores; the chunk `without` has no verdict."""
+    traces = [
+        Trace(
+            id=f"q{n}",
+            query=f"Question {n}?",
+            chunks=[{"id": c, "text": f"text of {c}", "score": score} for c, score in scores.items()],
+        )
+        for n in range(2)
+    ]
+    known = {(t.id, c.id): grades[c.id] for t in traces for c in t.chunks if c.id != without}
+    return import_verdicts(known, traces, metrics=["P@2", "AP@3"], label=label)
+
+
+def both(**more: str) -> list[EvalRun]:
+    """Return the two runs."""
+    return [run_of(name, dict(scores), more.get(name, "")) for name, scores in LISTS.items()]
+
+
+def order(run: EvalRun) -> list[str]:
+    """Return the chunks of the first question."""
+    return [chunk.id for chunk in run.results[0].trace.chunks]
+
+
+def test_a_fusion_is_a_run_of_the_old_verdicts(tmp_path: Path) -> None:
+    """The fused list has each chunk's verdict and its score; the run is kept, verified, and names its parents."""
+    runs = both()
+    made = what_if(runs, fuse="rrf", out=tmp_path)
+    assert order(made) == ["d1", "d3", "d2", "d5", "d4"]
+    first = made.results[0]
+    assert [outcome.grade for outcome in first.outcomes if outcome.kind == "verdict"] == [0, 1, 1, 1, 0]
+    assert first.trace.chunks[0].score == pytest.approx(1 / 61 + 1 / 63)
+    assert (made["P@2"], made["AP@3"], made.label) == (0.5, pytest.approx((1 / 2 + 2 / 3) / 2), "rrf")
+    assert made.folder is not None
+    assert verify(made.folder).condition == "whole"
+    source = made.manifest.judge["imported"]
+    assert isinstance(source, dict)
+    assert source["what_if"] == {"recipe": "rrf", "conflicts": "majority", "runs": [run.id for run in runs]}
+    assert judged_by(made.manifest) == "the verdicts of A and B put into new lists (rrf)"
+    assert made.manifest.tally.calls == 0
+
+
+def test_a_comparison_with_a_parent_knows_that_the_judge_is_the_same() -> None:
+    """No warning says that the judges differ; that the chunks do is a note."""
+    runs = both()
+    comparison = runs[0].compare(what_if(runs, fuse="rrf"))
+    assert comparison.warnings == ()
+    assert comparison.paired == (2,)
+    assert "the retrieved chunks differ" in comparison.notes[0]
+
+
+def test_what_nobody_judged_stays_open() -> None:
+    """A chunk without a verdict is unjudged in the new list, and the mean has bounds; another run fills it."""
+    made = what_if(both(B="d5"), fuse="combsum", metrics=["P@3"])
+    assert order(made) == ["d3", "d1", "d5", "d2", "d4"]
+    assert made.aggregate("P@3").bounds == pytest.approx((1 / 3, 2 / 3))
+    opened = what_if(both(B="d5"), fuse="weighted:a=.3", metrics=["P@2"])
+    aggregate = opened.aggregate("P@2")
+    assert (aggregate.n_failed, aggregate.bounds) == (2, (0.5, 1.0))
+    assert [outcome.why for _, outcome in opened.failures()] == ["unjudged"] * 2
+    assert what_if(both(A="d3"), fuse="rrf").manifest.tally.failed_verdicts == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"cut": 2}, ["d1", "d2"]),
+        ({"threshold": "score>=4"}, ["d1", "d2", "d3"]),
+        ({"threshold": "score <= 4.5", "cut": 1}, ["d3"]),
+        ({"rerank": "mmr:lambda=1"}, ["d1", "d2", "d3", "d4"]),
+    ],
+)
+def test_one_run_is_cut_in_several_ways(settings: dict[str, object], expected: list[str]) -> None:
+    """A cutoff, a threshold by score, and a reranking of one run."""
+    assert order(what_if(both()[:1], **settings)) == expected  # type: ignore[arg-type]
+
+
+def test_repeated_texts_are_dropped_and_alike_ones_go_down() -> None:
+    """`dedup` drops the second of two equal texts; maximal marginal relevance moves what says the same."""
+    texts = {"a": "the office opens at nine", "b": "the office opens at nine", "c": "parking is free"}
+    trace = Trace(id="q", query="Q?", chunks=[{"id": c, "text": text} for c, text in texts.items()])
+    run = import_verdicts({("q", c): 1 for c in texts}, [trace], metrics=["P@2"])
+    assert order(what_if([run], dedup=True)) == ["a", "c"]
+    assert order(what_if([run], rerank="mmr:lambda=.3")) == ["a", "c", "b"]
+
+
+def test_interleaving_takes_turns() -> None:
+    """Two runs by turns, without a score."""
+    made = what_if(both(), interleave=True, cut=3)
+    assert order(made) == ["d1", "d3", "d2"]
+    assert made.results[0].trace.chunks[0].score is None
+
+
+@pytest.mark.parametrize(
+    ("runs", "settings", "message"),
+    [
+        (2, {}, "2 runs make one list by"),
+        (2, {"fuse": "rrf", "interleave": True}, "one of the two"),
+        (1, {"fuse": "rrf"}, "one run is not fused"),
+        (1, {}, "say what to try"),
+        (1, {"cut": 0}, "keep at least 1"),
+        (1, {"threshold": "score>4"}, "write score>=x"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(runs: int, settings: dict[str, object], message: str) -> None:
+    """Each error says what to write."""
+    with pytest.raises(ConfigError, match=message):
+        what_if(both()[:runs], **settings)  # type: ignore[arg-type]
+
+
+def test_scores_that_are_missing_or_rise_are_refused() -> None:
+    """Distances are no scores: a fusion of scores refuses them and names the one of ranks."""
+    a, b = both()
+    rising = run_of("R", {"d1": 0.1, "d2": 0.2})
+    for other, message in ((rising, "scores rise with the rank"), (run_of("N", {"d1": None}), "has no score")):
+        with pytest.raises(DataError, match=rf'{message}; fuse="rrf"'):
+            what_if([a, other], fuse="combsum")
+        assert what_if([b, other], fuse="rrf").manifest.tally.traces == 2
+    with pytest.raises(DataError, match="a threshold needs"):
+        what_if([run_of("N", {"d1": None})], threshold="score>=1")
+
+
+def test_runs_that_disagree_are_settled_by_the_stated_rule() -> None:
+    """Of two runs the first counts; `refuse` makes no run."""
+    other = run_of("C", dict(LISTS["B"]), grades={**GRADES, "d1": 1})
+    made = what_if([both()[0], other], fuse="rrf", metrics=["P@1"])
+    assert made["P@1"] == 0.0
+    with pytest.raises(RunError, match="'d1' of question 'q0'"):
+        what_if([both()[0], other], fuse="rrf", conflicts="refuse")
