@@ -23,7 +23,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "durability": ("--rows", "20"),
     "far_cache": ("--calls", "50", "--round-trips", "1", "--repeat", "1"),
     "metrics_speed": ("--queries", "2000"),
-    "stats_calibration": ("--simulations", "3000"),
+    "stats_calibration": ("--simulations", "200"),
     "cascade": ("--simulations", "200"),
     "cascade_data": ("hotpotqa",),
     "scale": ("--traces", "200"),

@@ -23,8 +23,8 @@ from benchmarks.cascade_populations import (
     clusters_of,
     no_better,
 )
-from judge_eval.auditions.drawing import Reservoir
 from judge_eval.stats import CascadeFit, fit_cascade, fit_cascade_to_people
+from judge_eval.trials.paired_pilot import Reservoir
 
 SIZES = (60, 100, 200, 300)
 EXPECTED_KEPT = {60: 0.46, 100: 0.53, 200: 0.61, 300: 0.66}
@@ -51,13 +51,7 @@ class Drawn:
 
 
 def draws(
-    population: Population,
-    n: int,
-    simulations: int,
-    *,
-    people: bool = False,
-    alpha: float = 0.05,
-    seed: int = 1,
+    population: Population, n: int, simulations: int, *, people: bool = False, alpha: float = 0.05, seed: int = 1
 ) -> Iterator[Drawn]:
     """Fit a threshold to one random chunk of each of n traces of five chunks, again and again.
 
@@ -129,9 +123,7 @@ class Row:
         slack = 2 * math.sqrt(0.05 * 0.95 / self.simulations)
         covered = [rate for rate in (self.inside, self.compared) if rate is not None]
         near = self.expected is None or abs(self.kept - self.expected) <= 0.05
-        return (
-            near and (not self.bounded or self.above <= 0.05 + slack) and min([1.0, *covered]) >= 0.95 - slack
-        )
+        return near and (not self.bounded or self.above <= 0.05 + slack) and min([1.0, *covered]) >= 0.95 - slack
 
     def __str__(self) -> str:
         expected = "" if self.expected is None else f" ({self.expected:.2f})"
@@ -147,9 +139,7 @@ HEAD = """\
 
 def measured(name: str, found: list[Drawn], *, expected: float | None = None) -> Row:
     """Return the rates of some fits of one size."""
-    shares = [
-        e.kept_risk in e.fit.kept_risk.interval for e in found if e.fit.kept and e.kept_risk is not None
-    ]
+    shares = [e.kept_risk in e.fit.kept_risk.interval for e in found if e.fit.kept and e.kept_risk is not None]
     compared = [e.over_strong in e.fit.over_strong.interval for e in found if e.fit.over_strong is not None]
     return Row(
         name=name,

@@ -19,19 +19,19 @@ from pathlib import Path
 from statistics import fmean
 
 from judge_eval import Evaluator, Options, Trace
-from judge_eval.alignment.cascade import CascadeFile
-from judge_eval.auditions import Audition
-from judge_eval.backends.base import Identity
-from judge_eval.backends.fake import rules
-from judge_eval.backends.fake.backend import FakeBackend
-from judge_eval.backends.stack import Stacks
 from judge_eval.data.reading import open_dataset
 from judge_eval.eval_run import EvalRun
 from judge_eval.judges import Cascade
-from judge_eval.judges.choose import cascade_of
-from judge_eval.judges.routing import OnRoute
+from judge_eval.judges.cascade import cascade_of
+from judge_eval.judges.judge import OnRoute
+from judge_eval.llm.backend import Identity
+from judge_eval.llm.fake import rules
+from judge_eval.llm.fake.fake_backend import FakeBackend
+from judge_eval.llm.stack import Stacks
 from judge_eval.schema import Call, Stage
 from judge_eval.stats import mean_interval
+from judge_eval.study.cascade_file import CascadeFile
+from judge_eval.trials import PairedPilot
 from judge_eval.wire import Completion, Request
 
 DATA = {"hotpotqa": "hotpotqa/distractor.jsonl", "clapnq": "clapnq/answerable.jsonl"}
@@ -133,9 +133,9 @@ def compare(name: str, path: Path, seed: int) -> None:
             "cheap": ("decisions/cheap", "support/binary"),
             "strong": ("openai/strong", "support/binary"),
         }
-        audition = Audition(evaluator, names, seed=seed)
-        drawn = audition.draw(fitting)
-        file: CascadeFile = audition.fit(drawn, audition.judge(drawn, Path(folder)))
+        pilot = PairedPilot(evaluator, names, seed=seed)
+        drawn = pilot.draw(fitting)
+        file: CascadeFile = pilot.fit(drawn, pilot.judge(drawn, Path(folder)))
         fitted = Cascade(judge.cheap, judge.strong, file.fit.threshold, guarantee=file.guarantee)
         rows = [
             row("cheap", evaluator.with_judge(OnRoute(judge.cheap, "cheap")).evaluate(judging)),
@@ -149,10 +149,7 @@ def show(name: str, file: CascadeFile, judging: Sequence[Trace], rows: Sequence[
     """Print what was fitted, and the three judges side by side."""
     labels = {(t.id, c.id): bool(c.label) for t in judging for c in t.chunks}
     strong = {
-        (r.trace_id, o.chunk_id): o.relevant
-        for r in rows[1].run.results
-        for o in r.outcomes
-        if o.kind == "verdict"
+        (r.trace_id, o.chunk_id): o.relevant for r in rows[1].run.results for o in r.outcomes if o.kind == "verdict"
     }
     fit = file.fit
     bound = "none" if fit.bound is None else f"{fit.bound:.3f}"

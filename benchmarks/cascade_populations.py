@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from judge_eval.confidence import CONFIDENCE_GRID
 from judge_eval.stats.distributions import beta_cdf
-from judge_eval.sureness import CONFIDENCE_GRID
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

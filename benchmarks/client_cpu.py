@@ -17,9 +17,9 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from judge_eval.backends.around.limit import Limited
-from judge_eval.backends.around.retry import Retried
-from judge_eval.backends.chat.openai import create
+from judge_eval.llm.http.openai import create
+from judge_eval.llm.limit import Limited
+from judge_eval.llm.retry import Retried
 from judge_eval.wire import Request
 from tests.support.requests import ask
 
@@ -101,14 +101,7 @@ def main() -> None:
         variants["stack, aiohttp"] = stack("aiohttp")
     except ImportError:
         pass
-    command = [
-        sys.executable,
-        "-m",
-        "tests.support.chat_server",
-        "--no-keep",
-        "--latency",
-        str(given.latency),
-    ]
+    command = [sys.executable, "-m", "tests.support.chat_server", "--no-keep", "--latency", str(given.latency)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         url = server.stdout.readline().strip()

@@ -45,7 +45,7 @@ import sys, time
 from pathlib import Path
 import openai
 from judge_eval import Evaluator, Trace
-from judge_eval.backends.stack import Options
+from judge_eval.llm.options import Options
 
 url, data, width, folder = sys.argv[1], sys.argv[2], int(sys.argv[3]), Path(sys.argv[4])
 options = Options(base_url=url, concurrency=width)

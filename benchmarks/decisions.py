@@ -18,7 +18,7 @@ INSIDE = """
 import resource, sys, time
 from pathlib import Path
 from judge_eval import Evaluator, Trace
-from judge_eval.backends.stack import Options
+from judge_eval.llm.options import Options
 
 url, model, data, width, folder = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), Path(sys.argv[5])
 params = {"dialect": "openai"} if model.startswith("decisions/") else {}
@@ -65,8 +65,7 @@ def main() -> None:
 
         with server(*latency) as chat, server(*latency, kind="decision") as decision:
             rounds = [
-                (judge(decision, "decisions/m", turn), judge(chat, "openai/m", turn))
-                for turn in range(args.rounds)
+                (judge(decision, "decisions/m", turn), judge(chat, "openai/m", turn)) for turn in range(args.rounds)
             ]
     print(f"{verdicts} verdicts, {args.chunks} a trace, {args.width} in flight, {args.latency * 1000:.0f} ms")
     for place, what in enumerate(("within `evaluate`", "answered by the cache", "the whole process")):

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from judge_eval.backends.storing.disk import DiskStore
+from judge_eval.llm.cache.disk import DiskStore
 
 VALUE = b"x" * 400
 

@@ -17,9 +17,9 @@ from typing import TypeAlias
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from benchmarks.store_speed import Mock, drive, requests
-from judge_eval.backends.storing.cached import Cached
-from judge_eval.backends.storing.disk import DiskStore
-from judge_eval.backends.storing.postgres import PostgresStore
+from judge_eval.llm.cache.cached import Cached
+from judge_eval.llm.cache.disk import DiskStore
+from judge_eval.llm.cache.postgres import PostgresStore
 
 _Queue: TypeAlias = deque[tuple[float, bytes]]
 VARIABLE = "JUDGE_EVAL_TEST_POSTGRES_URL"
@@ -53,9 +53,7 @@ class Delay:
                 threading.Thread(target=self._read, args=(one, queue, there), daemon=True).start()
                 threading.Thread(target=self._write, args=(other, queue, there), daemon=True).start()
 
-    def _read(
-        self, one: socket.socket, queue: deque[tuple[float, bytes]], there: threading.Semaphore
-    ) -> None:
+    def _read(self, one: socket.socket, queue: deque[tuple[float, bytes]], there: threading.Semaphore) -> None:
         data = b"-"
         while data:
             try:
@@ -65,9 +63,7 @@ class Delay:
             queue.append((time.monotonic() + self._half, data))
             there.release()
 
-    def _write(
-        self, other: socket.socket, queue: deque[tuple[float, bytes]], there: threading.Semaphore
-    ) -> None:
+    def _write(self, other: socket.socket, queue: deque[tuple[float, bytes]], there: threading.Semaphore) -> None:
         while there.acquire():
             due, data = queue.popleft()
             time.sleep(max(0.0, due - time.monotonic()))
@@ -111,9 +107,7 @@ def main() -> None:
         print(f"skipped: set {VARIABLE} to the URL of a database to measure with")
         return
     shape = (options.calls, options.latency, options.concurrency)
-    print(
-        f"{options.calls} calls of {options.latency * 1000:g} ms on average, {options.concurrency} in flight"
-    )
+    print(f"{options.calls} calls of {options.latency * 1000:g} ms on average, {options.concurrency} in flight")
     with tempfile.TemporaryDirectory() as folder:
         took = [run(DiskStore(Path(folder) / str(n)), *shape) for n in range(options.repeat)]
         print(f"{'on disk':24} {statistics.median(took):6.2f} s")

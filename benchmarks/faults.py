@@ -47,18 +47,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         data = dataset(root / "data.jsonl", args.traces, 5, 400)
-        flags = (
-            "run",
-            str(data),
-            "--model",
-            "openai/m",
-            "--concurrency",
-            "64",
-            "--timeout",
-            "3",
-            "-q",
-            "--json",
-        )
+        flags = ("run", str(data), "--model", "openai/m", "--concurrency", "64", "--timeout", "3", "-q", "--json")
         found = {}
         for kind in ("calm", "faulty"):
             folder = root / kind
@@ -69,9 +58,7 @@ def main() -> None:
                 counts = server_stats(url)
             found[kind] = outcomes(folder)
             tally = json.loads(took.out)["tally"]
-            print(
-                f"{kind}: {tally['verdicts']} verdicts, {tally['failed_verdicts']} failed, {took.wall:.1f} s"
-            )
+            print(f"{kind}: {tally['verdicts']} verdicts, {tally['failed_verdicts']} failed, {took.wall:.1f} s")
             print(f"  retried {tally['retries']}; the server counted {counts}")
         assert found["calm"] == found["faulty"], "a verdict differs"
         print("every verdict was obtained and equals the fault-free run's")
@@ -82,9 +69,7 @@ def main() -> None:
         with server("--latency", "0.02", f"--fail-text={row['query']}") as url:
             command = (*flags, "--base-url", url, "--attempts", "3")
             took = measured(sys.executable, "-m", "judge_eval", *command, cwd=folder, env=environment(folder))
-        failed = [
-            trace for trace, rows in outcomes(folder).items() if any(r["kind"] == "no_verdict" for r in rows)
-        ]
+        failed = [trace for trace, rows in outcomes(folder).items() if any(r["kind"] == "no_verdict" for r in rows)]
         assert failed == [row["id"]], failed
         assert took.code == 3, took.out
         print(f"one trace failing for good: exactly {failed} is failed, exit code {took.code}")

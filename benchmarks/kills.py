@@ -48,9 +48,7 @@ def main() -> None:
             span = args.calls * 0.05 / args.width / (args.kills + 1)
             for _ in range(args.kills):
                 command = [sys.executable, "-m", "judge_eval", *flags, "--base-url", url]
-                process = subprocess.Popen(
-                    command, cwd=broken, env=environment(broken), stdout=subprocess.DEVNULL
-                )
+                process = subprocess.Popen(command, cwd=broken, env=environment(broken), stdout=subprocess.DEVNULL)
                 time.sleep(START + rng.uniform(0.1, 1.0) * span)
                 process.send_signal(signal.SIGKILL)
                 process.wait()

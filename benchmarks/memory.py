@@ -27,9 +27,7 @@ def main() -> None:
                 if not data.exists():
                     dataset(data, traces)
                 env = environment(folder) | {"XDG_CACHE_HOME": str(folder / f"cache-{traces}")}
-                peaks.append(
-                    judge_eval("run", str(data), "--model", "fake/hash", "-q", cwd=folder, env=env).peak_mb
-                )
+                peaks.append(judge_eval("run", str(data), "--model", "fake/hash", "-q", cwd=folder, env=env).peak_mb)
             short, long = peaks
             print(
                 f"{state}: {args.short} traces x 10 chunks {short:.0f} MB, {args.long} traces {long:.0f} MB: "

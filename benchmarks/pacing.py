@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks.support import dataset, median, server
-from judge_eval.backends.around.retry import Retried
-from judge_eval.backends.base import Backend, Wrapper
-from judge_eval.backends.stack import Options, build_stack, create_backend
 from judge_eval.data.files.jsonl import read_jsonl
 from judge_eval.errors import CallError
 from judge_eval.judges import Pointwise
+from judge_eval.llm.backend import Backend, Wrapper
+from judge_eval.llm.options import Options
+from judge_eval.llm.retry import Retried
+from judge_eval.llm.stack import build_stack, create_backend
 from judge_eval.wire import Completion, Request
 
 FAULTS = ("--rate-429=0.05", "--retry-after=1", "--rate-500=0.05", "--rate-reset=0.01")

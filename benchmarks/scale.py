@@ -19,9 +19,8 @@ from pathlib import Path
 from benchmarks.support import measured
 from judge_eval.eval_run import EvalRun
 from judge_eval.runs.folder.files import MANIFEST, RESULTS
-from judge_eval.runs.folder.index import Index
 from judge_eval.runs.folder.integrity import sealed_file
-from judge_eval.runs.folder.results import encode
+from judge_eval.runs.folder.journal import Index, encode
 from judge_eval.runs.scoring.aggregate import aggregate_all
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.runs.scoring.scorer import Scorer
@@ -97,8 +96,7 @@ def write(path: Path, traces: int, chunks: int) -> None:
     with path.open("w") as file:
         for n in range(traces):
             passages = [
-                {"id": f"c{k}", "text": f"Passage {k} of thing {n}.", "label": rng.randint(0, 1)}
-                for k in range(chunks)
+                {"id": f"c{k}", "text": f"Passage {k} of thing {n}.", "label": rng.randint(0, 1)} for k in range(chunks)
             ]
             trace = {"id": f"q{n}", "query": f"What is thing {n}?", "reference": "Blue.", "chunks": passages}
             file.write(json.dumps(trace) + "\n")
@@ -126,7 +124,7 @@ def turned(folder: str, out: str) -> None:
             index.add(result, offset, len(line))
             file.write(line)
             offset += len(line)
-    update = {"id": str(uuid.uuid4()), "label": "two", "aggregates": aggregate_all(index, scorer.metrics)}
+    update = {"id": str(uuid.uuid4()), "label": "two", "aggregates": aggregate_all(index, scorer)}
     manifest = sealed_file(run.manifest.model_copy(update=update), target / RESULTS, len(run.results))
     (target / MANIFEST).write_text(manifest.model_dump_json(indent=2) + "\n")
 

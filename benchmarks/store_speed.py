@@ -13,16 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from judge_eval.backends.base import Identity
-from judge_eval.backends.storing.cached import Cached
-from judge_eval.backends.storing.disk import DiskStore
 from judge_eval.digest import digest_parts
+from judge_eval.llm.backend import Identity
+from judge_eval.llm.cache.cached import Cached
+from judge_eval.llm.cache.disk import DiskStore
 from judge_eval.schema import BINARY, Scale
 from judge_eval.wire import Completion, Message, Passage, Request, Usage
 
-REPLY = '{"evidence":"%s","reason":"It states the lease.","instruction_in_chunk":false,"verdict":true}' % (
-    "x" * 200
-)
+REPLY = '{"evidence":"%s","reason":"It states the lease.","instruction_in_chunk":false,"verdict":true}' % ("x" * 200)
 
 
 @dataclass(frozen=True)
@@ -68,9 +66,7 @@ def timed(name: str, count: int, work: Callable[[], object]) -> float:
     wall, before = time.perf_counter(), cpu()
     work()
     each = (cpu() - before) / count * 1e6
-    print(
-        f"{name:58} {each:8.1f} us CPU each {(time.perf_counter() - wall) / count * 1e6:10.1f} us wall each"
-    )
+    print(f"{name:58} {each:8.1f} us CPU each {(time.perf_counter() - wall) / count * 1e6:10.1f} us wall each")
     return each
 
 
@@ -128,14 +124,8 @@ def measure(folder: Path, rows: int, calls: int) -> None:
     timed("get_many, 500 keys at a time, first", rows, lambda: get(500, keys))
     timed("get_many, 500 keys at a time, warm", rows, lambda: get(500, keys))
     timed("get_many, 1 key at a time, warm", 5000, lambda: get(1, keys[:5000]))
-    timed(
-        "get_many, 1 key at a time, missing", 5000, lambda: [store.get_many([k[::-1]]) for k in keys[:5000]]
-    )
-    timed(
-        "lease and release",
-        5000,
-        lambda: [(store.take_lease(k), store.release_lease(k)) for k in keys[:5000]],
-    )
+    timed("get_many, 1 key at a time, missing", 5000, lambda: [store.get_many([k[::-1]]) for k in keys[:5000]])
+    timed("lease and release", 5000, lambda: [(store.take_lease(k), store.release_lease(k)) for k in keys[:5000]])
     store.close()
 
     asked = requests(calls)

@@ -42,9 +42,7 @@ def main() -> None:
 
 def told(what: str, predicted: float, measured: float) -> None:
     """Print one line."""
-    print(
-        f"{what:<36} formula {predicted:6.1f} s, measured {measured:6.1f} s, {measured / predicted:.2f} times"
-    )
+    print(f"{what:<36} formula {predicted:6.1f} s, measured {measured:6.1f} s, {measured / predicted:.2f} times")
 
 
 if __name__ == "__main__":

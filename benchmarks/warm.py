@@ -32,12 +32,8 @@ def main() -> None:
             tally = json.loads(took.out)["tally"]
             assert tally["calls"] == 0, tally
             assert tally["verdicts"] == verdicts, tally
-        wall, cpu = (
-            verdicts / median(column) for column in ([t.wall for t in takes], [t.cpu for t in takes])
-        )
-        print(
-            f"{verdicts} verdicts, warm, 0 calls: {wall:,.0f} a second by the wall, {cpu:,.0f} a CPU second"
-        )
+        wall, cpu = (verdicts / median(column) for column in ([t.wall for t in takes], [t.cpu for t in takes]))
+        print(f"{verdicts} verdicts, warm, 0 calls: {wall:,.0f} a second by the wall, {cpu:,.0f} a CPU second")
 
 
 if __name__ == "__main__":
