@@ -58,6 +58,8 @@ RANGES: Final[Mapping[str, Range]] = MappingProxyType(
         # data
         "limit": Range(1, _MANY),
         "seed": Range(0, 2**63 - 1),
+        # a list made of others
+        "cut": Range(1, _MANY),
         # people
         "label_relevant": Range(1, 127),
         "held_out": Range(0.01, 0.99, whole=False),

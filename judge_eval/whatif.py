@@ -22,6 +22,7 @@ from judge_eval.metrics import Metric, mmr
 from judge_eval.metrics.fusion import Fusion, interleaved, normalised, number_in, parameters
 from judge_eval.pools.pool import Pool, Settling
 from judge_eval.pools.scoring import settled
+from judge_eval.ranges import check_ranges
 from judge_eval.runs.folder.records import IMPORT, TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.schema import Chunk, Outcome, Trace, repeats_of
@@ -54,8 +55,7 @@ class Recipe:
             raise ConfigError(f"{several} {option('fuse', 'rrf')} or {option('interleave', True)}, one of the two")
         if not str(self):
             raise ConfigError(f"say what to try, such as {option('cut', 5)} or {option('dedup', 'text')}")
-        if self.cut is not None and self.cut < 1:
-            raise ConfigError(f"{option('cut', self.cut)}: keep at least 1 chunk")
+        check_ranges({"cut": self.cut})
 
 
 def what_if(

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1] / "judge_eval"
+TESTS = Path(__file__).parent
 FLOORS = (
     ("integrations",),
     ("cli", "server", "pytest_plugin"),
@@ -81,6 +82,12 @@ def test_a_module_name_stands_for_one_thing_on_its_floor() -> None:
         )
         twice = {name for name, count in names.items() if count > 1} - SAME_ROLE
         assert not twice, floor
+
+
+def test_a_test_module_has_a_name_of_its_own() -> None:
+    """Test modules outside packages have distinct names: pytest imports them by name alone and refuses the second."""
+    plain = [path.name for path in TESTS.rglob("test_*.py") if not (path.parent / "__init__.py").exists()]
+    assert [name for name, count in Counter(plain).items() if count > 1] == []
 
 
 def test_no_room_is_a_fifth_of_the_house() -> None:

@@ -143,7 +143,7 @@ def test_every_place_tells_the_same_count(tmp_path: Path) -> None:
         said = "2 relevant verdicts rest on no quote found in their chunks; the means count them"
         assert run.manifest.judge["evidence"] == "flag"
         assert run.manifest.tally.unsupported == 2
-        assert [remark.text for remark in remarks_of(run.manifest)] == [said]
+        assert next(remark.text for remark in remarks_of(run.manifest)) == said
         assert said in told.out
         assert said in (tmp_path / "run.md").read_text()
         assert said in as_markdown(run)
