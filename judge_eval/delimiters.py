@@ -28,10 +28,9 @@ _FEW = 8  # marks that are looked for one by one
 
 def nonces_of(key: bytes, blocks: Sequence[Sequence[str]]) -> list[str]:
     """Make a mark for each block of texts, which stand between a pair of fences."""
-    # Each follows from the key and its own block, so that what several requests have in common is written
-    # alike in all of them. No mark occurs in any of the texts, whichever block they are of, and no two marks
-    # are equal: whatever a text holds, it holds no fence of this conversation. Whoever knows the key can tell
-    # a mark before it is made.
+    # Each follows from the key and its own block, so that what several requests have in common is written alike in all
+    # of them. No mark occurs in any of the texts, whichever block they are of, and no two marks are equal: whatever a
+    # text holds, it holds no fence of this conversation. Whoever knows the key can tell a mark before it is made.
     whole = "\n".join(text for block in blocks for text in block)
     data = [digest_parts(block) for block in blocks]
     marks = [_mark(key, each) for each in data]

@@ -274,9 +274,8 @@ def judge_dataset(dataset: Any, evaluator: Evaluator, *, workers: int = 2, batch
         batch_size: How many traces each judges at once.
 
     Returns:
-        A `ray.data.Dataset` with the columns `position`, `trace_id`, `failed` (chunks without a verdict), one
-        for each metric (null if failed verdicts leave none), and `result`: a line as in a run's
-        `results.jsonl`.
+        A `ray.data.Dataset` with the columns `position`, `trace_id`, `failed` (chunks without a verdict), one for each
+        metric (null if failed verdicts leave none), and `result`: a line as in a run's `results.jsonl`.
 
     Raises:
         ConfigError: Ray is not installed, or an option cannot be divided among workers.

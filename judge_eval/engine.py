@@ -173,10 +173,9 @@ class Engine:
     hold back more. A slow call delays its own trace alone. Finished traces are returned `linger` seconds
     later at most while others are open.
 
-    Use it as a context manager. On exit, calls in flight may finish for up to `drain` seconds, then they are
-    cancelled; `take` returns what finished meanwhile. At an early stop `salvage` is asked whether unfinished
-    traces are returned with the verdicts they have: true if nobody stores the answers, so that none is paid
-    for twice.
+    Use it as a context manager. On exit, calls in flight may finish for up to `drain` seconds, then they are cancelled;
+    `take` returns what finished meanwhile. At an early stop `salvage` is asked whether unfinished traces are returned
+    with the verdicts they have: true if nobody stores the answers, so that none is paid for twice.
 
     With `lead` the first call of a trace goes ahead of the others, for servers that charge less for a prefix
     they have seen. It costs one more round trip for each trace.

@@ -97,13 +97,12 @@ class EvalRun(Run):
     def to_pandas(self) -> Any:
         """Return one pandas DataFrame: what was evaluated, with what came of it beside it.
 
-        Where rows in memory were evaluated, it has their columns and their index; else, and where several
-        rows made one trace, a row a trace, with `id`, `query`, `reference`, `answer`, `chunks` (their texts),
-        `relevant_total` and `tags`. Then come a column a metric (missing where failed verdicts leave no
-        value), `verdicts`, a list of the chunks' grades with None if there is no verdict, and `reasons`, a
-        list of the judge's reasons, or of why there is no verdict. Rows that were not judged (beyond `limit`,
-        skipped as invalid) hold nothing there, and a row that holds several traces stands there once for
-        each. Columns of the input that bear these names give way.
+        Where rows in memory were evaluated, it has their columns and their index; else, and where several rows made one
+        trace, a row a trace, with `id`, `query`, `reference`, `answer`, `chunks` (their texts), `relevant_total` and
+        `tags`. Then come a column a metric (missing where failed verdicts leave no value), `verdicts`, a list of the
+        chunks' grades with None if there is no verdict, and `reasons`, a list of the judge's reasons, or of why there
+        is no verdict. Rows that were not judged (beyond `limit`, skipped as invalid) hold nothing there, and a row that
+        holds several traces stands there once for each. Columns of the input that bear these names give way.
 
         Raises:
             ConfigError: pandas is not installed, or cannot hold what was evaluated.
@@ -149,10 +148,9 @@ class EvalRun(Run):
     def claims_frame(self, library: Literal["pandas", "polars"] = "pandas") -> Any:
         """Return a frame with a row a claim and trace: whether it is covered, and what each rank says of it.
 
-        `covered` is missing if a missing verdict could have shown the claim covered; `cover` says which it
-        is of `covered`, `partly`, `missing` and `unknown`. `full_ranks`, `partial_ranks`,
-        `conflicting_ranks` and `failed_ranks` are lists of ranks from 1. A run that was not judged by claims
-        has no rows.
+        `covered` is missing if a missing verdict could have shown the claim covered; `cover` says which it is of
+        `covered`, `partly`, `missing` and `unknown`. `full_ranks`, `partial_ranks`, `conflicting_ranks` and
+        `failed_ranks` are lists of ranks from 1. A run that was not judged by claims has no rows.
 
         Args:
             library: Which one's frame. In that of pandas, where a pandas frame was evaluated, each row has

@@ -205,9 +205,8 @@ class Evaluator:
                 DataFrame, an Arrow table, a `datasets.Dataset`, a list of mappings, of `Trace`s or of
                 `(query, reference, chunks)`, one of these alone, or an iterable or async iterable of them.
                 Chunks may be texts, mappings, or documents and nodes of other libraries, also with scores.
-            out: The folder of runs; the run is written there as it goes, in a folder of its own. Of a URL
-                a folder that stands for it, from which the run is pushed as it goes and when it ends. None
-                keeps the run in memory.
+            out: The folder of runs; the run is written there as it goes, in a folder of its own. Of a URL a folder that
+                stands for it, from which the run is pushed as it goes and when it ends. None keeps the run in memory.
             label: What people call the run.
             href: Where it belongs: a pull request, a commit, a job.
             tags: Words to group and filter by.
@@ -225,8 +224,7 @@ class Evaluator:
             shard: `(i, n)` judges part i of n, i from 1; `merge` puts the runs of all parts together.
             on_invalid: Whether an invalid record ends the evaluation before it starts, or is skipped.
             name: What to call the data in messages and in the run; a file's path by default.
-            reader: How to read files and rows that do not say so themselves: format, field
-                names, corpus.
+            reader: How to read files and rows that do not say so themselves: format, field names, corpus.
             claims: A file with the claims of the references, which all traces must be in.
 
         Raises:

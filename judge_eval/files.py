@@ -62,11 +62,10 @@ def read_plain(path: Path, most: int) -> bytes:
 @contextmanager
 def replacing(path: Path, *, mode: int | None = None, durable: bool = True) -> Iterator[IO[bytes]]:
     """Write a file beside `path` that takes its place in one step when the block ends well."""
-    # No reader and no kill ever sees half of it: the bytes are on the disk before the name changes. Where the
-    # block raises, `path` stays as it was and the file beside it is removed. `mode` are the permissions, such
-    # as 0o600, before a byte is written. Not `durable` is what a power cut may take: it does not wait for the
-    # disk.
-    # A name that nobody can have put a link under, and that no other writer of the same file shares.
+    # No reader and no kill ever sees half of it: the bytes are on the disk before the name changes. Where the block
+    # raises, `path` stays as it was and the file beside it is removed. `mode` are the permissions, such as 0o600,
+    # before a byte is written. Not `durable` is what a power cut may take: it does not wait for the disk. A name that
+    # nobody can have put a link under, and that no other writer of the same file shares.
     beside = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     number = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFELY, 0o666 if mode is None else mode)
     try:

@@ -55,8 +55,7 @@ class Provider:
         answers_questions: Whether its models answer the questions of decision mode.
         takes_batches: Whether its servers have OpenAI's Files and Batches API. Its backends then have the
             methods that `judge_eval.batch.replies.BatchBackend` names.
-        takes_logprobs: Whether its models tell token probabilities if `params` ask for `logprobs` and
-            `top_logprobs`.
+        takes_logprobs: Whether its models tell token probabilities if `params` ask for `logprobs` and `top_logprobs`.
         hosts: The provider's own hosts, which may be called whoever names them.
     """
 
@@ -103,9 +102,8 @@ class Kind:
     Args:
         create: Called with a prompt and, of `relevant`, `sample`, `evidence` and `layout`, with what its
             signature accepts; returns a `Judge`. None if its judges are made from other judges.
-        from_record: Called with what `describe` returned; returns the same judge, with the versions of
-            prompts that the record names. By default the method `from_record` of `create`; None if its
-            judges cannot be made again.
+        from_record: Called with what `describe` returned; returns the same judge, with the versions of prompts that the
+            record names. By default the method `from_record` of `create`; None if its judges cannot be made again.
         asks: What its models answer: requests for a text, or the questions of a decision model; None if that
             is not to be checked.
         by_claims: Whether its verdicts say which claims each chunk supports.

@@ -309,10 +309,9 @@ class Passage(NamedTuple):
 class Form(Protocol):
     """The part of a request that is the same for every chunk, with a digest of its own.
 
-    `render` is pure and deterministic: the digest of the form and the fields of the request determine
-    every message. A form that is for decision models has a method `ask` too, which returns the
-    `Questionnaire` of a request; what it renders is what the model reads of it, and `billed` returns it
-    with what the questions share once for each.
+    `render` is pure and deterministic: the digest of the form and the fields of the request determine every message. A
+    form that is for decision models has a method `ask` too, which returns the `Questionnaire` of a request; what it
+    renders is what the model reads of it, and `billed` returns it with what the questions share once for each.
     """
 
     @property

@@ -70,10 +70,9 @@ def start(
 ) -> None:
     """Judge retrieved chunks with an LLM; turn the verdicts into ranking metrics that can be trusted.
 
-    Settings come from flags, then JUDGE_EVAL_* variables, then [tool.judge_eval] in pyproject.toml or
-    judge_eval.toml. Exit codes: 0 ok, 1 gate failed, 2 usage, configuration or data, 3 incomplete,
-    70 a fault of this program, 130 interrupted, 141 the output's reader has left,
-    143 stopped (SIGTERM).
+    Settings come from flags, then JUDGE_EVAL_* variables, then [tool.judge_eval] in pyproject.toml or judge_eval.toml.
+    Exit codes: 0 ok, 1 gate failed, 2 usage, configuration or data, 3 incomplete, 70 a fault of this program, 130
+    interrupted, 141 the output's reader has left, 143 stopped (SIGTERM).
     """
     begin_command(trusts if can_answer() else None)
     context.call_on_close(_end_command)

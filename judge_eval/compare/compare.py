@@ -37,10 +37,9 @@ def compare(
 ) -> Comparison:
     """Compare runs with a baseline, trace by trace, without a call.
 
-    Traces are paired by id and by what they ask. A trace that failed verdicts leave open in one of two runs
-    counts with its expected value, and intervals cover all values that it could have. With three runs or
-    more, all pairs are compared too. About 300 bytes a trace of ten chunks and run are held in memory,
-    however long its texts.
+    Traces are paired by id and by what they ask. A trace that failed verdicts leave open in one of two runs counts with
+    its expected value, and intervals cover all values that it could have. With three runs or more, all pairs are
+    compared too. About 300 bytes a trace of ten chunks and run are held in memory, however long its texts.
 
     Args:
         baseline: The run the others are compared with.

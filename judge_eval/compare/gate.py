@@ -93,11 +93,10 @@ def _worst(d: Difference, limit: float) -> float | None:
 
 def planned_traces(d: Difference, limit: float) -> tuple[int | None, int | None]:
     """Return how many traces would decide a limit that these leave undecided, with 80% power."""
-    # First if the mean difference is that of these traces. The second number allows for what they do not
-    # show: the difference is nearer to the limit by its standard error, or by .3 of what the bound adds to
-    # it, and few traces near the limit (under 30, within three standard errors) ask for ten times as many.
-    # `python -m benchmarks stats_calibration` measures how often it is enough. None: more than a million, or
-    # the traces cannot tell.
+    # First if the mean difference is that of these traces. The second number allows for what they do not show: the
+    # difference is nearer to the limit by its standard error, or by .3 of what the bound adds to it, and few traces
+    # near the limit (under 30, within three standard errors) ask for ten times as many. `python -m benchmarks
+    # stats_calibration` measures how often it is enough. None: more than a million, or the traces cannot tell.
     lost, least, worst = d.lost
     if worst is None or least is None:
         return None, None
@@ -111,8 +110,7 @@ def planned_traces(d: Difference, limit: float) -> tuple[int | None, int | None]
 
 def _planned(d: Difference, reach: float, gap: float) -> int | None:
     """Return about how many traces (None: over a million) bring a bound within the gap with 80% power."""
-    # A bound lies z * s / sqrt(n) from the mean for the spread s, and farther by a part that falls with 1 /
-    # n.
+    # A bound lies z * s / sqrt(n) from the mean for the spread s, and farther by a part that falls with 1 / n.
     scale = (d.standard_error or 0.0) * math.sqrt(d.n)
     rest = max(reach * d.n - _ONE_SIDED * scale * math.sqrt(d.n), 0.0)
     spread = (_ONE_SIDED + _POWER) * scale
@@ -265,10 +263,9 @@ def check_drops(
     comparison: Comparison, limits: Sequence[Limit], *, strict: bool = False, on_undecided: OnUndecided | None = None
 ) -> list[Check]:
     """Check the limits on what was lost against the baseline."""
-    # All kinds ask whether less than the limit was lost (`decide_drop`). `max-drop`, and `max-rise` where
-    # less is better, fail where more is shown; under `strict` also where the drop itself is more.
-    # `non-inferior` does not pass unless less is shown. `on_undecided` None fails undecided ones under
-    # `strict`, else passes.
+    # All kinds ask whether less than the limit was lost (`decide_drop`). `max-drop`, and `max-rise` where less is
+    # better, fail where more is shown; under `strict` also where the drop itself is more. `non-inferior` does not pass
+    # unless less is shown. `on_undecided` None fails undecided ones under `strict`, else passes.
     undecided = on_undecided or ("fail" if strict else "pass")
     out = []
     for limit in limits:

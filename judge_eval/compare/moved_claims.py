@@ -120,8 +120,7 @@ def moved_claims(
     pairing: Pairing, before: Run, after: Run, candidate: int
 ) -> tuple[ClaimsMoved | None, NDArray[np.int64]]:
     """Hold the claims of common traces against each other; a claim is the same where id and text are."""
-    # Returns also the places of the pairs in which a claim was won or lost; None if no pair was judged by
-    # claims.
+    # Returns also the places of the pairs in which a claim was won or lost; None if no pair was judged by claims.
     counts = Counter[str]()
     changes: list[ClaimChange] = []
     known: list[tuple[int, bool, bool]] = []

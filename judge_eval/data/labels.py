@@ -163,11 +163,10 @@ class Labels:
 
 def read_labels(path: Path | str, given: Mapping[tuple[str, str], int] | None = None) -> Labels:
     """Read human labels from a file in one of the formats of `graded_rows`; the grade is called `label`."""
-    # An empty or missing label means that the chunk was not labelled. A negative grade in qrels means "in the
-    # pool, but not judged", as to trec_eval: it is counted as `unjudged`. A `probability` beside the trace
-    # (in its `metadata.sample`, or as a column) is the chance it had to be chosen; a `chunk_probability`
-    # beside the chunk is that of the chunk. `given` are labels from elsewhere for chunks that the file lists
-    # without one.
+    # An empty or missing label means that the chunk was not labelled. A negative grade in qrels means "in the pool, but
+    # not judged", as to trec_eval: it is counted as `unjudged`. A `probability` beside the trace (in its
+    # `metadata.sample`, or as a column) is the chance it had to be chosen; a `chunk_probability` beside the chunk is
+    # that of the chunk. `given` are labels from elsewhere for chunks that the file lists without one.
     labels = Labels(sources=(str(path),))
     for row in graded_rows(path):
         _add_chance(labels, row)

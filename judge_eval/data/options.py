@@ -56,8 +56,7 @@ class ReadOptions:
         str | None,
         _setting("What stands between the items of a list in a cell; none takes a cell for one item.", hidden=True),
     ] = None
-    """What stands between the items of a list in a text that is not JSON; `"none"` takes such a text for one
-    item."""
+    """What stands between the items of a list in a text that is not JSON; `"none"` takes such a text for one item."""
     depth: Annotated[int | None, _setting("Take at most this many chunks of a trace.", range=Range(1, 1_000_000))] = (
         None
     )

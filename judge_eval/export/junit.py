@@ -13,8 +13,7 @@ from judge_eval.views.comparison import check_lines
 
 def junit(checks: Sequence[Check], remarks: Sequence[Remark] = ()) -> str:
     """Write one test case a limit, with the sentence and the traces that lost most where it failed."""
-    # A limit that is undecided and let pass is a skipped case. Each remark is a property, named by its
-    # subject.
+    # A limit that is undecided and let pass is a skipped case. Each remark is a property, named by its subject.
     failed = sum(not check.passed for check in checks)
     skipped = sum(check.passed and check.outcome == "undecided" for check in checks)
     counts = f'tests="{len(checks)}" failures="{failed}"'

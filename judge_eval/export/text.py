@@ -65,9 +65,8 @@ def as_csv(run: Run, *, safe_cells: bool = False) -> str:
 
 def labelled_lines(run: Run) -> Iterator[str]:
     """Yield the traces as they were read, a line each, with the verdicts beside the chunks."""
-    # A chunk's `metadata.judge_eval` holds the outcome, that of the trace the scores and the claims; a
-    # chunk's `label` stays what people said. The file can be judged again as it is: outcomes are never shown
-    # to a judge.
+    # A chunk's `metadata.judge_eval` holds the outcome, that of the trace the scores and the claims; a chunk's `label`
+    # stays what people said. The file can be judged again as it is: outcomes are never shown to a judge.
     for result in run.results:
         chunks = []
         for chunk, outcome in zip(result.trace.chunks, result.outcomes, strict=True):

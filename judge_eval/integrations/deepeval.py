@@ -30,11 +30,10 @@ def deepeval_metric(
 ) -> Any:
     """Make a metric for `deepeval.evaluate(..., metrics=[...])` and `assert_test`.
 
-    The metric's `score` is the value, its `reason` the verdicts chunk by chunk, its `score_breakdown` all
-    metrics of the evaluator, its tokens those of the replies that the verdicts rest on, cached ones too (so
-    it reports no cost). If failed verdicts leave a case without a value, `measure` raises
-    `MissingVerdictError` and `error` says why: DeepEval stops there, or records the error where it was told
-    `ErrorConfig(ignore_errors=True)`; `score` stays None.
+    The metric's `score` is the value, its `reason` the verdicts chunk by chunk, its `score_breakdown` all metrics of
+    the evaluator, its tokens those of the replies that the verdicts rest on, cached ones too (so it reports no cost).
+    If failed verdicts leave a case without a value, `measure` raises `MissingVerdictError` and `error` says why:
+    DeepEval stops there, or records the error where it was told `ErrorConfig(ignore_errors=True)`; `score` stays None.
 
     Args:
         evaluator: Who judges; its prompt says which fields of a test case are needed.

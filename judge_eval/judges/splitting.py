@@ -56,8 +56,7 @@ class Splitting:
 
     Args:
         prompt: A prompt that splits: its id, the path of a file of your own, or a form made of one.
-        max_tokens: The cap on the reply's tokens, to which a reference adds its length; by default the
-            prompt's.
+        max_tokens: The cap on the reply's tokens, to which a reference adds its length; by default the prompt's.
 
     Raises:
         PromptError: The prompt is of another mode or unusable.

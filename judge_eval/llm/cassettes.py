@@ -319,10 +319,9 @@ _Key: TypeAlias = tuple[str, bytes]
 class Recording(Wrapper):
     """A backend that passes on another one's answers and writes each to a cassette as it comes.
 
-    An answer replaces a former one to its request; the rest of the cassette stays. Refusals of the server
-    are recorded too, other failures are not. A later, accepted answer replaces one that was not accepted.
-    Several processes may record into one file. A method raises `ConfigError` if the cassette cannot be
-    written, or is another backend's.
+    An answer replaces a former one to its request; the rest of the cassette stays. Refusals of the server are recorded
+    too, other failures are not. A later, accepted answer replaces one that was not accepted. Several processes may
+    record into one file. A method raises `ConfigError` if the cassette cannot be written, or is another backend's.
 
     Args:
         inner: Whose answers.

@@ -343,9 +343,8 @@ def open_store(cache: str | Path, timeout: float = 60.0) -> Store:
 class Routed:
     """Sends each request to the backend that its `route` names.
 
-    It stands outermost: each backend has its own cache, whose keys hold that backend's identity, so that no
-    member of a panel gets the answers of another. It has no identity of its own, so a cache around it
-    stores nothing.
+    It stands outermost: each backend has its own cache, whose keys hold that backend's identity, so that no member of a
+    panel gets the answers of another. It has no identity of its own, so a cache around it stores nothing.
     """
 
     identity = None

@@ -40,11 +40,9 @@ class ClaimTable:
     Args:
         cells: int8, trace after trace, in each claim after claim, for each claim its chunks in rank order.
         lengths: int64, how many chunks each trace has.
-        counts: int64, how many claims each trace has; `NOBODY_KNOWS` where that is not known, and then it
-            has no cells.
+        counts: int64, how many claims each trace has; `NOBODY_KNOWS` where that is not known, and then it has no cells.
         vital: bool, one a claim: whether an answer must say it.
-        together: int8, one a claim: whether all chunks cover it together, `FULLY`, `LEFT_ALONE`, `UNASKED`
-            or `OPEN`.
+        together: int8, one a claim: whether all chunks cover it together, `FULLY`, `LEFT_ALONE`, `UNASKED` or `OPEN`.
         by_id: int64, one a chunk: its place among the chunks of its trace by id, the greatest first; None if
             the ids are unknown.
 

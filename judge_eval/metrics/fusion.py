@@ -88,9 +88,8 @@ class Fusion:
 def normalised(scores: Sequence[float], norm: Norm) -> Values:
     """Make the scores of one list comparable with another's.
 
-    `min-max` (s - min) / (max - min), all 0 for equal scores; `max` s / max; `sum` (s - min) / sum of these;
-    `zmuv` mean 0 and deviation 1 (a chunk that a list lacks then counts as its mean); `rank` 1 - i / n, i from
-    0; `none`.
+    `min-max` (s - min) / (max - min), all 0 for equal scores; `max` s / max; `sum` (s - min) / sum of these; `zmuv`
+    mean 0 and deviation 1 (a chunk that a list lacks then counts as its mean); `rank` 1 - i / n, i from 0; `none`.
 
     Raises:
         MetricError: A score is not finite.

@@ -193,9 +193,8 @@ class Metric:
     def expected(self, table: GradeTable, counts: NDArray[np.int64]) -> Values:
         """Return the value of each row, and where failed verdicts leave it open its expected value.
 
-        `filling.EXPECTED_RULE` says how likely the failed verdicts have which grade. With more than 1,024
-        ways to fill a row it is the mean of 1,024 random ones (with a fixed seed). Each value lies within its
-        `bounds`.
+        `filling.EXPECTED_RULE` says how likely the failed verdicts have which grade. With more than 1,024 ways to fill
+        a row it is the mean of 1,024 random ones (with a fixed seed). Each value lies within its `bounds`.
 
         Args:
             table: The grades.

@@ -174,8 +174,7 @@ def cut_blocks(
     cells: NDArray[Cell], offsets: NDArray[np.int64], lengths: NDArray[np.int64], width: int
 ) -> Iterator[tuple[Rows, NDArray[Cell]]]:
     """Cut the first `width` ranks (at most the longest row's) of all rows into blocks."""
-    # A block is its rows, then their cells as (ranks, rows), `ABSENT` below the end of a list; each row is in
-    # one.
+    # A block is its rows, then their cells as (ranks, rows), `ABSENT` below the end of a list; each row is in one.
     n = len(lengths)
     order = None
     if width * n > BLOCK_CELLS:

@@ -107,10 +107,9 @@ def row_of(result: TraceResult, scale: Scale) -> TraceRow:
 
 def sort_rows(rows: list[TraceRow], by: str, metrics: Sequence[str], metric: str | None = None) -> list[TraceRow]:
     """Sort rows; of equals the dataset's order stays."""
-    # `by` is `order` (the dataset's), `score` (lowest first), `-score` (highest first), `change` (largest
-    # loss first, a rise where less is better), `-change` (largest gain first), `failed` or `disagree` (most
-    # first). Rows without the value go last. `metric` is what `score` and `change` mean; the first where
-    # None.
+    # `by` is `order` (the dataset's), `score` (lowest first), `-score` (highest first), `change` (largest loss first, a
+    # rise where less is better), `-change` (largest gain first), `failed` or `disagree` (most first). Rows without the
+    # value go last. `metric` is what `score` and `change` mean; the first where None.
     name = metric if metric is not None and metric in metrics else next(iter(metrics), "")
     sign = -1.0 if by.startswith("-") else 1.0
     if by.endswith("change") and less_is_better(name):

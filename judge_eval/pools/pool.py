@@ -69,9 +69,8 @@ class Conflict(Record):
 class Pool:
     """What several runs retrieved for the questions that all of them have, with a grade for each chunk.
 
-    A chunk is known by its id; where one id stands for different texts of a question, by its text. A chunk
-    whose id only one run has joins one with the same text. The chunks of question q are `starts[q]` to
-    `starts[q + 1]`.
+    A chunk is known by its id; where one id stands for different texts of a question, by its text. A chunk whose id
+    only one run has joins one with the same text. The chunks of question q are `starts[q]` to `starts[q + 1]`.
     """
 
     scale: Scale

@@ -126,8 +126,7 @@ class FakeBench:
 
         Args:
             answers: A table (see `FakeBackend.table`), a function (see `FakeBackend`), or a rule's name.
-            settings: `prompt`, `mode`, `judge`, `metrics`, `relevant`, `evidence` or `blank`, instead
-                of the marker's.
+            settings: `prompt`, `mode`, `judge`, `metrics`, `relevant`, `evidence` or `blank`, instead of the marker's.
         """
         chosen = {**settings_of(self._request), **_known(settings)}
         backend: str | Backend

@@ -49,10 +49,8 @@ class Client:
         timeout: Seconds to wait for a server that is silent; a whole request may take ten times as long.
 
     Example:
-        client = Client()
-        client.add_trace("What is a tomato?", ["A fruit.", "A car."], reference="A fruit.")
-        submitted = client.evaluate(label="PR #111", tags=["prod"])
-        run = client.get_eval_run(submitted.uuid)
+        client = Client() client.add_trace("What is a tomato?", ["A fruit.", "A car."], reference="A fruit.") submitted
+        = client.evaluate(label="PR #111", tags=["prod"]) run = client.get_eval_run(submitted.uuid)
     """
 
     def __init__(self, url: str | None = None, *, token: str | None = None, timeout: float = 60.0) -> None:
@@ -121,8 +119,7 @@ class Client:
             label: What people call the run.
             href: Where it belongs: a pull request, a commit, a job.
             tags: Words to group and filter by.
-            baseline: The uuid of the run to show differences from, or `label:NAME` for the newest of that
-                label.
+            baseline: The uuid of the run to show differences from, or `label:NAME` for the newest of that label.
             traces: Traces to judge in place of those added.
             name: What to call the dataset.
             yes_ids: Whether chunks are judged whose texts look like ids or file names; else they are refused.

@@ -89,8 +89,7 @@ def _as_ours(hosted: HostedSubmission, labelled: Callable[[str], str | None]) ->
 
 def read_upload(body: bytes) -> Upload:
     """Read an uploaded run; the results are counted before they are made."""
-    # A run that was judged elsewhere keeps the limits of a record alone: none that ended is beyond the
-    # server.
+    # A run that was judged elsewhere keeps the limits of a record alone: none that ended is beyond the server.
     results: list[TraceResult] = []
     manifest = None
     for key, number, value in _parts(body, {"results": Upload}, UPLOADED):

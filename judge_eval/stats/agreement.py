@@ -106,11 +106,10 @@ def agreement_figures(
 ) -> dict[str, Estimate]:
     """Return every figure of agreement of two raters, each with an interval over whole traces.
 
-    The names are `kappa`, `kappa_linear`, `kappa_quadratic`, `alpha_nominal`, `alpha_ordinal`,
-    `alpha_interval`, `ac1`, `accuracy`, `bias` (mean grade of the judge minus the humans'), and for each
-    grade g of the scale but the lowest `kappa_ge{g}`, `precision_ge{g}`, `recall_ge{g}`,
-    `specificity_ge{g}`, `bias_ge{g}` and `auc_ge{g}` (how well the judge's grades separate the chunks that
-    humans grade g or more).
+    The names are `kappa`, `kappa_linear`, `kappa_quadratic`, `alpha_nominal`, `alpha_ordinal`, `alpha_interval`, `ac1`,
+    `accuracy`, `bias` (mean grade of the judge minus the humans'), and for each grade g of the scale but the lowest
+    `kappa_ge{g}`, `precision_ge{g}`, `recall_ge{g}`, `specificity_ge{g}`, `bias_ge{g}` and `auc_ge{g}` (how well the
+    judge's grades separate the chunks that humans grade g or more).
 
     Pairs of one trace share a question and are not independent: whole traces are weighed and resampled. The
     intervals of shares and biases are Gaffke's (`gaffke`); those of kappa, alpha, AC1 and AUC join the

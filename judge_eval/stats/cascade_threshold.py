@@ -215,11 +215,10 @@ def fit_cascade_to_people(
 ) -> CascadeFit:
     """Fit the threshold of a cascade whose answers are to be people's; otherwise as `fit_cascade`.
 
-    `people` are the labels, 1 for relevant and 0 for not, shape (n,). An item is an error if the cascade's
-    answer, the cheap verdict if kept and else the strong one, is not the label. The strong judge's own errors
-    count too: alpha must lie above its error rate. If escalating all is not shown to be within alpha, there
-    is no threshold and no guarantee. The errors may rise and fall with the threshold; a threshold passes only
-    if every higher one does.
+    `people` are the labels, 1 for relevant and 0 for not, shape (n,). An item is an error if the cascade's answer, the
+    cheap verdict if kept and else the strong one, is not the label. The strong judge's own errors count too: alpha must
+    lie above its error rate. If escalating all is not shown to be within alpha, there is no threshold and no guarantee.
+    The errors may rise and fall with the threshold; a threshold passes only if every higher one does.
     """
     sides = _Sides.of(confidence, cheap, strong)
     labels = verdicts(people, "people")

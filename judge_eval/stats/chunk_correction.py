@@ -46,14 +46,13 @@ def chunk_mean(
     level: float = 0.95,
 ) -> CorrectedMean:
     """Return the mean of a metric from labels of single chunks, together with the judge's verdicts."""
-    # The estimate is the mean over traces of m_t + sum over labelled chunks of weight * effect * (label -
-    # expected), m_t the metric that is expected from the verdicts (`base`, shape (N,); an augmented
-    # inverse-probability-weighted estimator; Robins, Rotnitzky and Zhao 1994). For a metric that is a sum
-    # over chunks it is unbiased, whatever is expected; for others the first-order bias goes. The variance is
-    # that of the traces' terms, by cluster where there are any; the interval is that of t with n - 1 degrees
-    # of freedom, n the labelled traces (clusters), at least three, times sqrt(n / (n - 2)). It ends at
-    # `limits`, the least and the greatest value of one trace. `judge_only` is the mean of `base`;
-    # `labels_only` and `effective_n` are left open.
+    # The estimate is the mean over traces of m_t + sum over labelled chunks of weight * effect * (label - expected),
+    # m_t the metric that is expected from the verdicts (`base`, shape (N,); an augmented inverse-probability-weighted
+    # estimator; Robins, Rotnitzky and Zhao 1994). For a metric that is a sum over chunks it is unbiased, whatever is
+    # expected; for others the first-order bias goes. The variance is that of the traces' terms, by cluster where there
+    # are any; the interval is that of t with n - 1 degrees of freedom, n the labelled traces (clusters), at least
+    # three, times sqrt(n / (n - 2)). It ends at `limits`, the least and the greatest value of one trace. `judge_only`
+    # is the mean of `base`; `labels_only` and `effective_n` are left open.
     check_level(level)
     terms = labels.weight * labels.effect * (labels.label - labels.expected)
     brackets = base + group_sums(terms, labels.trace, base.size)
@@ -93,9 +92,8 @@ def beside_labels_alone(mean: CorrectedMean, alone: CorrectedMean, chunks: int, 
 
 def chunk_weights(rank: Ints, labelled: Ints, chances: Floats | None = None) -> Floats:
     """Return one over the chance of each labelled chunk, taken to be the same at all traces of a rank."""
-    # `rank` is of every chunk that counts, from 0, shape (M,); `labelled` are the places of the labelled ones
-    # among them, shape (n,), at least one a rank; `chances` are those of their traces to be chosen (None:
-    # equal).
+    # `rank` is of every chunk that counts, from 0, shape (M,); `labelled` are the places of the labelled ones among
+    # them, shape (n,), at least one a rank; `chances` are those of their traces to be chosen (None: equal).
     share = np.ones(labelled.size) if chances is None else 1 / chances
     there = np.bincount(rank)
     sums = np.bincount(rank[labelled], weights=share, minlength=there.size)
@@ -115,9 +113,8 @@ def bare_rank(rank: int) -> ValueError:
 
 def expected_by_verdict(cells: Ints, labelled: Ints, values: Floats, weight: Floats) -> Floats:
     """Return the weighted mean of labelled values for the verdict of every chunk, shape (M, ...)."""
-    # `cells` are the verdicts, numbered from 0, shape (M,); `labelled` are the places of the labelled ones,
-    # with values of shape (n,) or (n, g) and weights of shape (n,). A verdict without a label takes the mean
-    # of all.
+    # `cells` are the verdicts, numbered from 0, shape (M,); `labelled` are the places of the labelled ones, with values
+    # of shape (n,) or (n, g) and weights of shape (n,). A verdict without a label takes the mean of all.
     count = int(cells.max(initial=0)) + 1
     flat = values.reshape(len(values), -1)
     weights = np.bincount(cells[labelled], weights=weight, minlength=count)
@@ -137,10 +134,9 @@ ExpectedMetric: TypeAlias = Callable[[Floats], Floats]
 class RelevanceModel:
     """How likely each chunk is relevant given all verdicts on its trace.
 
-    A trace has one of nine shares of relevant chunks, with effects of rank; given the share its chunks are
-    independent, and so are verdicts given relevance. Shares and effects are fitted to the verdicts by EM, the
-    errors of the judge to the labels; the odds of each verdict are then moved until the labelled chunks
-    with it are as relevant as expected.
+    A trace has one of nine shares of relevant chunks, with effects of rank; given the share its chunks are independent,
+    and so are verdicts given relevance. Shares and effects are fitted to the verdicts by EM, the errors of the judge to
+    the labels; the odds of each verdict are then moved until the labelled chunks with it are as relevant as expected.
     """
 
     shares: Floats

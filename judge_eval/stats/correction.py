@@ -151,11 +151,10 @@ def ppi_mean(
 ) -> CorrectedMean:
     """Return the prediction-powered mean of a metric (PPI++; Angelopoulos, Duchi and Zrnic 2023).
 
-    With Y the metric under human labels and P under the judge's verdicts, the estimate is
-    power * mean(P unlabelled) + mean(Y - power * P), its variance
-    power^2 * Var(P unlabelled) / N + Var(Y - power * P) / n. The power is
-    Cov(Y, P) / ((1 + n/N) * Var(P)), clipped to [0, 1]. As in the authors' code, variances and the
-    covariance divide by their number, except Var(P) over all traces, which divides by the number less one.
+    With Y the metric under human labels and P under the judge's verdicts, the estimate is power * mean(P unlabelled) +
+    mean(Y - power * P), its variance power^2 * Var(P unlabelled) / N + Var(Y - power * P) / n. The power is Cov(Y, P) /
+    ((1 + n/N) * Var(P)), clipped to [0, 1]. As in the authors' code, variances and the covariance divide by their
+    number, except Var(P) over all traces, which divides by the number less one.
 
     Their normal interval covers .87 at 20 labels of AP. With limits this one is Gaffke's bound on the
     residuals Y - power * P, joined with the normal error of the judge's mean; without, that of t with n - 1

@@ -88,9 +88,8 @@ def t_ppf(p: float, df: float) -> float:
 
 def t_power(shift: float, df: float, alpha: float = 0.05) -> float:
     """Return the power of the two-sided t test, from the noncentral t distribution."""
-    # P(|T| > t(1 - alpha/2)) where T = (Z + shift) / S, integrated over the distribution of S = sqrt(chi2(df)
-    # / df) by Gauss-Legendre quadrature. `shift` is the true difference in units of its standard error (the
-    # noncentrality).
+    # P(|T| > t(1 - alpha/2)) where T = (Z + shift) / S, integrated over the distribution of S = sqrt(chi2(df) / df) by
+    # Gauss-Legendre quadrature. `shift` is the true difference in units of its standard error (the noncentrality).
     critical = t_ppf(1 - alpha / 2, df)
     spread = 12 / math.sqrt(2 * df)
     low, high = max(0.0, 1 - spread), 1 + spread
@@ -208,8 +207,7 @@ def _log_bisect(rising: Callable[[float], float]) -> float:
 def fisher_greater(successes: int, size: int, all_successes: int, n: int) -> float:
     """Return the one-sided p of Fisher's exact test (1935) that a group has no greater share than the rest.
 
-    The chance that a group of this size, drawn at random among n units, has so many successes or more
-    (hypergeometric).
+    The chance that a group of this size, drawn at random among n units, has so many successes or more (hypergeometric).
     """
     rest = all_successes - successes
     if not (0 <= successes <= size and 0 <= rest <= n - size):

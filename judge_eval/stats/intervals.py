@@ -204,8 +204,7 @@ def mean_interval(
     interval (sandwich variance times G/(G-1)) with t on G-1 degrees of freedom (Cameron and Miller 2015).
     `"bca"` (Efron 1987) and `"percentile"` resample traces, or whole clusters where these are given.
 
-    No interval has zero width: equal values without limits, or with a method that does not use them, have
-    none.
+    No interval has zero width: equal values without limits, or with a method that does not use them, have none.
 
     Args:
         values: One finite number a trace, shape (n,).
@@ -304,11 +303,10 @@ def imbens_manski(
 ) -> Estimate:
     """Return a mean of values that are known between bounds, with an interval for the mean of the true ones.
 
-    The interval of Imbens and Manski (2004, Econometrica 72): from the lower end of an interval for the mean
-    of the least values to the upper end of one for the greatest. Each end is wrong with a chance of 1 -
-    Phi(C), where Phi(C + gap / s) - Phi(-C) = level, gap = the difference of the two means, s = the greater
-    of their standard errors. The two intervals are those of `mean_interval`, so without a gap this is
-    `mean_interval`.
+    The interval of Imbens and Manski (2004, Econometrica 72): from the lower end of an interval for the mean of the
+    least values to the upper end of one for the greatest. Each end is wrong with a chance of 1 - Phi(C), where Phi(C +
+    gap / s) - Phi(-C) = level, gap = the difference of the two means, s = the greater of their standard errors. The two
+    intervals are those of `mean_interval`, so without a gap this is `mean_interval`.
 
     Args:
         low: The least possible value of each trace, shape (n,).

@@ -97,8 +97,7 @@ def rbo(a: Ranking, b: Ranking, p: float = 0.9) -> float | None:
     Args:
         a: One ranking: items best first, or a mapping from items to scores.
         b: The other.
-        p: The chance to look one rank deeper, strictly between 0 and 1; the first 1 / (1 - p) ranks matter
-            most.
+        p: The chance to look one rank deeper, strictly between 0 and 1; the first 1 / (1 - p) ranks matter most.
 
     Returns:
         A number in [0, 1]; None where a ranking is empty.

@@ -113,11 +113,10 @@ def mean_of_chunks(
     judge_only: float = 0.0,
 ) -> tuple[CorrectedMean, int]:
     """Estimate the mean of a metric (see `uses_chunks`) from labels of single chunks and all verdicts."""
-    # A failed verdict counts as one more thing that the judge can say. Without a `chunk_probability` every
-    # chunk of a rank is taken to have had the same chance to be labelled, given its trace's. `clusters` holds
-    # the cluster of each trace, `limits` the least and the greatest value of one, `judge_only` the mean under
-    # the judge's verdicts. Returns also how many labelled chunks the mean rests on; too few raise
-    # `ValueError`.
+    # A failed verdict counts as one more thing that the judge can say. Without a `chunk_probability` every chunk of a
+    # rank is taken to have had the same chance to be labelled, given its trace's. `clusters` holds the cluster of each
+    # trace, `limits` the least and the greatest value of one, `judge_only` the mean under the judge's verdicts. Returns
+    # also how many labelled chunks the mean rests on; too few raise `ValueError`.
     parsed = parse_metric(metric)
     scale = label_scale(labels, scale_of(run), threshold)
     sample = ChunkSample.of(run, labels, parsed.cutoff)
@@ -205,8 +204,7 @@ class Corrected(Record):
     chunks: int = 0
     """How many labelled chunks it rests on, where it uses single chunks; else 0, and whole traces count."""
     effective_n: float | None
-    """How many labels alone would give the same standard error: of chunks where these are used, else of
-    traces."""
+    """How many labels alone would give the same standard error: of chunks where these are used, else of traces."""
     judge_only: float
     labels_only: float
     method: str
@@ -242,12 +240,11 @@ def correct(
     """Correct the means of a run by prediction-powered inference (PPI++) on traces that people labelled.
 
     Where only some chunks of a trace are labelled, P, DCG, AP and RR are estimated from single chunks
-    (`judge_eval.stats.chunk_correction`), other metrics from traces that are labelled in full. A trace
-    without chunks has a known value and counts so too. Traces that belong together (the run's
-    `intervals.cluster`) are not taken for independent. Where the labels say which chance each trace had to
-    be chosen, and the chances differ, traces are weighted by their inverse. The judge's value of a trace with
-    failed verdicts is the expected one, and a note counts these; among single chunks a failed verdict is one
-    more thing that the judge can say.
+    (`judge_eval.stats.chunk_correction`), other metrics from traces that are labelled in full. A trace without chunks
+    has a known value and counts so too. Traces that belong together (the run's `intervals.cluster`) are not taken for
+    independent. Where the labels say which chance each trace had to be chosen, and the chances differ, traces are
+    weighted by their inverse. The judge's value of a trace with failed verdicts is the expected one, and a note counts
+    these; among single chunks a failed verdict is one more thing that the judge can say.
 
     Args:
         run: The run.

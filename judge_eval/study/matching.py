@@ -79,8 +79,7 @@ class Pairs:
     units: packed.Places
     """The cluster of each one's trace, numbered; its trace's place if no two traces share a cluster."""
     probable: NDArray[np.float64] | None = None
-    """The judge's probability that each chunk is relevant, NaN where it told none; None where it told none
-    of any."""
+    """The judge's probability that each chunk is relevant, NaN where it told none; None where it told none of any."""
 
 
 def label_scale(labels: Labels, scale: Scale, threshold: int | None) -> Scale:
@@ -188,8 +187,7 @@ def tables_of(
     judge: packed.Small, human: packed.Small, rows: packed.Places, grades: range
 ) -> tuple[NDArray[np.float64], packed.Places]:
     """Count the pairs of grades of each trace, shape (traces, q, q) for q grades, and return their places."""
-    # Grades and labels are of the same chunks, shape (n,); `rows` is the place of each one's trace,
-    # ascending.
+    # Grades and labels are of the same chunks, shape (n,); `rows` is the place of each one's trace, ascending.
     q = len(grades)
     fresh = np.append(True, np.diff(rows) > 0)[: len(rows)]
     traces = rows[fresh]

@@ -57,11 +57,10 @@ def choose_traces(
     Args:
         run: The run.
         size: How many traces.
-        by: `none` gives every trace the same chance; `grade` takes as many from each stratum of the
-            highest judged grade, which shows rare grades; the correction then weights by the chances.
-            `cluster` takes whole clusters (the run's `intervals.cluster`), all with the same chance, as many
-            as hold that many traces on average: less to read, and less to learn than from as many single
-            traces.
+        by: `none` gives every trace the same chance; `grade` takes as many from each stratum of the highest judged
+            grade, which shows rare grades; the correction then weights by the chances. `cluster` takes whole clusters
+            (the run's `intervals.cluster`), all with the same chance, as many as hold that many traces on average: less
+            to read, and less to learn than from as many single traces.
         seed: Equal seeds choose equally.
         without: Ids of traces not to choose, such as those that are labelled already.
 

@@ -38,8 +38,7 @@ class Rankings(Record):
     human: tuple[float, ...]
     """Each system's mean under the labels."""
     traces: int
-    """Traces that every system has, fully labelled; one with failed verdicts counts with its expected
-    value."""
+    """Traces that every system has, fully labelled; one with failed verdicts counts with its expected value."""
     figures: dict[str, Figure]
     """`tau_b`, `tau_ap`, `spearman`, `rbo`, of these traces and without intervals."""
     note: str = NO_INTERVAL

@@ -121,10 +121,9 @@ MOST_DRAWN = 300
 class PairedPilot:
     """Has both judges of a cascade judge one sample, in two runs of their own that can be gone on with.
 
-    Both are asked as in use: the cheap judge about whole traces; the strong one about the drawn chunk, or
-    about whole traces too if it does not judge each chunk alone. Both runs stay in a folder that is named
-    after data, judges and sample, so that doing the same again goes on where it ended, and fitting with
-    another alpha asks nobody.
+    Both are asked as in use: the cheap judge about whole traces; the strong one about the drawn chunk, or about whole
+    traces too if it does not judge each chunk alone. Both runs stay in a folder that is named after data, judges and
+    sample, so that doing the same again goes on where it ended, and fitting with another alpha asks nobody.
 
     Args:
         evaluator: Of the cascade, whose threshold plays no part, with its two models by name.

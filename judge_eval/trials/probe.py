@@ -187,10 +187,9 @@ class Prober:
 
     def probe(self, data: Traces, *, limit: int | None = None) -> ProbeReport:
         """Build the probes from traces, or from `limit` random ones, have them judged, and report."""
-        # There must be two traces or more, and no stream. The gold chunk of a trace is the first with a
-        # relevant human label, else the first that the judge itself finds relevant. The polarity canary of a
-        # trace without labels takes the reference as gold, since what the judge finds relevant could not show
-        # it to be the wrong way round.
+        # There must be two traces or more, and no stream. The gold chunk of a trace is the first with a relevant human
+        # label, else the first that the judge itself finds relevant. The polarity canary of a trace without labels
+        # takes the reference as gold, since what the judge finds relevant could not show it to be the wrong way round.
         source = self.evaluator.source(data, Selection(limit=limit, seed=self.seed if limit else None))
         if source is None:
             raise DataError("probes are built from a list or a file, not from a stream")

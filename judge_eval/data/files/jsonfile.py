@@ -26,10 +26,9 @@ DECODER = json.JSONDecoder(object_pairs_hook=single_keys)
 class JsonText:
     """A window that moves over the text of a JSON file: UTF-8, a byte order mark is allowed.
 
-    Python's own decoder reads each value; where it stops at the end of the window the window grows and the
-    value is read again, each time with twice as much, so the work stays linear. `most` is the most characters
-    of a value, and of brackets and commas in it a 32nd of them: so much is decoded in one go. None where the
-    file is the user's own.
+    Python's own decoder reads each value; where it stops at the end of the window the window grows and the value is
+    read again, each time with twice as much, so the work stays linear. `most` is the most characters of a value, and of
+    brackets and commas in it a 32nd of them: so much is decoded in one go. None where the file is the user's own.
     """
 
     def __init__(self, file: IO[bytes], name: str | None, most: int | None = None) -> None:

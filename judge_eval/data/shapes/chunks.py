@@ -28,10 +28,9 @@ NOISE = HEAVY | {
 def chunk_data(item: Any, field: str) -> dict[str, Any]:
     """Read one chunk: a text, or what a framework makes of a document; without `text` if it has only an id.
 
-    Known are our own fields, `ContextChunk(document, relevance)`, LangChain (`page_content`, also
-    serialised), LlamaIndex (a node, also inside a node with score), Haystack (`content` with `meta`, also
-    flattened), OpenInference (`document.content`), the objects that `chunk_of` knows, and pairs of any of
-    these and a score.
+    Known are our own fields, `ContextChunk(document, relevance)`, LangChain (`page_content`, also serialised),
+    LlamaIndex (a node, also inside a node with score), Haystack (`content` with `meta`, also flattened), OpenInference
+    (`document.content`), the objects that `chunk_of` knows, and pairs of any of these and a score.
     """
     if isinstance(item, str):
         return {"text": item}

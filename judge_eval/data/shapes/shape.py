@@ -28,10 +28,9 @@ class Shape:
         title: What it is, for people.
         fits: Whether records with these keys have this shape. Keys inside mappings are joined by a dot
             (`inputs.query`), and those inside lists of spans or attributes are there as well.
-        read: Yields the data of the traces in a record, none where it holds no retrieval: mappings with
-            the fields of `Trace`, chunks as `chunks.chunk_data` takes them, and perhaps `remarks`: sentences
-            on the record that are worth knowing. It raises `DataError` with the
-            field; file and line are added by the caller.
+        read: Yields the data of the traces in a record, none where it holds no retrieval: mappings with the fields of
+            `Trace`, chunks as `chunks.chunk_data` takes them, and perhaps `remarks`: sentences on the record that are
+            worth knowing. It raises `DataError` with the field; file and line are added by the caller.
         known: The keys it is known by, to find the nearest shape where none fits.
         lists: Keys whose value is a list. Where a file holds a text instead (a CSV cell, JSON inside JSON)
             it is decoded before `read` is called.

@@ -207,10 +207,9 @@ class Cached(Wrapper):
     stored. Equal requests in flight are one call, in this process and (where the store can lease keys) among
     processes, for which `patience` seconds are waited. `offline`: a miss is an error.
 
-    A completion is returned once its row is written; behind a network, while its row is on its way with a few
-    others at most, for which it waits `delay` seconds. If it cannot be written it is returned all the same,
-    for it is paid; every later call raises the `StoreError` (`failure`) before it is made, and `aclose` tries
-    once more.
+    A completion is returned once its row is written; behind a network, while its row is on its way with a few others at
+    most, for which it waits `delay` seconds. If it cannot be written it is returned all the same, for it is paid; every
+    later call raises the `StoreError` (`failure`) before it is made, and `aclose` tries once more.
 
     The accepted answer to a repair (`request.origin`) is stored under the key of the first request, so that
     the next run finds it at its first question. The lease of that key is kept until the repair, so that

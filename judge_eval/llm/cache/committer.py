@@ -31,10 +31,9 @@ class _Queue:
 class Committer:
     """Writes rows to a store: at once, or in transactions shared by rows that come within `delay` seconds.
 
-    At once means before `add` returns, so that a killed process loses no answer it has received. A store that
-    would have to wait, for another process or a network, gets its rows from a thread. Rows that could not be
-    written are kept in memory, and `failure` says why. Nothing is raised to those who wait, because their
-    answers are paid for.
+    At once means before `add` returns, so that a killed process loses no answer it has received. A store that would
+    have to wait, for another process or a network, gets its rows from a thread. Rows that could not be written are kept
+    in memory, and `failure` says why. Nothing is raised to those who wait, because their answers are paid for.
     """
 
     def __init__(self, store: Store, *, delay: float) -> None:

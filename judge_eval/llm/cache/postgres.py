@@ -200,10 +200,9 @@ _COUNTED = 1_000_000
 class PostgresStore:
     """Completions in one table of a PostgreSQL database; the extra `postgres` brings the driver.
 
-    Nothing is opened before the first use. `create` (`judge-eval cache init`) makes the table. A lost
-    connection is opened again and the statement repeated, for up to `timeout` seconds: every statement may be
-    repeated without harm. A method raises `StoreError` if the database cannot be read or written; the message
-    says the way out.
+    Nothing is opened before the first use. `create` (`judge-eval cache init`) makes the table. A lost connection is
+    opened again and the statement repeated, for up to `timeout` seconds: every statement may be repeated without harm.
+    A method raises `StoreError` if the database cannot be read or written; the message says the way out.
 
     A lease is a row with a time and a holder, which a thread renews. If its holder dies or hangs, it
     is free after `lease` seconds. The holder is a fencing token: it shows an answer that comes after its

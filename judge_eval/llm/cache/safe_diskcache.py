@@ -18,9 +18,8 @@ from judge_eval.errors import StoreError
 from judge_eval.llm.cache.database_file import APPLICATION_ID, DB, INLINE
 from judge_eval.llm.cache.store import KeyedRow
 
-# Every setting is given, so that none is taken from the file: diskcache keeps its settings there and
-# would evict from 1 GiB on. Memory mapping is off because a file that is truncated under a map kills
-# the process.
+# Every setting is given, so that none is taken from the file: diskcache keeps its settings there and would evict from 1
+# GiB on. Memory mapping is off because a file that is truncated under a map kills the process.
 SETTINGS: dict[str, int | str] = {
     "cull_limit": 0,
     "disk_min_file_size": 2**62,

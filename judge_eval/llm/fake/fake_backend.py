@@ -123,13 +123,12 @@ class FakeBackend:
         """Answer from a table of chunks.
 
         Args:
-            answers: By chunk id, or by `(trace_id, chunk_id)`, which goes first. A value is a grade or a
-                bool (a bool is the lowest or highest grade of the scale; an integer off the scale is
-                written down as it is), a mapping of reply fields (`grade` or `verdict`, `evidence`,
-                `reason`, `instruction_in_chunk`, and `confidence`, the probability that it is relevant, for
-                requests that ask for probabilities; in place of a grade `claims`, by number what it does to
-                each claim: `full`, `partial` or `contradicts`, alone or with a quote), or, for the whole
-                request, a text, a `Completion` or an exception to raise.
+            answers: By chunk id, or by `(trace_id, chunk_id)`, which goes first. A value is a grade or a bool (a bool
+                is the lowest or highest grade of the scale; an integer off the scale is written down as it is), a
+                mapping of reply fields (`grade` or `verdict`, `evidence`, `reason`, `instruction_in_chunk`, and
+                `confidence`, the probability that it is relevant, for requests that ask for probabilities; in place of
+                a grade `claims`, by number what it does to each claim: `full`, `partial` or `contradicts`, alone or
+                with a quote), or, for the whole request, a text, a `Completion` or an exception to raise.
             default: The value for a chunk that is not in the table.
             latency: Seconds to wait before each answer.
 
@@ -249,14 +248,13 @@ RULES: Final = (*_OPINIONS, "hash", "malformed", "refused", "flaky")
 
 def make_fake(model: str, /, **options: Any) -> FakeBackend:
     """Make a fake judge that answers by a named rule."""
-    # `overlap` counts words shared with the reference; `inverted` says the opposite; `obedient` follows
-    # instructions found in chunks; `always` and `never` find everything or nothing relevant; `hash` draws
-    # evenly, for tests of scale; `malformed` never writes a readable verdict; `refused` declines; `flaky`
-    # answers as `overlap`, after faults.
-    # Options are `latency` in seconds (>= 0) and `keep` (see `FakeBackend`; 0 here unless told); for `hash`
-    # and `flaky` also `seed`; for `flaky` the shares `transient`, `malformed` and `truncated` of the
-    # requests, each from 0 to 1 and at most 1 together. The same request meets the same fault in every run,
-    # in any order; another attempt at it draws anew.
+    # `overlap` counts words shared with the reference; `inverted` says the opposite; `obedient` follows instructions
+    # found in chunks; `always` and `never` find everything or nothing relevant; `hash` draws evenly, for tests of
+    # scale; `malformed` never writes a readable verdict; `refused` declines; `flaky` answers as `overlap`, after
+    # faults. Options are `latency` in seconds (>= 0) and `keep` (see `FakeBackend`; 0 here unless told); for `hash` and
+    # `flaky` also `seed`; for `flaky` the shares `transient`, `malformed` and `truncated` of the requests, each from 0
+    # to 1 and at most 1 together. The same request meets the same fault in every run, in any order; another attempt at
+    # it draws anew.
     if model not in RULES:
         raise UnknownNameError("fake judge", model, RULES)
     general = {"latency": options.pop("latency", 0.0), "keep": options.pop("keep", 0)}

@@ -171,9 +171,8 @@ class Target:
 
     def similarity(self, sentence: dict[str, float]) -> float:
         """Compare with the terms of one sentence: from 0 (nothing shared) to 1 (the same terms)."""
-        # The weighted Ochiai coefficient (A. Ochiai, 1957): the weight of the shared terms over the geometric
-        # mean of the weights of both sides. Unlike coverage of one side, it rewards neither a very short nor
-        # a very long text.
+        # The weighted Ochiai coefficient (A. Ochiai, 1957): the weight of the shared terms over the geometric mean of
+        # the weights of both sides. Unlike coverage of one side, it rewards neither a very short nor a very long text.
         common = sentence.keys() & self.weights.keys()
         if not common:
             return 0.0

@@ -313,11 +313,10 @@ def _position(line: bytes, path: Path, number: int) -> int:
 class Journal:
     """The results of a run that is being written.
 
-    Lines are appended as traces finish; an incomplete line left by a kill is removed on resume. Only one
-    process writes a run at a time. Existing results are read once: `take` is called with each and the offset
-    of its end, and returns it with the scores of the manifest's metrics (an error changes nothing); `settle`
-    completes the manifest after all are read. The manifest is written at once, without the digest of the
-    results, which existing results must match.
+    Lines are appended as traces finish; an incomplete line left by a kill is removed on resume. Only one process writes
+    a run at a time. Existing results are read once: `take` is called with each and the offset of its end, and returns
+    it with the scores of the manifest's metrics (an error changes nothing); `settle` completes the manifest after all
+    are read. The manifest is written at once, without the digest of the results, which existing results must match.
     """
 
     def __init__(

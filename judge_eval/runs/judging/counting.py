@@ -234,8 +234,7 @@ class Speed:
 @asynccontextmanager
 async def publishing(folder: Path | None, progress: Callable[[], Progress]) -> AsyncIterator[None]:
     """Write a run's progress at once and about every second while the block judges it."""
-    # The file is removed when the block ends; one that stays shows a kill. Nothing is written for a run in
-    # memory.
+    # The file is removed when the block ends; one that stays shows a kill. Nothing is written for a run in memory.
     if folder is None:
         yield
         return

@@ -106,8 +106,7 @@ async def streamed(
     spends: Callable[[], bool] = lambda: False,
 ) -> AsyncIterator[Trace]:
     """Read a stream once; a blocking iterable is read in a thread, so that calls continue meanwhile."""
-    # The first item that is not a `Trace` decides the shape of all. Rows cannot be grouped: that needs all of
-    # them.
+    # The first item that is not a `Trace` decides the shape of all. Rows cannot be grouped: that needs all of them.
     if reader is not None and reader.group_by is not None:
         raise ConfigError("a stream is read row by row; to group rows (`group_by`) give a list or a frame")
     row_reader, ids, number = RowReader(reader), TraceIds("in row", on_remark), 0
@@ -166,9 +165,8 @@ async def _in_thread(items: Iterator[Any], ahead: int = 128) -> AsyncIterator[An
 
 
 Traces: TypeAlias = Trace | Mapping[str, Any] | str | Path | Iterable[Any] | AsyncIterable[Any]
-"""One trace, a file's path, or rows in memory: a pandas or Polars DataFrame, an Arrow table, a
-`datasets.Dataset`, or any iterable of `Trace`s, of mappings of any known shape, or of
-`(query, reference, chunks)`."""
+"""One trace, a file's path, or rows in memory: a pandas or Polars DataFrame, an Arrow table, a `datasets.Dataset`, or
+any iterable of `Trace`s, of mappings of any known shape, or of `(query, reference, chunks)`."""
 
 OnSkip: TypeAlias = Callable[[DataError], None] | None
 """Whom to tell of a record that is skipped."""

@@ -19,12 +19,11 @@ _LONGEST = 4096
 
 def emit_scores(results: Sequence[TraceResult], *, content: bool = False) -> None:
     """Emit one event a metric and trace to the logger that the process has set up."""
-    # An event carries `gen_ai.evaluation.name` and `gen_ai.evaluation.score.value`, with the label `relevant`
-    # where the score is above 0, else `not_relevant`; with `content` also `gen_ai.evaluation.explanation`,
-    # the judge's reasons by rank. A metric without a value has the label `no_verdict` and an `error.type`
-    # (the commonest reason of its failed verdicts) instead of a value. A trace whose metadata holds
-    # `otel_trace_id` and `otel_span_id` (32 and 16 hexadecimal digits) has its events put under that span:
-    # the retrieval or answer that was judged.
+    # An event carries `gen_ai.evaluation.name` and `gen_ai.evaluation.score.value`, with the label `relevant` where the
+    # score is above 0, else `not_relevant`; with `content` also `gen_ai.evaluation.explanation`, the judge's reasons by
+    # rank. A metric without a value has the label `no_verdict` and an `error.type` (the commonest reason of its failed
+    # verdicts) instead of a value. A trace whose metadata holds `otel_trace_id` and `otel_span_id` (32 and 16
+    # hexadecimal digits) has its events put under that span: the retrieval or answer that was judged.
     from opentelemetry._logs import LogRecord, SeverityNumber, get_logger
 
     logger = get_logger("judge_eval")

@@ -205,8 +205,7 @@ def _quantiles(values: NDArray[np.float64]) -> records.Quantiles | None:
 
 def limits_of(metric: str, *values: ArrayLike) -> Limits | None:
     """Return the least and the greatest value of a metric; None if it is unknown."""
-    # None too if a stored value (of another version of an installed package) is outside the limits stated
-    # today.
+    # None too if a stored value (of another version of an installed package) is outside the limits stated today.
     try:
         return _holding(parse_metric(metric).limits, *values)
     except (ConfigError, UnknownNameError):

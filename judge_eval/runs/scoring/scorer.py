@@ -106,8 +106,7 @@ class Scorer:
 
     def _fault(self, chunks: int, total: int | None, pool: bool, by_claims: bool) -> tuple[str | None, str] | None:
         """Return the field that a metric misses in such traces, with advice; None if none is missing."""
-        # Each metric is computed on a list without a relevant chunk: only the metric itself knows what it
-        # needs.
+        # Each metric is computed on a list without a relevant chunk: only the metric itself knows what it needs.
         for name, metric in self.metrics.items():
             if metric.spec.claims:
                 if by_claims:
@@ -150,10 +149,9 @@ class Scorer:
         claims: Sequence[ClaimsJudged | None] | None = None,
     ) -> list[Scores]:
         """Score traces, in their order; `claims` are those each was judged by."""
-        # A metric that the number of relevant chunks cannot serve uses the pool of a trace: the verdicts of
-        # what was retrieved, and people's grades of the rest. `failed` collects the errors of metrics that
-        # cannot be computed, which then have neither score nor bounds; if None, the first such error is
-        # raised.
+        # A metric that the number of relevant chunks cannot serve uses the pool of a trace: the verdicts of what was
+        # retrieved, and people's grades of the rest. `failed` collects the errors of metrics that cannot be computed,
+        # which then have neither score nor bounds; if None, the first such error is raised.
         out: list[Scores] = [({}, {}) for _ in judged]
         graded = [GradedTrace.of(trace, outcomes) for trace, outcomes in judged]
         plain: dict[bool, GradeTable] = {}
