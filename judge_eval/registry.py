@@ -53,8 +53,8 @@ class Provider:
             and `lacking`, with what its signature accepts; returns a `Backend`.
         writes_text: Whether its models write texts; else they are asked in decision mode.
         answers_questions: Whether its models answer the questions of decision mode.
-        takes_batches: Whether its servers have OpenAI's Files and Batches API. Its backends then have the
-            methods that `judge_eval.batch.replies.BatchBackend` names.
+        takes_batches: Whether its servers take batches as its wire's do. Its backends then have the methods that
+            `judge_eval.batch.replies.BatchBackend` names.
         takes_logprobs: Whether its models tell token probabilities if `params` ask for `logprobs` and `top_logprobs`.
         hosts: The provider's own hosts, which may be called whoever names them.
     """

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from judge_eval.batch.orders import remote_class
 from judge_eval.batch.pending import AtHand, Session, check_same, open_requests
 from judge_eval.batch.replies import strangers
-from judge_eval.batch.state import GIVEN, Folder, Part, Round, clear, line_of, write_requests
+from judge_eval.batch.state import GIVEN, Folder, Part, Round, clear, write_requests
 from judge_eval.errors import ConfigError, RunError
 from judge_eval.files import replacing
 from judge_eval.runs.folder.records import Manifest, Tally
@@ -74,8 +75,9 @@ def export(
         kept = {"rounds": rounds, "run": folder.known.run, "counted": folder.known.counted}
         state, cheap = state.model_copy(update=kept), folder.known.cheap
     at_hand, open_keys = session.at_hand(watch), set[bytes]()
+    line = remote_class(session.settings.model).line
     lines = (
-        (request.trace_id, line_of(key, session.body(request))) for key, request in _fresh(session, at_hand, open_keys)
+        (request.trace_id, line(key, session.body(request))) for key, request in _fresh(session, at_hand, open_keys)
     )
     number = state.rounds[-1].number + 1 if state.rounds else 1
     sizes = session.settings.max_requests, session.settings.max_bytes
@@ -127,7 +129,7 @@ def give(folder: Folder, files: Sequence[Path]) -> None:
 def foreign_lines(folder: Folder, files: Sequence[Path]) -> dict[Path, list[int]]:
     """Return by file of replies the numbers of lines that answer no request of the batch, where known."""
     asked = folder.asked()
-    return {} if asked is None else strangers(files, asked)
+    return {} if asked is None else strangers(files, asked, remote_class(folder.known.settings.model).reply)
 
 
 def one_run(folder: Folder, session: Session, out: Path) -> tuple[Path, Manifest] | None:

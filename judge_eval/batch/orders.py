@@ -2,246 +2,40 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from types import NoneType
-from typing import IO, TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
 
-from judge_eval.batch.state import Folder, Part, Round
-from judge_eval.errors import CallError, ConfigError, RefusedError, TransientError
-from judge_eval.files import replacing
-from judge_eval.llm.http import client as endpoint
-from judge_eval.llm.http.client import is_packed, too_large
-from judge_eval.llm.http.failures import Declined, beginning, raise_failure
-from judge_eval.llm.http.key_command import key_command as of_words
-from judge_eval.llm.http.secrets import Scrubber
-from judge_eval.llm.options import MOST_BYTES
+from judge_eval.batch.gemini_batches import GeminiBatches
+from judge_eval.batch.message_batches import MessageBatches
+from judge_eval.batch.openai_batches import OpenAIBatches
+from judge_eval.batch.remote import MARKS, OVER, STOPPED, Order, Remote, RemoteBatch
+from judge_eval.batch.replies import lines_of
+from judge_eval.batch.state import Folder, Part, Round, keys_of
+from judge_eval.errors import ConfigError, RefusedError, TransientError
+from judge_eval.llm.http import anthropic_messages, gemini, openai
+from judge_eval.providers import known_providers
 from judge_eval.registry import split_model
 
-if TYPE_CHECKING:
-    from openai.types import Batch
-
-_USED: Mapping[str, tuple[type, ...]] = {
-    "id": (str,),
-    "status": (str,),
-    "input_file_id": (str,),
-    "output_file_id": (str, NoneType),
-    "error_file_id": (str, NoneType),
-    "metadata": (dict, NoneType),
-    "request_counts": (dict, NoneType),
-    "errors": (dict, NoneType),
-}
-"""What is used of a batch."""
+REMOTES: Mapping[str, type[Remote]] = {
+    openai.WIRE: OpenAIBatches, anthropic_messages.WIRE: MessageBatches, gemini.WIRE: GeminiBatches,
+}  # fmt: skip
+"""The batches of each wire that has any."""
 
 
-class Remote:
-    """The Files and Batches API of a server.
-
-    The base URL None takes `OPENAI_BASE_URL`, else OpenAI's own; `timeout` is in seconds, for one call; the
-    key is in the environment variable `key_variable`, or printed by `key_command`.
-    """
-
-    @classmethod
-    def of(cls, folder: Folder, base_url: str | None = None, key_command: Sequence[str] = ()) -> Remote:
-        """Return the server at a base URL, else the trusted one that a batch's folder names."""
-        settings = folder.known.settings
-        options = settings.options
-        if base_url is None:
-            folder.check_host(options.base_url)
-        provider = endpoint.entry_of(split_model(settings.model)[0])
-        return cls(
-            base_url or options.base_url,
-            key_variable=options.key_env or "OPENAI_API_KEY",
-            key_command=key_command or provider.key_command,
-        )
-
-    def __init__(
-        self,
-        base_url: str | None,
-        *,
-        timeout: float = 600.0,
-        key_variable: str = "OPENAI_API_KEY",
-        key_command: Sequence[str] = (),
-    ) -> None:
-        import openai
-
-        self._address = endpoint.Address.parse(base_url or os.environ.get("OPENAI_BASE_URL") or endpoint.DEFAULT)
-        self._command = of_words(tuple(key_command)) if key_command else None
-        self._printed = time.monotonic()
-        key = self._command.key() if self._command else endpoint.read_key(key_variable, self._address)
-        self._scrub = Scrubber(key, self._address.secrets)
-        self._timeout = timeout
-        # What is asked of the server may be asked again, but for the one call that orders work.
-        headers = {"Accept-Encoding": "identity"}
-        if self._address.authorization is not None:
-            headers["Authorization"] = self._address.authorization
-        wait = openai.Timeout(timeout, connect=30)
-        http = openai.DefaultHttpxClient(timeout=wait, follow_redirects=False, event_hooks={"response": [self._bound]})
-        self._client = openai.OpenAI(
-            api_key=key,
-            base_url=self._address.url,
-            timeout=wait,
-            max_retries=4,
-            default_headers=headers,
-            http_client=http,
-        )
-        self._once = self._client.with_options(max_retries=0)
-
-    def close(self) -> None:
-        """Close connections."""
-        self._client.close()
-
-    def find(self, wanted: Callable[[Mapping[str, str]], bool]) -> list[Batch]:
-        """List the batches with wanted metadata, newest first."""
-        with self._errors():
-            known = map(self._sound, self._client.batches.list(limit=100))
-            return [batch for batch in known if wanted(batch.metadata or {})]
-
-    def upload(self, name: str, file: IO[bytes]) -> str:
-        """Upload a file of requests, and return its id."""
-        with self._errors():
-            return self._without_key(self._client.files.create(file=(name, file), purpose="batch").id)
-
-    def create(self, file_id: str, metadata: dict[str, str]) -> Batch:
-        """Submit a file as a batch, once; a `TransientError` that was `sent` may have been accepted."""
-        with self._errors():
-            return self._sound(
-                self._once.batches.create(
-                    completion_window="24h", endpoint="/v1/chat/completions", input_file_id=file_id, metadata=metadata
-                )
-            )
-
-    def cancel(self, batch_id: str) -> Batch:
-        """Cancel a batch; what it has answered by then can still be fetched."""
-        with self._errors():
-            return self._sound(self._client.batches.cancel(batch_id))
-
-    def retrieve(self, batch_id: str) -> Batch:
-        """Return the current state of a batch."""
-        with self._errors():
-            return self._sound(self._client.batches.retrieve(batch_id))
-
-    def download(self, file_id: str, path: Path) -> None:
-        """Download a file, in one step, without the key where the server repeats it."""
-        with (
-            replacing(path) as file,
-            self._errors(),
-            self._client.files.with_streaming_response.content(file_id) as response,
-        ):
-            rest = b""
-            for piece in response.iter_bytes(1 << 20):
-                # What may be the beginning of a key waits for the next piece.
-                data = self._cleaned(rest + piece)
-                file.write(data[:-_LONGEST_KEY])
-                rest = data[-_LONGEST_KEY:]
-            file.write(rest)
-
-    def _cleaned(self, data: bytes) -> bytes:
-        return self._scrub.reply(data.decode("latin-1")).encode("latin-1")
-
-    def _without_key(self, text: Any) -> str:
-        """Return a text that is stored and shown; raises `ValueError` if the server put the key into it."""
-        if not isinstance(text, str) or self._scrub.reply(text) != text:
-            raise ValueError("a name that is not a text, or contains the key")
-        return text
-
-    def _sound(self, batch: Batch) -> Batch:
-        """Check the types of a batch's used fields, which the SDK does not, and clean its messages."""
-        known: dict[str, Any] = batch.to_dict(warnings=False)
-        for name, kinds in _USED.items():
-            value = known.get(name)
-            if not isinstance(value, kinds):
-                raise ValueError(f"a batch with an odd field {name!r}")
-            if isinstance(value, str):
-                self._without_key(value).encode()  # half a character can be written to no file
-        counts = known.get("request_counts") or {}
-        errors = (known.get("errors") or {}).get("data") or []
-        if not all(type(counts.get(name, 0)) is int for name in ("completed", "failed")):
-            raise ValueError("a batch with odd counts")
-        if not isinstance(errors, list) or not all(isinstance(error, dict) for error in errors):
-            raise ValueError("a batch with odd errors")
-        for error in (batch.errors.data if batch.errors else None) or []:
-            error.message = beginning(error.message, self._scrub)
-            error.code = beginning(error.code, self._scrub)
-            error.line = error.line if type(error.line) is int else None
-        return batch
-
-    def _bound(self, response: Any) -> None:
-        """Limit the size and the time of a response; a file is streamed to the disk without a limit."""
-        place, until = self._address.public, time.monotonic() + self._timeout
-        if is_packed(response.headers, place):
-            raise CallError(f"{place} sent gzip, which was not asked for")
-        if response.is_success and response.request.url.path.endswith("/content"):
-            return
-        inner = response.stream
-
-        def parts(_: Any) -> Iterator[bytes]:
-            size = 0
-            for part in inner:
-                size += len(part)
-                if size > MOST_BYTES:
-                    raise too_large(MOST_BYTES, place)
-                if time.monotonic() > until:
-                    raise endpoint.timed_out(self._timeout, place)
-                yield part
-
-        # The class that the HTTP library asks for is known from what it made itself.
-        (kind,) = (each for each in type(inner).__mro__ if each.__name__ == "SyncByteStream")
-        response.stream = type("Bounded", (kind,), {"__iter__": parts, "close": lambda _: inner.close()})()
-
-    def _renew(self) -> None:
-        """Have the key printed again, before it ends; if it does not say when, every ten minutes."""
-        if self._command is None or (not self._command.expiring and time.monotonic() - self._printed < _FRESH):
-            return
-        key, self._printed = self._command.renewed(self._client.api_key), time.monotonic()
-        self._client.api_key = self._once.api_key = key
-        self._scrub = Scrubber(key, self._address.secrets)
-
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        """Turn the SDK's errors into those of this package, without a key."""
-        import openai
-
-        self._renew()
-        place, scrub = self._address.public, self._scrub
-        try:
-            yield
-        except CallError as ours:
-            raise scrub.error(ours) from None
-        except openai.NotFoundError as error:
-            message = scrub(" ".join(error.message.split()))[:300]
-            raise RefusedError(f"{place} does not have it (any more): {message}") from None
-        except openai.APIStatusError as error:
-            body: Any = error.body if error.body is not None else ""
-            try:
-                raise_failure(error.status_code, body, error.response.headers, place, scrub)
-            except Declined as declined:
-                raise RefusedError(declined.error.detail) from None
-        except openai.APIError as error:
-            if isinstance(error.__cause__, CallError):  # raised by `_bound`, which the SDK cannot know
-                raise scrub.error(error.__cause__) from None
-            raise endpoint.unreachable(error, self._timeout, place, scrub) from None
-        except (openai.OpenAIError, ValueError, TypeError, AttributeError, RecursionError) as error:
-            message = scrub(" ".join(str(error).split()))[:300]
-            raise TransientError(f"{place} sent what cannot be read: {message}", kind="body") from None
-        except Exception as error:
-            # A connection that is lost while a file streams raises the HTTP library's own error.
-            if type(error).__module__.partition(".")[0] in ("httpx", "httpx2", "httpcore", "httpcore2"):
-                raise endpoint.unreachable(error, self._timeout, place, scrub) from None
-            raise
+def remote_class(model: str) -> type[Remote]:
+    """Return how batches go to the server of a model, such as `openai/NAME`."""
+    entry = known_providers().get(split_model(model)[0])
+    return REMOTES.get(entry.wire if entry else openai.WIRE, OpenAIBatches)
 
 
-_LONGEST_KEY = 4096  # characters
-_FRESH = 600.0  # seconds for which a key is used whose end is not known
-OVER = frozenset({"completed", "expired", "cancelled"})
-"""States in which a batch has brought all it will."""
-STOPPED = frozenset({"failed", "expired", "cancelling", "cancelled"})
-"""States in which nothing more is done, or will be paid."""
+def remote_of(folder: Folder, base_url: str | None = None, key_command: Sequence[str] = ()) -> Remote:
+    """Return the server of a folder's batch; arguments as of `Remote.of`."""
+    return remote_class(folder.known.settings.model).of(folder, base_url, key_command)
+
+
 PATIENCE = 60.0
 """Seconds for which a batch is looked for that may have been ordered: servers list it with a delay."""
+_SLACK = 600.0  # seconds by which a server's clock may be behind
 LOOK = 1.0
 """Seconds between two looks."""
 
@@ -264,18 +58,18 @@ def submit(
             _note(folder, part.name, known[0])
             tell(f"{part.name}: found again as {known[0].id}")
             continue
-        file_id = part.file_id
-        if file_id is None:
-            with folder.open_part(part) as file:
-                file_id = remote.upload(part.name, file)
-        folder.set_part(part.name, phase="submitting", file_id=file_id, message="")
+        with folder.open_part(part) as file:
+            file_id = part.file_id or remote.upload(part, file)
+        ordering = {"phase": "submitting", "file_id": file_id, "message": "", "ordered": time.time()}
+        folder.set_part(part.name, **ordering)
         try:
-            batch = remote.create(file_id, _mark(part, current))
+            with folder.open_part(part) as file:
+                batch = remote.create(Order(part, file, file_id, _mark(part, current)))
         except TransientError as error:
             if not error.sent:
                 folder.set_part(part.name, phase="exported")
                 raise
-            again = _look(folder, remote, [part], patience, tell).get(part.name)
+            again = _look(folder, remote, [part.model_copy(update=ordering)], patience, tell).get(part.name)
             if not again:
                 raise TransientError(
                     f"{part.name}: it is not known whether the batch was submitted: {error.detail}; "
@@ -293,7 +87,7 @@ def submit(
         tell(f"{part.name}: {part.requests:,} requests submitted as {batch.id}")
 
 
-def doubles(folder: Folder, remote: Remote) -> list[tuple[Part, Batch]]:
+def doubles(folder: Folder, remote: Remote) -> list[tuple[Part, RemoteBatch]]:
     """Return the batches that repeat the work of another one, each with its file."""
     batches = _find(folder, remote)
     return [
@@ -357,6 +151,11 @@ def fetch(
                     remote.download(file_id, place / f"{part.name}.{suffix}")
                 except RefusedError as error:  # gone: what it held is open again
                     message = error.detail
+            if not remote.certain and _is_foreign(folder, remote, part):
+                tell(f"{part.name}: {part.batch_id} is another batch of this size; `batch submit` looks on")
+                others = {"batch_id": None, "output_file_id": None, "others": (*part.others, part.batch_id)}
+                folder.set_part(part.name, phase="submitting", **others)
+                continue
             folder.set_part(part.name, phase="fetched", message=message)
             line = f"{part.name}: {part.status}, {part.completed} of {part.requests} answered"
             tell(f"{line}; {message}" if message else line)
@@ -366,30 +165,51 @@ def fetch(
         time.sleep(wait)
 
 
+def _is_foreign(folder: Folder, remote: Remote, part: Part) -> bool:
+    """Whether replies answer none of a file's requests; they are removed then."""
+    place = folder.place(folder.current.number)
+    output = place / f"{part.name}.output"
+    if not output.is_file():
+        return False
+    asked = set(keys_of(place / part.name))
+    if any(key in asked for _, key in lines_of(output, remote.reply)):
+        return False
+    output.unlink()
+    return True
+
+
 def _mark(part: Part, round_: Round) -> dict[str, str]:
-    return {"judge_eval_file": part.digest, "judge_eval_round": str(round_.number)}
+    return dict(zip(MARKS, (part.digest, str(round_.number)), strict=True))
 
 
-def _find(folder: Folder, remote: Remote) -> dict[str, list[Batch]]:
+def _find(folder: Folder, remote: Remote) -> dict[str, list[RemoteBatch]]:
     """List the batches of each file of the current round that did anything, the most advanced first."""
-    current = folder.current
-    marks = {part.name: _mark(part, current) for part in current.parts}
-    listed = remote.find(lambda metadata: dict(metadata) in marks.values())
+    current, taken = folder.current, {part.batch_id: part.name for each in folder.rounds for part in each.parts}
+    batches: dict[str, list[RemoteBatch]] = {part.name: [] for part in current.parts}
+    for batch in remote.batches():
+        for part in current.parts:
+            if remote.certain:
+                own = batch.mark == _mark(part, current)
+            else:
+                own = taken.get(batch.id, part.name) == part.name and _may_be(batch, part)
+            if own and batch.status != "failed":  # nothing was done for one that failed
+                batches[part.name].append(batch)
+    for listed in batches.values():
+        listed.sort(key=lambda b: (b.status != "completed", b.status in STOPPED, -b.completed, b.created))
+    return batches
 
-    def rank(batch: Batch) -> tuple[bool, bool, int, int]:
-        done = batch.request_counts.completed if batch.request_counts else 0
-        return batch.status != "completed", batch.status in STOPPED, -done, batch.created_at
 
-    # Nothing was done for one that failed.
-    return {
-        name: sorted((b for b in listed if b.metadata == mark and b.status != "failed"), key=rank)
-        for name, mark in marks.items()
-    }
+def _may_be(batch: RemoteBatch, part: Part) -> bool:
+    """Whether a batch without a mark may be that of a file: its id is noted, or it has the size and began after."""
+    if part.batch_id is not None:
+        return batch.id == part.batch_id
+    began = batch.created >= (part.ordered or 0.0) - _SLACK
+    return part.phase == "submitting" and began and batch.requests == part.requests and batch.id not in part.others
 
 
 def _look(
     folder: Folder, remote: Remote, lost: Sequence[Part], patience: float, tell: Callable[[str], None]
-) -> dict[str, list[Batch]]:
+) -> dict[str, list[RemoteBatch]]:
     """Find the batches of each file; repeat, within limits, for those that may appear later."""
     until = time.monotonic() + patience
     batches = _find(folder, remote)
@@ -403,14 +223,10 @@ def _look(
     return batches
 
 
-def _note(folder: Folder, name: str, batch: Batch) -> None:
-    errors = (batch.errors.data if batch.errors else None) or []
-    message = "; ".join(
-        f"{error.message} ({error.code}{f', line {error.line}' if error.line else ''})" for error in errors[:3]
-    )
-    counts = batch.request_counts
+def _note(folder: Folder, name: str, batch: RemoteBatch) -> None:
     if batch.status == "failed":
-        folder.set_part(name, phase="exported", file_id=None, batch_id=None, status="failed", message=message)
+        nothing = {"phase": "exported", "file_id": None, "batch_id": None, "status": "failed"}
+        folder.set_part(name, **nothing, message=batch.message)
         return
     folder.set_part(
         name,
@@ -420,7 +236,7 @@ def _note(folder: Folder, name: str, batch: Batch) -> None:
         status=batch.status,
         output_file_id=batch.output_file_id,
         error_file_id=batch.error_file_id,
-        completed=counts.completed if counts else 0,
-        failed=counts.failed if counts else 0,
-        message=message,
+        completed=batch.completed,
+        failed=batch.failed,
+        message=batch.message,
     )

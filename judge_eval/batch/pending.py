@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from judge_eval.background_loop import background_loop
+from judge_eval.batch.orders import remote_class
 from judge_eval.batch.replies import Answers, BatchBackend, Remembered
 from judge_eval.batch.state import GIVEN, BatchSettings, BatchState, Folder
 from judge_eval.data.files.opening import is_stream
@@ -34,7 +34,8 @@ from judge_eval.llm.http.secrets import refuse_credentials
 from judge_eval.llm.options import Options
 from judge_eval.llm.stack import Stacks, open_store, provider_options
 from judge_eval.metrics import Metric
-from judge_eval.registry import provider_of
+from judge_eval.providers import built_in, known_providers
+from judge_eval.registry import provider_of, split_model
 from judge_eval.runs.folder.describing import current_record
 from judge_eval.runs.folder.records import Tally
 from judge_eval.runs.judging.counting import Progress, total
@@ -229,7 +230,7 @@ class Session:
         backend = _batch_backend(model, own)
         self.settings, self.backend = settings.model_copy(update={"model": model}), backend
         self.base_url, self.key_env = own.base_url, own.key_env
-        self.answers = Answers(files, backend)
+        self.answers = Answers(files, backend, remote_class(model).reply)
         self._brought = any(path.name.startswith(GIVEN) for path in files)
         cache = settings.cache or default_cache()
         self._secret = secret_beside(open_store(cache))
@@ -336,8 +337,9 @@ def _batch_backend(model: str, options: Options) -> BatchBackend:
             "of a `BatchBackend`; report this to the author of the provider"
         )
     identity = backend.identity
-    address = options.base_url or os.environ.get("OPENAI_BASE_URL") or endpoint.DEFAULT
-    place = one_slash(endpoint.Address.parse(address).public)
+    name, named = split_model(model)
+    entry = known_providers().get(name) or built_in()["openai"]
+    place = one_slash(endpoint.address_of(options.base_url, entry, named).public)
     if identity is not None and identity.base_url not in ("", place):
         raise ConfigError(f"{model} is served at {identity.base_url}; name it with {option('base_url')}")
     return backend

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from judge_eval.data.files.opening import reading_file
 from judge_eval.errors import CallError, DataError, FatalCallError, TransientError
@@ -46,15 +46,31 @@ class BatchBackend(Backend, Protocol):
         ...
 
 
+class LineReply(NamedTuple):
+    """What a line of replies says of its request."""
+
+    key: bytes
+    status: int | None
+    """An HTTP status; None if there is no response."""
+    body: Any
+    """The response's body: an object, or its text."""
+    why: Any
+    """Why there is no response."""
+
+
+LineReader: TypeAlias = Callable[[Mapping[str, Any]], LineReply]
+"""Reads a line of replies; raises `ValueError`, `TypeError`, `LookupError` or `AttributeError` if it is none."""
+
+
 class Answers:
     """The replies of a batch, read from their files on demand.
 
-    Each line has `custom_id`, `response` and `error`; lines may be in any order, repeated or missing. A reply
-    takes precedence over an error; of two replies to one request the first counts.
+    `form` reads a line; lines may be in any order, repeated or missing. A reply takes precedence over an error;
+    of two replies to one request the first counts.
     """
 
-    def __init__(self, files: Sequence[Path], reader: BatchBackend) -> None:
-        self._files, self._reader = list(files), reader
+    def __init__(self, files: Sequence[Path], reader: BatchBackend, form: LineReader) -> None:
+        self._files, self._reader, self._form = list(files), reader, form
         self._index: dict[bytes, tuple[int, int, int]] = {}
         self.unreadable = 0
         """Lines that are not a reply: incomplete or foreign."""
@@ -82,16 +98,12 @@ class Answers:
         number, offset, _ = entry
         with self._files[number].open("rb") as file:
             file.seek(offset)
-            record = read_json(file.readline())
-        response, error = record.get("response"), record.get("error")
+            reply = self._form(read_json(file.readline()))
         try:
-            if not isinstance(response, dict):
-                code = error.get("code") if isinstance(error, dict) else None
-                raise TransientError(self._reader.shown(code or "no response"), sent=False)
-            status, body = response.get("status_code"), response.get("body")
-            text = body if isinstance(body, str) else json.dumps(body)
-            if not isinstance(status, int) or not 100 <= status <= 599:
-                status = 200
+            if reply.status is None:
+                raise TransientError(self._reader.shown(reply.why or "no response"), sent=False)
+            status = reply.status if 100 <= reply.status <= 599 else 200
+            text = reply.body if isinstance(reply.body, str) else json.dumps(reply.body)
             return self._reader.read(text.encode("utf-8", "surrogatepass"), status)
         except Declined as declined:
             lacking = self._reader.lacking_after(declined.objection)
@@ -114,7 +126,7 @@ class Answers:
             with self._files[number].open("rb") as file:
                 for _, offset in entries:
                     file.seek(offset)
-                    body = read_json(file.readline())["response"].get("body")
+                    body = self._form(read_json(file.readline())).body
                     text = body if isinstance(body, str) else json.dumps(body)
                     with suppress(Declined, CallError, FatalCallError):
                         usage += self._reader.read(text.encode("utf-8", "surrogatepass"), 200).usage
@@ -124,35 +136,32 @@ class Answers:
     def _note(self, line: bytes, number: int, offset: int) -> None:
         if not line.strip():
             return
-        if (read := read_line(line)) is None:
+        if (reply := read_line(line, self._form)) is None:
             self.unreadable += 1
             return
-        key, response = read
-        rank = NOTHING
-        if isinstance(response, dict):
-            rank = SUCCESS if response.get("status_code") in (200, None) else FAILURE
+        key = reply.key
+        rank = NOTHING if reply.status is None else SUCCESS if reply.status == 200 else FAILURE
         before = self._index.get(key)
         self.doubled += before is not None
         if before is None or rank > before[2]:
             self._index[key] = (number, offset, rank)
 
 
-def read_line(line: bytes) -> tuple[bytes, Any] | None:
-    """Return the key of a line's request and its response; None if the line is not a reply."""
-    with suppress(ValueError, TypeError, KeyError, AttributeError):
-        record: Any = read_json(line)
-        key = bytes.fromhex(record["custom_id"])
-        return (key, record.get("response")) if len(key) == 32 else None
+def read_line(line: bytes, form: LineReader) -> LineReply | None:
+    """Read a line; None if it is not a reply."""
+    with suppress(ValueError, TypeError, LookupError, AttributeError):
+        reply = form(read_json(line))
+        return reply if len(reply.key) == 32 else None
     return None
 
 
-def strangers(files: Sequence[Path], asked: Iterable[bytes]) -> dict[Path, list[int]]:
+def strangers(files: Sequence[Path], asked: Iterable[bytes], form: LineReader) -> dict[Path, list[int]]:
     """Return by file the numbers of lines that answer no request; `asked` are the keys of all requests."""
-    unknown = {key for path in files for _, key in _lines_of(path)}
+    unknown = {key for path in files for _, key in lines_of(path, form)}
     unknown.difference_update(asked)
     found: dict[Path, list[int]] = {}
     for path in files if unknown else ():
-        keys = dict(_lines_of(path))
+        keys = dict(lines_of(path, form))
         found[path] = [number for number, key in keys.items() if key in unknown]
         if keys and len(found[path]) == len(keys):
             raise DataError(
@@ -163,13 +172,13 @@ def strangers(files: Sequence[Path], asked: Iterable[bytes]) -> dict[Path, list[
     return {path: numbers for path, numbers in found.items() if numbers}
 
 
-def _lines_of(path: Path) -> Iterator[tuple[int, bytes | None]]:
+def lines_of(path: Path, form: LineReader) -> Iterator[tuple[int, bytes | None]]:
     """Yield number and key of every line; None if it is not a reply."""
     with reading_file(path), path.open("rb") as file:
         for number, line in enumerate(file, 1):
             if line.strip():
-                read = read_line(line)
-                yield number, None if read is None else read[0]
+                read = read_line(line, form)
+                yield number, None if read is None else read.key
 
 
 class Remembered(Wrapper):

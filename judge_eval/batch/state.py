@@ -127,8 +127,12 @@ class Part(Record):
     phase: Phase = "exported"
     file_id: str | None = None
     batch_id: str | None = None
+    ordered: float | None = None
+    """When its batch was last ordered, in seconds since 1970."""
+    others: tuple[str, ...] = ()
+    """Ids of batches that looked like its own and were not."""
     status: str = ""
-    """In the server's words."""
+    """In the words of OpenAI's API."""
     output_file_id: str | None = None
     error_file_id: str | None = None
     completed: int = 0
@@ -234,7 +238,7 @@ class Folder:
     def asked(self) -> Iterator[bytes] | None:
         """Yield the key of every request in the files of all rounds; None if a file is missing."""
         files = [self.place(each.number) / part.name for each in self.rounds for part in each.parts]
-        return chain.from_iterable(map(_keys, files)) if all(map(is_plain, files)) else None
+        return chain.from_iterable(map(keys_of, files)) if all(map(is_plain, files)) else None
 
     def open_part(self, part: Part) -> IO[bytes]:
         """Open a file of requests of the current round, which must be as it was exported."""
@@ -339,7 +343,7 @@ def _no_batch(path: Path) -> RunError:
 
 
 def write_requests(place: Path, lines: Iterable[tuple[str, bytes]], max_requests: int, max_bytes: int) -> list[Part]:
-    """Write requests (a trace's id, a line by `line_of`) into files; those of an earlier export go."""
+    """Write requests (a trace's id, a line) into files; those of an earlier export go."""
     rest = iter(lines)
     first = next(rest, None)
     clear(place)
@@ -363,14 +367,13 @@ def write_requests(place: Path, lines: Iterable[tuple[str, bytes]], max_requests
         raise RunError(f"{place}: cannot be written: {error.strerror or error}") from None
 
 
-_HEAD = b'{"custom_id":"'
+_HEAD = re.compile(rb'\{"\w+":"([0-9a-f]{64})"')
 
 
-def _keys(file: Path) -> Iterator[bytes]:
+def keys_of(file: Path) -> Iterator[bytes]:
+    """Yield the keys of the requests in a file, with which its lines begin."""
     with open_plain(file) as lines:
-        for line in lines:
-            with suppress(ValueError):
-                yield bytes.fromhex(line.removeprefix(_HEAD)[:64].decode())
+        yield from (bytes.fromhex(match[1].decode()) for match in map(_HEAD.match, lines) if match)
 
 
 def clear(place: Path) -> None:
@@ -379,12 +382,6 @@ def clear(place: Path) -> None:
         file.unlink()
     with suppress(OSError):  # not there, or not empty
         place.rmdir()
-
-
-def line_of(key: bytes, body: bytes) -> bytes:
-    """Return the line of a request: its key, which its reply repeats, and its JSON."""
-    head = f'{key.hex()}","method":"POST","url":"/v1/chat/completions","body":'
-    return b"".join((_HEAD, head.encode(), body, b"}\n"))
 
 
 class _Writer:

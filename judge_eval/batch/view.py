@@ -12,7 +12,7 @@ from judge_eval.safe_text import counted
 from judge_eval.views.blocks import Remark, Section, Sentence, View, ViewBlock
 
 if TYPE_CHECKING:
-    from openai.types import Batch
+    from judge_eval.batch.remote import RemoteBatch
 
 
 def imported_view(imported: Imported) -> View:
@@ -54,7 +54,7 @@ def _line(part: Part) -> str:
     return line + (f": {part.message}" if part.message else "")
 
 
-def doubles_view(doubled: Sequence[tuple[Part, Batch]]) -> View:
+def doubles_view(doubled: Sequence[tuple[Part, RemoteBatch]]) -> View:
     """Name the batches that repeat another's work."""
     remarks = [
         Remark(

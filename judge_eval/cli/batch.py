@@ -24,8 +24,7 @@ from judge_eval.runs.judging.selection import Selection
 from judge_eval.settings import changing_verdicts, to_mapping
 
 if TYPE_CHECKING:
-    from openai.types import Batch
-
+    from judge_eval.batch.remote import RemoteBatch
     from judge_eval.batch.state import Folder, Part
 
 
@@ -38,7 +37,7 @@ def step(folder: Folder, verb: str) -> str:
     return shlex.join(["judge-eval", "batch", verb, str(folder.path)]) + "".join(f" {each}" for each in trusted)
 
 
-def _name_doubles(folder: Path, doubled: Sequence[tuple[Part, Batch]]) -> None:
+def _name_doubles(folder: Path, doubled: Sequence[tuple[Part, RemoteBatch]]) -> None:
     from judge_eval.batch.view import doubles_view
     from judge_eval.cli.printing.output import show_apart
 
@@ -68,13 +67,12 @@ def submit(
     judge-eval batch submit batch/
     """
     from judge_eval.batch import orders as ordering
-    from judge_eval.batch.orders import Remote
     from judge_eval.batch.state import Folder
     from judge_eval.batch.view import round_view
     from judge_eval.cli.printing.output import show
 
     with Folder(folder) as batch:
-        with closing(Remote.of(batch, server.base_url, server.key_command)) as remote:
+        with closing(ordering.remote_of(batch, server.base_url, server.key_command)) as remote:
             ordering.submit(batch, remote, remark, patience=patience)
             doubled = ordering.doubles(batch, remote)
         show(round_view(batch, batch.current))
@@ -89,7 +87,6 @@ def status(folder: Place, server: Server, json_: Json = False) -> None:
     judge-eval batch status batch/
     """
     from judge_eval.batch import orders as ordering
-    from judge_eval.batch.orders import Remote
     from judge_eval.batch.state import Folder
     from judge_eval.batch.view import round_view
     from judge_eval.cli.printing.output import show
@@ -97,7 +94,7 @@ def status(folder: Place, server: Server, json_: Json = False) -> None:
     with Folder(folder) as batch:
         doubled = []
         if batch.known.rounds and any(part.phase == "submitted" for part in batch.current.parts):
-            with closing(Remote.of(batch, server.base_url, server.key_command)) as remote:
+            with closing(ordering.remote_of(batch, server.base_url, server.key_command)) as remote:
                 ordering.refresh(batch, remote)
                 doubled = ordering.doubles(batch, remote)
         if json_:
@@ -122,7 +119,6 @@ def cancel(
     judge-eval batch cancel batch/ --doubles
     """
     from judge_eval.batch import orders as ordering
-    from judge_eval.batch.orders import Remote
     from judge_eval.batch.state import Folder
     from judge_eval.batch.view import round_view
     from judge_eval.cli.printing.output import show
@@ -131,7 +127,7 @@ def cancel(
     if not batches and not doubles:
         raise ConfigError("name the batches to cancel, or add --doubles; `batch status` shows them")
     with Folder(folder) as batch:
-        with closing(Remote.of(batch, server.base_url, server.key_command)) as remote:
+        with closing(ordering.remote_of(batch, server.base_url, server.key_command)) as remote:
             ordering.cancel(batch, remote, batches or (), doubled=doubles, tell=remark)
         show(round_view(batch, batch.current))
 
@@ -150,13 +146,12 @@ def fetch(
     """
     from judge_eval.batch import flow
     from judge_eval.batch import orders as ordering
-    from judge_eval.batch.orders import Remote
     from judge_eval.batch.state import Folder
     from judge_eval.batch.view import round_view
     from judge_eval.cli.printing.output import show
 
     with Folder(folder) as batch:
-        with closing(Remote.of(batch, server.base_url, server.key_command)) as remote:
+        with closing(ordering.remote_of(batch, server.base_url, server.key_command)) as remote:
             done = ordering.fetch(batch, remote, wait=interval if wait else None, tell=remark)
         show(round_view(batch, done))
         if flow.under_way(batch):

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from judge_eval.batch.openai_batches import OpenAIBatches
 from judge_eval.batch.replies import Answers
 from judge_eval.errors import CallError
 from judge_eval.llm.http.openai import create
@@ -52,7 +53,7 @@ def test_odd_lines(tmp_path: Path) -> None:
         block = range(done, min(done + 2000, count))
         written = [line_of_result(number, rng) for number in block]
         path.write_bytes(b"".join(written))
-        answers = Answers([path], create("m", base_url="https://host.example/v1"))
+        answers = Answers([path], create("m", base_url="https://host.example/v1"), OpenAIBatches.reply)
         for number in block:
             answer = answers.find(number.to_bytes(32))
             if isinstance(answer, Completion):
@@ -85,7 +86,7 @@ def test_a_line_that_says_no_call_can_succeed_ends_nothing(tmp_path: Path, statu
         for number, (code, body) in enumerate(bodies)
     ]
     path.write_text("\n".join(map(json.dumps, lines)) + "\n")
-    answers = Answers([path], create("m", base_url="https://host.example/v1"))
+    answers = Answers([path], create("m", base_url="https://host.example/v1"), OpenAIBatches.reply)
     assert answers.find((0).to_bytes(32)) is None
     assert isinstance(answers.find((1).to_bytes(32)), Completion)
     (told,) = answers.unanswered
@@ -99,7 +100,7 @@ def test_a_lone_surrogate_is_a_reply_that_was_paid(tmp_path: Path) -> None:
     body = {"choices": [{"message": {"content": "half \ud800"}, "finish_reason": "stop"}]}
     line = {"custom_id": "00" * 32, "response": {"status_code": 200, "body": body}}
     path.write_text(json.dumps(line) + "\n")
-    answers = Answers([path], create("m", base_url="https://host.example/v1"))
+    answers = Answers([path], create("m", base_url="https://host.example/v1"), OpenAIBatches.reply)
     answer = answers.find(bytes(32))
     assert isinstance(answer, Completion)
     assert answer.text == "half \ufffd"

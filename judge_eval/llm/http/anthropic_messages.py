@@ -98,10 +98,17 @@ class AnthropicMessages(OpenAI):
 
     caches_prompt_from: ClassVar[int] = CACHED_FROM
     _path = "messages"
-    _headers: ClassVar[Mapping[str, str]] = {"anthropic-version": "2026-10-21"}
+    version: ClassVar[Mapping[str, str]] = {"anthropic-version": "2026-10-21"}
+    _headers = version
     _writer = MessageBodies
     _reader = staticmethod(read_message)
 
 
-create = Provider(AnthropicMessages, answers_questions=False, takes_logprobs=False, hosts=built_in()["anthropic"].hosts)
+create = Provider(
+    AnthropicMessages,
+    answers_questions=False,
+    takes_batches=True,
+    takes_logprobs=False,
+    hosts=built_in()["anthropic"].hosts,
+)
 """Makes the backends of the table that speak Messages."""

@@ -153,5 +153,5 @@ class Gemini(OpenAI):
     _reader = staticmethod(read_content)
 
 
-create = Provider(Gemini, answers_questions=False, hosts=built_in()["gemini"].hosts)
+create = Provider(Gemini, answers_questions=False, takes_batches=True, hosts=built_in()["gemini"].hosts)
 """Makes the backends of the table that speak `generateContent`."""

@@ -1,0 +1,104 @@
+"""OpenAI's Files and Batches API, which other servers have too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import NoneType
+from typing import IO, TYPE_CHECKING, Any, ClassVar
+
+from judge_eval.batch.remote import Order, Remote, RemoteBatch
+from judge_eval.batch.replies import LineReply
+from judge_eval.batch.state import Part
+
+if TYPE_CHECKING:
+    from openai.types import Batch
+
+_USED: Mapping[str, tuple[type, ...]] = {
+    "metadata": (dict, NoneType), "request_counts": (dict, NoneType), "errors": (dict, NoneType),
+}  # fmt: skip
+"""What is used of a batch and is no text."""
+
+
+class OpenAIBatches(Remote):
+    """Files are uploaded, then ordered; metadata name a batch."""
+
+    _streamed: ClassVar[tuple[str, ...]] = ("/content",)
+
+    @staticmethod
+    def line(key: bytes, body: bytes) -> bytes:
+        """Return the line of a request: its key, which its reply repeats, and its JSON."""
+        head = f'{{"custom_id":"{key.hex()}","method":"POST","url":"/v1/chat/completions","body":'
+        return b"".join((head.encode(), body, b"}\n"))
+
+    @staticmethod
+    def reply(record: Mapping[str, Any]) -> LineReply:
+        """Read a line: `custom_id`, `response` and `error`."""
+        key, response, error = bytes.fromhex(record["custom_id"]), record.get("response"), record.get("error")
+        if not isinstance(response, dict):
+            return LineReply(key, None, None, error.get("code") if isinstance(error, dict) else None)
+        status = response.get("status_code")
+        return LineReply(key, status if type(status) is int else 200, response.get("body"), None)
+
+    def batches(self) -> Iterator[RemoteBatch]:
+        """Yield the server's batches, the newest first."""
+        with self.errors():
+            yield from map(self._read, self._client.batches.list(limit=100))
+
+    def upload(self, part: Part, file: IO[bytes]) -> str:
+        """Upload a file of requests, and return its id."""
+        with self.errors():
+            return self.without_key(self._client.files.create(file=(part.name, file), purpose="batch").id)
+
+    def create(self, order: Order) -> RemoteBatch:
+        """Order an uploaded file as a batch."""
+        assert order.file_id is not None  # it was uploaded
+        with self.errors():
+            return self._read(
+                self._once.batches.create(
+                    completion_window="24h",
+                    endpoint="/v1/chat/completions",
+                    input_file_id=order.file_id,
+                    metadata=order.mark,
+                )
+            )
+
+    def cancel(self, batch_id: str) -> RemoteBatch:
+        """Cancel a batch."""
+        with self.errors():
+            return self._read(self._client.batches.cancel(batch_id))
+
+    def retrieve(self, batch_id: str) -> RemoteBatch:
+        """Return the current state of a batch."""
+        with self.errors():
+            return self._read(self._client.batches.retrieve(batch_id))
+
+    def _place(self, file_id: str) -> str:
+        return f"files/{file_id}/content"
+
+    def _read(self, batch: Batch) -> RemoteBatch:
+        """Read a batch, whose types the SDK does not check."""
+        known: dict[str, Any] = batch.to_dict(warnings=False)
+        for name, kinds in _USED.items():
+            if not isinstance(known.get(name), kinds):
+                raise ValueError(f"a batch with an odd field {name!r}")
+        counts = known.get("request_counts") or {}
+        errors = (known.get("errors") or {}).get("data") or []
+        if not isinstance(errors, list) or not all(isinstance(error, dict) for error in errors):
+            raise ValueError("a batch with odd errors")
+        reasons = []
+        for error in errors[:3]:
+            line = f", line {error['line']}" if type(error.get("line")) is int else ""
+            reasons.append(f"{error.get('message')} ({error.get('code')}{line})")
+        return self.sound(
+            id=known.get("id"),
+            status=known.get("status"),
+            mark=known.get("metadata"),
+            requests=counts.get("total", 0),
+            completed=counts.get("completed", 0),
+            failed=counts.get("failed", 0),
+            created=known.get("created_at") or 0,
+            input_file_id=known.get("input_file_id"),
+            output_file_id=known.get("output_file_id"),
+            error_file_id=known.get("error_file_id"),
+            message="; ".join(reasons),
+        )
