@@ -16,8 +16,9 @@ _STATES = {
     "PENDING": "validating", "RUNNING": "in_progress", "SUCCEEDED": "completed", "FAILED": "failed",
     "CANCELLED": "cancelled", "EXPIRED": "expired", "UNSPECIFIED": "validating",
 }  # fmt: skip
-_STATUS = {1: 499, 3: 400, 4: 504, 5: 404, 7: 403, 8: 429, 13: 500, 14: 503, 16: 401}
+_STATUS = {3: 400, 5: 404, 7: 403, 8: 429, 13: 500, 14: 503, 16: 401}
 """The HTTP status of an error, by Google's code."""
+_UNANSWERED = (1, 4)  # cancelled, too late
 _NAME = "judge_eval"
 
 
@@ -41,6 +42,8 @@ class GeminiBatches(Remote):
         if not isinstance(error, dict):
             return LineReply(key, None, None, None)
         code = error.get("code")
+        if code in _UNANSWERED:
+            return LineReply(key, None, None, error.get("message"))
         status = _STATUS.get(code, code) if isinstance(code, int) else 500
         return LineReply(key, status, {"error": error}, None)
 

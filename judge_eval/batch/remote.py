@@ -24,6 +24,7 @@ from judge_eval.llm.http.failures import Declined, beginning, raise_failure
 from judge_eval.llm.http.key_command import key_command as of_words
 from judge_eval.llm.http.secrets import Scrubber
 from judge_eval.llm.options import MOST_BYTES
+from judge_eval.providers import built_in, known_providers
 from judge_eval.registry import split_model
 
 OVER = frozenset({"completed", "expired", "cancelled"})
@@ -89,7 +90,7 @@ class Remote(ABC):
         options, (name, model) = settings.options, split_model(settings.model)
         if base_url is None:
             folder.check_host(options.base_url)
-        provider = endpoint.entry_of(name)
+        provider = known_providers().get(name) or built_in()["openai"]
         return cls(
             endpoint.address_of(base_url or options.base_url, provider, model),
             model=model,

@@ -117,6 +117,7 @@ class BatchServer:
             time.sleep(self.registering)
         with self._lock:
             self.counts[kind] += 1
+            more: Mapping[str, str] = {}
             if self._ring(self.before, kind):
                 handler.close_connection = True
                 return
@@ -125,6 +126,7 @@ class BatchServer:
                 status, body = 429, {"error": {"message": "too many batches", "code": None, "param": None}}
             else:
                 status, body = self._answer(kind, ident, query, handler.headers, raw)
+            more = self.more_headers(kind)
             self._ring(self.after, kind)
             lost = kind in self.lose
             self.lose.discard(kind)
@@ -137,10 +139,16 @@ class BatchServer:
             handler.send_response(status)
             handler.send_header("content-type", "application/json")
             handler.send_header("content-length", str(len(payload)))
+            for name, value in more.items():
+                handler.send_header(name, value)
             handler.end_headers()
             handler.wfile.write(payload)
         except OSError:  # the client was killed
             handler.close_connection = True
+
+    def more_headers(self, kind: str) -> Mapping[str, str]:
+        """Return what the answer to such a call carries besides."""
+        return {}
 
     @staticmethod
     def _ring(hooks: dict[str, list[Hook]], kind: str) -> bool:

@@ -1,0 +1,166 @@
+"""Batches of Anthropic and Gemini: the same steps, the same verdicts as online, nothing paid twice."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from judge_eval.eval_run import EvalRun
+from judge_eval.runs.keeping.lookup import run_folders
+from tests.support.batch_server import BatchServer
+from tests.support.batching import call, moody, new_cache, newest, same_results
+from tests.support.killing import Killer
+from tests.support.native_batches import GeminiBatchServer, MessageBatchServer
+
+WIRES = [(MessageBatchServer, "anthropic/m"), (GeminiBatchServer, "gemini/m")]
+wires = pytest.mark.parametrize(("kind", "model"), WIRES, ids=["anthropic", "gemini"])
+
+
+@pytest.fixture(autouse=True)
+def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ANTHROPIC_API_KEY", "GEMINI_API_KEY"):
+        monkeypatch.setenv(name, "sk-test-1234567890")
+
+
+def export(server: BatchServer, model: str, data: Path, folder: Path, *more: object) -> None:
+    """Export the data for the server."""
+    cache = new_cache(folder.parent / f"{folder.name}-cache")
+    call("batch", "export", data, "--out", folder, "--model", model, "--base-url", server.url, "--cache", cache, *more)
+
+
+@wires
+def test_a_batch_equals_the_online_run(tmp_path: Path, data: Path, kind: type[BatchServer], model: str) -> None:
+    """Export, submit, fetch and import make the run that calls make; repairs go into a second round."""
+    folder, out = tmp_path / "batch", tmp_path / "runs"
+    with kind(verdict=moody, polls=1) as server:
+        export(server, model, data, folder, "--max-requests", 20)
+        for code in (3, 0):
+            call("batch", "submit", folder)
+            call("batch", "fetch", folder, code=3)
+            call("batch", "fetch", folder, "--wait", "--interval", 0.01)
+            call("batch", "import", folder, "--finish", "batch", "--out", out, "--metrics", "AP@5,NDCG@5", code=code)
+        assert server.online == 0
+        assert set(server.paid.values()) == {1}
+        assert server.keys == {""}
+        by_batch = newest(out)
+        assert by_batch.manifest.tally.calls == sum(server.paid.values())
+    with kind(verdict=moody) as server:
+        call(
+            "run", data, "--model", model, "--base-url", server.url, "--out", tmp_path / "online", "-q",
+            "--cache", new_cache(tmp_path / "cache"), "--metrics", "AP@5,NDCG@5",
+        )  # fmt: skip
+        same_results(by_batch, newest(tmp_path / "online"))
+
+
+@wires
+def test_lines_without_a_reply_are_open(tmp_path: Path, data: Path, kind: type[BatchServer], model: str) -> None:
+    """Expired, failed and missing lines are asked online; what was answered is not asked again."""
+    fates = ["ok", "expired", "500", "missing", "429"]
+    folder, out = tmp_path / "batch", tmp_path / "runs"
+    with kind(status=lambda number: fates[number % 5]) as server:
+        export(server, model, data, folder)
+        call("batch", "submit", folder)
+        call("batch", "fetch", folder)
+        answered = sum(server.paid.values())
+        told = call("batch", "import", folder, "--out", out).output
+        assert "requests without a reply are asked online now" in told
+        assert server.online == sum(server.paid.values()) - answered > 0
+        assert set(server.paid.values()) == {1}
+        assert newest(out).manifest.tally.failed_verdicts == 0
+
+
+@wires
+def test_a_declined_form_is_named(tmp_path: Path, data: Path, kind: type[BatchServer], model: str) -> None:
+    """A 400 about the form of every line is told with the server's words at the import."""
+    words = "This model does not support output_format json_schema. response_format is not supported"
+    folder = tmp_path / "batch"
+    with kind(decline=lambda _: words) as server:
+        export(server, model, data, folder)
+        call("batch", "submit", folder)
+        call("batch", "fetch", folder)
+        told = call("batch", "import", folder, "--finish", "later", "--out", tmp_path / "runs", code=3).output
+        assert "declined by the server" in told
+        assert "does not support" in told
+
+
+@wires
+def test_cancelling(tmp_path: Path, data: Path, kind: type[BatchServer], model: str) -> None:
+    """A cancelled batch brings what it has."""
+    folder = tmp_path / "batch"
+    with kind(polls=10) as server:
+        export(server, model, data, folder)
+        call("batch", "submit", folder)
+        (part,) = json.loads((folder / "batch.json").read_text())["rounds"][0]["parts"]
+        call("batch", "cancel", folder, part["batch_id"])
+        assert server.counts["cancel"] == 1
+        call("batch", "status", folder)
+        call("batch", "fetch", folder, "--wait", "--interval", 0.01)
+        call("batch", "import", folder, "--out", tmp_path / "runs")
+        assert set(server.paid.values()) == {1}
+
+
+def test_another_batch_of_the_same_size_is_not_taken(tmp_path: Path, data: Path) -> None:
+    """Message Batches carry no name: one of the same size that is a stranger's is told by its replies, and left."""
+    folder, other = tmp_path / "batch", tmp_path / "other"
+    strangers = [{**json.loads(line), "reference": "Something else."} for line in data.read_text().splitlines()]
+    (tmp_path / "other.jsonl").write_text("".join(json.dumps(trace) + "\n" for trace in strangers))
+    with MessageBatchServer() as server:
+        export(server, "anthropic/m", data, folder)
+        server.lose = {"create"}
+        call("batch", "submit", folder, "--patience", 0.2)  # its answer was lost; found by its size
+        assert len(server.batches) == 1
+        call("batch", "fetch", folder)
+        # Another order that does not arrive, and the first batch has the same size.
+        export(server, "anthropic/m", tmp_path / "other.jsonl", other)
+        server.before = {"create": [lambda: None]}
+        call("batch", "submit", other, "--patience", 0.2)
+        parts = [json.loads((each / "batch.json").read_text())["rounds"][0]["parts"][0] for each in (folder, other)]
+        assert parts[0]["requests"] == parts[1]["requests"]
+        assert parts[0]["batch_id"] == parts[1]["batch_id"]
+        told = call("batch", "fetch", other, code=3).output
+        assert "is another batch of this size" in told
+        call("batch", "submit", other, "--patience", 0.2)
+        call("batch", "fetch", other)
+        call("batch", "import", other, "--out", tmp_path / "runs")
+        assert server.online == 0
+        assert set(server.paid.values()) == {1}
+        assert len(server.batches) == 2
+
+
+@pytest.mark.slow
+@wires
+def test_kill_at_every_step_pays_nothing_twice(tmp_path: Path, data: Path, kind: type[BatchServer], model: str) -> None:
+    """However often the steps are killed, each request is paid once and none is lost."""
+    folder, out = tmp_path / "batch", tmp_path / "runs"
+    with kind(verdict=moody) as server:
+        killer = Killer(server)
+        export = (
+            "batch", "export", data, "--out", folder, "--model", model, "--base-url", server.url,
+            "--cache", tmp_path / "cache", "--max-requests", 20,
+        )  # fmt: skip
+        killer.when(folder.exists, *export)
+        killer.when((folder / "round-1").exists, *export)
+        killer.to_the_end(*export)
+        calls: Any = ("list", "upload", "create") if kind is GeminiBatchServer else ("create",)
+        for round_ in range(1, 6):
+            for name in calls if round_ < 3 else ():
+                for when in ("before", "after"):
+                    killer.at(when, name, "batch", "submit", folder, "--patience", 0.1)
+            killer.to_the_end("batch", "submit", folder, "--patience", 0.1)
+            if round_ == 1:
+                for when, name in (("before", "retrieve"), ("before", "content"), ("after", "content")):
+                    killer.at(when, name, "batch", "fetch", folder)
+            killer.to_the_end("batch", "fetch", folder)
+            bring = ("batch", "import", folder, "--finish", "batch", "--out", out, "-q")
+            killer.when((folder / f"round-{round_ + 1}").exists, *bring)
+            if killer.to_the_end(*bring, codes=(0, 3)) == 0:
+                break
+        assert killer.kills > 8
+        assert set(server.paid.values()) == {1}
+        assert server.online == 0
+        run = EvalRun.load(next(run_folders(out))[0])
+        assert run.manifest.tally.failed_verdicts == 0
+        assert run.manifest.tally.traces == 12
