@@ -10,7 +10,7 @@ from judge_eval.batch.message_batches import MessageBatches
 from judge_eval.batch.openai_batches import OpenAIBatches
 from judge_eval.batch.remote import MARKS, OVER, STOPPED, Order, Remote, RemoteBatch
 from judge_eval.batch.replies import lines_of
-from judge_eval.batch.state import Folder, Part, Round, keys_of
+from judge_eval.batch.state import Folder, Part, Round, request_keys
 from judge_eval.errors import ConfigError, RefusedError, TransientError
 from judge_eval.llm.http import anthropic_messages, gemini, openai
 from judge_eval.providers import known_providers
@@ -171,7 +171,7 @@ def _is_foreign(folder: Folder, remote: Remote, part: Part) -> bool:
     output = place / f"{part.name}.output"
     if not output.is_file():
         return False
-    asked = set(keys_of(place / part.name))
+    asked = set(request_keys(place / part.name))
     if any(key in asked for _, key in lines_of(output, remote.reply)):
         return False
     output.unlink()

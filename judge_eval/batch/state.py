@@ -238,7 +238,7 @@ class Folder:
     def asked(self) -> Iterator[bytes] | None:
         """Yield the key of every request in the files of all rounds; None if a file is missing."""
         files = [self.place(each.number) / part.name for each in self.rounds for part in each.parts]
-        return chain.from_iterable(map(keys_of, files)) if all(map(is_plain, files)) else None
+        return chain.from_iterable(map(request_keys, files)) if all(map(is_plain, files)) else None
 
     def open_part(self, part: Part) -> IO[bytes]:
         """Open a file of requests of the current round, which must be as it was exported."""
@@ -370,7 +370,7 @@ def write_requests(place: Path, lines: Iterable[tuple[str, bytes]], max_requests
 _HEAD = re.compile(rb'\{"\w+":"([0-9a-f]{64})"')
 
 
-def keys_of(file: Path) -> Iterator[bytes]:
+def request_keys(file: Path) -> Iterator[bytes]:
     """Yield the keys of the requests in a file, with which its lines begin."""
     with open_plain(file) as lines:
         yield from (bytes.fromhex(match[1].decode()) for match in map(_HEAD.match, lines) if match)
