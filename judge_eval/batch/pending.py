@@ -23,6 +23,7 @@ from judge_eval.judge_file import JudgeSpec
 from judge_eval.judges.cascade import Cascade
 from judge_eval.judges.judge import Inquiry, Judge, OnRoute, Wave, as_begun
 from judge_eval.judges.questions import ASKED_AGAIN
+from judge_eval.judges.splitting import Splitting
 from judge_eval.llm.backend import Backend, one_slash, peek
 from judge_eval.llm.budget import price_of
 from judge_eval.llm.cache.cached import Cached, cache_keys
@@ -190,6 +191,8 @@ class AtHand:
         return None if kept is None or key is None else (key, kept.encode())
 
 
+SPLIT = "split"
+"""The mode of a batch that splits references into claims and judges nothing."""
 BATCH_PRICE = 0.5
 """What a server's Batch API takes, as a share of the price of a call."""
 
@@ -239,9 +242,9 @@ class Session:
             model_or_models = {**models, self._route: backend}
         self.evaluator = Evaluator(
             model_or_models,
-            judge=two,
+            judge=Splitting(prompt_name(settings.prompt)) if settings.mode == SPLIT else two,
             prompt=prompt_name(settings.prompt),
-            mode=settings.mode,
+            mode=None if settings.mode == SPLIT else settings.mode,
             relevant=settings.relevant,
             evidence=settings.evidence,
             blank=None if two else settings.blank,
@@ -264,6 +267,13 @@ class Session:
         stack_of_route = stack.parts[self._route] if isinstance(stack, Stacks) else stack
         assert stack_of_route.cached is not None  # a batch always has a cache
         return stack_of_route.cached
+
+    def stored(self) -> BatchSettings:
+        """Return the settings with all that later steps need to find the same judge, and nothing secret."""
+        calling: dict[str, Any] = {**self.settings.calling, "base_url": storable_url(self.base_url)}
+        if self.key_env:
+            calling["key_env"] = self.key_env
+        return self.settings.model_copy(update={"calling": calling, "cache": storable_cache(self.settings.cache)})
 
     def paid(self, cheap: Tally | None) -> Tally:
         """Return what was paid before the run is made: the batch's replies, and a cascade's cheap judge."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -18,6 +17,7 @@ from judge_eval.cli.flags.keeping import KeepingFlags
 from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.door import give_json, remark, tell
 from judge_eval.cli.printing.errors import INCOMPLETE, batch_verb, spelled_remark
+from judge_eval.cli.printing.steps import step
 from judge_eval.data.options import ReadOptions
 from judge_eval.llm.options import Options
 from judge_eval.runs.judging.selection import Selection
@@ -25,16 +25,10 @@ from judge_eval.settings import changing_verdicts, to_mapping
 
 if TYPE_CHECKING:
     from judge_eval.batch.remote import RemoteBatch
-    from judge_eval.batch.state import Folder, Part
+    from judge_eval.batch.state import Part
 
 
 Place = Annotated[Path, typer.Argument(help="The batch's folder.")]
-
-
-def step(folder: Folder, verb: str) -> str:
-    """Return the command of a step, with the hosts that only the folder names to it."""
-    trusted = (f"--trust-host {host}" for host in folder.unnamed_hosts())
-    return shlex.join(["judge-eval", "batch", verb, str(folder.path)]) + "".join(f" {each}" for each in trusted)
 
 
 def _name_doubles(folder: Path, doubled: Sequence[tuple[Part, RemoteBatch]]) -> None:
@@ -194,7 +188,7 @@ def export_(
     judge-eval batch export traces.jsonl --cascade-file cascade.json --out batch/
     """
     from judge_eval.batch import flow
-    from judge_eval.batch.pending import Session, storable_cache, storable_data, storable_judge, storable_url
+    from judge_eval.batch.pending import Session, storable_data, storable_judge
     from judge_eval.batch.state import BatchSettings, Folder
     from judge_eval.batch.view import imported_view, round_view
     from judge_eval.cli.printing.output import show, show_apart
@@ -235,11 +229,7 @@ def export_(
     with Folder(folder, make=True) as batch:
         session = Session(settings, calling.options(), files=batch.replies(), begun=batch.state)
         with closing(session), watching(quiet) as watch:
-            calling_kept = {**settings.calling, "base_url": storable_url(session.base_url)}
-            if session.key_env:
-                calling_kept["key_env"] = session.key_env
-            kept = {"calling": calling_kept, "cache": storable_cache(settings.cache)}
-            session.settings = session.settings.model_copy(update=kept)
+            session.settings = session.stored()
             done, imported = flow.export(batch, session, watch)
         if (cheap := session.cheap) is not None:
             tell(f"the cheap judge's verdict is final for {cheap.kept:,} of {cheap.chunks:,} chunks")
@@ -281,7 +271,7 @@ def import_(
     judge-eval batch import batch/ replies.jsonl
     """
     from judge_eval.batch import flow
-    from judge_eval.batch.pending import Session
+    from judge_eval.batch.pending import SPLIT, Session
     from judge_eval.batch.state import Folder
     from judge_eval.batch.view import foreign_view, imported_view, round_view
     from judge_eval.cli.printing.output import show, show_apart, summary
@@ -295,6 +285,8 @@ def import_(
         if replies:
             flow.give(batch, replies)
         settings = batch.known.settings
+        if settings.mode == SPLIT:
+            raise ConfigError(f"it splits references into claims: `judge-eval claims DATA --batch {folder}` goes on")
         if calling.cache is not None:
             settings = settings.model_copy(update={"cache": calling.cache})
         batch.check_host([settings.cache, settings.data, *settings.reading.values()])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,9 +18,14 @@ from judge_eval.cli.flags.judging import JudgingFlags
 from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.door import complain, give_json, remark, tell
 from judge_eval.cli.printing.errors import INCOMPLETE, close, verb
+from judge_eval.cli.printing.steps import step
 from judge_eval.data.options import ReadOptions
 from judge_eval.runs.judging.selection import Selection
 from judge_eval.user_text import prompt_name
+
+if TYPE_CHECKING:
+    from judge_eval.runs.folder.records import TraceResult
+    from judge_eval.schema import Trace
 
 
 @verb
@@ -42,6 +49,14 @@ def claims(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show calls, cache hits and tokens; make no call.")
     ] = False,
+    batch: Annotated[
+        Path | None,
+        typer.Option(
+            "--batch",
+            metavar="FOLDER",
+            help="Split by batch: write requests into this folder, or use the replies that `batch fetch` brought.",
+        ),
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Split every reference into its claims, one line each, for `run --mode claims --claims FILE`.
@@ -52,6 +67,7 @@ def claims(
     Examples:
     judge-eval claims traces.jsonl -o claims.jsonl --model openai/NAME
     judge-eval claims traces.jsonl -o claims.jsonl --model fake/overlap --dry-run
+    judge-eval claims traces.jsonl -o claims.jsonl --model openai/NAME --batch splits/
     """
     from judge_eval.data.claimfiles import read_claims
     from judge_eval.errors import DataError
@@ -89,9 +105,14 @@ def claims(
                 tell(f"at most {plan.output_tokens:,} output tokens, if no answer has to be repaired")
             remark("no request was sent")
             return
+        results: Iterable[TraceResult] | None = evaluator.stream(open_references) if open_references else ()
+        if batch is not None and open_references:
+            results = _by_batch(batch, open_references, judging, calling, prompt, quiet)
+            if results is None:
+                raise typer.Exit(INCOMPLETE)
         failed = 0
         try:
-            for result in evaluator.stream(open_references) if open_references else ():
+            for result in results or ():
                 if (why := references.take(result)) is not None:
                     failed += 1
                     complain(f"{json.dumps(result.trace.query, ensure_ascii=False)}: {why.detail}")
@@ -111,3 +132,53 @@ def claims(
         remark(f"{rest} have words that no claim covers: see `uncovered` in their lines")
     if failed:
         raise typer.Exit(INCOMPLETE)
+
+
+def _by_batch(
+    place: Path, references: Sequence[Trace], judging: JudgingFlags, calling: CallingFlags, prompt: str, quiet: bool
+) -> Iterable[TraceResult] | None:
+    """Return the results that a batch's replies make; None if requests were written or replies are to come."""
+    from judge_eval.batch import flow
+    from judge_eval.batch.pending import SPLIT, Session, storable_data, storable_judge
+    from judge_eval.batch.state import BatchSettings, Folder
+    from judge_eval.batch.view import foreign_view, imported_view, round_view
+    from judge_eval.cli.printing.output import show, show_apart
+    from judge_eval.cli.printing.progress import watching
+    from judge_eval.files import write_atomically
+    from judge_eval.llm.options import Options
+    from judge_eval.settings import changing_verdicts, to_mapping
+
+    spec = storable_judge(judging.spec())
+    with Folder(place, make=True) as folder:
+        data = place / "references.jsonl"
+        if not data.exists():  # a batch keeps to the references that it began with
+            write_atomically(data, "".join(f"{trace.model_dump_json()}\n" for trace in references).encode())
+        fields = {
+            "data": storable_data(str(data)),
+            "calling": to_mapping(spec.called(calling.options()), (*changing_verdicts(Options), "key_env")),
+            "model": spec.model or "",
+            "prompt": prompt,
+            "mode": SPLIT,
+            "cache": calling.cache or None,
+        }
+        settings = BatchSettings.parse(fields, file="claims --batch")
+        replies = folder.replies()
+        session = Session(settings, calling.options(), files=replies, online=False, begun=folder.state)
+        with closing(session):
+            session.settings = session.stored()
+            if folder.state is not None:
+                show_apart(foreign_view(flow.foreign_lines(folder, replies)))
+                if waiting := flow.under_way(folder):
+                    remark(
+                        f"{len(waiting)} files are being processed: `{step(folder, 'fetch')}` downloads their replies"
+                    )
+                    return None
+            with watching(quiet) as watch:
+                done, imported = flow.export(folder, session, watch)
+            if folder.known.rounds:
+                show_apart(imported_view(imported))
+            if done is not None:
+                show(round_view(folder, done))
+                remark(f"next: {step(folder, 'submit')}, then fetch, then this command again")
+                return None
+            return list(session.evaluator.stream(str(data)))

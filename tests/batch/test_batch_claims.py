@@ -15,6 +15,7 @@ from tests.support.application import app
 from tests.support.batch_server import BatchServer
 from tests.support.batching import RUNNER, call, export, newest, run_online, same_results
 from tests.support.claiming import asked_of, by_words, cell
+from tests.support.killing import Killer
 
 pytestmark = pytest.mark.slow
 METRICS = ("--metrics", "AP@5,NDCG@5,ClaimRecall@5,Sufficiency@5")
@@ -115,3 +116,66 @@ def test_claims_need_the_mode(tmp_path: Path, told: Path) -> None:
     assert "--claims is for judging by claims" in refused.output
     refused = call(*asked, "--model", "decisions/d", "--mode", "claims", code=2)
     assert "decision models do not support batches" in refused.output
+
+
+def test_references_are_split_by_batch(tmp_path: Path, told: Path) -> None:
+    """`claims --batch` writes requests, then what is open of them, then the file that `claims` writes online."""
+    unread = {"The lamp is blue. It was made in Oslo."}
+
+    def shy(body: Mapping[str, Any]) -> Any:
+        reference = re.findall(r"<reference[ \d]*>\n(.*?)\n</reference", str(body["messages"]), re.DOTALL)
+        if unread & set(reference) and len(body["messages"]) == 2:
+            return "There are two claims."
+        return by_words(body)
+
+    with BatchServer(verdict=shy) as server:
+        asked = ("claims", told, "--model", "openai/m", "--base-url", server.url)
+        call(*asked, "-o", tmp_path / "online.jsonl", "--cache", tmp_path / "cache")
+        once = dict(server.paid)
+        lines = (tmp_path / "online.jsonl").read_text().splitlines()
+        (tmp_path / "claims.jsonl").write_text(lines[0] + "\n")  # one reference is split already
+        server.paid.clear()
+        server.online = 0
+        folder = tmp_path / "splits"
+        again = (*asked, "-o", tmp_path / "claims.jsonl", "--cache", tmp_path / "other", "--batch", folder)
+        for requests in ("3 requests", "1 requests"):
+            told_ = call(*again, code=3).output
+            assert requests in told_
+            assert call(*again, code=3).output  # nothing is ordered by it
+            call("batch", "submit", folder)
+            if requests == "3 requests":
+                assert "are being processed" in call(*again, code=3).output
+            call("batch", "fetch", folder)
+            assert "splits references" in call("batch", "import", folder, code=2).output
+        call(*again)
+        assert server.online == 0
+        assert set(server.paid.values()) == {1}
+        assert len(server.paid) == len(once) - 1
+        assert (tmp_path / "claims.jsonl").read_text().splitlines() == lines
+        call(*again)
+        assert (tmp_path / "claims.jsonl").read_text().splitlines() == lines
+
+
+def test_killed_splitting_pays_once(tmp_path: Path, told: Path) -> None:
+    """Killed at every step, a batch of splits is ordered once and ends with the file."""
+    folder, file = tmp_path / "splits", tmp_path / "claims.jsonl"
+    with BatchServer(verdict=by_words) as server:
+        killer = Killer(server)
+        split = (
+            "claims", told, "-o", file, "--model", "openai/m", "--base-url", server.url,
+            "--cache", tmp_path / "cache", "--batch", folder,
+        )  # fmt: skip
+        killer.when(folder.exists, *split)
+        killer.when((folder / "round-1").exists, *split)
+        killer.to_the_end(*split, codes=(3,))
+        for kind in ("upload", "create"):
+            for when in ("before", "after"):
+                killer.at(when, kind, "batch", "submit", folder, "--patience", 0.1)
+        killer.to_the_end("batch", "submit", folder, "--patience", 0.1)
+        killer.at("before", "content", "batch", "fetch", folder)
+        killer.to_the_end("batch", "fetch", folder)
+        killer.when((tmp_path / "cache" / "cache.db").exists, *split)
+        killer.to_the_end(*split)
+        assert killer.kills >= 5
+        assert set(server.paid.values()) == {1}
+        assert len(file.read_text().splitlines()) == len(THINGS)

@@ -27,7 +27,7 @@ def call(*arguments: object, code: int = 0) -> Result:
     return done
 
 
-_VERB = re.compile(r"(?:judge-eval |`)(batch \w+|run|runs \w+)\b|(?<![\w-])(--[a-z][a-z-]+)")
+_VERB = re.compile(r"(?:judge-eval |`)(batch \w+|run|runs \w+|claims)\b|(?<![\w-])(--[a-z][a-z-]+)")
 
 
 def flags_of(verb: str) -> set[str]:

@@ -44,7 +44,7 @@ class References:
             (outcome,) = result.outcomes
             assert outcome.kind == "no_verdict"  # as no chunk was judged
             return outcome
-        self._claims[list(self._claims)[int(result.trace_id)]] = result.claims.claims
+        self._claims[result.trace.query, result.trace.reference or ""] = result.claims.claims
         return None
 
     def lines(self) -> list[str]:
