@@ -17,7 +17,7 @@ from judge_eval.runs.columns.packed import Columns, passage_hash
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import FilledColumn, is_partial, is_without_claims
-from judge_eval.runs.scoring.opened import Opened, opened
+from judge_eval.runs.scoring.opened import opened
 from judge_eval.safe_text import shortened
 
 T = TypeVar("T", bound=Hashable)
@@ -170,9 +170,9 @@ class Moved:
     """None where no pair was judged by claims."""
     undefined: tuple[int, ...]
     """By metric of the pairing how many pairs have nothing to measure in one of the runs: no claim."""
-    before: Opened
+    before: FilledColumn
     """The scores of the first run, filled where failed verdicts leave them open."""
-    after: Opened
+    after: FilledColumn
 
     def columns(self, column: int) -> tuple[FilledColumn, FilledColumn]:
         """Return a metric's values of both runs, pair by pair."""

@@ -5,24 +5,22 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from judge_eval.digest import digest_parts
+from judge_eval.errors import Why
 from judge_eval.metrics.ragged import offsets_of
 from judge_eval.runs.folder.journal import cluster_of
 from judge_eval.runs.folder.records import TraceResult
-from judge_eval.schema import NoVerdict, Verdict
 
 Hashes: TypeAlias = NDArray[np.uint64]
 Places: TypeAlias = NDArray[np.int64]
 Small: TypeAlias = NDArray[np.int8]
 
-WHYS: Final = (
-    "unreachable", "refused", "unparsable", "truncated", "budget", "unsupported", "unjudged", "empty",
-)  # fmt: skip
+WHYS: Final = get_args(Why)
 """Why there is no verdict, in the order of its codes in `Columns.grades`: -1, -2, ...; new ones come last."""
 NO_LABEL: Final = -1
 
@@ -100,6 +98,11 @@ def id_hash(text: str) -> bytes:
     return digest_parts([text])[:16]
 
 
+def id_hashes(texts: Iterable[str]) -> Hashes:
+    """Return the hashes of the ids of traces, shape (traces, 2)."""
+    return _hashes(b"".join(map(id_hash, texts))).reshape(-1, 2)
+
+
 def chunk_hash(text: str) -> bytes:
     """Return the 8 bytes for the id of a chunk."""
     return digest_parts([text])[:8]
@@ -113,11 +116,6 @@ def passage_hash(title: str | None, text: str) -> bytes:
 def question_hash(query: str, reference: str | None, answer: str | None) -> bytes:
     """Return the 8 bytes for the question of a trace."""
     return digest_parts([query, reference or "", answer or ""])[:8]
-
-
-def grade_code(outcome: Verdict | NoVerdict) -> int:
-    """Return the code of an outcome in `Columns.grades`."""
-    return outcome.grade if outcome.kind == "verdict" else -1 - WHYS.index(outcome.why)
 
 
 def label_code(label: int | None) -> int:
@@ -158,7 +156,7 @@ class Packer:
             if self._with_ids:
                 self._chunk_ids += chunk_hash(chunk.id)
             self._passages += passage_hash(chunk.title, chunk.text)
-            self._grades.append(grade_code(outcome))
+            self._grades.append(outcome.grade if outcome.kind == "verdict" else -1 - WHYS.index(outcome.why))
             self._labels.append(label_code(chunk.label))
             if self._probabilities is not None:
                 probability = outcome.confidence if outcome.kind == "verdict" else None
@@ -200,8 +198,7 @@ def put_labels(columns: Columns, labels: Mapping[tuple[str, str], int], onto: Sm
     """Write labels by trace and chunk into a column, and return how many are of chunks of the run."""
     matched = 0
     names = list(dict.fromkeys(trace for trace, _ in labels))
-    ids = _hashes(bytearray(b"".join(map(id_hash, names)))).reshape(-1, 2)
-    rows = dict(zip(names, find_ids(ids, columns.ids).tolist(), strict=True))
+    rows = dict(zip(names, find_ids(id_hashes(names), columns.ids).tolist(), strict=True))
     for (trace, chunk), label in labels.items():
         row = rows[trace]
         if row >= 0:
@@ -233,7 +230,7 @@ def find_ids(wanted: Hashes, among: Hashes) -> Places:
     return places
 
 
-def _hashes(data: bytearray) -> Hashes:
+def _hashes(data: bytes | bytearray) -> Hashes:
     return np.frombuffer(data, dtype=np.uint64)
 
 

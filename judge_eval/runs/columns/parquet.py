@@ -17,7 +17,7 @@ from judge_eval.errors import ConfigError, RunError, needs_extra
 from judge_eval.files import is_plain, open_plain, replacing, write_atomically
 from judge_eval.metrics.ragged import offsets_of
 from judge_eval.runs.columns import packed
-from judge_eval.runs.folder.files import MANIFEST, TRACES, VERDICTS, locked
+from judge_eval.runs.folder.files import MANIFEST, TRACES, VERDICTS, locked, os_errors
 from judge_eval.runs.folder.integrity import are_parts_sealed, sha256_of, with_parts
 from judge_eval.runs.folder.journal import ResultsFile, cluster_of
 from judge_eval.runs.folder.labels import Labelled, given_labels
@@ -36,12 +36,9 @@ def write_parts(run: Run) -> tuple[Path, Path]:
     if run.folder is None or not isinstance(run.results, ResultsFile):
         raise RunError("a run in memory has no Parquet files; judge it into a folder")
     paths = run.folder / TRACES, run.folder / VERDICTS
-    try:
-        with locked(run.folder):
-            _write(run.results, run.manifest, paths, arrow, parquet)
-            _take_in(run, paths)
-    except OSError as error:
-        raise RunError(f"the Parquet files cannot be written: {error.strerror or error}", file=run.folder) from None
+    with os_errors("the Parquet files cannot be written", run.folder), locked(run.folder):
+        _write(run.results, run.manifest, paths, arrow, parquet)
+        _take_in(run, paths)
     return paths
 
 
@@ -153,16 +150,11 @@ def _blocks(
 
 def _chunk_rows(result: TraceResult) -> Iterator[dict[str, Any]]:
     for rank, (chunk, outcome) in enumerate(zip(result.trace.chunks, result.outcomes, strict=True), 1):
-        judged = outcome if outcome.kind == "verdict" else None
         yield {
             "trace_id": result.trace_id,
             "rank": rank,
             "chunk_id": chunk.id,
-            "grade": None if judged is None else judged.grade,
-            "relevant": None if judged is None else judged.relevant,
-            "confidence": None if judged is None else judged.confidence,
-            "stage": None if judged is None else judged.stage,
-            "why": outcome.why if outcome.kind == "no_verdict" else None,
+            **{name: getattr(outcome, name, None) for name in ("grade", "relevant", "confidence", "stage", "why")},
             "label": None if chunk.label is None else packed.label_code(chunk.label),
             "passage": hash_number(packed.passage_hash(chunk.title, chunk.text)),
         }
@@ -300,8 +292,7 @@ def _read(
         here = slice(at, at + len(batch))
         at += len(batch)
         columns = {name: batch.column(name) for name in batch.schema.names}
-        digests = b"".join(map(packed.id_hash, columns["trace_id"].to_pylist()))
-        ids[here] = np.frombuffer(digests, np.uint64).reshape(-1, 2)
+        ids[here] = packed.id_hashes(columns["trace_id"].to_pylist())
         questions[here] = columns["question"].to_numpy()
         sizes[here] = columns["chunks"].to_numpy()
         places[here, 0], places[here, 1] = columns["offset"].to_numpy(), columns["line"].to_numpy()

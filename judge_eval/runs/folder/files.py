@@ -31,22 +31,27 @@ def lock_folder(folder: Path) -> IO[bytes]:
 
 
 @contextmanager
+def os_errors(what: str, file: Path | None = None) -> Iterator[None]:
+    """Turn an error of the system in the block into a `RunError` that says `what` could not be done."""
+    try:
+        yield
+    except OSError as error:
+        raise RunError(f"{what}: {error.strerror or error}", file=file) from None
+
+
+@contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Hold the folder's lock while the block runs."""
-    try:
+    with os_errors("cannot be locked", folder):
         file = lock_folder(folder)
-    except OSError as error:
-        raise RunError(f"cannot be locked: {error.strerror or error}", file=folder) from None
     with file:
         yield
 
 
 def whole_lines(path: Path, offset: int = 0) -> Iterator[tuple[int, bytes]]:
     """Yield the offset and bytes of every complete line from an offset on."""
-    try:
+    with os_errors("cannot be read", path):
         opened = open_plain(path)
-    except OSError as error:
-        raise RunError(f"cannot be read: {error.strerror or error}", file=path) from None
     with opened as file:
         file.seek(offset)
         for line in file:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import IO, Any, overload
+from typing import IO, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,16 +32,11 @@ TRACE_KEYS = ("trace_id", "traceId")
 
 
 def cluster_of(trace: Trace, key: str) -> str | None:
-    """Return the id of the cluster that a trace belongs to by a key of its metadata, or None."""
-    return cluster_in(trace.metadata, key)
-
-
-def cluster_in(metadata: Mapping[str, Any], key: str) -> str | None:
-    """Return the id of the cluster in a trace's metadata; a value that is not text goes by its JSON."""
+    """Return the id of a trace's cluster, by a key of its metadata, or None; what is not text goes by its JSON."""
     # Under the default key, retrievals of one agent trace are a cluster: their `trace_id` (`traceId`) counts
     # where there is no `cluster`.
     keys = (key, *TRACE_KEYS) if key == DEFAULT_CLUSTER else (key,)
-    value = next((metadata[name] for name in keys if metadata.get(name) is not None), None)
+    value = next((trace.metadata[name] for name in keys if trace.metadata.get(name) is not None), None)
     return value if value is None or isinstance(value, str) else canonical_json(value)
 
 
@@ -73,7 +68,7 @@ class Index:
         self.offsets.append(offset)
         self.lengths.append(length)
         self.tags.append(self._tags_seen.setdefault(tags, tags))  # few differ: one tuple serves many rows
-        self.clusters.append(cluster_in(result.trace.metadata, self.cluster))
+        self.clusters.append(cluster_of(result.trace, self.cluster))
         self.grades.extend(-1 if o.kind == "no_verdict" else o.grade for o in result.outcomes)
         self.sizes.append(len(result.outcomes))
         self.letters.append(sum(len(chunk.text) for chunk in result.trace.chunks))
@@ -215,24 +210,6 @@ class ResultsFile(Sequence[TraceResult]):
     @property
     def places(self) -> NDArray[np.int64]:
         """Offset and line number of each result in order, shape (n, 2): 16 bytes a trace."""
-        return self._index()
-
-    def placed(self, places: NDArray[np.int64], sha256: str) -> bool:
-        """Take over stored places if they are of results with this digest, and return whether they are."""
-        if self.manifest is not None and not fits(self.manifest, sha256, len(places)):
-            return False
-        self._stamp, self._entries = _stamp_of(self.path.lstat()), places
-        return True
-
-    def stamp(self) -> tuple[int, ...]:
-        """Return values that change when the file changes."""
-        return _stamp_of(self.path.lstat())
-
-    def unchanged(self) -> bool:
-        """Return whether the file was checked, and is as it was then."""
-        return self._stamp == self.stamp()
-
-    def _index(self) -> NDArray[np.int64]:
         if self._entries is None:
             offsets, positions = array("q"), array("q")
             manifest = self.manifest
@@ -250,33 +227,46 @@ class ResultsFile(Sequence[TraceResult]):
                 entries = entries[order[last]]
             check.conclude(len(entries))
             if check.expected is not None:  # what has no digest may still be written
-                self._stamp = _stamp_of(self.path.lstat())
+                self._stamp = self.stamp()
             self._entries = entries
         return self._entries
 
+    def placed(self, places: NDArray[np.int64], sha256: str) -> bool:
+        """Take over stored places if they are of results with this digest, and return whether they are."""
+        if self.manifest is not None and not fits(self.manifest, sha256, len(places)):
+            return False
+        self._stamp, self._entries = self.stamp(), places
+        return True
+
+    def stamp(self) -> tuple[int, ...]:
+        """Return values that change when the file changes."""
+        return _stamp_of(self.path.lstat())
+
+    def unchanged(self) -> bool:
+        """Return whether the file was checked, and is as it was then."""
+        return self._stamp == self.stamp()
+
     def __len__(self) -> int:
-        return len(self._index())
+        return len(self.places)
 
     @overload
     def __getitem__(self, index: int) -> TraceResult: ...
     @overload
     def __getitem__(self, index: slice) -> list[TraceResult]: ...
     def __getitem__(self, index: int | slice) -> TraceResult | list[TraceResult]:
-        entries = self._index()[index]
-        if entries.ndim == 1:
-            return next(self._read(entries[np.newaxis]))
-        return list(self._read(entries))
+        entries = self.places[index]
+        return next(self._read(entries[np.newaxis])) if entries.ndim == 1 else list(self._read(entries))
 
     def __iter__(self) -> Iterator[TraceResult]:
-        return self._read(self._index())
+        return self._read(self.places)
 
     def at(self, places: NDArray[np.int64]) -> Iterator[TraceResult]:
         """Yield the results at many places, in the order of `places`; the file is opened once."""
-        return self._read(self._index()[places])
+        return self._read(self.places[places])
 
     def lines(self) -> Iterator[tuple[int, bytes, int]]:
         """Yield position, bytes and number of every result's line, in order, without parsing it."""
-        for number, line in self._lines(self._index()):
+        for number, line in self._lines(self.places):
             yield _position(line, self.path, number), line, number
 
     def _read(self, entries: NDArray[np.int64]) -> Iterator[TraceResult]:

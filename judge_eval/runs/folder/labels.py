@@ -16,7 +16,7 @@ from judge_eval.errors import RunError
 from judge_eval.files import hold, open_plain
 from judge_eval.foreign import RepeatedKeyError
 from judge_eval.record import Record
-from judge_eval.runs.folder.files import LABELS, whole_lines
+from judge_eval.runs.folder.files import LABELS, os_errors, whole_lines
 from judge_eval.runs.folder.records import FORMAT, TraceResult
 from judge_eval.runs.folder.run import AnyRun
 
@@ -60,16 +60,13 @@ def add_label(folder: Path, label: Label) -> None:
     """Append a label in one write."""
     line = json.dumps(label.model_dump(mode="json"), ensure_ascii=False, separators=(",", ":")).encode()
     path = folder / LABELS
-    try:
-        with open_plain(path, "ab+") as file:
-            hold(file)
-            size = _cut_torn_line(file)
-            if file.write(line + b"\n") != len(line) + 1:  # a full disk takes a part
-                file.truncate(size)
-                raise OSError(28, "No space left on device")
-            os.fsync(file.fileno())
-    except OSError as error:
-        raise RunError(f"cannot be written: {error.strerror or error}", file=path) from None
+    with os_errors("cannot be written", path), open_plain(path, "ab+") as file:
+        hold(file)
+        size = _cut_torn_line(file)
+        if file.write(line + b"\n") != len(line) + 1:  # a full disk takes a part
+            file.truncate(size)
+            raise OSError(28, "No space left on device")
+        os.fsync(file.fileno())
 
 
 def _cut_torn_line(file: IO[bytes]) -> int:

@@ -182,12 +182,6 @@ def write_progress(folder: Path, progress: ProgressFile) -> None:
         file.write(progress.model_dump_json().encode() + b"\n")
 
 
-def remove_progress(folder: Path) -> None:
-    """Remove a run's progress file."""
-    with suppress(OSError):
-        (folder / PROGRESS).unlink(missing_ok=True)
-
-
 def read_progress(folder: Path) -> tuple[ProgressFile | None, float]:
     """Read a run's progress without its lock, and the seconds since it last wrote, which show a kill."""
     now = datetime.now(UTC)
@@ -243,7 +237,8 @@ async def publishing(folder: Path | None, progress: Callable[[], Progress]) -> A
         yield
     finally:
         task.cancel()  # it writes no more from here on
-        remove_progress(folder)
+        with suppress(OSError):
+            (folder / PROGRESS).unlink(missing_ok=True)
 
 
 async def _publish(folder: Path, progress: Callable[[], Progress]) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from judge_eval.errors import RunError
 from judge_eval.files import write_atomically
 from judge_eval.runs.folder.describing import differences
-from judge_eval.runs.folder.files import MANIFEST, RESULTS
+from judge_eval.runs.folder.files import MANIFEST, RESULTS, os_errors
 from judge_eval.runs.folder.integrity import sealed_file
 from judge_eval.runs.folder.journal import Index, ResultsFile, read_result
 from judge_eval.runs.folder.records import Manifest, Shard
@@ -62,7 +62,7 @@ def merge(
         }
     )
     folder = Path(out) / folder_name(manifest)
-    try:
+    with os_errors("cannot be written", folder):
         folder.mkdir(parents=True)
         try:
             index, beyond = _write(runs, shard, folder / RESULTS)
@@ -77,8 +77,6 @@ def merge(
             with suppress(OSError):
                 shutil.rmtree(folder)
             raise
-    except OSError as error:
-        raise RunError(f"cannot be written: {error.strerror or error}", file=folder) from None
     return Run(manifest, ResultsFile(folder / RESULTS, manifest), folder)
 
 

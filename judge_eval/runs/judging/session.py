@@ -69,16 +69,11 @@ class RunContext:
 
     def engine(self) -> Engine | Driver:
         """Return what runs the plans: the driver, or an engine in this process."""
-        return (
-            self.driver.judging_by(self.judge)
-            if self.driver
-            else Engine(
-                self.judge,
-                self.stack.backend,
-                concurrency=self.concurrency,
-                lead=self.lead,
-                salvage=lambda: not self.stack.keeps,
-            )
+        if self.driver:
+            return self.driver.judging_by(self.judge)
+        stack = self.stack
+        return Engine(
+            self.judge, stack.backend, concurrency=self.concurrency, lead=self.lead, salvage=lambda: not stack.keeps
         )
 
 

@@ -153,8 +153,7 @@ class Reread:
         if manifest.counted is None:
             return
         tally, dataset = manifest.tally, manifest.dataset
-        counts = (("traces", len(self._seen)), ("failed_verdicts", self._failed))
-        for name, count in counts:
+        for name, count in (("traces", len(self._seen)), ("failed_verdicts", self._failed)):
             if getattr(tally, name) != count:
                 text = f"tally.{name} is {getattr(tally, name):,}, and the results give {count:,}"
                 yield Finding(file=MANIFEST, what=text)
@@ -178,12 +177,8 @@ class Reread:
 def _difference(recorded: Aggregate | None, computed: Aggregate) -> str:
     if recorded is None:
         return "is not there"
-    pairs: list[tuple[str, float | None, float | None]] = [
-        ("mean", recorded.mean, computed.mean),
-        ("n", recorded.n, computed.n),
-        ("n_failed", recorded.n_failed, computed.n_failed),
-    ]
-    for name, is_, should in pairs:
+    for name in ("mean", "n", "n_failed"):
+        is_, should = getattr(recorded, name), getattr(computed, name)
         if not _same(is_, should):
             return f"{name} is {_plain(is_)}, and the results give {_plain(should)}"
     return ""

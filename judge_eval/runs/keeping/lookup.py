@@ -168,18 +168,14 @@ def newest_of(
     root: Path, dataset_digest: str, shard: Shard | None = None, *, done: bool = True
 ) -> tuple[Path, Manifest] | None:
     """Return a dataset's newest unfinished run, of this shard; `done`: else the newest complete one."""
-    runs = list(_runs_of(root, dataset_digest, shard))
+
+    def same(m: Manifest) -> bool:
+        return m.dataset.digest == dataset_digest and str(m.dataset.shard) == str(shard)
+
+    # Imported runs cannot be resumed.
+    runs = [run for run in run_folders(root) if same(run[1]) and not run[1].imported]
     unfinished = [run for run in runs if not run[1].is_whole]
     newest = next(iter(unfinished or (runs if done else [])), None)
     if newest is not None:
         bring_run(newest[0])
     return newest
-
-
-def _runs_of(root: Path, dataset_digest: str, shard: Shard | None) -> Iterator[tuple[Path, Manifest]]:
-    """Yield the runs that judged a dataset; imported ones cannot be resumed and are left out."""
-    for folder, manifest in run_folders(root):
-        there = manifest.dataset
-        same = there.digest == dataset_digest and str(there.shard) == str(shard)
-        if same and not manifest.imported:
-            yield folder, manifest

@@ -256,7 +256,8 @@ def _bring(system: Any, source: str, folder: Path, names: tuple[str, ...]) -> No
         if _is_locked(folder):
             return
         if is_changed(folder):
-            if RESULTS in names and _went_on_there(folder, before, there):
+            went_on_there = before and before.get(RESULTS) != there.get(RESULTS)
+            if RESULTS in names and went_on_there and load_manifest(folder).status != "done":
                 _join(system, source, folder, there)
             return
     folder.mkdir(parents=True, exist_ok=True)
@@ -303,12 +304,6 @@ def _is_locked(folder: Path) -> bool:
     except RunError:
         return True
     return False
-
-
-def _went_on_there(folder: Path, before: dict[str, str], there: dict[str, str]) -> bool:
-    """Return whether another machine has continued a run that did not end here."""
-    moved = bool(before) and before.get(RESULTS) != there.get(RESULTS) and MANIFEST in there
-    return moved and load_manifest(folder).status != "done"
 
 
 PUSH_EVERY = 20.0

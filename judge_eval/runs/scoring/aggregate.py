@@ -99,7 +99,7 @@ def expected_scores(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FilledColumn:
-    """The values of one metric: known, or between bounds; all of shape (traces,), NaN for none."""
+    """Values of a metric, known or between bounds, NaN for none: shape (traces,); of several (traces, metrics)."""
 
     value: NDArray[np.float64]
     """What each trace counts with: its value, or the expected one."""
@@ -133,9 +133,10 @@ class FilledColumn:
             value[left] = low[left] + min(max(share, 0.0), 1.0) * (high[left] - low[left])
         return cls(value, low, high)
 
-    def at(self, rows: NDArray[np.int64]) -> FilledColumn:
-        """Return the values of some rows."""
-        return FilledColumn(self.value[rows], self.low[rows], self.high[rows])
+    def at(self, rows: NDArray[np.int64], column: int | None = None) -> FilledColumn:
+        """Return the values of some rows, of several metrics those of one."""
+        place = rows if column is None else (rows, column)
+        return FilledColumn(self.value[place], self.low[place], self.high[place])
 
 
 def aggregate(

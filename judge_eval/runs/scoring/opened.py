@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from judge_eval.errors import ConfigError, MetricError, UnknownNameError
 from judge_eval.runs.columns.packed import Columns
@@ -17,26 +15,12 @@ from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.runs.scoring.scorer import Scorer
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Opened:
-    """The scores of a run; the columns have shape (traces, metrics), NaN for none."""
-
-    value: NDArray[np.float64]
-    """What each trace counts with: its value, or the expected one."""
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-
-    def at(self, rows: NDArray[np.int64], column: int) -> FilledColumn:
-        """Return a metric's values of some traces."""
-        return FilledColumn(self.value[rows, column], self.low[rows, column], self.high[rows, column])
-
-
-def opened(run: Run, columns: Columns) -> Opened:
-    """Fill the scores of a run as its means do; only traces that have no score are read."""
+def opened(run: Run, columns: Columns) -> FilledColumn:
+    """Fill the scores of a run, shape (traces, metrics), as its means do; only traces without a score are read."""
     failed = columns.per_trace(columns.grades < 0) > 0
     rows = np.flatnonzero(np.isnan(columns.scores).any(axis=1))
     if not rows.size:
-        return Opened(columns.scores, columns.scores, columns.scores)
+        return FilledColumn(columns.scores, columns.scores, columns.scores)
     bounds: dict[str, dict[int, tuple[float, float]]] = {name: {} for name in columns.metrics}
     traces: dict[int, GradedTrace] = {}
     for row, result in zip(rows.tolist(), run.results_at(rows), strict=True):
@@ -58,4 +42,4 @@ def opened(run: Run, columns: Columns) -> Opened:
         )
         for place, name in enumerate(columns.metrics)
     ]
-    return Opened(*(np.column_stack([getattr(c, side) for c in made]) for side in ("value", "low", "high")))
+    return FilledColumn(*(np.column_stack([getattr(c, side) for c in made]) for side in ("value", "low", "high")))

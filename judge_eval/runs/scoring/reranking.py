@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from judge_eval.metrics import GradeTable, Metric
 from judge_eval.metrics.ragged import offsets_of
@@ -38,20 +37,10 @@ def perfect_reranking(index: Index, scorer: Scorer) -> Reranking | None:
     metric = next((each for each in scorer.metrics.values() if _reads_grades(each)), None)
     if metric is None or failed.all():
         return None
-    return _reranking(metric, grades[~failed[rows]] - scorer.scale.minimum, offsets_of(sizes[~failed]), scorer)
-
-
-def _reads_grades(metric: Metric) -> bool:
-    plain = metric.name in RANKING and metric.family == "rag" and not metric.needs_total
-    return plain and ("dedup", "text") not in metric.params
-
-
-def _reranking(
-    metric: Metric, grades: NDArray[np.int64], starts: NDArray[np.int64], scorer: Scorer
-) -> Reranking | None:
     scale = scorer.scale
     on_scale: dict[str, Any] = {"maximum": scale.maximum - scale.minimum, "minimum": scale.minimum}
-    table = GradeTable(grades.astype(np.int8), starts, relevant=scale.relevant - scale.minimum, **on_scale)
+    kept, starts = (grades[~failed[rows]] - scale.minimum).astype(np.int8), offsets_of(sizes[~failed])
+    table = GradeTable(kept, starts, relevant=scale.relevant - scale.minimum, **on_scale)
     before, after = metric.compute(table), metric.compute(best_order(table))
     return Reranking(
         metric=str(metric),
@@ -60,3 +49,8 @@ def _reranking(
         traces=len(table),
         nothing_relevant=int((table.found_at(table.relevant) == 0).sum()),
     )
+
+
+def _reads_grades(metric: Metric) -> bool:
+    plain = metric.name in RANKING and metric.family == "rag" and not metric.needs_total
+    return plain and ("dedup", "text") not in metric.params

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
-
-from pydantic import JsonValue
 
 from judge_eval.confidence import WITH_CONFIDENCE
 from judge_eval.errors import ConfigError, DataError, MetricError
@@ -112,7 +110,7 @@ class Threshold:
     before: int
     """The least relevant grade before."""
     required: bool
-    """Whether relevant verdicts need evidence."""
+    """Whether relevant verdicts need evidence; for a cascade its strong judge decides."""
     metrics: tuple[str, ...]
     """Those over the probability of being relevant."""
 
@@ -124,7 +122,10 @@ class Threshold:
             return None
         specs = {name: metric.spec for name, metric in scorer.metrics.items()}
         metrics = tuple(name for name, spec in specs.items() if spec.soft and not spec.any_threshold)
-        return cls(scale, before, _wants_evidence(run.manifest.judge), metrics)
+        judge = run.manifest.judge
+        strong = judge.get("strong") if judge.get("mode") == "cascade" else None
+        deciding = strong if isinstance(strong, dict) else judge
+        return cls(scale, before, deciding.get("evidence") == "required", metrics)
 
     def decide(self, verdict: Verdict, calibrated: float | None = None) -> Outcome:
         """Apply the threshold to a verdict, by the calibrated probability of relevance if there is one."""
@@ -146,17 +147,11 @@ class Threshold:
         return verdict.model_copy(update={"relevant": relevant, "confidence": sure})
 
 
-def _wants_evidence(judge: Mapping[str, JsonValue]) -> bool:
-    """Return whether relevant verdicts need evidence; for a cascade its strong judge decides."""
-    strong = judge.get("strong") if judge.get("mode") == "cascade" else None
-    return (strong if isinstance(strong, dict) else judge).get("evidence") == "required"
-
-
 def scored_again(results: Sequence[TraceResult], scorer: Scorer) -> list[TraceResult]:
     """Return results with the scores of these metrics instead of their own."""
     for result in results:
-        try:
-            scorer.check(result.trace, judged_by_claims(result))
+        try:  # a trace without a verdict may have been judged by claims too
+            scorer.check(result.trace, result.claims is not None or result.failed == len(result.outcomes))
         except DataError as error:
             where = f"trace {result.trace_id!r}"
             raise error.at(file=where, field=error.field) from None
@@ -167,11 +162,6 @@ def scored_again(results: Sequence[TraceResult], scorer: Scorer) -> list[TraceRe
         result.model_copy(update={"scores": scores, "bounds": bounds})
         for result, (scores, bounds) in zip(results, scored, strict=True)
     ]
-
-
-def judged_by_claims(result: TraceResult) -> bool:
-    """Return whether a trace was judged by claims, or has no verdict to show otherwise."""
-    return result.claims is not None or all(outcome.kind == "no_verdict" for outcome in result.outcomes)
 
 
 class _Rescored(Sequence[TraceResult]):
