@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, TypeVar
 from judge_eval import limits
 from judge_eval.data.files.containers import kind_of, rows
 from judge_eval.data.files.jsonfile import entries, objects_in
-from judge_eval.data.files.opening import reading_file, steady
+from judge_eval.data.files.opening import first_line, head_of, reading_file, steady
 from judge_eval.data.files.values import as_list, first_of
 from judge_eval.data.shapes.chunks import ID
 from judge_eval.errors import DataError
@@ -141,7 +141,7 @@ def _entries(path: Path, name: str) -> Iterator[tuple[str, str | None, str, int 
     if kind == "tsv" and not _has_header(path):
         yield from _bare_lines(path, name)
         return
-    if kind == "json" and _is_object(path):
+    if kind == "json" and head_of(path).lstrip()[:1] == b"{":
         under = "corpus" if "corpus" in objects_in(path, name) else None
         if _by_id({key: value for key, value, _ in islice(entries(path, name, under), 20)}):
             for key, value, line in entries(path, name, under):
@@ -152,11 +152,6 @@ def _entries(path: Path, name: str) -> Iterator[tuple[str, str | None, str, int 
             return
     for row in rows(path, kind, name, _is_entry):
         yield _entry(row.get(), name, row.line)
-
-
-def _is_object(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(1024).removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{"
 
 
 def _by_id(data: Mapping[str, Any]) -> bool:
@@ -269,28 +264,22 @@ def _first(folder: Path, *patterns: str) -> Path | None:
 
 def _is_run(path: Path) -> bool:
     try:
-        with path.open("rb") as file:
-            head = file.readline(10000)
-    except OSError:
+        return RUN_LINE.fullmatch(first_line(path).strip()) is not None
+    except DataError:
         return False
-    return RUN_LINE.fullmatch(head.removeprefix(b"\xef\xbb\xbf").strip()) is not None
 
 
 def refuse_judgments(path: Path, name: str) -> None:
     """Check that a file is not one of judgments alone."""
-    with reading_file(name), path.open("rb") as file:
-        head = file.readline(10000)
-    if JUDGMENT.match(head.removeprefix(b"\xef\xbb\xbf")):
+    if JUDGMENT.match(head_of(path, name)):
         fault = "a qrels file: grades by query and document, no retrieval; put it into a folder with the "
         raise DataError(fault + "queries, the corpus and a TREC run, and give the folder", file=name)
 
 
 def _is_embedding_qa(path: Path) -> bool:
     try:
-        with path.open("rb") as file:
-            if b'"queries"' not in file.read(200):
-                return False
-        return {"queries", "corpus", "relevant_docs"} <= objects_in(path, str(path))
+        known = b'"queries"' in head_of(path, size=200)
+        return known and {"queries", "corpus", "relevant_docs"} <= objects_in(path, str(path))
     except (OSError, DataError):
         return False
 
@@ -337,7 +326,6 @@ def traces(parts: Parts, judged: bool, depth: int | None, relevant: int | None) 
             yield DataError(fault, file=str(holder or parts.run))
             continue
         grades = qrels.get(query, {})
-        chunks = []
         try:
             joined = [(corpus.join({"id": doc}, f"query {query!r}"), doc, score) for doc, score in docs]
         except DataError as error:
@@ -348,8 +336,7 @@ def traces(parts: Parts, judged: bool, depth: int | None, relevant: int | None) 
                 chunk["score"] = score
             if grades.get(doc, -1) >= 0:  # below 0 it is in the pool, but nobody judged it
                 chunk["label"] = grades[doc]
-            chunks.append(chunk)
-        data: dict[str, Any] = {**queries[query], "id": query, "chunks": chunks}
+        data: dict[str, Any] = {**queries[query], "id": query, "chunks": [chunk for chunk, _, _ in joined]}
         if query in qrels and least is not None:
             data["relevant_total"] = sum(grade >= least for grade in grades.values())
         judged_ones = {doc: grade for doc, grade in grades.items() if grade >= 0}
@@ -382,9 +369,7 @@ def _qrels(path: Path) -> Mapping[str, Mapping[str, int]]:
     if path.suffix.lower() == ".json":
         relevant = entries(path, str(path), "relevant_docs")
         return {query: {str(doc): 1 for doc in as_list(docs, f"relevant_docs.{query}")} for query, docs, _ in relevant}
-    with path.open("rb") as file:
-        head = file.readline().split()
-    if len(head) != 3:
+    if len(first_line(path).split()) != 3:
         return read_qrels(path)
     judgments: dict[str, dict[str, int]] = {}
     for number, line in enumerate(_text(path).splitlines(), 1):
@@ -401,7 +386,7 @@ def _qrels(path: Path) -> Mapping[str, Mapping[str, int]]:
 
 def _queries(path: Path) -> dict[str, dict[str, Any]]:
     name = str(path)
-    head = _head(path)
+    head = head_of(path, size=4096).decode(errors="replace").lstrip()
     if "<top" in head.lower():
         return _topics(path)
     if path.suffix.lower() == ".json" and _is_embedding_qa(path):
@@ -433,11 +418,6 @@ def _topic(record: Mapping[str, Any]) -> tuple[Any, Any]:
 
 def _text(path: Path) -> str:
     return path.read_text(encoding="utf-8-sig", errors="replace")
-
-
-def _head(path: Path) -> str:
-    with reading_file(path), path.open("rb") as file:
-        return file.read(4096).decode("utf-8-sig", "replace").lstrip()
 
 
 def _bare_topics(path: Path) -> dict[str, dict[str, Any]]:

@@ -54,23 +54,19 @@ def graded_rows(path: Path | str, fields: Sequence[str] = ("label",)) -> Iterato
     A grade is a whole number, also as 1.0, or yes or no; an empty cell, NaN, NA, - or ? means that nobody
     gave one. Packed files are unpacked.
     """
-    with steady(Path(path)) as plain:
-        yield from _graded_rows(plain, str(path), fields)
-
-
-def _graded_rows(place: Path, name: str, fields: Sequence[str]) -> Iterator[GradedRow]:
-    columns = (TRACE, CHUNK, fields)
-    if place.suffix.lower() in _JSON:
-        for record in rows(place, kind_of(place, name), name, lambda _: True):
-            yield from _json_rows(record.get(), name, record.line or 0, fields)
-    elif is_table(place, name, columns):
-        for line, row in table_rows(place, name, columns):
-            if any(not is_missing(first_of(row, *names)) for names in columns):
-                yield _row(row, name, line, fields)
-    else:
-        for trace, grades in read_qrels(place, name).items():
-            for chunk, grade in grades.items():
-                yield GradedRow(trace, chunk, grade, name, 0, {})
+    name, columns = str(path), (TRACE, CHUNK, fields)
+    with steady(Path(path)) as place:
+        if place.suffix.lower() in _JSON:
+            for record in rows(place, kind_of(place, name), name, lambda _: True):
+                yield from _json_rows(record.get(), name, record.line or 0, fields)
+        elif is_table(place, name, columns):
+            for line, row in table_rows(place, name, columns):
+                if any(not is_missing(first_of(row, *names)) for names in columns):
+                    yield _row(row, name, line, fields)
+        else:
+            for trace, grades in read_qrels(place, name).items():
+                for chunk, grade in grades.items():
+                    yield GradedRow(trace, chunk, grade, name, 0, {})
 
 
 def _json_rows(record: Mapping[str, Any], name: str, line: int, fields: Sequence[str]) -> Iterator[GradedRow]:
@@ -169,7 +165,8 @@ def read_labels(path: Path | str, given: Mapping[tuple[str, str], int] | None = 
     # that of the chunk. `given` are labels from elsewhere for chunks that the file lists without one.
     labels = Labels(sources=(str(path),))
     for row in graded_rows(path):
-        _add_chance(labels, row)
+        _put_chance(labels.chances, row.trace, row, "probability", "trace")
+        _put_chance(labels.chunk_chances, (row.trace, row.chunk), row, "chunk_probability", "chunk")
         grade = (given or {}).get((row.trace, row.chunk)) if row.grade is None else row.grade
         if grade is None:
             continue
@@ -180,12 +177,6 @@ def read_labels(path: Path | str, given: Mapping[tuple[str, str], int] | None = 
     if not labels.grades:
         raise DataError("holds no label; fill in `label`: a grade, or yes or no", file=str(path))
     return labels
-
-
-def _add_chance(labels: Labels, row: GradedRow) -> None:
-    chunk = row.trace, row.chunk
-    _put_chance(labels.chances, row.trace, row, "probability", "trace")
-    _put_chance(labels.chunk_chances, chunk, row, "chunk_probability", "chunk")
 
 
 def _put_chance(chances: dict[K, float], key: K, row: GradedRow, field: str, what: str) -> None:

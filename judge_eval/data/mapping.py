@@ -21,8 +21,8 @@ class Naming:
 
     def __init__(self, options: ReadOptions, name: str) -> None:
         self._name, self._separator = name, options.list_sep
-        self.fields, self._in_chunks = options.fields, options.in_chunks
-        self._unseen = dict(self._in_chunks)
+        self.fields, self.in_chunks = options.fields, options.in_chunks
+        self._unseen = dict(self.in_chunks)
         self._near: dict[str, None] = {}
 
     def check(self, sample: Sequence[Mapping[str, Any]]) -> None:
@@ -33,11 +33,6 @@ class Naming:
             keys = sorted({key for record in sample for key in keys_of(record)})
             if theirs not in keys:
                 raise DataError(_lacking(ours, theirs, "the first records hold", keys), file=self._name)
-
-    @property
-    def chunk_keys(self) -> set[str]:
-        """The keys that are mapped inside chunks."""
-        return set(self._in_chunks.values())
 
     def holds(self, record: Mapping[str, Any]) -> bool:
         """Tell whether a record has the question and the chunks that are mapped, both of them."""
@@ -70,11 +65,11 @@ class Naming:
 
     def chunk(self, item: Any, where: str) -> Any:
         """Put what is mapped inside chunks under our names."""
-        if not self._in_chunks or not isinstance(item, Mapping):
+        if not self.in_chunks or not isinstance(item, Mapping):
             return item
-        taken = set(self._in_chunks.values())
+        taken = set(self.in_chunks.values())
         out = {key: value for key, value in item.items() if key not in taken}
-        for ours, theirs in self._in_chunks.items():
+        for ours, theirs in self.in_chunks.items():
             value = dig(item, theirs)
             if value is not None:
                 self._unseen.pop(ours, None)
@@ -158,7 +153,7 @@ def _record(name: str, members: list[Row], taken: set[str], naming: Naming) -> d
         if value is not None:
             data[field] = value
         used |= set(keys)
-    of_chunk = {*TEXT, *ID, *SCORE, *META, *naming.chunk_keys, "title", "label", RANK}
+    of_chunk = {*TEXT, *ID, *SCORE, *META, *naming.in_chunks.values(), "title", "label", RANK}
     for other in dict.fromkeys(key for record in records for key in record):
         values = [record.get(other) for record in records]
         if other not in used | of_chunk and all(value == values[0] for value in values):

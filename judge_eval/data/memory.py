@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any, Literal
 
 from judge_eval import limits
@@ -88,12 +89,9 @@ def _pandas_rows(frame: Any) -> Iterator[dict[str, Any]]:
     _see_twice(columns)
     # An index that has a name is read like a column: of `frame.set_index("id")` the ids are there.
     named = [str(name) for name in frame.index.names if name is not None and str(name) not in columns]
-    rows = frame.itertuples(index=False, name=None)
-    if not named:
-        yield from ({k: cell(v, dense=True) for k, v in zip(columns, row, strict=True)} for row in rows)
-        return
     levels = [frame.index.get_level_values(name) for name in frame.index.names if str(name) in named]
-    for keys, row in zip(zip(*levels, strict=True), rows, strict=True):
+    labels = zip(*levels, strict=True) if levels else repeat(())
+    for keys, row in zip(labels, frame.itertuples(index=False, name=None), strict=False):
         yield {k: cell(v, dense=True) for k, v in zip((*named, *columns), (*keys, *row), strict=True)}
 
 
@@ -161,11 +159,8 @@ def is_row(item: Any) -> bool:
     if not isinstance(item, tuple | list) or len(item) != len(ROW):
         return False
     query, reference, chunks = item
-    return isinstance(query, str) and (reference is None or isinstance(reference, str)) and _holds(chunks)
-
-
-def _holds(chunks: Any) -> bool:
-    return not isinstance(chunks, str | bytes | Mapping) and hasattr(chunks, "__iter__")
+    holds_chunks = not isinstance(chunks, str | bytes | Mapping) and hasattr(chunks, "__iter__")
+    return isinstance(query, str) and (reference is None or isinstance(reference, str)) and holds_chunks
 
 
 def record_of(item: Any) -> Any:

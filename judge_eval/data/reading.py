@@ -183,9 +183,8 @@ class DatasetReading:
 
     def _is_plain(self, sample: Sequence[Mapping[str, Any]]) -> bool:
         options = self._options
-        if options.map or options.corpus is not None or options.depth is not None:
-            return False
-        if options.records is not None or options.group_by is not None:
+        given = (options.corpus, options.depth, options.records, options.group_by)
+        if options.map or any(each is not None for each in given):
             return False
         lists = [record.get("chunks") for record in sample]
         return all(looks_ours(chunk) for chunks in lists if isinstance(chunks, list) for chunk in chunks)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from judge_eval.data.files.containers import kind_of, rows
-from judge_eval.data.files.opening import reading_file
+from judge_eval.data.files.opening import head_of
 from judge_eval.data.files.tables import Row, csv_rows, sheet_names, sheet_rows
 from judge_eval.errors import DataError
 
@@ -39,8 +39,7 @@ def is_table(path: Path, name: str, wanted: Sequence[Sequence[str]]) -> bool:
     """Tell whether a file is a table: a workbook, Parquet, or text with a header of these columns."""
     if path.suffix.lower() in _TABLES or kind_of(path, name) in ("xlsx", "parquet"):
         return True
-    with reading_file(name), path.open("rb") as file:
-        head = file.read(_HEAD)
+    head = head_of(path, name, _HEAD)
     fits = max(_fit(_header(head, separator), wanted) for separator in SEPARATORS)
     return head.startswith(_UTF16) or fits == len(wanted)
 
@@ -90,8 +89,7 @@ def _rows(path: Path, name: str, wanted: Sequence[Sequence[str]]) -> Iterator[Ro
     elif kind == "parquet":
         yield from rows(path, kind, name, lambda _: False)
     else:
-        with reading_file(name), path.open("rb") as file:
-            head = file.read(_HEAD)
+        head = head_of(path, name, _HEAD)
         separator = max(SEPARATORS, key=lambda sign: _fit(_header(head, sign), wanted))
         yield from csv_rows(path, name, separator)
 

@@ -232,9 +232,7 @@ class Client:
         raw = self._raw(method, path, body)
         try:
             return kind.parse(check_single_keys(raw, read_json(raw)))
-        except DataError as error:
-            raise DataError(self._shown(f"the server's reply: {error}")) from None
-        except RepeatedKeyError as error:
+        except (DataError, RepeatedKeyError) as error:
             raise DataError(self._shown(f"the server's reply: {error}")) from None
         except ValueError:
             raise RunError(f"the server at {self._url} sent a reply that is not JSON") from None

@@ -16,17 +16,7 @@ from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from judge_eval.llm.http.secrets import keys_to_hide
-from judge_eval.server.settings import (
-    BODIES,
-    BODY_GRACE,
-    BODY_SECONDS,
-    DRAIN_SECONDS,
-    LEAST_RATE,
-    READING,
-    REQUESTS,
-    SMALL_BODY,
-    ServerSettings,
-)
+from judge_eval.server import settings as bounds
 from judge_eval.trust import is_loopback
 
 LARGE = ("/api/v1/runs", "/api/v1/runs/upload")
@@ -61,7 +51,7 @@ class Body:
 
     def until(self) -> float:
         """Return the time of the event loop at which the next piece must have come."""
-        seconds = min(BODY_SECONDS, BODY_GRACE + self.size / LEAST_RATE)
+        seconds = min(bounds.BODY_SECONDS, bounds.BODY_GRACE + self.size / bounds.LEAST_RATE)
         return asyncio.get_running_loop().time() + seconds - (monotonic() - self._start)
 
     def add(self, message: Message) -> int:
@@ -101,7 +91,7 @@ class Guard:
     read. A request takes one of the server's places once its body is whole.
     """
 
-    def __init__(self, app: ASGIApp, settings: ServerSettings) -> None:
+    def __init__(self, app: ASGIApp, settings: bounds.ServerSettings) -> None:
         self.app, self._limit, self._active, self._held = app, settings.limits.body, 0, 0
         self._reading: list[Body] = []
         self._token = settings.token.encode() if settings.token else None
@@ -141,7 +131,7 @@ class Guard:
         try:
             if scope["method"] != "GET":  # a route that answers GET reads no body
                 await self._read(body, receive)
-            if self._active >= REQUESTS and scope["path"] not in OPEN:
+            if self._active >= bounds.REQUESTS and scope["path"] not in OPEN:
                 raise HTTPException(503, "too many requests at once; try again later")
             self._active += 1
             try:
@@ -157,7 +147,7 @@ class Guard:
 
     async def _read(self, body: Body, receive: Receive) -> None:
         """Read a body until it is whole; only then does its request take one of the server's places."""
-        if len(self._reading) >= READING:
+        if len(self._reading) >= bounds.READING:
             min(self._reading, key=Body.rate).drop()
         self._reading.append(body)
         try:
@@ -169,7 +159,7 @@ class Guard:
                     raise HTTPException(408, "the request's body came too slowly") from None
                 size = body.add(message)
                 self._held += size
-                if self._held > BODIES * self._limit:
+                if self._held > bounds.BODIES * self._limit:
                     raise HTTPException(503, "too many large requests at once; try again later")
         finally:
             self._reading.remove(body)
@@ -193,20 +183,19 @@ class Guard:
         return None
 
     def _most(self, path: str) -> int:
-        return self._limit if path in LARGE else min(self._limit, SMALL_BODY)
+        return self._limit if path in LARGE else min(self._limit, bounds.SMALL_BODY)
 
     def _known(self, host: str) -> bool:
-        try:
+        with suppress(ValueError):  # not a host at all, or not an address
             name = urlsplit(f"//{host}").hostname or ""
-        except ValueError:
-            return False
-        return name in self._hosts or (self._any_address and _is_address(name))
+            return name in self._hosts or (self._any_address and ipaddress.ip_address(name) is not None)
+        return False
 
 
 async def _drain(receive: Receive, most: int) -> None:
     """Read on for a short time; a client that still sends would see a reset instead of the answer."""
     with suppress(TimeoutError):
-        async with asyncio.timeout(DRAIN_SECONDS):
+        async with asyncio.timeout(bounds.DRAIN_SECONDS):
             while most > 0:
                 message = await receive()
                 if not message.get("more_body", False):
@@ -229,19 +218,10 @@ def _methods(scope: Scope) -> list[str]:
 
 
 def _netloc(origin: str) -> str:
-    try:
+    with suppress(ValueError):
         parts = urlsplit(origin)
-    except ValueError:
-        return ""
-    return parts.netloc.lower() if parts.scheme in ("http", "https") else ""
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
+        return parts.netloc.lower() if parts.scheme in ("http", "https") else ""
+    return ""
 
 
 def _refused(status: int, message: str) -> JSONResponse:

@@ -75,16 +75,13 @@ def read_submission(body: bytes, limits: ServerLimits, labelled: Callable[[str],
             if number == 0:
                 fields["data"] = (hosted,)
     if "data" in fields:
-        fields = _as_ours(HostedSubmission.parse(fields), labelled)
+        sent = HostedSubmission.parse(fields)
+        baseline, label = None, sent.baseline_eval_run_label
+        if label is not None and (baseline := labelled(label)) is None:
+            raise DataError(f"no run is labelled {label!r}", field="baseline_eval_run_label")
+        fields = {"label": sent.label, "href": sent.href, "tags": sent.tags, "baseline": baseline}
     submission = Submission.parse({**fields, "traces": traces[:1]})
     return submission.model_copy(update={"traces": tuple(traces)})
-
-
-def _as_ours(hosted: HostedSubmission, labelled: Callable[[str], str | None]) -> dict[str, Any]:
-    baseline, label = None, hosted.baseline_eval_run_label
-    if label is not None and (baseline := labelled(label)) is None:
-        raise DataError(f"no run is labelled {label!r}", field="baseline_eval_run_label")
-    return {"label": hosted.label, "href": hosted.href, "tags": hosted.tags, "baseline": baseline}
 
 
 def read_upload(body: bytes) -> Upload:

@@ -20,7 +20,7 @@ from judge_eval.pages.compared import ComparedRuns
 from judge_eval.pages.matrixpage import SeveralRuns, check_several
 from judge_eval.pages.rows import Table, TraceRow, lead_first, row_of
 from judge_eval.pages.runpage import run_page
-from judge_eval.runs.folder.files import LABELS, MANIFEST, RESULTS
+from judge_eval.runs.folder.files import LABELS, MANIFEST, RESULTS, os_errors
 from judge_eval.runs.folder.journal import read_result
 from judge_eval.runs.folder.labels import Labelled, given_labels, with_labels
 from judge_eval.runs.folder.records import Manifest, Status, TraceResult
@@ -213,10 +213,8 @@ class Library:
         return runs
 
     def _load(self, folder: Path) -> Manifest:
-        try:
+        with os_errors("cannot be read", folder / MANIFEST):
             stamp = _stamp(folder / MANIFEST)
-        except OSError as error:
-            raise RunError(f"cannot be read: {error.strerror or error}", file=folder / MANIFEST) from None
         known = self._manifests.get(folder)
         if known is None or known[0] != stamp:
             known = self._manifests[folder] = (stamp, load_manifest(folder))
@@ -353,12 +351,11 @@ class Library:
         if is_being_written(folder):
             raise BusyRunError("the run cannot be deleted while a process is judging it")
         grave = self.root / f".deleted-{uuid4()}"
-        try:
-            folder.rename(grave)  # in one step: no reader ever sees half a run
-        except FileNotFoundError:
-            raise MissingRunError(f"no run {run_id} in this folder") from None
-        except OSError as error:
-            raise RunError(f"the run cannot be deleted: {error.strerror or error}") from None
+        with os_errors("the run cannot be deleted"):
+            try:
+                folder.rename(grave)  # in one step: no reader ever sees half a run
+            except FileNotFoundError:
+                raise MissingRunError(f"no run {run_id} in this folder") from None
         shutil.rmtree(grave, ignore_errors=True)
 
 

@@ -17,7 +17,7 @@ from judge_eval.data.options import ReadOptions
 from judge_eval.errors import DataError, JudgeEvalError, RunError
 from judge_eval.evaluator import Evaluator
 from judge_eval.files import held_folder, is_plain, read_plain, write_atomically
-from judge_eval.runs.folder.files import MANIFEST
+from judge_eval.runs.folder.files import MANIFEST, os_errors
 from judge_eval.runs.folder.records import Manifest, Status
 from judge_eval.runs.folder.run import load_manifest
 from judge_eval.runs.judging.selection import Selection
@@ -72,15 +72,29 @@ class Submissions:
     def submit(self, submission: Submission) -> Manifest:
         """Keep a submission; it is judged when its turn comes. Blocks while it writes."""
         with self._alone():
-            return self._keep(submission)
+            self._check_room()
+            reader = ReadOptions(yes_ids=submission.yes_ids)
+            source = self.evaluator.source(submission.traces, Selection(name=submission.name, reader=reader))
+            assert source is not None
+            baseline = None if submission.baseline is None else str(submission.baseline)
+            if isinstance(submission.baseline, str):  # a label stands for the run that has it now
+                baseline = self.library.find(submission.baseline)[1].id
+            sent = {"label": submission.label, "href": submission.href, "tags": submission.tags, "baseline": baseline}
+            sent["status"] = "submitted"
+            manifest = self.evaluator.begin(source.survey()).model_copy(update=sent)
+            files = {
+                TRACES: b"".join(trace.model_dump_json().encode() + b"\n" for trace in submission.traces),
+                NOTES: b"{}",
+                MANIFEST: manifest.model_dump_json(indent=2).encode() + b"\n",
+            }
+            make_run_folder(self.library.root, manifest, files)
+            return manifest
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """Keep all others, of other servers on the folder too, from the queue; blocks until it is free."""
-        try:
+        with os_errors("the folder of runs cannot be written"):
             self.library.root.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise RunError(f"the folder of runs cannot be written: {error.strerror or error}") from None
         with self._lock, held_folder(self.library.root):
             yield
 
@@ -88,25 +102,6 @@ class Submissions:
         open_runs = sum(m.status in OPEN and is_plain(f / TRACES) for f, m in self.library.runs())
         if open_runs >= self.limits.queued:
             raise QueueFullError(f"{open_runs} submitted runs are already waiting; try again later")
-
-    def _keep(self, submission: Submission) -> Manifest:
-        self._check_room()
-        reader = ReadOptions(yes_ids=submission.yes_ids)
-        source = self.evaluator.source(submission.traces, Selection(name=submission.name, reader=reader))
-        assert source is not None
-        baseline = None if submission.baseline is None else str(submission.baseline)
-        if isinstance(submission.baseline, str):  # a label stands for the run that has it now
-            baseline = self.library.find(submission.baseline)[1].id
-        sent = {"label": submission.label, "href": submission.href, "tags": submission.tags, "baseline": baseline}
-        sent["status"] = "submitted"
-        manifest = self.evaluator.begin(source.survey()).model_copy(update=sent)
-        files = {
-            TRACES: b"".join(trace.model_dump_json().encode() + b"\n" for trace in submission.traces),
-            NOTES: b"{}",
-            MANIFEST: manifest.model_dump_json(indent=2).encode() + b"\n",
-        }
-        make_run_folder(self.library.root, manifest, files)
-        return manifest
 
     def enqueue(self, run_id: str) -> None:
         """Put a run into the queue, once."""
@@ -166,17 +161,14 @@ class Submissions:
     def resume(self, run_id: str) -> Manifest:
         """Put a submitted run that ended without all its verdicts into the queue again."""
         with self._alone():
-            return self._resume(run_id)
-
-    def _resume(self, run_id: str) -> Manifest:
-        folder, manifest = self.library.find(run_id)
-        if not is_plain(folder / TRACES):
-            raise RunError("this run was not submitted to a server; resume it where it was judged")
-        if manifest.status not in ("failed", "incomplete", "interrupted"):
-            raise RunError(f"cannot resume: the run is {manifest.status}")
-        if manifest.status not in OPEN:
-            self._check_room()
-        return _mark(folder, manifest, "submitted", None)
+            folder, manifest = self.library.find(run_id)
+            if not is_plain(folder / TRACES):
+                raise RunError("this run was not submitted to a server; resume it where it was judged")
+            if manifest.status not in ("failed", "incomplete", "interrupted"):
+                raise RunError(f"cannot resume: the run is {manifest.status}")
+            if manifest.status not in OPEN:
+                self._check_room()
+            return _mark(folder, manifest, "submitted", None)
 
 
 def _mark(folder: Path, manifest: Manifest, status: Status, finished: datetime | None) -> Manifest:
@@ -188,13 +180,11 @@ def _mark(folder: Path, manifest: Manifest, status: Status, finished: datetime |
 def make_run_folder(root: Path, manifest: Manifest, files: dict[str, bytes]) -> Path:
     """Make a run's folder with its files in one step."""
     folder, fresh = root / folder_name(manifest), root / f".new-{uuid.uuid4()}"
-    try:
+    with os_errors("the folder of runs cannot be written"):
         fresh.mkdir(parents=True)
         for name, data in files.items():
             write_atomically(fresh / name, data)
         fresh.rename(folder)
-    except OSError as error:
-        raise RunError(f"the folder of runs cannot be written: {error.strerror or error}") from None
     return folder
 
 

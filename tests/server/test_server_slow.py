@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from judge_eval import Evaluator
-from judge_eval.server import guard
+from judge_eval.server import settings as bounds
 from judge_eval.server.settings import ServerLimits, ServerSettings
 from tests.support.serving import ask, serving
 
@@ -67,15 +67,15 @@ def test_a_body_that_comes_too_slowly_is_dropped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, grace: float, total: float
 ) -> None:
     """Below the least rate, or past the total time, the answer is 408 and the connection ends."""
-    monkeypatch.setattr(guard, "BODY_GRACE", grace)
-    monkeypatch.setattr(guard, "BODY_SECONDS", total)
+    monkeypatch.setattr(bounds, "BODY_GRACE", grace)
+    monkeypatch.setattr(bounds, "BODY_SECONDS", total)
     with serving(ServerSettings(tmp_path)) as url, begun(url, 1) as (connection,):
         assert status_of(connection) == 408
 
 
 def test_the_slowest_makes_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Past the most bodies that are not whole, the one of which least has come is dropped for a new one."""
-    monkeypatch.setattr(guard, "READING", 3)
+    monkeypatch.setattr(bounds, "READING", 3)
     with (
         serving(ServerSettings(tmp_path), Evaluator("fake/overlap", cache=False)) as url,
         begun(url, 2, 200_000),

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 from judge_eval import limits
 from judge_eval.data.files.jsonfile import DECODER, Fits, JsonText, records, walk
 from judge_eval.data.files.jsonl import bounded_lines
-from judge_eval.data.files.opening import reading_file
+from judge_eval.data.files.opening import head_of, reading_file
 from judge_eval.data.files.tables import Row, csv_rows, sheet_rows
 from judge_eval.errors import ConfigError, DataError, needs_extra
 from judge_eval.foreign import check_single_keys
@@ -22,8 +22,7 @@ Container: TypeAlias = Literal["jsonl", "json", "csv", "tsv", "parquet", "xlsx",
 
 def kind_of(path: Path, name: str) -> Container:
     """Tell a file's container from its first bytes, with the suffix where they leave it open."""
-    with reading_file(name), path.open("rb") as file:
-        head = file.read(65536)
+    head = head_of(path, name)
     if head[:4] == b"PAR1":
         return "parquet"
     if head[:4] == b"PK\x03\x04":
@@ -41,7 +40,7 @@ def kind_of(path: Path, name: str) -> Container:
         fault = "the lock file that Excel writes beside an open workbook; give the workbook"
         raise DataError(fault, file=name)
     suffix = path.suffix.lower()
-    bare = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    bare = head.lstrip()
     if suffix in (".csv", ".tsv"):
         return "tsv" if suffix == ".tsv" else "csv"
     if bare[:1] == b"[":
@@ -92,7 +91,8 @@ def rows(path: Path, kind: Container, name: str, fits: Fits, wanted: str | None 
         if kind == "jsonl":
             yield from _jsonl(path, name, wanted)
         elif kind == "json":
-            yield from _json(path, name, fits, wanted)
+            for data, line, prefix in records(path, name, fits, wanted):
+                yield Row(data if isinstance(data, DataError) else _checked(data, name, line, prefix), line, prefix)
         elif kind == "objects":
             yield from _objects(path, name)
         elif kind == "parquet":
@@ -133,11 +133,6 @@ def _checked(data: Any, name: str, line: int | None, prefix: str) -> Mapping[str
         return data
     what = f"a record is one JSON object, not a {type(data).__name__}"
     return DataError(what, file=name, line=line, field=prefix or None)
-
-
-def _json(path: Path, name: str, fits: Fits, wanted: str | None) -> Iterator[Row]:
-    for data, line, prefix in records(path, name, fits, wanted):
-        yield Row(data if isinstance(data, DataError) else _checked(data, name, line, prefix), line, prefix)
 
 
 def _objects(path: Path, name: str) -> Iterator[Row]:

@@ -352,7 +352,13 @@ def records(path: Path, name: str, fits: Fits, wanted: str | None = None) -> Ite
             raise no_such_list(wanted, document, name)
     else:
         if rows_of_columns(document, fits) is not None:
-            yield from _columns(path, name, fits)
+            with path.open("rb") as file:  # now the whole of it
+                document, _ = JsonText(file, name).value()
+            rows = rows_of_columns(document, fits)
+            if rows is None:
+                raise DataError("columns of different lengths", file=name)
+            for number, row in enumerate(rows):
+                yield row, None, f"[{number}]"
             return
         steps = choose_list(document, fits, name)
     if steps is not None:
@@ -453,17 +459,6 @@ def _items(text: JsonText, steps: Steps, before: str) -> Iterator[Element]:
                 text.value(where)
     else:
         text.value(before)
-
-
-def _columns(path: Path, name: str, fits: Fits) -> Iterator[Element]:
-    """Yield the rows of a table that was written by columns; it is in memory whole."""
-    with path.open("rb") as file:
-        document, _ = JsonText(file, name).value()
-    rows = rows_of_columns(document, fits)
-    if rows is None:
-        raise DataError("columns of different lengths", file=name)
-    for place, row in enumerate(rows):
-        yield row, None, f"[{place}]"
 
 
 def _head(text: JsonText) -> list[Any]:

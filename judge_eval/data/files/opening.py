@@ -35,6 +35,17 @@ def reading_file(name: str | Path) -> Iterator[None]:
         raise DataError(f"cannot be read: {error.strerror or error}", file=str(name)) from None
 
 
+def head_of(path: Path, name: str | Path | None = None, size: int = 65_536) -> bytes:
+    """Return the first bytes of a file, without the mark of UTF-8."""
+    with reading_file(name or path), path.open("rb") as file:
+        return file.read(size).removeprefix(codecs.BOM_UTF8)
+
+
+def first_line(path: Path, name: str | Path | None = None) -> bytes:
+    """Return the first line of a file, as far as it stands in its head."""
+    return head_of(path, name).partition(b"\n")[0]
+
+
 def is_stream(path: Path) -> bool:
     """Tell whether a path can be read only once: a pipe, `<(command)` of a shell, a terminal."""
     return path.exists() and not path.is_file() and not path.is_dir()
@@ -55,7 +66,10 @@ def steady(path: Path) -> Iterator[Path]:
             with reading_file(name), path.open("rb") as file:
                 packed = _begins(file, PACKED)
             if packed is not None:
-                path = stack.enter_context(_unpacked(path, packed, name))
+                suffix = Path(path.stem).suffix if path.suffix in (".bz2", ".gz", ".xz") else path.suffix
+                most = max(limits.UNPACKED, limits.RATIO * path.stat().st_size)
+                source = _Unpacking(path, packed, most, name)  # type: ignore[assignment]
+                path = stack.enter_context(copied(source, name, suffix))
             with reading_file(name), path.open("rb") as file:
                 encoding = _begins(file, MARKS)
             if encoding is not None:
@@ -76,14 +90,6 @@ def copied(source: BinaryIO, name: str, suffix: str = "") -> Iterator[Path]:
             shutil.copyfileobj(source, file, _BLOCK)
             file.flush()
         yield Path(file.name)
-
-
-@contextmanager
-def _unpacked(path: Path, module: str, name: str) -> Iterator[Path]:
-    suffix = Path(path.stem).suffix if path.suffix in (".bz2", ".gz", ".xz") else path.suffix
-    most = max(limits.UNPACKED, limits.RATIO * path.stat().st_size)
-    with copied(_Unpacking(path, module, most, name), name, suffix) as copy:  # type: ignore[arg-type]
-        yield copy
 
 
 class _Unpacking(io.RawIOBase):

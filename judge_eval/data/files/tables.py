@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from judge_eval import limits
+from judge_eval.data.files.opening import first_line
 from judge_eval.errors import DataError, JudgeEvalError, advise, needs_extra
 from judge_eval.spelling import option
 
@@ -92,8 +93,7 @@ def csv_rows(path: Path, name: str, delimiter: str | None) -> Iterator[Row]:
     # The limit is the whole interpreter's; raising it is the only way to read a long cell.
     csv.field_size_limit(max(csv.field_size_limit(), CELL))
     if delimiter is None:
-        with path.open("rb") as raw:
-            head = raw.readline()
+        head = first_line(path, name)
         delimiter = ";" if b";" in head and b"," not in head else ","
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.reader(file, delimiter=delimiter, strict=True)
@@ -176,14 +176,11 @@ def _chosen(workbook: Any, name: str, sheet: str | None) -> str:
         return sheet
     filled = _filled(workbook)
     if len(filled) > 1:
-        raise DataError(f"holds {len(filled)} worksheets; say which: {_choices(filled)}", file=name)
+        choices = ", ".join(option("records", title) for title in filled)
+        raise DataError(f"holds {len(filled)} worksheets; say which: {choices}", file=name)
     if not titles:
         raise DataError("holds no worksheet", file=name)
     return (filled or titles)[0]
-
-
-def _choices(titles: list[str]) -> str:
-    return ", ".join(option("records", title) for title in titles)
 
 
 @contextmanager
@@ -238,17 +235,12 @@ def _rows(values: Any, formulas: Any, name: str) -> Iterator[Row]:
     first = next(_cells(values), None)
     if first is None:
         return
-    line, cells = first
+    line, cells, _ = first
     header = Header([_plain(cell.value) for cell in cells], name, line)
     if len(header.names) == COLUMNS:
         raise DataError(f"has {COLUMNS:,} columns or more; a table of traces has few", file=name, line=line)
     width = min(COLUMNS, len(header.names) + BESIDE)
-    below: Iterator[tuple[int, Sequence[Any], Sequence[Any]]]
-    if formulas is None:
-        below = ((number, cells, cells) for number, cells in _cells(values, line + 1, width))
-    else:
-        below = _with_formulas(values, formulas, line + 1, width)
-    for number, cells, spelled in below:
+    for number, cells, spelled in _cells(values, line + 1, width, formulas):
         row = _row(header, cells, spelled, number, name)
         if row is not None:
             yield row
@@ -260,25 +252,21 @@ def _iterated(sheet: Any, first: int, width: int) -> Iterator[Sequence[Any]]:
     return rows
 
 
-def _cells(sheet: Any, first: int = 1, width: int = COLUMNS) -> Iterator[tuple[int, Sequence[Any]]]:
-    blank: Sequence[Any] | None = None
-    for number, cells in enumerate(_iterated(sheet, first, width), first):
-        if cells is blank:  # openpyxl fills gaps with one and the same row, a million times where asked to
-            continue
-        if any(cell.value is not None for cell in cells):
-            yield number, cells
-        else:
-            blank = cells
-
-
-def _with_formulas(
-    values: Any, formulas: Any, first: int, width: int
+def _cells(
+    values: Any, first: int = 1, width: int = COLUMNS, formulas: Any = None
 ) -> Iterator[tuple[int, Sequence[Any], Sequence[Any]]]:
     """Yield the rows that hold anything: as computed, and as they are spelled."""
-    pairs = zip(_iterated(values, first, width), _iterated(formulas, first, width), strict=False)
+    computed, blank = _iterated(values, first, width), None
+    pairs: Iterable[tuple[Any, Any]] = ((cells, cells) for cells in computed)
+    if formulas is not None:
+        pairs = zip(computed, _iterated(formulas, first, width), strict=False)
     for number, (cells, spelled) in enumerate(pairs, first):
+        if spelled is blank:  # openpyxl fills gaps with one and the same row, a million times where asked to
+            continue
         if any(cell.value is not None for cell in spelled):
             yield number, cells, spelled
+        else:
+            blank = spelled
 
 
 def _row(header: Header, cells: Sequence[Any], spelled: Sequence[Any], line: int, name: str) -> Row | None:
