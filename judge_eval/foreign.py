@@ -32,6 +32,21 @@ def read_json(data: bytes) -> Any:
         raise ValueError("nested too deeply") from None
 
 
+def within(value: Any, *path: str | int) -> Any:
+    """Return what JSON holds at a path of names and places; None if there is nothing."""
+    for step in path:
+        if isinstance(step, str):
+            value = value.get(step) if isinstance(value, dict) else None
+        else:
+            value = value[step] if isinstance(value, list) and step < len(value) else None
+    return value
+
+
+def dicts_in(value: Any) -> list[dict[str, Any]]:
+    """Return the objects of a list, without what else it holds; none if the value is not a list."""
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
 class RepeatedKeyError(ValueError):
     """A key stands twice in one object, so that readers would take different values."""
 

@@ -9,21 +9,13 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from judge_eval.digest import digest_json, digest_parts
-from judge_eval.errors import PromptError
 from judge_eval.prompts.fenced import FencedForm
 from judge_eval.prompts.records import Digested, PromptRecord
-from judge_eval.schema import EvidencePolicy, Scale
+from judge_eval.schema import EvidencePolicy
 from judge_eval.wire import Message, Request
 
 READING = "1"
 """The version of how replies are read and repaired; part of every form's digest, so of every cache key."""
-
-_NAMES = {
-    "reference": {"mark", "query", "reference", "chunks"},
-    "answer": {"mark", "query", "answer", "chunks"},
-    "": {"mark", "query", "chunks"},
-}
 
 
 class Prompt(PromptRecord):
@@ -35,6 +27,7 @@ class Prompt(PromptRecord):
     but for `$levels` and `$grades` if the prompt's scale is a table of levels.
     """
 
+    unasked = {"evidence"}  # noqa: RUF012
     mode: Literal["pointwise", "listwise"]
     max_tokens: int = Field(ge=16)
     """The cap on the reply's tokens; in a listwise prompt for each chunk."""
@@ -51,29 +44,14 @@ class Prompt(PromptRecord):
     titled_chunk: str
 
     @property
-    def digest(self) -> str:
-        """64 hexadecimal digits over every field that changes what is asked."""
-        return digest_json(self.model_dump(mode="json", exclude={"evidence"}))
-
-    def check(self) -> None:
-        """Raise `PromptError` if a placeholder in the texts is unknown, missing or malformed."""
-        need = self.needs[0] if self.needs else ""
+    def placeholders(self) -> Mapping[str, set[str]]:
+        """The names that stand in each of the texts that are templates."""
         number = {"number"} if self.mode == "listwise" else set()
-        expected = {
-            "user": _NAMES[need],
+        return {
+            "user": {"mark", "query", "chunks", *self.needs},
             "chunk": {"mark", "text"} | number,
             "titled_chunk": {"mark", "text", "title"} | number,
         }
-        for name, wanted in expected.items():
-            template = Template(getattr(self, name))
-            if not template.is_valid():
-                raise PromptError(f"prompt {self.id!r}, {name}: a `$` starts no name; write `$$` for a dollar sign")
-            names = set(template.get_identifiers())
-            if names != wanted:
-                odd = ", ".join(f"${n}" for n in sorted(names - wanted))
-                lost = ", ".join(f"${n}" for n in sorted(wanted - names))
-                faults = "; ".join(t for t in (odd and f"unknown {odd}", lost and f"missing {lost}") if t)
-                raise PromptError(f"prompt {self.id!r}, {name}: the placeholders do not fit: {faults}")
 
 
 class Repair(Digested):
@@ -89,21 +67,13 @@ class Repair(Digested):
 class PromptForm(FencedForm):
     """A prompt as a `wire.Form`; unless it is `pinned` to its version, a resumed run keeps its own."""
 
+    prompt: Prompt
+
     def __init__(self, prompt: Prompt, repair: Repair, *, pinned: bool = True) -> None:
-        ours = prompt.with_levels(prompt.system), prompt.with_levels(prompt.contract)
-        super().__init__(*ours, prompt.chunk, prompt.titled_chunk)
-        self.prompt, self.repair, self.pinned = prompt, repair, pinned
-        self._user = Template(prompt.user.strip())
-
-    @cached_property
-    def digest(self) -> bytes:
-        """32 bytes over the prompt, the repair texts and the version of the reading."""
-        return digest_parts([self.prompt.digest, self.repair.digest, READING])
-
-    @cached_property
-    def scale(self) -> Scale:
-        """The prompt's scale."""
-        return self.prompt.grades
+        super().__init__(prompt, pinned, repair.digest, READING)
+        system, contract = map(prompt.with_levels, (prompt.system, prompt.contract))
+        self._show(system, contract, prompt.chunk, prompt.titled_chunk)
+        self.repair, self._user = repair, Template(prompt.user.strip())
 
     @property
     def listwise(self) -> bool:

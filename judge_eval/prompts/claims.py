@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from string import Template
 from typing import Any, Literal
 
 from pydantic import Field
 
-from judge_eval.digest import digest_json, digest_parts
 from judge_eval.errors import PromptError
 from judge_eval.prompts.chat import object_schema
 from judge_eval.prompts.decision import ASKING, QuestionForm, passage_data
 from judge_eval.prompts.fenced import FencedForm
 from judge_eval.prompts.records import PromptRecord, PromptScale
-from judge_eval.schema import EvidencePolicy, Scale
+from judge_eval.schema import EvidencePolicy
 from judge_eval.wire import DecisionQuestion, Message, Questionnaire, Request
 
 CLAIM_READING = "1"
@@ -59,6 +57,7 @@ class ClaimsPrompt(PromptRecord):
     dollar sign there is written `$$`; `system` and `contract` are plain.
     """
 
+    unasked = {"evidence", "scale"}  # noqa: RUF012
     mode: Literal["split", "claims", "claims-list", "together"]
     scale: PromptScale = "binary"
     """The scale of the verdicts that follow from what is said of claims; nothing that is asked changes."""
@@ -81,28 +80,22 @@ class ClaimsPrompt(PromptRecord):
     """What it is told when an answer lacks something; empty where nothing of the kind is said."""
 
     @property
-    def digest(self) -> str:
-        """64 hexadecimal digits over every field that changes what is asked."""
-        return digest_json(self.model_dump(mode="json", exclude={"evidence", "scale"}))
+    def placeholders(self) -> Mapping[str, set[str]]:
+        """The names that stand in each of the texts that are templates."""
+        if self.mode == "split":
+            return {"user": {"mark", "query", "reference"}, "unreadable": {"problem"}}
+        numbered = {"number"} if self.mode in ("claims-list", "together") else set()
+        return {
+            "user": {"mark", "query", "claims", "chunks"},
+            "unreadable": {"problem"},
+            "claim": {"number", "text"},
+            "chunk": {"mark", "text"} | numbered,
+            "titled_chunk": {"mark", "text", "title"} | numbered,
+        }
 
     def check(self) -> None:
         """Raise `PromptError` if a placeholder in the texts is unknown, missing or malformed."""
-        numbered = {"number"} if self.mode in ("claims-list", "together") else set()
-        about = {"reference"} if self.mode == "split" else {"claims", "chunks"}
-        expected = {"user": {"mark", "query"} | about, "unreadable": {"problem"}}
-        if self.mode != "split":
-            expected["claim"] = {"number", "text"}
-            expected["chunk"] = {"mark", "text"} | numbered
-            expected["titled_chunk"] = {"mark", "text", "title"} | numbered
-        for name, wanted in expected.items():
-            template = Template(getattr(self, name))
-            names = set(template.get_identifiers()) if template.is_valid() else None
-            if names != wanted:
-                placeholders = ", ".join(f"${placeholder}" for placeholder in sorted(wanted))
-                raise PromptError(
-                    f"prompt {self.id!r}, {name}: its placeholders are {placeholders}, each of them; "
-                    "write `$$` for a dollar sign"
-                )
+        super().check()
         if not Template(self.second_look).is_valid():
             raise PromptError(f"prompt {self.id!r}, second_look: a `$` starts no name")
 
@@ -110,20 +103,12 @@ class ClaimsPrompt(PromptRecord):
 class ClaimsForm(FencedForm):
     """A prompt about claims as a `wire.Form`; unless it is `pinned`, a resumed run keeps its own version."""
 
+    prompt: ClaimsPrompt
+
     def __init__(self, prompt: ClaimsPrompt, *, pinned: bool = True) -> None:
-        super().__init__(prompt.system, prompt.contract, prompt.chunk, prompt.titled_chunk)
-        self.prompt, self.pinned = prompt, pinned
+        super().__init__(prompt, pinned, CLAIM_READING)
+        self._show(prompt.system, prompt.contract, prompt.chunk, prompt.titled_chunk)
         self._user, self._claim = Template(prompt.user.strip()), Template(prompt.claim.strip())
-
-    @cached_property
-    def digest(self) -> bytes:
-        """32 bytes over the prompt and the version of the reading."""
-        return digest_parts([self.prompt.digest, CLAIM_READING])
-
-    @cached_property
-    def scale(self) -> Scale:
-        """The prompt's scale."""
-        return self.prompt.grades
 
     @property
     def listwise(self) -> bool:
@@ -165,6 +150,7 @@ class ClaimsForm(FencedForm):
 class CellPrompt(PromptRecord):
     """One prompt file for decision models that are asked about claims; its texts are plain."""
 
+    unasked = {"scale"}  # noqa: RUF012
     mode: Literal["claims-decision"]
     scale: PromptScale = "binary"
     """The scale of the verdicts that follow from what is said of claims; nothing that is asked changes."""
@@ -174,14 +160,6 @@ class CellPrompt(PromptRecord):
     """What is asked of each claim and one chunk: a statement that is true or not."""
     together: str
     """What is asked of each claim and all chunks."""
-
-    @property
-    def digest(self) -> str:
-        """64 hexadecimal digits over every field that changes what is asked."""
-        return digest_json(self.model_dump(mode="json", exclude={"scale"}))
-
-    def check(self) -> None:
-        """See that nothing is wrong: the texts have no placeholders."""
 
 
 class CellForm(QuestionForm):
@@ -195,14 +173,10 @@ class CellForm(QuestionForm):
     prompt: CellPrompt
 
     def __init__(self, prompt: CellPrompt, *, together: bool = False, pinned: bool = True) -> None:
-        self.prompt, self.together, self.pinned = prompt, together, pinned
+        super().__init__(prompt, pinned, "together" if together else "alone", ASKING)
+        self.together = together
         self._rules = prompt.rules.strip()
         self._question = (prompt.together if together else prompt.question).strip()
-
-    @cached_property
-    def digest(self) -> bytes:
-        """32 bytes over the prompt, what it asks about and the version of the asking."""
-        return digest_parts([self.prompt.digest, "together" if self.together else "alone", ASKING])
 
     def ask(self, request: Request) -> Questionnaire:
         """Return a request's questions, one a claim, named `c1`, `c2`, ...; texts of others are JSON data."""

@@ -5,17 +5,14 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from functools import cached_property
 from string import Template
 from typing import Any, Literal, Self, TypeAlias, get_args
 
 from pydantic import Field, model_validator
 
-from judge_eval.digest import digest_parts
-from judge_eval.errors import ConfigError, PromptError, advise
-from judge_eval.prompts.records import PromptRecord
+from judge_eval.errors import ConfigError, advise
+from judge_eval.prompts.records import PromptedForm, PromptRecord
 from judge_eval.record import Record
-from judge_eval.schema import Scale
 from judge_eval.wire import DecisionQuestion, Level, Message, Passage, Questionnaire, Request
 
 ASKING = "1"
@@ -78,22 +75,14 @@ class DecisionPrompt(PromptRecord):
             return tuple(Level(level.label, level.description) for level in self.levels)
         return tuple(Level(str(grade), text) for grade, text in zip(scale.grades, scale.levels, strict=True))
 
-    def check(self) -> None:
-        """Check that the question names the chunk and nothing else. Raises `PromptError` if it does not."""
-        template = Template(self.question)
-        if not template.is_valid() or set(template.get_identifiers()) != {"chunk"}:
-            raise PromptError(f"prompt {self.id!r}, question: it names `$chunk` alone; write `$$` for a dollar sign")
+    @property
+    def placeholders(self) -> Mapping[str, set[str]]:
+        """The names that stand in each of the texts that are templates."""
+        return {"question": {"chunk"}}
 
 
-class QuestionForm(ABC):
+class QuestionForm(PromptedForm, ABC):
     """What all prompts for decision models are as a `wire.Form`: questions, and no text to be written."""
-
-    prompt: PromptRecord
-
-    @cached_property
-    def scale(self) -> Scale:
-        """The prompt's scale."""
-        return self.prompt.grades
 
     @property
     def listwise(self) -> bool:
@@ -134,16 +123,12 @@ class DecisionForm(QuestionForm):
     def __init__(self, prompt: DecisionPrompt, layout: DecisionLayout = "question", *, pinned: bool = True) -> None:
         if layout not in get_args(DecisionLayout):
             raise ConfigError(f"no layout {layout!r}; {advise(layout, get_args(DecisionLayout))}")
-        self.prompt, self.layout, self.pinned = prompt, layout, pinned
+        super().__init__(prompt, pinned, layout, ASKING)
+        self.layout = layout
         self._rules = prompt.with_levels(prompt.rules).strip()
         self._question, self._called = Template(prompt.question.strip()), _CALLED[layout]
         self._text = None if layout == "input" else self._asked("")
         self._levels = prompt.described
-
-    @cached_property
-    def digest(self) -> bytes:
-        """32 bytes over the prompt, the layout and the version of the asking."""
-        return digest_parts([self.prompt.digest, self.layout, ASKING])
 
     def ask(self, request: Request) -> Questionnaire:
         """Return a request's questions, one a passage, named `c1`, `c2`, ...; other texts are JSON data."""

@@ -8,10 +8,11 @@ from string import Template
 from typing import Self
 
 from judge_eval.delimiters import PUBLIC, nonces_of
+from judge_eval.prompts.records import PromptedForm
 from judge_eval.wire import Message, Passage
 
 
-class FencedForm:
+class FencedForm(PromptedForm):
     """A form that shows passages between fences.
 
     Each fence carries a mark that follows from what it fences, so requests are stable for caches, and that
@@ -22,7 +23,7 @@ class FencedForm:
     _key = PUBLIC
     _twin: Self | None = None
 
-    def __init__(self, system: str, contract: str, chunk: str, titled_chunk: str) -> None:
+    def _show(self, system: str, contract: str, chunk: str, titled_chunk: str) -> None:
         self._system = Message("system", system.strip() + "\n" + contract.strip())
         self._chunk, self._titled = Template(chunk.strip()), Template(titled_chunk.strip())
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from collections.abc import Mapping
+from functools import cached_property
+from string import Template
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import Discriminator, Field, Tag
 
-from judge_eval.digest import digest_json
+from judge_eval.digest import digest_json, digest_parts
+from judge_eval.errors import PromptError
 from judge_eval.record import Record
 from judge_eval.schema import BINARY, GRADED, Scale
 
@@ -21,12 +25,15 @@ PromptScale: TypeAlias = Annotated[
 
 
 class Digested(Record):
-    """A record that every field of changes what is asked."""
+    """A record of texts that are asked."""
+
+    unasked: ClassVar[set[str]] = set()
+    """Fields that change nothing that is asked."""
 
     @property
     def digest(self) -> str:
-        """64 hexadecimal digits over every field."""
-        return digest_json(self.model_dump(mode="json"))
+        """64 hexadecimal digits over every field that changes what is asked."""
+        return digest_json(self.model_dump(mode="json", exclude=self.unasked))
 
 
 class PromptRecord(Digested):
@@ -56,6 +63,41 @@ class PromptRecord(Digested):
         lines = (f"- {grade}: {level}" for grade, level in zip(scale.grades, scale.levels, strict=True))
         grades = "true|false" if scale.binary else "|".join(map(str, scale.grades))
         return text.replace("$levels", "\n".join(lines)).replace("$grades", grades)
+
+    @property
+    def placeholders(self) -> Mapping[str, set[str]]:
+        """The names that stand in each of the texts that are templates."""
+        return {}
+
+    def check(self) -> None:
+        """Raise `PromptError` if a placeholder in the texts is unknown, missing or malformed."""
+        for name, wanted in self.placeholders.items():
+            template = Template(getattr(self, name))
+            if not template.is_valid():
+                raise PromptError(f"prompt {self.id!r}, {name}: a `$` starts no name; write `$$` for a dollar sign")
+            names = set(template.get_identifiers())
+            if names != wanted:
+                odd = ", ".join(f"${n}" for n in sorted(names - wanted))
+                lost = ", ".join(f"${n}" for n in sorted(wanted - names))
+                faults = "; ".join(t for t in (odd and f"unknown {odd}", lost and f"missing {lost}") if t)
+                raise PromptError(f"prompt {self.id!r}, {name}: the placeholders do not fit: {faults}")
+
+
+class PromptedForm:
+    """What the forms of all prompts have; unless it is `pinned` to its version, a resumed run keeps its own."""
+
+    def __init__(self, prompt: PromptRecord, pinned: bool, *versions: str) -> None:
+        self.prompt, self.pinned, self._versions = prompt, pinned, versions
+
+    @cached_property
+    def digest(self) -> bytes:
+        """32 bytes over the prompt, what it is asked with and the version of how replies are read."""
+        return digest_parts([self.prompt.digest, *self._versions])
+
+    @cached_property
+    def scale(self) -> Scale:
+        """The prompt's scale."""
+        return self.prompt.grades
 
 
 def scale_named(name: ScaleName) -> Scale:

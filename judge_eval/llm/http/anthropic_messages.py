@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from judge_eval.digest import canonical_json
+from judge_eval.foreign import dicts_in, within
 from judge_eval.llm.http.capabilities import Capabilities
 from judge_eval.llm.http.chat_format import Bodies, count_of, json_bytes, model_of
 from judge_eval.llm.http.failures import as_line, whole
@@ -71,26 +72,21 @@ def read_message(body: Mapping[str, Any], scrub: Scrubber) -> Completion | None:
     content = body.get("content")
     if not isinstance(content, list):
         return None
-    blocks = [block for block in content if isinstance(block, dict)]
+    blocks = dicts_in(content)
     texts = [block.get("text") for block in blocks if block.get("type") == "text"]
     calls = [block.get("input") for block in blocks if block.get("type") == "tool_use"]
     text = "".join(each for each in texts if isinstance(each, str))
     if calls and isinstance(calls[0], dict):
         text = canonical_json(calls[0])
     finish: Finish = _FINISHES.get(as_line(body.get("stop_reason")), "stop")
-    details = body.get("stop_details")
-    if finish == "refusal" and not text and isinstance(details, dict):
-        text = as_line(details.get("explanation"))
+    if finish == "refusal" and not text:
+        text = as_line(within(body, "stop_details", "explanation"))
     usage = body.get("usage")
     cached = count_of(usage, "cache_read_input_tokens")
     fresh = count_of(usage, "input_tokens") + count_of(usage, "cache_creation_input_tokens")
-    thoughts = usage.get("output_tokens_details") if isinstance(usage, dict) else None
-    return Completion(
-        text=scrub.reply(whole(text)),
-        finish=finish,
-        usage=Usage(fresh + cached, count_of(usage, "output_tokens"), cached, count_of(thoughts, "thinking_tokens")),
-        model=model_of(body, scrub),
-    )
+    thoughts = count_of(usage, "output_tokens_details", "thinking_tokens")
+    made = Usage(fresh + cached, count_of(usage, "output_tokens"), cached, thoughts)
+    return Completion(scrub.reply(whole(text)), finish, made, model_of(body, scrub))
 
 
 class AnthropicMessages(OpenAI):
@@ -99,7 +95,7 @@ class AnthropicMessages(OpenAI):
     caches_prompt_from: ClassVar[int] = CACHED_FROM
     _path = "messages"
     version: ClassVar[Mapping[str, str]] = {"anthropic-version": "2026-10-21"}
-    _headers = version
+    _own_headers = version
     _writer = MessageBodies
     _reader = staticmethod(read_message)
 

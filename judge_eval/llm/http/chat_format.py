@@ -4,31 +4,22 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from judge_eval.digest import canonical_json
-from judge_eval.errors import ConfigError, TransientError
-from judge_eval.foreign import read_json
+from judge_eval.errors import ConfigError
+from judge_eval.foreign import dicts_in, within
 from judge_eval.llm.http import capabilities
-from judge_eval.llm.http.failures import as_line, beginning, raise_failure, spelled, whole
+from judge_eval.llm.http.failures import as_line, spelled, whole
 from judge_eval.llm.http.secrets import Scrubber, refuse_credentials
 from judge_eval.spelling import option
 from judge_eval.wire import MOST_TOKENS, Completion, Finish, Form, Request, TokenLogprob, Usage
 
-_OURS = frozenset(
-    {
-        "model",
-        "messages",
-        "response_format",
-        "max_tokens",
-        "max_completion_tokens",
-        "stream",
-        "n",
-        "tools",
-        "tool_choice",
-    }
-)
+_OURS = frozenset({
+    "model", "messages", "response_format", "max_tokens", "max_completion_tokens", "stream", "n", "tools",
+    "tool_choice",
+})  # fmt: skip
 
 
 class Bodies:
@@ -135,54 +126,16 @@ _LONGEST = 300  # characters of a model's name
 _STATUS = re.compile(r"[45][0-9]{2}")
 
 
-def read_completion(
-    content: bytes,
-    read: Callable[[Mapping[str, Any], Scrubber], Completion | None],
-    headers: Mapping[str, str],
-    place: str,
-    scrub: Scrubber,
-) -> Completion:
-    """Read the body of an HTTP 200; `read` returns the completion of its JSON, None if it holds none.
-
-    Raises:
-        TransientError: The body is not a completion, or stands for an error that may pass.
-        RefusedError: The request was declined.
-        FatalCallError: No request can succeed.
-        Declined: The server objects to the form of the request.
-    """
-
-    def odd(what: str) -> TransientError:
-        return TransientError(f"HTTP 200 from {place} {what}: {beginning(content, scrub)}", kind="body")
-
-    try:
-        body = read_json(content)
-    except ValueError:
-        raise odd("with a body that is not JSON") from None
-    if not isinstance(body, dict):
-        raise odd("with JSON that is not an object")
-    failure = body.get("error") or _error_of_choice(body)
-    if failure:
-        raise_failure(status_of(failure), {"error": failure}, headers, place, scrub)
-    completion = read(body, scrub)
-    if completion is None:
-        raise odd("without an answer")
-    return completion
-
-
-def _error_of_choice(body: Mapping[str, Any]) -> Any:
-    choices = body.get("choices")
-    choice = choices[0] if isinstance(choices, list) and choices else None
-    return choice.get("error") if isinstance(choice, dict) else None
-
-
 def read_choice(body: Mapping[str, Any], scrub: Scrubber) -> Completion | None:
     """Read a chat completion; None if it has no choice."""
-    choices = body.get("choices")
-    choice = choices[0] if isinstance(choices, list) and choices else None
-    message = choice.get("message") if isinstance(choice, dict) else None
-    if not isinstance(choice, dict) or not isinstance(message, dict):
+    choice = within(body, "choices", 0)
+    message = within(choice, "message")
+    if not isinstance(message, dict):
         return None
-    arguments = _arguments(message.get("tool_calls"))
+    arguments = within(message, "tool_calls", 0, "function", "arguments")
+    if isinstance(arguments, dict):  # some servers send the object itself
+        arguments = spelled(arguments)
+    arguments = whole(arguments) if isinstance(arguments, str) else ""
     text = arguments or _text(message.get("content"))
     finish: Finish = _FINISHES.get(as_line(choice.get("finish_reason")), "stop")
     refusal = message.get("refusal")
@@ -196,7 +149,7 @@ def read_choice(body: Mapping[str, Any], scrub: Scrubber) -> Completion | None:
         finish=finish,
         usage=_usage(body.get("usage")),
         model=model_of(body, scrub),
-        logprobs=_logprobs(choice.get("logprobs")) if spelled_out else (),
+        logprobs=_logprobs(within(choice, "logprobs", "content")) if spelled_out else (),
     )
 
 
@@ -207,7 +160,7 @@ def model_of(body: Mapping[str, Any], scrub: Scrubber, field: str = "model") -> 
 
 def status_of(failure: Any) -> int:
     """Return the HTTP status of an error inside a 200; without a clue it may pass."""
-    code = failure.get("code") if isinstance(failure, dict) else None
+    code = within(failure, "code")
     if isinstance(code, str) and _STATUS.fullmatch(code):
         code = int(code)
     if isinstance(code, int) and 400 <= code <= 599:
@@ -218,57 +171,44 @@ def status_of(failure: Any) -> int:
     return 429 if "rate_limit" in words else 502
 
 
-def _arguments(calls: Any) -> str:
-    """Return the arguments of the first call of a tool; "" if there is none."""
-    call = calls[0] if isinstance(calls, list) and calls else None
-    function = call.get("function") if isinstance(call, dict) else None
-    arguments = function.get("arguments") if isinstance(function, dict) else None
-    if isinstance(arguments, dict):  # some servers send the object itself
-        arguments = spelled(arguments)
-    return whole(arguments) if isinstance(arguments, str) else ""
-
-
 def _text(content: Any) -> str:
     """Join the text of a message's content; thoughts among its parts are not text."""
     if isinstance(content, str):
         return whole(content)
-    if isinstance(content, list):
-        parts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"]
-        return whole("".join(part for part in parts if isinstance(part, str)))
-    return ""
+    parts = [part.get("text") for part in dicts_in(content) if part.get("type") == "text"]
+    return whole("".join(part for part in parts if isinstance(part, str)))
 
 
 def _usage(usage: Any) -> Usage:
-    if not isinstance(usage, dict):
-        return Usage()
     return Usage(
         count_of(usage, "prompt_tokens"),
         count_of(usage, "completion_tokens"),
-        count_of(usage.get("prompt_tokens_details"), "cached_tokens"),
-        count_of(usage.get("completion_tokens_details"), "reasoning_tokens"),
+        count_of(usage, "prompt_tokens_details", "cached_tokens"),
+        count_of(usage, "completion_tokens_details", "reasoning_tokens"),
     )
 
 
-def count_of(record: Any, name: str) -> int:
+def count_of(record: Any, *path: str) -> int:
     """Read a number of tokens; 0 if there is none."""
-    value = record.get(name) if isinstance(record, dict) else None
+    value = within(record, *path)
     return value if isinstance(value, int) and 0 <= value < MOST_TOKENS else 0
 
 
-def _logprobs(logprobs: Any) -> tuple[TokenLogprob, ...]:
-    tokens = logprobs.get("content") if isinstance(logprobs, dict) else None
-    tokens_read = []
-    for entry in tokens if isinstance(tokens, list) else ():
-        if not isinstance(entry, dict) or not isinstance(entry.get("token"), str):
+def token_logprobs(entries: Iterable[tuple[Any, Any]], name: str) -> tuple[TokenLogprob, ...]:
+    """Read tokens, each with its alternatives and the logarithm under a name; none if one cannot be read."""
+    tokens = []
+    for entry, others in entries:
+        if not isinstance(within(entry, "token"), str):
             return ()
-        others = entry.get("top_logprobs")
-        top = tuple(
-            (whole(other["token"]), finite(other.get("logprob")))
-            for other in (others if isinstance(others, list) else ())
-            if isinstance(other, dict) and isinstance(other.get("token"), str)
-        )
-        tokens_read.append(TokenLogprob(whole(entry["token"]), finite(entry.get("logprob")), top))
-    return tuple(tokens_read)
+        known = [other for other in dicts_in(others) if isinstance(other.get("token"), str)]
+        top = tuple((whole(other["token"]), finite(other.get(name))) for other in known)
+        tokens.append(TokenLogprob(whole(entry["token"]), finite(entry.get(name)), top))
+    return tuple(tokens)
+
+
+def _logprobs(tokens: Any) -> tuple[TokenLogprob, ...]:
+    entries = tokens if isinstance(tokens, list) else ()
+    return token_logprobs(((entry, within(entry, "top_logprobs")) for entry in entries), "logprob")
 
 
 def finite(value: Any) -> float:

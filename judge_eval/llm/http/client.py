@@ -16,10 +16,12 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
 from urllib.parse import parse_qsl, quote, urljoin, urlsplit
 from weakref import WeakKeyDictionary
 
-from judge_eval.digest import canonical_json
+from judge_eval.digest import canonical_json, digest_json
 from judge_eval.errors import CallError, ConfigError, TransientError, UnknownNameError, needs_extra
+from judge_eval.foreign import read_json, within
 from judge_eval.llm.backend import Identity
-from judge_eval.llm.http.failures import rate_signal
+from judge_eval.llm.http.chat_format import status_of
+from judge_eval.llm.http.failures import beginning, raise_failure, rate_signal
 from judge_eval.llm.http.key_command import key_command as of_words
 from judge_eval.llm.http.secrets import Scrubber, credentials_in
 from judge_eval.llm.limit import RateSignal
@@ -28,6 +30,7 @@ from judge_eval.providers import ProviderEntry, known_providers
 from judge_eval.safe_text import reads_one_way
 from judge_eval.spelling import option
 from judge_eval.trust import is_loopback
+from judge_eval.wire import Completion
 
 ASKED_CODING = "gzip"
 """The one content coding that is requested and read: its output can be bounded."""
@@ -178,27 +181,16 @@ class HttpClient:
 
     Requests go out over the SDK's HTTP client with the SDK's headers, but not through its methods: a call
     takes 0.13 ms of CPU here, 0.73 through the SDK's `post` and 2.4 through `chat.completions.create`. Each
-    of `concurrency` calls keeps its connection; a reply may take `timeout` seconds and `most` bytes. The
-    transport is `httpx`, `aiohttp`, or `auto`, which takes the latter if it is installed.
+    call keeps its connection. The transport `auto` takes `aiohttp` if it is installed.
     """
 
-    def __init__(
-        self,
-        address: Address,
-        path: str,
-        key: str,
-        timeout: float,
-        concurrency: int,
-        transport: str,
-        most: int,
-        header: str = "authorization",
-        more: Mapping[str, str] = MappingProxyType({}),
-    ) -> None:
+    def __init__(self, server: HttpBackend, key: str) -> None:
         import openai
 
+        address, calls, timeout, transport = server._address, server._concurrency, server._timeout, server._transport
         # The SDK's own limits keep 100 connections alive; their class belongs to the HTTP library it runs on.
         limits: Any = type(openai.DEFAULT_CONNECTION_LIMITS)(
-            max_connections=concurrency, max_keepalive_connections=concurrency, keepalive_expiry=60.0
+            max_connections=calls, max_keepalive_connections=calls, keepalive_expiry=60.0
         )
         wait = openai.Timeout(timeout, connect=min(_CONNECT, timeout))
         options: dict[str, Any] = {"limits": limits, "timeout": wait, "follow_redirects": False}
@@ -218,12 +210,12 @@ class HttpClient:
             if isinstance(value, str) and not name.lower().startswith("x-stainless-"):
                 http.headers[name] = value
         http.headers["accept-encoding"] = ASKED_CODING
-        http.headers.update(more)
+        http.headers.update(server._headers)
         self._http: Any = http
-        self._header, self._authorization = header, address.authorization
+        self._header, self._authorization = server._header, address.authorization
         self.use(key)
-        self._url = http.build_request("POST", address.under(path)).url
-        self._most, self._place = most, address.public
+        self._url = http.build_request("POST", server._url).url
+        self._most, self._place = server._max_reply, address.public
         library = next(base.__module__ for base in type(http).__mro__ if base.__name__ == "AsyncClient")
         self._log = logging.getLogger(library.partition(".")[0])
         self._clean = Scrubber(key, address.secrets).log_record
@@ -295,7 +287,7 @@ Transport: TypeAlias = Literal["auto", "httpx", "aiohttp"]
 
 
 class EndpointOptions(TypedDict, total=False):
-    """How a server is called, as `Endpoint` takes it."""
+    """How a server is called, as `HttpBackend` takes it."""
 
     base_url: str | None
     """The URL, as in `https://host/v1`; else the provider's own, which is `OPENAI_BASE_URL` for `openai`."""
@@ -329,8 +321,11 @@ def entry_of(provider: str) -> ProviderEntry:
     return known[provider]
 
 
-class Endpoint:
-    """Posts bodies to one address (`path` under the base URL) of a server, without retries."""
+class HttpBackend:
+    """A backend that posts bodies to one address (`path` under the base URL) of a server, without retries."""
+
+    identity: Identity
+    """Provider, model, public base URL and every parameter asked for."""
 
     def __init__(
         self,
@@ -358,7 +353,7 @@ class Endpoint:
         self._address = address_of(base_url, self.entry, model)
         if "{model}" in path and ".." in model:
             raise ConfigError(f"the model {model!r} cannot stand in an address")
-        self._path = path.replace("{model}", quote(model, safe="@/:"))
+        self._url = self._address.under(path.replace("{model}", quote(model, safe="@/:")))
         self._header = key_header or self.entry.key_header
         self._timeout, self._concurrency = timeout, concurrency
         self._transport, self._max_reply, self._headers = transport, max_reply, headers
@@ -381,18 +376,16 @@ class Endpoint:
         query = urlsplit(self._address.url).query
         return hashlib.sha256(query.encode("utf-8", "replace")).hexdigest()[:16] if query else ""
 
-    def scope(self, model: str) -> str:
-        """Return the name of a model's quota: a digest of base URL, key and model."""
+    @property
+    def scope(self) -> str:
+        """The name of the quota: a digest of base URL, key and model."""
         key = os.environ.get(self.key_variable, "")
         parts = (self.place + self.variant, hashlib.sha256(key.encode("utf-8", "replace")).hexdigest())
-        return hashlib.sha256(canonical_json([*parts, model]).encode()).hexdigest()
+        return digest_json([*parts, self.identity.model])
 
     def check(self) -> None:
         """Raise `ConfigError` if the key is missing or cannot be sent."""
-        if self._command is not None:
-            self._command.key()
-        else:
-            read_key(self.key_variable, self._address, self.entry.keyless)
+        self._key()
 
     @property
     def key_source(self) -> str:
@@ -411,7 +404,7 @@ class Endpoint:
         """Tell what is sent where, for people."""
         header = "Authorization: Bearer" if self._header == "authorization" else self._header
         return [
-            ("sent to", f"POST {Address.parse(self._address.under(self._path)).public}"),
+            ("sent to", f"POST {Address.parse(self._url).public}"),
             ("key", self.key_source),
             ("header with the key", header),
             *([("documented at", self.entry.docs)] if self.entry.docs else []),
@@ -429,12 +422,12 @@ class Endpoint:
             await asyncio.to_thread(self._command.key)
         client = self._client()
         used = client.key
-        received = await self._sent(client, body)
+        received = await self._posted(client, body)
         if received.status == 401 and self._command is not None:
             key = await asyncio.to_thread(self._command.renewed, used)
             if key != used:
                 self._use(client, key)
-                received = await self._sent(client, body)
+                received = await self._posted(client, body)
         if self.listener is not None and (signal := rate_signal(received.headers)) is not None:
             self.listener(signal)
         return received
@@ -444,7 +437,7 @@ class Endpoint:
             self.__dict__["scrub"] = Scrubber(key, (*self._address.secrets, client.key))
             client.use(key)
 
-    async def _sent(self, client: HttpClient, body: bytes) -> Received:
+    async def _posted(self, client: HttpClient, body: bytes) -> Received:
         try:
             async with asyncio.timeout(self._timeout):
                 return await client.post(body)
@@ -458,6 +451,40 @@ class Endpoint:
                 failed.detail += f" (is it running? `{self.entry.start}` starts it)"
             raise failed from None
 
+    def _completion(
+        self, received: Received, read: Callable[[Mapping[str, Any], Scrubber], Completion | None]
+    ) -> Completion:
+        """Read a reply; `read` returns the completion of its JSON, None if it holds none.
+
+        Raises:
+            TransientError: The body is not a completion, or stands for an error that may pass.
+            RefusedError: The request was declined.
+            FatalCallError: No request can succeed.
+            Declined: The server objects to the form of the request.
+        """
+        status, headers, content = received
+
+        def odd(what: str) -> TransientError:
+            shown = beginning(content, self.scrub)
+            return TransientError(f"HTTP {status} from {self.place} {what}: {shown}", kind="body")
+
+        try:
+            body = read_json(content)
+        except ValueError:
+            body = content.decode("utf-8", "replace")
+        failed: Any = not 200 <= status < 300
+        if not failed and not isinstance(body, dict):
+            raise odd("with no JSON object")
+        if not failed:
+            failed = body.get("error") or (body.get("success") is False and {"message": body.get("errors")})
+            if failed := failed or within(body, "choices", 0, "error"):
+                status, body = status_of(failed), {"error": failed}
+        if failed:
+            raise_failure(status, body, headers, self.place, self.scrub, self.key_variable)
+        if (completion := read(body, self.scrub)) is None:
+            raise odd("without an answer")
+        return completion
+
     async def aclose(self) -> None:
         """Close the connections of this event loop; a later call opens new ones."""
         client = self._clients.pop(asyncio.get_running_loop(), None)
@@ -470,17 +497,7 @@ class Endpoint:
         if client is None:
             key = self._key()
             self.__dict__["scrub"] = Scrubber(key, self._address.secrets)
-            client = self._clients[loop] = HttpClient(
-                self._address,
-                self._path,
-                key,
-                self._timeout,
-                self._concurrency,
-                self._transport,
-                self._max_reply,
-                self._header,
-                self._headers,
-            )
+            client = self._clients[loop] = HttpClient(self, key)
         elif self._command is not None:
             self._use(client, self._command.key())
         return client
@@ -489,40 +506,6 @@ class Endpoint:
         if self._command is not None:
             return self._command.key()
         return read_key(self.key_variable, self._address, self.entry.keyless)
-
-
-class HttpBackend:
-    """A backend over one `Endpoint`: its quota, the check before a call, the end of connections."""
-
-    identity: Identity
-    """Provider, model, public base URL and every parameter asked for."""
-    _endpoint: Endpoint
-
-    @property
-    def listener(self) -> Callable[[RateSignal], None] | None:
-        """Called with what the server advertises of its limits."""
-        return self._endpoint.listener
-
-    @listener.setter
-    def listener(self, callback: Callable[[RateSignal], None] | None) -> None:
-        self._endpoint.listener = callback
-
-    @property
-    def scope(self) -> str:
-        """The name of the quota: a digest of base URL, key and model."""
-        return self._endpoint.scope(self.identity.model)
-
-    def check(self) -> None:
-        """Raise `ConfigError` if the key is missing or cannot be sent."""
-        self._endpoint.check()
-
-    def facts(self) -> list[tuple[str, str]]:
-        """Tell what is sent where, for people."""
-        return self._endpoint.facts()
-
-    async def aclose(self) -> None:
-        """Close the connections of this event loop; a later call opens new ones."""
-        await self._endpoint.aclose()
 
 
 def identified(provider: str, model: str, place: str, params: Mapping[str, Any], variant: str = "") -> Identity:

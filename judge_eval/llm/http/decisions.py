@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn, Unpack
+from functools import partial
+from typing import Any, Unpack
 from urllib.parse import urlsplit
 
 from pydantic_core import to_json
 
 from judge_eval import wire
-from judge_eval.errors import ConfigError, RequestTooLargeError, TransientError, advise
-from judge_eval.foreign import read_json
+from judge_eval.errors import ConfigError, RequestTooLargeError, advise
 from judge_eval.llm.http import client, failures
-from judge_eval.llm.http.chat_format import count_of, model_of, plain_params, status_of
+from judge_eval.llm.http.chat_format import count_of, model_of, plain_params
+from judge_eval.llm.http.secrets import Scrubber
 from judge_eval.prompts.decision import json_text
 from judge_eval.providers import Dialect, ProviderEntry, built_in, known_dialects, known_providers
 from judge_eval.registry import Provider
@@ -248,9 +249,9 @@ class Decisions(client.HttpBackend):
         address = client.address_of(calling.get("base_url"), entry, model)
         self.dialect: Dialect = _dialect(named, address, entry)
         """How the server is asked."""
-        self._endpoint = client.Endpoint(self.dialect.path, model, **calling, key_header=self.dialect.key_header)
+        super().__init__(self.dialect.path, model, **calling, key_header=self.dialect.key_header)
         shown = {"dialect": self.dialect.name, **self._params}
-        self.identity = client.identified("decisions", model, self._endpoint.place, shown, self._endpoint.variant)
+        self.identity = client.identified("decisions", model, self.place, shown, self.variant)
 
     def facts(self) -> list[tuple[str, str]]:
         """Tell what is sent where, for people."""
@@ -276,50 +277,28 @@ class Decisions(client.HttpBackend):
         if len(asked.questions) > self.dialect.most:
             most = f"the dialect {self.dialect.name} takes {self.dialect.most}"
             raise RequestTooLargeError(f"{len(asked.questions)} questions, and {most}")
-        received = await self._endpoint.post(self.body(asked))
-        if not 200 <= received.status < 300:
-            self._fail(received)
-        return self._read(received, asked)
-
-    def _fail(self, received: client.Received) -> NoReturn:
-        status, headers, content = received
-        place, body = self._endpoint.place, failures.read_failure(content)
-        if status == 504 and not isinstance(body, dict):
+        received = await self.post(self.body(asked))
+        if received.status == 504 and not received.content.lstrip().startswith(b"{"):
             # The gateway gave up, and would do so again.
-            message = f"HTTP 504 from {place}: its gateway would not wait for the answer"
+            message = f"HTTP 504 from {self.place}: its gateway would not wait for the answer"
             raise RequestTooLargeError(message, why="unreachable")
-        self._raise(status, body, headers)
-
-    def _raise(self, status: int, body: Any, headers: Mapping[str, str]) -> NoReturn:
         try:
-            endpoint = self._endpoint
-            failures.raise_failure(status, body, headers, endpoint.place, endpoint.scrub, endpoint.key_variable)
+            return self._completion(received, partial(self._read, asked, received.headers))
         except failures.Declined as declined:
             if _MANY.search(declined.objection.message):
                 raise RequestTooLargeError(declined.error.detail) from None
             raise declined.error from None
 
-    def _read(self, received: client.Received, asked: wire.Questionnaire) -> wire.Completion:
-        _, headers, content = received
-        place, scrub = self._endpoint.place, self._endpoint.scrub
-        try:
-            body = read_json(content)
-        except ValueError:
-            body = None
-        if not isinstance(body, dict):
-            shown = failures.beginning(content, scrub)
-            raise TransientError(f"HTTP 200 from {place} with no JSON object: {shown}", kind="body")
+    def _read(
+        self, asked: wire.Questionnaire, headers: Mapping[str, str], body: Mapping[str, Any], scrub: Scrubber
+    ) -> wire.Completion:
         inner = body.get(self.dialect.envelope) if self.dialect.envelope else None
-        failure = body.get("error") or (body.get("success") is False and {"message": body.get("errors")})
         body = {**body, **inner} if isinstance(inner, dict) else body
-        if failure:
-            self._raise(status_of(failure), {"error": failure}, headers)
-        answers = read_in(self.dialect, body.get("answers"), asked.questions)
         number = headers.get(_REQUEST_ID, "")[:100]
         of_request = f" ({number})" if number else ""
         answers = [
             each._replace(detail=failures.beginning(each.detail + of_request, scrub)) if each.why else each
-            for each in answers
+            for each in read_in(self.dialect, body.get("answers"), asked.questions)
         ]
         return wire.Completion(
             "", usage=self._usage(body.get("usage")), model=model_of(body, scrub), answers=tuple(answers)
@@ -327,12 +306,11 @@ class Decisions(client.HttpBackend):
 
     def _usage(self, usage: Any) -> wire.Usage:
         fresh, written = self.dialect.tokens
-        details = usage if isinstance(usage, dict) else {}
         return wire.Usage(
             count_of(usage, fresh),
             count_of(usage, written),
-            count_of(details.get(f"{fresh}_details"), "cached_tokens"),
-            count_of(details.get(f"{written}_details"), "reasoning_tokens"),
+            count_of(usage, f"{fresh}_details", "cached_tokens"),
+            count_of(usage, f"{written}_details", "reasoning_tokens"),
         )
 
 

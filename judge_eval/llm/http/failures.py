@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from urllib.parse import urljoin, urlsplit
 
 from judge_eval import errors
-from judge_eval.foreign import read_json
+from judge_eval.foreign import dicts_in, within
 from judge_eval.llm.http.capabilities import Objection
 from judge_eval.llm.http.secrets import Scrubber
 from judge_eval.llm.limit import Quota, RateSignal
@@ -108,12 +108,8 @@ def _number(text: str | None) -> float | None:
 
 
 _NO_CREDIT = {
-    "insufficient_quota",
-    "billing_hard_limit_reached",
-    "billing_not_active",
-    "insufficient_credits",
-    "billing_error",
-}
+    "insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "insufficient_credits", "billing_error",
+}  # fmt: skip
 _NO_ACCESS = re.compile(
     r"api key (not valid|expired|not found)|credit balance is too low|user location is not supported", re.IGNORECASE
 )
@@ -134,14 +130,6 @@ class Declined(Exception):  # noqa: N818 - not an error of a call yet: the ladde
 
 class MovedError(errors.DeniedError):
     """The server redirects the request, which is not followed."""
-
-
-def read_failure(content: bytes) -> Any:
-    """Read the body of a failure as JSON, else as text."""
-    try:
-        return read_json(content)
-    except ValueError:
-        return content.decode("utf-8", "replace")
 
 
 def raise_failure(
@@ -199,12 +187,8 @@ def raise_failure(
 
 def _retry_info(body: Any) -> float | None:
     """Return the seconds that Google's error details ask to wait."""
-    error = body.get("error") if isinstance(body, dict) else None
-    details = error.get("details") if isinstance(error, dict) else None
-    for detail in details if isinstance(details, list) else ():
-        if isinstance(detail, dict) and isinstance(detail.get("retryDelay"), str):
-            return duration(detail["retryDelay"])
-    return None
+    delays = (detail.get("retryDelay") for detail in dicts_in(within(body, "error", "details")))
+    return duration(next((delay for delay in delays if isinstance(delay, str)), None))
 
 
 def _moved(status: int, location: str | None, place: str, scrub: Scrubber) -> MovedError:

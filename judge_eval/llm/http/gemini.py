@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from judge_eval.foreign import dicts_in, within
 from judge_eval.llm.http.capabilities import Capabilities
-from judge_eval.llm.http.chat_format import Bodies, count_of, finite, json_bytes, model_of
+from judge_eval.llm.http.chat_format import Bodies, count_of, json_bytes, model_of, token_logprobs
 from judge_eval.llm.http.failures import as_line, spelled, whole
 from judge_eval.llm.http.openai import OpenAI
 from judge_eval.llm.http.secrets import Scrubber
@@ -93,22 +94,15 @@ def read_content(body: Mapping[str, Any], scrub: Scrubber) -> Completion | None:
         thoughts,
     )
     model = model_of(body, scrub, "modelVersion")
-    candidates = body.get("candidates")
-    first = candidates[0] if isinstance(candidates, list) and candidates else None
+    first = within(body, "candidates", 0)
     if not isinstance(first, dict):
-        feedback = body.get("promptFeedback")
-        blocked = as_line(feedback.get("blockReason")) if isinstance(feedback, dict) else ""
+        blocked = as_line(within(body, "promptFeedback", "blockReason"))
         if not blocked:
             return None
         return Completion(text=f"blocked: {scrub.reply(blocked)}", finish="filter", usage=made, model=model)
-    content = first.get("content")
-    parts = content.get("parts") if isinstance(content, dict) else None
-    texts, calls = [], []
-    for part in parts if isinstance(parts, list) else ():
-        if isinstance(part, dict) and not part.get("thought"):
-            call = part.get("functionCall")
-            calls += [call.get("args")] if isinstance(call, dict) else []
-            texts += [part["text"]] if isinstance(part.get("text"), str) else []
+    parts = [part for part in dicts_in(within(first, "content", "parts")) if not part.get("thought")]
+    texts = [part["text"] for part in parts if isinstance(part.get("text"), str)]
+    calls = [part["functionCall"].get("args") for part in parts if isinstance(part.get("functionCall"), dict)]
     called = bool(calls) and isinstance(calls[0], dict)
     text = spelled(calls[0]) if called else "".join(texts)
     reason = as_line(first.get("finishReason"))
@@ -127,22 +121,10 @@ def read_content(body: Mapping[str, Any], scrub: Scrubber) -> Completion | None:
 
 
 def _logprobs(result: Any) -> tuple[TokenLogprob, ...]:
-    """Read token probabilities; none if one of them cannot be read."""
-    chosen = result.get("chosenCandidates") if isinstance(result, dict) else None
-    tops = result.get("topCandidates") if isinstance(result, dict) else None
-    tokens = []
-    for place, entry in enumerate(chosen if isinstance(chosen, list) else ()):
-        if not isinstance(entry, dict) or not isinstance(entry.get("token"), str):
-            return ()
-        top = tops[place] if isinstance(tops, list) and place < len(tops) else None
-        others = top.get("candidates") if isinstance(top, dict) else None
-        pairs = tuple(
-            (whole(other["token"]), finite(other.get("logProbability")))
-            for other in (others if isinstance(others, list) else ())
-            if isinstance(other, dict) and isinstance(other.get("token"), str)
-        )
-        tokens.append(TokenLogprob(whole(entry["token"]), finite(entry.get("logProbability")), pairs))
-    return tuple(tokens)
+    chosen = within(result, "chosenCandidates")
+    entries = enumerate(chosen if isinstance(chosen, list) else ())
+    pairs = ((entry, within(result, "topCandidates", place, "candidates")) for place, entry in entries)
+    return token_logprobs(pairs, "logProbability")
 
 
 class Gemini(OpenAI):

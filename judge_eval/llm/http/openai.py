@@ -19,9 +19,9 @@ from judge_eval.files import replacing
 from judge_eval.foreign import read_json
 from judge_eval.llm.http import client
 from judge_eval.llm.http.capabilities import LEFT_OUT, Capabilities, Objection
-from judge_eval.llm.http.chat_format import Bodies, plain_params, read_choice, read_completion
+from judge_eval.llm.http.chat_format import Bodies, plain_params, read_choice
 from judge_eval.llm.http.decisions import Decisions
-from judge_eval.llm.http.failures import Declined, beginning, raise_failure, read_failure
+from judge_eval.llm.http.failures import Declined, beginning
 from judge_eval.providers import built_in
 from judge_eval.registry import Provider
 from judge_eval.wire import Completion, Request
@@ -97,7 +97,7 @@ class OpenAI(client.HttpBackend):
 
     _path: ClassVar[str] = "chat/completions"
     """Under the base URL; `{model}` is the model."""
-    _headers: ClassVar[Mapping[str, str]] = {}
+    _own_headers: ClassVar[Mapping[str, str]] = {}
     """What each request carries besides the key."""
     _writer: ClassVar[type[Bodies]] = Bodies
     _reader = staticmethod(read_choice)
@@ -110,17 +110,17 @@ class OpenAI(client.HttpBackend):
         lacking: Sequence[str] = (),
         **calling: Unpack[client.EndpointOptions],
     ) -> None:
-        self._endpoint = client.Endpoint(self._path, model, headers=self._headers, **calling)
-        entry = self._endpoint.entry
+        super().__init__(self._path, model, headers=self._own_headers, **calling)
+        entry = self.entry
         self._bodies = self._writer(model, plain_params({"temperature": 0, **(params or {})}, self._writer.ours))
         self._params = self._bodies.params
-        self.identity = client.identified(entry.name, model, self._endpoint.place, self._params, self._endpoint.variant)
+        self.identity = client.identified(entry.name, model, self.place, self._params, self.variant)
         self._decisions: Decisions | None = None
         self._ask = partial(Decisions, model, params={"dialect": entry.decisions}, **calling)
         self.parts_requests = bool(entry.decisions) and entry.name != "openai"
         """Whether its decision models are asked under the same name, and requests to them may be split."""
         stated = (*entry.unsupported, *lacking)
-        self._learned = LearnedForm(f"{self._endpoint.place}{self._endpoint.variant} {model}", stated)
+        self._learned = LearnedForm(f"{self.place}{self.variant} {model}", stated)
         self._can = self._learned.recall()
         self._talks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
         self._accepted: set[bytes] = set()
@@ -146,14 +146,11 @@ class OpenAI(client.HttpBackend):
 
     def read(self, content: bytes, status: int = 200) -> Completion:
         """Read a reply from a file; raises as `complete`, or `Declined` if the server objects to the form."""
-        place, scrub = self._endpoint.place, self._endpoint.scrub
-        if status != 200:
-            raise_failure(status, read_failure(content), {}, place, scrub, self._endpoint.key_variable)
-        return self._read(content, self._can, {})
+        return self._read(client.Received(status, {}, content), self._can)
 
     def shown(self, value: Any) -> str:
         """Show the beginning of what a server wrote, in one line and without a key."""
-        return beginning(value, self._endpoint.scrub)
+        return beginning(value, self.scrub)
 
     def lacking_after(self, objection: Objection) -> tuple[str, ...]:
         """Name what must be left out after an objection; empty if its words do not say it."""
@@ -316,7 +313,7 @@ class OpenAI(client.HttpBackend):
         self._unanswered += 1
         declined = False
         try:
-            return await self._sent(request, can)
+            return self._read(await self.post(self._bodies.write(request, can)), can)
         except Declined:
             declined = True
             raise
@@ -324,16 +321,8 @@ class OpenAI(client.HttpBackend):
             if not declined:
                 self._unanswered = max(0, self._unanswered - 1)
 
-    async def _sent(self, request: Request, can: Capabilities) -> Completion:
-        status, headers, content = await self._endpoint.post(self._bodies.write(request, can))
-        place, scrub = self._endpoint.place, self._endpoint.scrub
-        if not 200 <= status < 300:
-            raise_failure(status, read_failure(content), headers, place, scrub, self._endpoint.key_variable)
-        return self._read(content, can, headers)
-
-    def _read(self, content: bytes, can: Capabilities, headers: Mapping[str, str]) -> Completion:
-        place, scrub = self._endpoint.place, self._endpoint.scrub
-        return replace(read_completion(content, self._reader, headers, place, scrub), dropped=can.dropped)
+    def _read(self, received: client.Received, can: Capabilities) -> Completion:
+        return replace(self._completion(received, self._reader), dropped=can.dropped)
 
 
 WIRE = "openai-chat"

@@ -122,7 +122,7 @@ def read_all(dialect: DialectName, prompt: str, count: int, seed: int) -> int:
     async def post(body: bytes) -> Received:
         return Received(200, {"x-request-id": "req"}, next(line)[0])
 
-    backend._endpoint.post = post  # type: ignore[method-assign]
+    backend.post = post  # type: ignore[method-assign]
     completions = complete_all(backend, [made] * count)
     for (_, told), completion in zip(replies, completions, strict=True):
         if isinstance(completion, BaseException):
@@ -171,7 +171,7 @@ def test_deep_and_long_replies_are_read_to_an_end(dialect: DialectName) -> None:
             async def post(_: bytes, body: str = body) -> Received:
                 return Received(200, {}, body.encode())
 
-            backend._endpoint.post = post  # type: ignore[method-assign]
+            backend.post = post  # type: ignore[method-assign]
             (found,) = complete_all(backend, [three(BINARY_PROMPT)])
             if isinstance(found, BaseException):
                 assert isinstance(found, JudgeEvalError)
