@@ -120,11 +120,9 @@ def test_claims_need_the_mode(tmp_path: Path, told: Path) -> None:
 
 def test_references_are_split_by_batch(tmp_path: Path, told: Path) -> None:
     """`claims --batch` writes requests, then what is open of them, then the file that `claims` writes online."""
-    unread = {"The lamp is blue. It was made in Oslo."}
 
     def shy(body: Mapping[str, Any]) -> Any:
-        reference = re.findall(r"<reference[ \d]*>\n(.*?)\n</reference", str(body["messages"]), re.DOTALL)
-        if unread & set(reference) and len(body["messages"]) == 2:
+        if len(body["messages"]) == 2 and "The lamp is blue." in body["messages"][-1]["content"]:
             return "There are two claims."
         return by_words(body)
 
