@@ -118,6 +118,10 @@ class Record(BaseModel):
         check_single_keys(data, read_json(data))
         return record
 
+    def but(self, **fields: Any) -> Self:
+        """Return the record with other values of some fields, which are not checked."""
+        return self.model_copy(update=fields)
+
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         """Describe each field by the text under it, read only where a schema is wanted."""

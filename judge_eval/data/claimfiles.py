@@ -58,11 +58,8 @@ class ClaimsFile:
             if entry.qid is not None and first is entry:
                 first = self._by_id.setdefault(entry.qid, entry)
             if first is not entry:
-                raise DataError(
-                    f"the claims of this question and reference stand on line {first.line} too",
-                    file=name,
-                    line=entry.line,
-                )
+                fault = f"the claims of this question and reference stand on line {first.line} too"
+                raise DataError(fault, file=name, line=entry.line)
 
     @property
     def digest(self) -> str:

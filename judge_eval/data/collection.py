@@ -51,11 +51,8 @@ def read_run(path: Path | str) -> dict[str, dict[str, float]]:
     run: dict[str, dict[str, float]] = {}
     for line, fields in _lines(path, str(path)):
         if len(fields) < 6:
-            raise DataError(
-                f"{len(fields)} fields; a retrieved document has 6: query, Q0, document, rank, score, tag",
-                file=str(path),
-                line=line,
-            )
+            fault = f"{len(fields)} fields; a retrieved document has 6: query, Q0, document, rank, score, tag"
+            raise DataError(fault, file=str(path), line=line)
         try:
             score = float(fields[4])
         except ValueError:
@@ -195,11 +192,8 @@ def _bare_lines(path: Path, name: str) -> Iterator[tuple[str, str | None, str, i
             elif len(cells) == 3:
                 yield cells[0], cells[1], cells[2], number
             elif cells != [""]:
-                raise DataError(
-                    f"{len(cells)} cells; a line is an id and a text, with a title between them or not",
-                    file=name,
-                    line=number,
-                )
+                fault = f"{len(cells)} cells; a line is an id and a text, with a title between them or not"
+                raise DataError(fault, file=name, line=number)
 
 
 Ranked: TypeAlias = dict[str, list[tuple[str, float | None]]]

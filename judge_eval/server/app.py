@@ -29,18 +29,15 @@ from judge_eval.server.settings import ServerSettings
 from judge_eval.server.submissions import QueueFullError, Submissions
 from judge_eval.spelling import json_spelling
 
-_CODES: dict[type[JudgeEvalError], int] = {
-    IndexingError: 503,
-    MissingRunError: 404,
-    MissingTraceError: 404,
-    QueueFullError: 429,
-    TooLargeError: 413,
-    DataError: 422,
-    MetricError: 422,
-    ConfigError: 422,
-    StoreError: 409,
-    RunError: 409,
+_CODES: dict[int, tuple[type[JudgeEvalError], ...]] = {
+    503: (IndexingError,),
+    404: (MissingRunError, MissingTraceError),
+    429: (QueueFullError,),
+    413: (TooLargeError,),
+    422: (DataError, MetricError, ConfigError),
+    409: (StoreError, RunError),
 }
+"""The errors of each status; the first that fits counts."""
 
 
 def create_app(settings: ServerSettings, evaluator: Evaluator | None = None) -> FastAPI:
@@ -88,7 +85,7 @@ def _answer(code: int, kind: str, message: str, **more: Any) -> Response:
 
 def _told(_: Request, error: Exception, *, root: Path) -> Response:
     assert isinstance(error, JudgeEvalError)
-    code = next((code for kind, code in _CODES.items() if isinstance(error, kind)), 400)
+    code = next((code for code, kinds in _CODES.items() if isinstance(error, kinds)), 400)
     kind = type(error).__name__.removesuffix("Error").lower()
     # Where the folder lies on the server's disk is nobody's business: files go by their names in it.
     if isinstance(error, RunError | DataError):

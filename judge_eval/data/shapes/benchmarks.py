@@ -5,17 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from judge_eval.data.files.values import (
-    as_list,
-    completed,
-    decode_mapping,
-    first_of_several,
-    is_missing,
-    items,
-    kind,
-    maybe_list,
-    need_text,
-)
+from judge_eval.data.files import values
 from judge_eval.data.shapes.shape import PLACE, REMARKS, Data, Shape, has, has_any
 from judge_eval.errors import DataError
 from judge_eval.objects import number_text
@@ -30,61 +20,64 @@ QUERY = ("query", "question")
 
 def _identified(data: dict[str, Any], record: Data, key: str) -> set[str]:
     """Take the id of a record from a key of the tool's own; return the key where it was used."""
-    if is_missing(record.get(key)) or not isinstance(record[key], str | int | float):
+    if values.is_missing(record.get(key)) or not isinstance(record[key], str | int | float):
         return set()
     data["id"] = str(number_text(record[key]))
     return {key}
 
 
-def _answers(data: dict[str, Any], values: Sequence[Any], key: str) -> bool:
+def _answers(data: dict[str, Any], answers: Sequence[Any], key: str) -> bool:
     """Take the first of reference answers of which any will do; tell whether it is the only one."""
-    texts = list(dict.fromkeys(str(number_text(value)) for value in values if not is_missing(value)))
+    texts = list(dict.fromkeys(str(number_text(answer)) for answer in answers if not values.is_missing(answer)))
     if texts:
         data["reference"] = texts[0]
     if len(texts) > 1:
-        data.setdefault(REMARKS, []).append(first_of_several(key))
+        data.setdefault(REMARKS, []).append(values.first_of_several(key))
     return len(texts) < 2
 
 
 def _objects(value: Any, field: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    for place, item in enumerate(as_list(decode_mapping(value), field)):
+    for place, item in enumerate(values.as_list(values.decode_mapping(value), field)):
         where = f"{field}[{place}]"
         if not isinstance(item, Mapping):
-            raise DataError(f"is {kind(item)}, not an object", field=where)
+            raise DataError(f"is {values.kind(item)}, not an object", field=where)
         yield where, item
 
 
 def _passages(value: Any, field: str, key: str, *beside: str) -> Iterator[tuple[Mapping[str, Any], dict[str, Any]]]:
     """Yield objects with the chunk of each: the text under a key, and of what stands beside it metadata."""
     for where, item in _objects(value, field):
-        kept = {name: item[name] for name in beside if not is_missing(item.get(name))}
+        kept = {name: item[name] for name in beside if not values.is_missing(item.get(name))}
         yield item, {"text": _text_in(item, key, f"{where}."), "metadata": kept}
 
 
 def _text_in(record: Data, key: str, where: str = "") -> str:
     if not isinstance(record.get(key), str):
-        raise DataError(f"holds {kind(record.get(key))}, not a text", field=where + key)
+        raise DataError(f"holds {values.kind(record.get(key))}, not a text", field=where + key)
     return str(record[key])
 
 
 def _ragchecker(record: Data) -> Iterator[dict[str, Any]]:
-    data: dict[str, Any] = {"query": need_text(record, *QUERY), "chunks": items(record, "retrieved_context")}
+    data: dict[str, Any] = {
+        "query": values.need_text(record, *QUERY),
+        "chunks": values.items(record, "retrieved_context"),
+    }
     used = {*QUERY, "retrieved_context", "gt_answer", "response", *_identified(data, record, "query_id")}
-    yield completed(data, record, used, reference="gt_answer", answer="response")
+    yield values.completed(data, record, used, reference="gt_answer", answer="response")
 
 
 def _autorag(record: Data) -> Iterator[dict[str, Any]]:
-    chunks = [{"text": text} for text in items(record, "retrieved_contents")]
+    chunks = [{"text": text} for text in values.items(record, "retrieved_contents")]
     for key, field in (("retrieved_ids", "id"), ("retrieve_scores", "score")):
-        values = maybe_list(record, key)
-        if values and len(values) != len(chunks):
-            raise DataError(f"{len(values)} for {len(chunks)} contents", field=key)
-        for chunk, value in zip(chunks, values, strict=False):
+        column = values.maybe_list(record, key)
+        if column and len(column) != len(chunks):
+            raise DataError(f"{len(column)} for {len(chunks)} contents", field=key)
+        for chunk, value in zip(chunks, column, strict=False):
             chunk[field] = value
-    data: dict[str, Any] = {"query": need_text(record, *QUERY), "chunks": chunks}
+    data: dict[str, Any] = {"query": values.need_text(record, *QUERY), "chunks": chunks}
     used = {*QUERY, "retrieved_contents", "retrieved_ids", "retrieve_scores", "generated_texts"}
     used |= _identified(data, record, "qid")
-    wanted = decode_mapping(record.get("retrieval_gt"))
+    wanted = values.decode_mapping(record.get("retrieval_gt"))
     groups = [group if isinstance(group, list) else [group] for group in wanted] if isinstance(wanted, list) else []
     relevant = {str(key) for group in groups for key in group}
     if relevant and all("id" in chunk for chunk in chunks):
@@ -92,60 +85,60 @@ def _autorag(record: Data) -> Iterator[dict[str, Any]]:
             chunk["label"] = int(str(chunk["id"]) in relevant)
         if all(len(group) == 1 for group in groups):  # of several in a group one is enough
             data["relevant_total"] = len(relevant)
-    truths = decode_mapping(record.get("generation_gt"))
+    truths = values.decode_mapping(record.get("generation_gt"))
     if _answers(data, truths if isinstance(truths, list) else [truths], "generation_gt"):
         used.add("generation_gt")
-    yield completed(data, record, used, answer="generated_texts")
+    yield values.completed(data, record, used, answer="generated_texts")
 
 
 def _financebench(record: Data) -> Iterator[dict[str, Any]]:
     evidence = record.get("evidence", [record])
     passages = _passages(evidence, "evidence", "evidence_text", "doc_name", "evidence_page_num")
     chunks = [{**chunk, "label": 1} for _, chunk in passages]
-    data: dict[str, Any] = {"query": need_text(record, *QUERY), "chunks": chunks, REMARKS: [CHOSEN]}
+    data: dict[str, Any] = {"query": values.need_text(record, *QUERY), "chunks": chunks, REMARKS: [CHOSEN]}
     data["relevant_total"] = len(chunks)
     used = {*QUERY, "evidence", "evidence_text", "evidence_text_full_page", "answer"}
     used |= _identified(data, record, "financebench_id")
-    yield completed(data, record, used, reference="answer")
+    yield values.completed(data, record, used, reference="answer")
 
 
 def _crag(record: Data) -> Iterator[dict[str, Any]]:
     pages = record.get("search_results")
     passages = _passages(pages, "search_results", "page_snippet", "page_url", "page_last_modified")
     chunks = [{**chunk, "title": page.get("page_name")} for page, chunk in passages]
-    data: dict[str, Any] = {"query": need_text(record, *QUERY), "chunks": chunks}
+    data: dict[str, Any] = {"query": values.need_text(record, *QUERY), "chunks": chunks}
     used = {*QUERY, "search_results", "answer", *_identified(data, record, "interaction_id")}
-    if _answers(data, [record.get("answer"), *maybe_list(record, "alt_ans")], "alt_ans"):
+    if _answers(data, [record.get("answer"), *values.maybe_list(record, "alt_ans")], "alt_ans"):
         used.add("alt_ans")
-    yield completed(data, record, used)
+    yield values.completed(data, record, used)
 
 
 def _rgb(record: Data) -> Iterator[dict[str, Any]]:
     chunks = []
     for key, label in (("positive", 1), ("negative", 0)):
-        for text in as_list(decode_mapping(record.get(key)), key):
+        for text in values.as_list(values.decode_mapping(record.get(key)), key):
             chunks += [{"text": piece, "label": label} for piece in (text if isinstance(text, list) else [text])]
-    data: dict[str, Any] = {"query": need_text(record, *QUERY), "chunks": chunks, REMARKS: [CHOSEN]}
+    data: dict[str, Any] = {"query": values.need_text(record, *QUERY), "chunks": chunks, REMARKS: [CHOSEN]}
     data["relevant_total"] = sum(chunk["label"] for chunk in chunks)
     # Each part of an answer is wanted; of a part that is a list any one will do.
-    answer = decode_mapping(record.get("answer"))
+    answer = values.decode_mapping(record.get("answer"))
     parts = [part if isinstance(part, list) else [part] for part in (answer if isinstance(answer, list) else [answer])]
-    texts = [str(number_text(part[0])) for part in parts if part and not is_missing(part[0])]
+    texts = [str(number_text(part[0])) for part in parts if part and not values.is_missing(part[0])]
     if texts:
         data["reference"] = "; ".join(texts)
     used = {*QUERY, "positive", "negative"}
     if any(len(part) > 1 for part in parts):
-        data[REMARKS].append(first_of_several("answer"))
+        data[REMARKS].append(values.first_of_several("answer"))
     else:
         used.add("answer")
-    yield completed(data, record, used)
+    yield values.completed(data, record, used)
 
 
 def _squad(record: Data) -> Iterator[dict[str, Any]]:
     if "paragraphs" not in record:
         yield _squad_question(record, _text_in(record, "context"), record.get("title"), {})
         return
-    beside = {} if is_missing(record.get("title")) else {"title": record["title"]}
+    beside = {} if values.is_missing(record.get("title")) else {"title": record["title"]}
     for where, paragraph in _objects(record.get("paragraphs"), "paragraphs"):
         context = _text_in(paragraph, "context", f"{where}.")
         for place, question in _objects(paragraph.get("qas"), f"{where}.qas"):
@@ -156,19 +149,19 @@ def _squad(record: Data) -> Iterator[dict[str, Any]]:
 
 
 def _squad_question(record: Data, context: str, title: Any, beside: Data) -> dict[str, Any]:
-    answers = decode_mapping(record.get("answers"))
+    answers = values.decode_mapping(record.get("answers"))
     if isinstance(answers, Mapping):
-        texts = as_list(answers.get("text"), "answers.text")
+        texts = values.as_list(answers.get("text"), "answers.text")
     else:
         texts = [item.get("text") for _, item in _objects(answers if answers is not None else [], "answers")]
     chunk: dict[str, Any] = {"text": context, "label": int(bool(texts))}
     if isinstance(title, str) and title:
         chunk["title"] = title
-    data: dict[str, Any] = {"query": need_text(record, "question"), "chunks": [chunk], REMARKS: [CHOSEN]}
+    data: dict[str, Any] = {"query": values.need_text(record, "question"), "chunks": [chunk], REMARKS: [CHOSEN]}
     used = {"question", "context", "title", "is_impossible"}
     if _answers(data, texts, "answers"):
         used.add("answers")
-    return completed(data, {**beside, **record}, used)
+    return values.completed(data, {**beside, **record}, used)
 
 
 SHAPES = (

@@ -5,20 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from judge_eval.data.files import values
 from judge_eval.data.files.jsonl import TRACE_FIELDS, fields_of
-from judge_eval.data.files.values import (
-    as_list,
-    completed,
-    decode_mapping,
-    first_of_several,
-    is_mapped,
-    is_missing,
-    items,
-    kind,
-    maybe_list,
-    need_text,
-    rest,
-)
 from judge_eval.data.shapes.shape import REMARKS, Data, Keys, Shape, has, has_any
 from judge_eval.errors import DataError
 from judge_eval.objects import plain
@@ -34,13 +22,13 @@ def _ours(record: Data) -> Iterator[dict[str, Any]]:
     fields = fields_of(record)
     data = {key: value for key, value in record.items() if key in fields and value is not None}
     if "metadata" in data:
-        data["metadata"] = decode_mapping(data["metadata"])
+        data["metadata"] = values.decode_mapping(data["metadata"])
     if not isinstance(data.get("metadata", {}), Mapping):
-        if not is_mapped(record, "chunks"):
+        if not values.is_mapped(record, "chunks"):
             yield data
             return
         data["metadata"] = {"metadata": plain(data["metadata"])}  # a field of a tool that bears this name
-    extra = rest(record, *fields)
+    extra = values.rest(record, *fields)
     if extra:
         data["metadata"] = {**extra, **data.get("metadata", {})}
     yield data
@@ -52,51 +40,51 @@ def read_ragas(record: Data) -> Iterator[dict[str, Any]]:
     if isinstance(asked, list):
         raise DataError("a conversation; only single-turn samples can be judged", field="user_input")
     used = {"user_input", "retrieved_contexts", "response", "reference", "retrieved_context_ids"}
-    ids = [str(key) for key in maybe_list(record, "retrieved_context_ids")]
-    made_from = not is_missing(record.get("reference_contexts")) and not is_mapped(record, "chunks")
+    ids = [str(key) for key in values.maybe_list(record, "retrieved_context_ids")]
+    made_from = not values.is_missing(record.get("reference_contexts")) and not values.is_mapped(record, "chunks")
     if record.get("retrieved_contexts") is None and not ids and made_from:
         raise no_retrieval("reference_contexts", {"chunks": "reference_contexts"})
     if record.get("retrieved_contexts") is None and ids:
         chunks: list[Any] = [{"id": key} for key in ids]
     else:
-        chunks = items(record, "retrieved_contexts")
+        chunks = values.items(record, "retrieved_contexts")
         if ids and len(ids) != len(chunks):
             raise DataError(f"{len(ids)} ids for {len(chunks)} contexts", field="retrieved_context_ids")
         if ids:
             chunks = [{"id": key, "text": body} for key, body in zip(ids, chunks, strict=True)]
-    data: dict[str, Any] = {"query": need_text(record, "user_input"), "chunks": chunks}
-    relevant = {str(key) for key in maybe_list(record, "reference_context_ids")}
+    data: dict[str, Any] = {"query": values.need_text(record, "user_input"), "chunks": chunks}
+    relevant = {str(key) for key in values.maybe_list(record, "reference_context_ids")}
     if ids and relevant:
         data["relevant_total"] = len(relevant)
         for chunk in chunks:
             if chunk["id"] in relevant:
                 chunk["label"] = 1
-    yield completed(data, record, used, answer="response", reference="reference")
+    yield values.completed(data, record, used, answer="response", reference="reference")
 
 
 def read_contexts(record: Data) -> Iterator[dict[str, Any]]:
     """`question, contexts, answer, ground_truth`: the answer is the generated one."""
     used = {*QUERY, "contexts", "answer", "response", "reference", "reference_answer", "ground_truth"}
-    data: dict[str, Any] = {"query": need_text(record, *QUERY), "chunks": items(record, "contexts")}
+    data: dict[str, Any] = {"query": values.need_text(record, *QUERY), "chunks": values.items(record, "contexts")}
     truths = record.get("ground_truths")
-    if is_missing(record.get("ground_truth")) and not is_missing(truths):
-        texts = as_list(truths, "ground_truths")
+    if values.is_missing(record.get("ground_truth")) and not values.is_missing(truths):
+        texts = values.as_list(truths, "ground_truths")
         if texts and not isinstance(texts[0], str):
-            raise DataError(f"holds {kind(texts[0])}, not a text", field="ground_truths[0]")
+            raise DataError(f"holds {values.kind(texts[0])}, not a text", field="ground_truths[0]")
         if texts:
             data["reference"] = texts[0]
             if len(texts) > 1:
-                data[REMARKS] = [first_of_several("ground_truths")]
+                data[REMARKS] = [values.first_of_several("ground_truths")]
             else:
                 used = {*used, "ground_truths"}
     references = ("ground_truth", "reference", *(() if "reference" in data else ("reference_answer",)))
-    yield completed(data, record, used, answer=("answer", "response"), reference=references)
+    yield values.completed(data, record, used, answer=("answer", "response"), reference=references)
 
 
 def _qa(record: Data) -> Iterator[dict[str, Any]]:
     """`question, contexts, answer`: the answer is the expected one."""
-    data = {"query": need_text(record, *QUERY), "chunks": items(record, "contexts")}
-    yield completed(data, record, {*QUERY, "contexts", "answer"}, reference="answer")
+    data = {"query": values.need_text(record, *QUERY), "chunks": values.items(record, "contexts")}
+    yield values.completed(data, record, {*QUERY, "contexts", "answer"}, reference="answer")
 
 
 def _lynxius(record: Data) -> Iterator[dict[str, Any]]:
@@ -104,10 +92,10 @@ def _lynxius(record: Data) -> Iterator[dict[str, Any]]:
     if bodies is None:
         yield from read_contexts(record)
         return
-    tags = [tag for tag in maybe_list(record, "tags") if isinstance(tag, str)]
-    for place, body in enumerate(as_list(bodies, "data")):
+    tags = [tag for tag in values.maybe_list(record, "tags") if isinstance(tag, str)]
+    for place, body in enumerate(values.as_list(bodies, "data")):
         if not isinstance(body, Mapping):
-            raise DataError(f"is {kind(body)}, not an object", field=f"data[{place}]")
+            raise DataError(f"is {values.kind(body)}, not an object", field=f"data[{place}]")
         for data in read_contexts(body):
             yield {**data, "tags": tags}
 
@@ -119,11 +107,11 @@ def _deepeval(record: Data) -> Iterator[dict[str, Any]]:
     camel = not {"retrievalContext", "expectedOutput", "actualOutput"}.isdisjoint(record)
     names = ("actualOutput", "expectedOutput", "retrievalContext")
     answer, reference, chunks = names if camel else ("actual_output", "expected_output", "retrieval_context")
-    made_from = not is_missing(record.get("context")) and not is_mapped(record, "chunks")
+    made_from = not values.is_missing(record.get("context")) and not values.is_mapped(record, "chunks")
     if record.get(chunks) is None and made_from:
         raise no_retrieval("context", {"query": "input", "chunks": "context", "reference": reference})
-    data = {"query": need_text(record, "input"), "chunks": items(record, chunks)}
-    yield completed(data, record, {"input", answer, reference, chunks}, answer=answer, reference=reference)
+    data = {"query": values.need_text(record, "input"), "chunks": values.items(record, chunks)}
+    yield values.completed(data, record, {"input", answer, reference, chunks}, answer=answer, reference=reference)
 
 
 def _is_link(keys: Keys) -> bool:
@@ -141,11 +129,11 @@ def _fits_deepeval(keys: Keys) -> bool:
 def _documents(record: Data) -> Iterator[dict[str, Any]]:
     keys = (*QUERY, "input", "query_str")
     documents = next((key for key in DOCUMENTS if record.get(key) is not None), DOCUMENTS[0])
-    data: dict[str, Any] = {"query": need_text(record, *keys), "chunks": items(record, documents)}
+    data: dict[str, Any] = {"query": values.need_text(record, *keys), "chunks": values.items(record, documents)}
     answers = ("answer", "response", "result", "data")
     references = ("reference", "ground_truth", "expected_answer")
     used = {*keys, documents, *answers, *references}
-    yield completed(data, record, used, answer=answers, reference=references)
+    yield values.completed(data, record, used, answer=answers, reference=references)
 
 
 def no_retrieval(field: str, fields: Mapping[str, str], otherwise: str = "") -> DataError:
@@ -160,9 +148,9 @@ def _labelled(_: Data) -> Iterator[dict[str, Any]]:
 
 
 def _chain(record: Data) -> Iterator[dict[str, Any]]:
-    data = {"query": need_text(record, "input"), "chunks": items(record, "context")}
+    data = {"query": values.need_text(record, "input"), "chunks": values.items(record, "context")}
     used = {"input", "context", "answer", "reference"}
-    yield completed(data, record, used, answer="answer", reference="reference")
+    yield values.completed(data, record, used, answer="answer", reference="reference")
 
 
 def _fits_contexts(keys: Keys) -> bool:
@@ -171,7 +159,7 @@ def _fits_contexts(keys: Keys) -> bool:
 
 def _testset(record: Data) -> Iterator[dict[str, Any]]:
     old = "reference_contexts" not in record
-    if is_mapped(record, "chunks"):
+    if values.is_mapped(record, "chunks"):
         yield from read_contexts(record) if has_any(frozenset(record), *QUERY) else read_ragas(record)
     elif old:
         otherwise = f"; where your retriever has filled them in, say {option('format', 'ragas-old')}"

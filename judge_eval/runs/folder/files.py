@@ -48,6 +48,14 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
+def byte_blocks(file: IO[bytes], most: int | None = None) -> Iterator[bytes]:
+    """Yield the rest of a file, at most `most` bytes in all, one megabyte at a time."""
+    left = most
+    while block := file.read(1 << 20 if left is None else min(left, 1 << 20)):
+        left = None if left is None else left - len(block)
+        yield block
+
+
 def whole_lines(path: Path, offset: int = 0) -> Iterator[tuple[int, bytes]]:
     """Yield the offset and bytes of every complete line from an offset on."""
     with os_errors("cannot be read", path):

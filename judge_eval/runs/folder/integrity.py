@@ -30,24 +30,22 @@ _ORIGIN = {"dataset", "judge", "backend"}
 
 def with_digests(manifest: Manifest, lines: Iterable[bytes], count: int) -> Manifest:
     """Return the manifest of a run that has ended, with the digest of its `count` lines of results."""
-    size = block_size(count)
-    whole, block = hashlib.sha256(), hashlib.sha256()
-    blocks: list[str] = []
-    written = number = 0
-    for number, line in enumerate(lines, 1):
-        whole.update(line)
-        block.update(line)
-        written += len(line)
-        if number % size == 0:
-            blocks.append(block.hexdigest()[:16])
-            block = hashlib.sha256()
-    if number % size:
-        blocks.append(block.hexdigest()[:16])
+    whole, written, number = hashlib.sha256(), 0, 0
+
+    def read() -> Iterator[bytes]:
+        nonlocal written, number
+        for line in lines:
+            number += 1
+            whole.update(line)
+            written += len(line)
+            yield line
+
+    blocks = tuple(blocks_of(read(), block_size(count)))
     results = ResultsDigest(
         lines=number,
         bytes=written,
         sha256=whole.hexdigest(),
-        blocks=tuple(blocks),
+        blocks=blocks,
         figures=figures_of(manifest),
         origin=origin_of(manifest),
     )

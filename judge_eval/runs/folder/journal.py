@@ -19,7 +19,7 @@ from judge_eval.files import open_plain, replacing, write_atomically
 from judge_eval.foreign import RepeatedKeyError
 from judge_eval.metrics.ragged import offsets_of
 from judge_eval.record import KEPT
-from judge_eval.runs.folder.files import MANIFEST, RESULTS, TAKEN, lock_folder, whole_lines
+from judge_eval.runs.folder.files import MANIFEST, RESULTS, TAKEN, byte_blocks, lock_folder, whole_lines
 from judge_eval.runs.folder.graded import GradedTrace
 from judge_eval.runs.folder.integrity import ResultsCheck, check_results, fits, sealed_file
 from judge_eval.runs.folder.records import FORMAT, Manifest, Tally, TraceResult
@@ -100,15 +100,11 @@ class Index:
         starts = self.starts.tolist()
         for new, row in enumerate(self.order()):
             out.grades.extend(self.grades[starts[row] : starts[row + 1]])
-            out.sizes.append(self.sizes[row])
-            out.letters.append(self.letters[row])
+            for name in ("sizes", "letters", "positions", "lengths", "tags", "clusters"):
+                getattr(out, name).append(getattr(self, name)[row])
             if row in self.open:
                 out.open[new] = self.open[row]
-            out.positions.append(self.positions[row])
             out.offsets.append(offset)
-            out.lengths.append(self.lengths[row])
-            out.tags.append(self.tags[row])
-            out.clusters.append(self.clusters[row])
             offset += self.lengths[row]
             for name, column in self.scores.items():
                 out.scores[name].append(column[row])
@@ -353,7 +349,8 @@ class Journal:
                 if taken is not result:
                     if out is None:
                         out = stack.enter_context(replacing(path))
-                        _copy(path, out, offset)
+                        with open_plain(path) as source:
+                            out.writelines(byte_blocks(source, offset))
                     line = encode(taken)
                 if out is not None:
                     out.write(line)
@@ -453,10 +450,3 @@ def _unwritable(folder: Path, error: OSError) -> RunError:
         f"what was written stays; make room or fix the folder, then run again with {option('resume')}",
         file=folder,
     )
-
-
-def _copy(path: Path, out: IO[bytes], size: int) -> None:
-    with open_plain(path) as source:
-        while size and (block := source.read(min(size, 1 << 20))):
-            out.write(block)
-            size -= len(block)

@@ -47,19 +47,17 @@ def merge(
     runs = _fitting(runs, partial)
     first = runs[0][1]
     shard = _together([m.dataset.shard for _, m in runs if m.dataset.shard])
-    manifest = first.model_copy(
-        update={
-            "id": str(uuid.uuid4()),
-            "label": label if label is not None else _agreed([m.label for _, m in runs]),
-            "baseline": _agreed([m.baseline for _, m in runs]),
-            "href": href if href is not None else _agreed([m.href for _, m in runs]),
-            "tags": tuple(dict.fromkeys(tag for _, m in runs for tag in m.tags) if tags is None else tags),
-            "status": "done" if all(m.is_whole for _, m in runs) else "incomplete",
-            "created": min(m.created for _, m in runs),
-            "finished": max(m.finished for _, m in runs if m.finished is not None),
-            "dataset": first.dataset.model_copy(update={"shard": shard}),
-            "tally": total([m.tally for _, m in runs]),
-        }
+    manifest = first.but(
+        id=str(uuid.uuid4()),
+        label=label if label is not None else _agreed([m.label for _, m in runs]),
+        baseline=_agreed([m.baseline for _, m in runs]),
+        href=href if href is not None else _agreed([m.href for _, m in runs]),
+        tags=tuple(dict.fromkeys(tag for _, m in runs for tag in m.tags) if tags is None else tags),
+        status="done" if all(m.is_whole for _, m in runs) else "incomplete",
+        created=min(m.created for _, m in runs),
+        finished=max(m.finished for _, m in runs if m.finished is not None),
+        dataset=first.dataset.but(shard=shard),
+        tally=total([m.tally for _, m in runs]),
     )
     folder = Path(out) / folder_name(manifest)
     with os_errors("cannot be written", folder):
@@ -67,9 +65,7 @@ def merge(
         try:
             index, beyond = _write(runs, shard, folder / RESULTS)
             scorer = Scorer(first.metrics, scale_of(Run(first, ())))
-            tally = manifest.tally.model_copy(update={"beyond": beyond})
-            update = {**figures(index, scorer, first.intervals), "tally": tally}
-            manifest = manifest.model_copy(update=update)
+            manifest = manifest.but(tally=manifest.tally.but(beyond=beyond), **figures(index, scorer, first.intervals))
             manifest = sealed_file(manifest, folder / RESULTS, len(index))
             # The manifest comes last: a folder without one is not a run, if a merge was interrupted.
             write_atomically(folder / MANIFEST, manifest.model_dump_json(indent=2).encode() + b"\n")
@@ -93,9 +89,7 @@ def _fitting(runs: Sequence[tuple[Path, Manifest]], partial: bool) -> list[tuple
     first_folder, first = runs[0]
     faults = []
     for folder, manifest in runs[1:]:
-        plain = manifest.model_copy(
-            update={"dataset": manifest.dataset.model_copy(update={"shard": first.dataset.shard})}
-        )
+        plain = manifest.but(dataset=manifest.dataset.but(shard=first.dataset.shard))
         difference = differences(first, plain)
         if manifest.intervals != first.intervals:
             difference = f"{difference}; the intervals differ" if difference else "the intervals differ"

@@ -329,21 +329,16 @@ class RunSession:
             index = self.journal.sort() if self.journal else self._index.sorted()
             dataset = self.manifest.dataset
             if not dataset.digest and status in ("done", "incomplete"):
-                update = {
-                    "digest": self.fingerprint.hexdigest(),
-                    "traces": self.fingerprint.traces,
-                    "chunks": self.fingerprint.chunks,
-                    "remarks": self.remarks.sentences(),
-                }
-                dataset = dataset.model_copy(update=update)
-            self.manifest = self.manifest.model_copy(
-                update={
-                    "status": status,
-                    "finished": datetime.now(UTC),
-                    **figures(index, self.context.scorer, self.manifest.intervals),
-                    "tally": self._counting.tally(),
-                    "dataset": dataset,
-                }
+                seen = self.fingerprint
+                dataset = dataset.but(
+                    digest=seen.hexdigest(), traces=seen.traces, chunks=seen.chunks, remarks=self.remarks.sentences()
+                )
+            self.manifest = self.manifest.but(
+                status=status,
+                finished=datetime.now(UTC),
+                tally=self._counting.tally(),
+                dataset=dataset,
+                **figures(index, self.context.scorer, self.manifest.intervals),
             )
             if self.journal is not None:
                 self.manifest = self.journal.finish(self.manifest)

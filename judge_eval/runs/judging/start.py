@@ -71,10 +71,8 @@ def check_goes_on(begun: Begun, manifest: Manifest, *, newest: bool) -> None:
     """Check that a run has the data, the judge and, if done, the metrics of the run that would start."""
     folder, before = begun.folder, begun.manifest
     if before.imported:
-        raise RunError(
-            "cannot resume an imported run; import the file again (`runs import`), or judge the data in a new run",
-            file=folder,
-        )
+        fault = "cannot resume an imported run; import the file again (`runs import`), or judge the data in a new run"
+        raise RunError(fault, file=folder)
     # A run that has all its verdicts stays as it is; of any other the metrics may be what ended it.
     if different := differences(before, manifest, metrics=before.is_whole):
         advice = ""
@@ -92,16 +90,15 @@ def open_journal(
         rows = EarlierRows(context, manifest)
         return (None if out is None else Journal(out / folder_name(manifest), manifest)), rows
     before = begun.manifest
-    going_on = {
-        "status": "running",
-        "finished": None,
-        "intervals": manifest.intervals,
-        "metrics": manifest.metrics,
-        "baseline": manifest.baseline or before.baseline,
-        "aggregates": before.aggregates if before.metrics == manifest.metrics else {},
-        "tally": before.tally if before.status == "running" else with_paid(before.tally, context.paid),
-    }
-    manifest = before.model_copy(update=going_on)
+    manifest = before.but(
+        status="running",
+        finished=None,
+        intervals=manifest.intervals,
+        metrics=manifest.metrics,
+        baseline=manifest.baseline or before.baseline,
+        aggregates=before.aggregates if before.metrics == manifest.metrics else {},
+        tally=before.tally if before.status == "running" else with_paid(before.tally, context.paid),
+    )
     rows = EarlierRows(context, manifest, begun.folder if before.status == "running" else None)
     return Journal(begun.folder, manifest, rows.take, rows.settle), rows
 

@@ -19,7 +19,7 @@ from judge_eval.data.remote import is_url
 from judge_eval.errors import JudgeEvalError, RunError
 from judge_eval.files import read_plain, write_atomically
 from judge_eval.ranges import check_ranges
-from judge_eval.runs.folder.files import MANIFEST, RESULTS, lock_folder, whole_lines
+from judge_eval.runs.folder.files import MANIFEST, RESULTS, byte_blocks, lock_folder, whole_lines
 from judge_eval.runs.folder.run import load_manifest
 from judge_eval.runs.keeping import transfer
 from judge_eval.safe_text import public_url
@@ -448,7 +448,7 @@ class _Pusher:
         base, start = str(self._base), self._size
         self._send(system, f"{target}/{transfer.piece_name(base, start, end)}", start, end)
         self._file.seek(start)
-        for block in transfer.byte_blocks(self._file, end - start):
+        for block in byte_blocks(self._file, end - start):
             self._sum.update(block)
         self._size = end
         self._pieces.append((start, end, 0))
@@ -462,13 +462,13 @@ class _Pusher:
     def _send(self, system: Any, path: str, start: int, end: int) -> None:
         self._file.seek(start)
         with transfer.writing(system, path) as file:
-            for block in transfer.byte_blocks(self._file, end - start):
+            for block in byte_blocks(self._file, end - start):
                 file.write(block)
 
     def _summed(self, size: int) -> Any:
         sum_ = hashlib.sha256()
         self._file.seek(0)
-        for block in transfer.byte_blocks(self._file, size):
+        for block in byte_blocks(self._file, size):
             sum_.update(block)
         return sum_
 

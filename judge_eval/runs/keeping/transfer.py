@@ -15,7 +15,7 @@ from typing import IO, Any, NamedTuple
 from judge_eval.data.remote import error_text, file_system
 from judge_eval.errors import JudgeEvalError, RunError
 from judge_eval.files import open_plain, replacing
-from judge_eval.runs.folder.files import LABELS, MANIFEST, RESULTS, TRACES, VERDICTS, locked
+from judge_eval.runs.folder.files import LABELS, MANIFEST, RESULTS, TRACES, VERDICTS, byte_blocks, locked
 from judge_eval.runs.folder.integrity import check_results
 from judge_eval.runs.folder.run import load_manifest
 from judge_eval.safe_text import public_url
@@ -90,14 +90,6 @@ def _longest(names: list[str], sizes: dict[str, int], base: str, at: int) -> str
         if sizes[match[0]] == int(match[3]) - at > 0
     ]
     return max(complete)[1] if complete else None
-
-
-def byte_blocks(file: IO[bytes], most: int | None = None) -> Iterator[bytes]:
-    """Yield the rest of a file, at most `most` bytes in all, one megabyte at a time."""
-    left = most
-    while block := file.read(1 << 20 if left is None else min(left, 1 << 20)):
-        left = None if left is None else left - len(block)
-        yield block
 
 
 FILES = (RESULTS, LABELS, TRACES, VERDICTS, MANIFEST)

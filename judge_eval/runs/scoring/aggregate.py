@@ -70,12 +70,7 @@ def aggregate_all(
             intervals=intervals,
             limits=_holding(metric.limits, index.scores[name]),
             partial=metric.spec.claims,
-        ).model_copy(
-            update={
-                "definition": metric.definition,
-                "headline": "bounds" if share > MOST_FAILED and index.bounds[name] else "mean",
-            }
-        )
+        ).but(definition=metric.definition, headline="bounds" if share > MOST_FAILED and index.bounds[name] else "mean")
         for name, metric in scorer.metrics.items()
     }
 

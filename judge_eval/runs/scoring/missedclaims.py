@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import NamedTuple
 
 from pydantic import Field
 
@@ -150,13 +149,6 @@ def _begun(results: Iterable[TraceResult]) -> Iterator[TraceResult] | None:
     return None
 
 
-class _Key(NamedTuple):
-    query: str
-    reference: str | None
-    claim: str
-    text: str
-
-
 @dataclass(slots=True)
 class _Tallied:
     vital: bool
@@ -168,7 +160,8 @@ class _Counting:
     def __init__(self) -> None:
         self.traces = self.without = self.not_judged = self.contradicted = 0
         self.all, self.vital = Counter[Cover](), Counter[Cover]()
-        self.claims: dict[_Key, _Tallied] = {}
+        self.claims: dict[tuple[str, str | None, str, str], _Tallied] = {}
+        """By question, reference, id and text of the claim."""
         self.tags: dict[str, Counter[Cover]] = {}
 
     def add(self, result: TraceResult) -> None:
@@ -189,7 +182,7 @@ class _Counting:
         cover = judged.cover
         self.vital[cover] += judged.claim.vital
         self.contradicted += bool(judged.ranks("contradicts"))
-        key = _Key(result.trace.query, result.trace.reference, judged.claim.id, judged.claim.text)
+        key = result.trace.query, result.trace.reference, judged.claim.id, judged.claim.text
         tallied = self.claims.setdefault(key, _Tallied(judged.claim.vital))
         tallied.covers[cover] += 1
         if cover in ("missing", "partly") and len(tallied.traces) < NAMED_TRACES:
@@ -198,13 +191,13 @@ class _Counting:
     def done(self) -> ClaimsMissed:
         missed = [
             MissedClaim(
-                text=key.text,
+                text=text,
                 vital=tallied.vital,
-                query=shortened(key.query, 120),
+                query=shortened(query, 120),
                 counts=CoverCounts.of(tallied.covers),
                 traces=tuple(tallied.traces),
             )
-            for key, tallied in self.claims.items()
+            for (query, _, _, text), tallied in self.claims.items()
             if tallied.traces
         ]
         missed.sort(key=lambda each: (-(each.counts.missed_share or 0), -each.counts.missed, not each.vital))

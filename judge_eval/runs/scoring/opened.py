@@ -33,13 +33,8 @@ def opened(run: Run, columns: Columns) -> FilledColumn:
         scorer = Scorer(columns.metrics, scale_of(run))
         expected = expected_scores(scorer, traces, columns.grades, columns.starts)
     incomplete = set(np.flatnonzero(failed).tolist()) | traces.keys()
-    made = [
-        FilledColumn.of(
-            columns.scores[:, place],
-            bounds[name],
-            {row: values[name] for row, values in expected.items() if name in values},
-            incomplete,
-        )
-        for place, name in enumerate(columns.metrics)
-    ]
+    made = []
+    for place, name in enumerate(columns.metrics):
+        wanted = {row: values[name] for row, values in expected.items() if name in values}
+        made.append(FilledColumn.of(columns.scores[:, place], bounds[name], wanted, incomplete))
     return FilledColumn(*(np.column_stack([getattr(c, side) for c in made]) for side in ("value", "low", "high")))

@@ -91,14 +91,11 @@ def rescore(
     judge = {**run.manifest.judge, "scale": scale.model_dump()}
     if calibration is not None:
         judge["calibration"] = calibration.in_manifest()
-    update = {
-        "metrics": scorer.names,
-        **figures(index, scorer, chosen),
-        "judge": judge,
-        "intervals": chosen,
-        "tally": run.manifest.tally.model_copy(update=counts.tally()),
-    }
-    return run.but(run.manifest.model_copy(update=update), results)
+    tally = run.manifest.tally.but(**counts.tally())
+    computed = figures(index, scorer, chosen)
+    return run.but(
+        run.manifest.but(metrics=scorer.names, judge=judge, intervals=chosen, tally=tally, **computed), results
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,12 +191,8 @@ class _Rescored(Sequence[TraceResult]):
             return scored_again(results, self._scorer)
         mapped = iter(self._mapped(results))
         decided = [
-            result.model_copy(
-                update={
-                    "outcomes": tuple(self._decide(outcome, mapped) for outcome in result.outcomes),
-                    "parts": {},  # of the scale, or the probabilities, that they were judged by
-                }
-            )
+            # The parts are of the scale, or the probabilities, that they were judged by.
+            result.but(outcomes=tuple(self._decide(outcome, mapped) for outcome in result.outcomes), parts={})
             for result in results
         ]
         return scored_again(decided, self._scorer)
