@@ -37,13 +37,10 @@ class MemoryRows:
 
     def names(self) -> list[str]:
         """Return the names of the columns; of a list the keys of its rows, in the order they come."""
-        if self.kind == "arrow":
-            return [str(name) for name in self.data.column_names]
-        if self.kind == "datasets":
-            return list(self.data.column_names)
         if self.kind == "list":
             return list(dict.fromkeys(key for row in self._rows() if isinstance(row, Mapping) for key in row))
-        return [str(name) for name in self.data.columns]
+        named = self.data.column_names if self.kind in ("arrow", "datasets") else self.data.columns
+        return [str(name) for name in named]
 
     @property
     def is_table(self) -> bool:

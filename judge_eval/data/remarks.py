@@ -65,7 +65,7 @@ class TraceIds:
                 count += 1
             self._equal[trace.id] = count
             digest = trace.digest
-            trace = trace.model_copy(update={"id": f"{trace.id}-{count}"})
+            trace = trace.but(id=f"{trace.id}-{count}")
             trace.__dict__["digest"] = digest
             if self._on_remark is not None:
                 self._on_remark(EQUAL, number)

@@ -116,7 +116,7 @@ class RowReader:
         if self.shape is None and any(reading):
             raise _read_already()
         if options.depth is not None and len(trace.chunks) > options.depth:
-            trace = trace.model_copy(update={"chunks": trace.chunks[: options.depth]})
+            trace = trace.but(chunks=trace.chunks[: options.depth])
             trace.__dict__.pop("digest", None)  # of all its chunks
         try:
             check_limits(trace)  # it may have been copied, or its metadata filled, since it was made

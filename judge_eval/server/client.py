@@ -185,7 +185,7 @@ class Client:
         if seal is not None and (seal.figures, seal.origin) != (figures_of(manifest), origin_of(manifest)):
             raise DataError(f"run {uuid}: its manifest was changed after it was written")
         with TemporaryDirectory() as folder:
-            unsealed = manifest.model_copy(update={"results": None})
+            unsealed = manifest.but(results=None)
             (Path(folder) / MANIFEST).write_bytes(unsealed.model_dump_json().encode())
             (Path(folder) / RESULTS).write_bytes(b"".join(map(encode, results)))
             if findings := verify(Path(folder)).findings:
@@ -206,7 +206,7 @@ class Client:
         results = [result.model_dump(mode="json") for result in run.results]
         manifest = run.manifest
         if not isinstance(run.results, ResultsFile):  # the digest is of what is in the run's folder
-            manifest = manifest.model_copy(update={"results": None})
+            manifest = manifest.but(results=None)
         body = {"manifest": manifest.model_dump(mode="json"), "results": results}
         return self._ask(RunSummary, "POST", "/runs/upload", body)
 

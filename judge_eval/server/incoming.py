@@ -81,7 +81,7 @@ def read_submission(body: bytes, limits: ServerLimits, labelled: Callable[[str],
             raise DataError(f"no run is labelled {label!r}", field="baseline_eval_run_label")
         fields = {"label": sent.label, "href": sent.href, "tags": sent.tags, "baseline": baseline}
     submission = Submission.parse({**fields, "traces": traces[:1]})
-    return submission.model_copy(update={"traces": tuple(traces)})
+    return submission.but(traces=tuple(traces))
 
 
 def read_upload(body: bytes) -> Upload:
@@ -99,7 +99,7 @@ def read_upload(body: bytes) -> Upload:
             results.append(_make(TraceResult, value, where))
     if manifest is None:
         raise DataError("this field is required", field="manifest")
-    return Upload(manifest=manifest, results=()).model_copy(update={"results": tuple(results)})
+    return Upload(manifest=manifest, results=()).but(results=tuple(results))
 
 
 def _parts(body: bytes, lists: Mapping[str, type[ApiRecord]], most: int) -> Iterator[tuple[str, int | None, Any]]:

@@ -56,7 +56,7 @@ def checked_upload(upload: models.Upload) -> tuple[Manifest, list[bytes]]:
     for field, fault in _faults(manifest, results):
         raise DataError(fault, field=f"manifest.{field}")
     try:
-        plain = manifest.model_copy(update={"id": run_id, "results": None})
+        plain = manifest.but(id=run_id, results=None)
         run = rescore(EvalRun(plain, results), manifest.metrics)
         lines = [encode(result) for result in run.results]
     except (RunError, ConfigError, ValueError, OverflowError) as error:

@@ -81,7 +81,7 @@ class Submissions:
                 baseline = self.library.find(submission.baseline)[1].id
             sent = {"label": submission.label, "href": submission.href, "tags": submission.tags, "baseline": baseline}
             sent["status"] = "submitted"
-            manifest = self.evaluator.begin(source.survey()).model_copy(update=sent)
+            manifest = self.evaluator.begin(source.survey()).but(**sent)
             files = {
                 TRACES: b"".join(trace.model_dump_json().encode() + b"\n" for trace in submission.traces),
                 NOTES: b"{}",
@@ -172,7 +172,7 @@ class Submissions:
 
 
 def _mark(folder: Path, manifest: Manifest, status: Status, finished: datetime | None) -> Manifest:
-    changed = manifest.model_copy(update={"status": status, "finished": finished})
+    changed = manifest.but(status=status, finished=finished)
     write_atomically(folder / MANIFEST, changed.model_dump_json(indent=2).encode() + b"\n")
     return changed
 

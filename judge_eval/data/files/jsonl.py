@@ -124,23 +124,16 @@ def fields_of(record: Mapping[str, Any]) -> frozenset[str]:
 
 def _fold(data: dict[str, Any]) -> dict[str, Any]:
     """Move the fields that are not ours into `metadata`, in the trace and in its chunks."""
-    fields = fields_of(data)
-    if not data.keys() <= fields:
-        data = _into_metadata(data, fields)
+    data = _into_metadata(data, fields_of(data))
     chunks = data.get("chunks")
     if isinstance(chunks, list):
-        data["chunks"] = [
-            _into_metadata(chunk, CHUNK_FIELDS)
-            if isinstance(chunk, dict) and not chunk.keys() <= CHUNK_FIELDS
-            else chunk
-            for chunk in chunks
-        ]
+        data["chunks"] = [_into_metadata(each, CHUNK_FIELDS) if isinstance(each, dict) else each for each in chunks]
     return data
 
 
 def _into_metadata(data: dict[str, Any], fields: frozenset[str]) -> dict[str, Any]:
     metadata = data.get("metadata")
-    if metadata is not None and not isinstance(metadata, dict):
+    if data.keys() <= fields or (metadata is not None and not isinstance(metadata, dict)):
         return data
     odd = {key: value for key, value in data.items() if key not in fields}
     kept = {key: value for key, value in data.items() if key in fields}

@@ -61,8 +61,7 @@ class Columns:
     @property
     def sizes(self) -> Places:
         """How many chunks each trace has."""
-        sizes: Places = self.starts[1:] - self.starts[:-1]
-        return sizes
+        return np.diff(self.starts)
 
     @property
     def rows(self) -> Places:
@@ -72,8 +71,7 @@ class Columns:
     def per_trace(self, chunks: NDArray[np.bool_]) -> Places:
         """Count the chunks of each trace of which something holds."""
         total = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(chunks, dtype=np.int64)])
-        counts: Places = total[self.starts[1:]] - total[self.starts[:-1]]
-        return counts
+        return np.diff(total[self.starts])
 
     def chunks_of(self, traces: Places) -> tuple[Places, Places, Places]:
         """Return for each chunk of n traces: which trace (from 0), its place among all, its rank (from 1)."""
@@ -84,8 +82,7 @@ class Columns:
 
     def column(self, metric: str) -> NDArray[np.float64]:
         """Return the scores of a metric, shape (traces,)."""
-        scores: NDArray[np.float64] = self.scores[:, self.metrics.index(metric)]
-        return scores
+        return self.scores[:, self.metrics.index(metric)]
 
     def only(self, metrics: Sequence[str]) -> Columns:
         """Return the columns with the scores of these metrics, in this order."""

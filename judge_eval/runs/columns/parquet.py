@@ -65,7 +65,7 @@ def _take_in(run: Run, paths: tuple[Path, Path]) -> None:
     if there.seal is None:
         return
     parts = {path.name: sha256_of(path) for path in paths}
-    run.manifest = there.model_copy(update={"results": with_parts(there.seal, parts)})
+    run.manifest = there.but(results=with_parts(there.seal, parts))
     write_atomically(run.folder / MANIFEST, run.manifest.model_dump_json(indent=2).encode() + b"\n")
 
 

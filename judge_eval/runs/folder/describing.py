@@ -163,7 +163,7 @@ def _as_judged(m: Manifest) -> Manifest:
     """Return the manifest with who gave the verdicts that a run of new lists was made of."""
     source = imported_from(m)
     run = source.get("run") if "what_if" in source else None
-    return m.model_copy(update={name: run[name] for name in ("judge", "backend")}) if isinstance(run, dict) else m
+    return m.but(judge=run["judge"], backend=run["backend"]) if isinstance(run, dict) else m
 
 
 def current_record(judge: Mapping[str, JsonValue]) -> dict[str, JsonValue]:

@@ -49,14 +49,14 @@ def with_digests(manifest: Manifest, lines: Iterable[bytes], count: int) -> Mani
         figures=figures_of(manifest),
         origin=origin_of(manifest),
     )
-    return manifest.model_copy(update={"results": results})
+    return manifest.but(results=results)
 
 
 def with_parts(digest: ResultsDigest, parts: Mapping[str, str]) -> ResultsDigest:
     """Return the digest of a run's files with those of its Parquet files, and a seal over both."""
     named = {name: each for name, each in parts.items() if name != _SEAL}
-    text = digest.model_copy(update={"parts": named}).model_dump_json()
-    return digest.model_copy(update={"parts": {**named, _SEAL: digest_json(json.loads(text))}})
+    text = digest.but(parts=named).model_dump_json()
+    return digest.but(parts={**named, _SEAL: digest_json(json.loads(text))})
 
 
 def are_parts_sealed(digest: ResultsDigest) -> bool:

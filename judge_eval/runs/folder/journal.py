@@ -393,7 +393,7 @@ class Journal:
 
     def write_manifest(self, manifest: Manifest) -> None:
         """Replace the manifest in one step, without a digest: the results are still being written."""
-        self._write(manifest.model_copy(update={"results": None}))
+        self._write(manifest.but(results=None))
 
     def finish(self, manifest: Manifest) -> Manifest:
         """Replace the manifest by that of an ended run, and return it with the digest of the results."""

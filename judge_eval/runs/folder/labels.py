@@ -112,11 +112,6 @@ class Labelled(Sequence[TraceResult]):
     def _label(self, result: TraceResult) -> TraceResult:
         if result.trace_id not in self._traces:
             return result
-        chunks = tuple(
-            chunk.model_copy(update={"label": label})
-            if (label := self.labels.get((result.trace_id, chunk.id))) is not None
-            else chunk
-            for chunk in result.trace.chunks
-        )
-        trace = result.trace.model_copy(update={"chunks": chunks})
-        return result.model_copy(update={"trace": trace})
+        given = ((chunk, self.labels.get((result.trace_id, chunk.id))) for chunk in result.trace.chunks)
+        chunks = tuple(chunk if label is None else chunk.but(label=label) for chunk, label in given)
+        return result.but(trace=result.trace.but(chunks=chunks))

@@ -91,7 +91,7 @@ class Counting:
 
     def tally(self) -> Tally:
         """Return what the run took in all its sessions, and what failed in it."""
-        return self.taken().model_copy(update=self._outcomes.tally())
+        return self.taken().but(**self._outcomes.tally())
 
     def taken(self) -> Tally:
         """Return what the calls of all sessions took, without the outcomes."""
@@ -145,7 +145,7 @@ def with_paid(tally: Tally, paid: Tally) -> Tally:
         return tally
     added = total([tally, paid])
     names = ("calls", "input_tokens", "output_tokens", "cost")
-    return tally.model_copy(update={name: getattr(added, name) for name in names})
+    return tally.but(**{name: getattr(added, name) for name in names})
 
 
 _MOST = 4096

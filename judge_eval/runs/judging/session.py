@@ -138,7 +138,7 @@ class Paid:
         """Return what was paid in all."""
         rest = self._rest
         cost = context.stack.cost_of(rest.input_tokens, rest.output_tokens) if rest.calls else 0.0
-        return total([self._tally, rest.model_copy(update={"cost": cost})])
+        return total([self._tally, rest.but(cost=cost)])
 
 
 class EarlierRows:
@@ -183,7 +183,7 @@ class EarlierRows:
         """Complete the manifest, after all rows, with what a kill left out."""
         if self._paid is not None:
             self.counting.before = with_paid(self._paid.tally(self._context), self._context.paid)
-            manifest = manifest.model_copy(update={"tally": self.counting.tally()})
+            manifest = manifest.but(tally=self.counting.tally())
         return manifest
 
 
@@ -259,7 +259,7 @@ class RunSession:
         """Return a session that continues after this one; None if it could correct nothing."""
         if self.manifest.imported or not self._counting.few_unreadable:
             return None
-        manifest = self.manifest.model_copy(update={"status": "running", "finished": None})
+        manifest = self.manifest.but(status="running", finished=None)
         rows, memory = EarlierRows(self.context, manifest), self._memory.values()
         for result in memory:
             rows.take(result)
@@ -313,7 +313,7 @@ class RunSession:
             self.watch(self._counting.progress(self.folder))
         if self.journal is not None and monotonic() - self._noted > NOTE_EVERY:
             self._noted = monotonic()
-            self.manifest = self.manifest.model_copy(update={"tally": self._counting.tally()})
+            self.manifest = self.manifest.but(tally=self._counting.tally())
             self.journal.write_manifest(self.manifest)
         if undefined and not quietly:  # what was paid for is kept by now
             raise MetricError(f"{undefined[0]}; every verdict is kept: `score` computes other metrics of them")

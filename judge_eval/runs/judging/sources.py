@@ -246,7 +246,7 @@ class Replayable:
             limit=self._limit,
             seed=self._seed,
             claims=self._claims and ClaimsOrigin(name=self._claims.name, digest=self._claims.digest),
-            shard=self._shard and self._shard.model_copy(update={"traces": traces, "chunks": chunks}),
+            shard=self._shard and self._shard.but(traces=traces, chunks=chunks),
         )
 
     def __iter__(self) -> Iterator[Trace]:

@@ -169,7 +169,7 @@ class Reread:
                 values = np.array(index.scores[name])
                 values = values[~np.isnan(values)]
                 mean = float(values.mean()) if values.size else None
-                aggregate = aggregate.model_copy(update={"mean": mean})
+                aggregate = aggregate.but(mean=mean)
             if text := _difference(recorded, aggregate):
                 yield Finding(file=MANIFEST, what=f"aggregates.{name}: {text}")
 
@@ -217,13 +217,8 @@ def verify(folder: Path) -> Verification:
     except RunError as error:
         if not (folder / MANIFEST).exists():
             raise
-        return Verification(
-            folder=str(folder),
-            id=None,
-            condition="changed",
-            results=0,
-            findings=(Finding(file=MANIFEST, what=error.message), *_beside(folder, None)),
-        )
+        found = (Finding(file=MANIFEST, what=error.message), *_beside(folder, None))
+        return Verification(folder=str(folder), id=None, condition="changed", results=0, findings=found)
     reading = Reread(folder / RESULTS, manifest)
     findings = reading.findings()
     if manifest.seal is not None and manifest.seal.figures != integrity.figures_of(manifest):

@@ -293,7 +293,7 @@ def _join(system: Any, source: str, folder: Path, there: dict[str, str]) -> None
     here = sizes_here(folder)
     if here[RESULTS][0] > pieces.size:
         here[RESULTS] = [pieces.size, 0]
-        open_again = load_manifest(folder).model_copy(update={"results": None, "status": "running"})
+        open_again = load_manifest(folder).but(results=None, status="running")
         write_atomically(folder / MANIFEST, open_again.model_dump_json(indent=2).encode() + b"\n")
     note_same(folder, there, here=here, pieces=pieces)
 

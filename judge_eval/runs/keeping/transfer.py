@@ -100,9 +100,9 @@ BEAT = "pushing.json"
 
 def writing(system: Any, path: str) -> AbstractContextManager[IO[bytes]]:
     """Open a file of a file system for writing; it appears when it is complete, as in an object store."""
-    file: AbstractContextManager[IO[bytes]] = (
-        replacing(Path(path)) if getattr(system, "local_file", False) else system.open(path, "wb")
-    )
+    if getattr(system, "local_file", False):
+        return replacing(Path(path))
+    file: AbstractContextManager[IO[bytes]] = system.open(path, "wb")
     return file
 
 
@@ -178,7 +178,7 @@ def push(folder: Path, url: str) -> str:
             check_bucket(system, target, url)
             make_remote_folder(system, target)
             if system.exists(f"{target}/{MANIFEST}"):  # while its files change, no seal stands beside them
-                under_way = manifest.model_copy(update={"status": "running", "results": None})
+                under_way = manifest.but(status="running", results=None)
                 with writing(system, f"{target}/{MANIFEST}") as file:
                     file.write(under_way.model_dump_json(indent=2).encode() + b"\n")
             for name in FILES:

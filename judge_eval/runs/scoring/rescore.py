@@ -141,7 +141,7 @@ class Threshold:
                 f"{verdict.chunk_id!r} has only that of the grades from {self.before} on; leave {names} "
                 f"out, or judge again with {option('relevant', least)}"
             )
-        return verdict.model_copy(update={"relevant": relevant, "confidence": sure})
+        return verdict.but(relevant=relevant, confidence=sure)
 
 
 def scored_again(results: Sequence[TraceResult], scorer: Scorer) -> list[TraceResult]:
@@ -155,10 +155,7 @@ def scored_again(results: Sequence[TraceResult], scorer: Scorer) -> list[TraceRe
     scored = scorer.score(
         [(result.trace, result.outcomes) for result in results], claims=[result.claims for result in results]
     )
-    return [
-        result.model_copy(update={"scores": scores, "bounds": bounds})
-        for result, (scores, bounds) in zip(results, scored, strict=True)
-    ]
+    return [result.but(scores=scores, bounds=bounds) for result, (scores, bounds) in zip(results, scored, strict=True)]
 
 
 class _Rescored(Sequence[TraceResult]):
@@ -216,7 +213,7 @@ class _Rescored(Sequence[TraceResult]):
             update: dict[str, object] = {"confidence": sure}
             if self._scorer.scale.binary and outcome.expected_grade is not None:
                 update["expected_grade"] = sure
-            outcome = outcome.model_copy(update=update)
+            outcome = outcome.but(**update)
         return outcome if self._threshold is None else self._threshold.decide(outcome, sure)
 
 
