@@ -13,6 +13,14 @@ def canonical_json(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
+def compact_json(value: Any) -> bytes:
+    """Write JSON in the fewest bytes, other scripts as they are; no NaN (`ValueError`)."""
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    except UnicodeEncodeError:  # a lone surrogate has no UTF-8, but JSON can spell it
+        return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
+
+
 def digest_json(value: Any) -> str:
     """Digest a JSON value: the SHA-256 of its `canonical_json` in UTF-8, 64 hexadecimal digits."""
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Self, cast
 
@@ -107,11 +107,6 @@ class ClusterStack(Stack):
 
     workers: dict[str, Counts] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, own: Stack) -> Self:
-        """Return an evaluator's stack as that of the driver."""
-        return cls(**{each.name: getattr(own, each.name) for each in fields(own)})
-
     def counts(self) -> Counts:
         """Return the counts of all workers so far, including those that died."""
         return Counts.total(dict(self.workers))
@@ -127,16 +122,6 @@ class ClusterStacks(Stacks):
         """Return the counts of all workers for each model so far, including those that died."""
         done = {route: {worker: counts.parts[route] for worker, counts in self.workers.items()} for route in self.parts}
         return Counts.total({route: Counts.total(by_worker) for route, by_worker in done.items()})
-
-    def spent(self, start: Counts) -> float | None:
-        """Return what was spent since `start` in US dollars; None if a price is not known."""
-        total = 0.0
-        for route, counts in self.counts().parts.items():
-            cost = self.parts[route].cost(counts.since(start.parts.get(route, Counts())).usage)
-            if cost is None:
-                return None
-            total += cost
-        return total
 
 
 class RayDriver:
@@ -155,7 +140,7 @@ class RayDriver:
         self._evaluator, self._block = evaluator, block
         own = evaluator.stack
         self.stack: ClusterStack | ClusterStacks = (
-            ClusterStack.of(own) if isinstance(own, Stack) else ClusterStacks(own.backend, own.parts)
+            ClusterStack(**vars(own)) if isinstance(own, Stack) else ClusterStacks(**vars(own))
         )
         self._started = connect(self._ray, address)
         self._count = workers or max(1, int(self._ray.cluster_resources().get("CPU", 1)))

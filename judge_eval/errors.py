@@ -25,6 +25,7 @@ names options by `spelling.option`: `str(error)` spells them for Python, `error.
 
 from __future__ import annotations
 
+import copyreg
 import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -110,12 +111,6 @@ def brief(verb: Callable[P, T]) -> Callable[P, T]:
     return call
 
 
-def _placed(message: str, file: str | None, line: int | None, field: str | None = None) -> str:
-    """Put the place in front of a message: `file:line: field: message`."""
-    where = ":".join(str(part) for part in (file, line) if part is not None)
-    return ": ".join(part for part in (where, field, message) if part)
-
-
 class ConfigError(JudgeEvalError):
     """An option, an environment variable, a configuration file or an argument cannot be used."""
 
@@ -140,7 +135,25 @@ class UnknownNameError(ConfigError):
         super().__init__(f"no {kind} {name!r}; {advice or advise(name, self.known)}")
 
 
-class DataError(JudgeEvalError):
+class _Placed:
+    """What errors have that are about a place in a file."""
+
+    def _place(self, message: str, file: str | None, line: int | None, field: str | None = None) -> str:
+        self.message, self.file, self.line, self.field = spell(message, python_spelling), file, line, field
+        self._message = message
+        return self._placed(file)
+
+    def _placed(self, file: str | None) -> str:
+        """Put the place in front of the message: `file:line: field: message`."""
+        where = ":".join(str(part) for part in (file, self.line) if part is not None)
+        return ": ".join(part for part in (where, self.field, self._message) if part)
+
+    def message_for(self, called: Callable[[str], str], spelling: Spelling = python_spelling) -> str:
+        """Return the message with what `called` makes of the file's name in its place."""
+        return spell(self._placed(self.file and called(self.file)), spelling)
+
+
+class DataError(JudgeEvalError, _Placed):
     """A record cannot be read.
 
     Args:
@@ -153,18 +166,11 @@ class DataError(JudgeEvalError):
     def __init__(
         self, message: str, *, file: str | None = None, line: int | None = None, field: str | None = None
     ) -> None:
-        self.message, self.file, self.line, self.field = spell(message, python_spelling), file, line, field
-        self._message = message
-        super().__init__(_placed(message, file, line, field))
+        super().__init__(self._place(message, file, line, field))
 
     def at(self, *, file: str | None = None, line: int | None = None, field: str | None = None) -> DataError:
         """Return the same fault at another place."""
         return DataError(self._message, file=file, line=line, field=field)
-
-    def message_for(self, called: Callable[[str], str], spelling: Spelling = python_spelling) -> str:
-        """Return the message with what `called` makes of the file's name in its place."""
-        file = self.file and called(self.file)
-        return spell(_placed(self._message, file, self.line, self.field), spelling)
 
 
 class PromptError(JudgeEvalError):
@@ -179,7 +185,7 @@ class MissingVerdictError(MetricError):
     """A failed verdict stands where a grade is needed, under `missing="error"`."""
 
 
-class RunError(JudgeEvalError):
+class RunError(JudgeEvalError, _Placed):
     """A run folder cannot be read, written or resumed.
 
     Args:
@@ -189,13 +195,7 @@ class RunError(JudgeEvalError):
     """
 
     def __init__(self, message: str, *, file: str | PathLike[str] | None = None, line: int | None = None):
-        self.message, self.line = spell(message, python_spelling), line
-        self.file, self._message = None if file is None else str(file), message
-        super().__init__(_placed(message, self.file, line))
-
-    def message_for(self, called: Callable[[str], str], spelling: Spelling = python_spelling) -> str:
-        """Return the message with what `called` makes of the file's name in its place."""
-        return spell(_placed(self._message, self.file and called(self.file), self.line), spelling)
+        super().__init__(self._place(message, None if file is None else str(file), line))
 
 
 class StoreError(JudgeEvalError):
@@ -219,7 +219,7 @@ class MissError(JudgeEvalError):
         super().__init__(f"no answer in {where} for trace {trace_id!r}, {noun} {chunks}; {advice}")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _remake, (type(self), str(self), self.__dict__)
+        return copyreg.__newobj__, (type(self), str(self)), self.__dict__  # type: ignore[attr-defined]
 
 
 class CallError(JudgeEvalError):
@@ -306,13 +306,6 @@ class DeniedError(FatalCallError):
     def __init__(self, message: str = "", cause: str = "") -> None:
         self.cause = cause
         super().__init__(message)
-
-
-def _remake(kind: type[MissError], message: str, fields: dict[str, Any]) -> MissError:
-    """Rebuild an error that was pickled (between processes of a test run, for instance)."""
-    error = kind.__new__(kind, message)
-    error.__dict__.update(fields)
-    return error
 
 
 def mask(text: str, secrets: Iterable[str | None]) -> str:

@@ -16,7 +16,7 @@ from judge_eval.background_loop import background_loop
 from judge_eval.data.options import ReadOptions
 from judge_eval.data.remarks import OnRemark
 from judge_eval.data.remote import is_url
-from judge_eval.engine import Item, Plan, plan
+from judge_eval.engine import Item, plan
 from judge_eval.errors import ConfigError, DataError, JudgeEvalError, brief
 from judge_eval.eval_run import EvalRun
 from judge_eval.judges import Cascade, Judge, Vote
@@ -25,6 +25,7 @@ from judge_eval.judges.kinds import Mode, check_models, mode_for, routes_to_tell
 from judge_eval.judges.panel import repeated
 from judge_eval.llm.backend import Backend
 from judge_eval.llm.cache.folder import cache_place
+from judge_eval.llm.expected_usage import Plan
 from judge_eval.llm.options import Options
 from judge_eval.llm.stack import Stack, Stacks, build_stack, build_stacks, is_unnamed, open_store, recorded_model
 from judge_eval.metrics import Metric

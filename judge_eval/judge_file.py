@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -23,7 +22,7 @@ from judge_eval.record import PlainObject, Record, data_error
 from judge_eval.registry import kind_named, stated_of
 from judge_eval.runs.judging.provenance import backends_record
 from judge_eval.schema import BlankPolicy, EvidencePolicy
-from judge_eval.spelling import option
+from judge_eval.spelling import option, toml_key, toml_value
 from judge_eval.study.cascade_file import CascadeFile, CascadeStage, cascade_of_data, read_data
 from judge_eval.trust import check_address, check_owned
 from judge_eval.user_text import prompt_name, read_params
@@ -173,13 +172,8 @@ class JudgeSpec(Record):
         """Return the judge that a fitted cascade is."""
 
         def stage(fitted: CascadeStage) -> ModelSpec:
-            return ModelSpec(
-                model=fitted.model,
-                prompt=fitted.prompt,
-                mode=fitted.mode,
-                base_url=fitted.base_url,
-                params=fitted.params,
-            )
+            names = ("model", "prompt", "mode", "base_url", "params")
+            return ModelSpec(**{name: getattr(fitted, name) for name in names})
 
         return cls(
             layout=file.layout,
@@ -281,13 +275,8 @@ class JudgeSpec(Record):
         return {
             "model": model,
             "judge": self.judge or self._laid_out(),
-            "repeat": self.repeat,
-            "vote": self.vote,
             "prompt": prompt_name(self.prompt or DEFAULT_PROMPT),
-            "mode": self.mode,
-            "relevant": self.relevant,
-            "evidence": self.evidence,
-            "blank": self.blank,
+            **{name: getattr(self, name) for name in ("repeat", "vote", "mode", "relevant", "evidence", "blank")},
             "options": options,
         }
 
@@ -391,12 +380,8 @@ def cascade_spec(flags: Mapping[str, Any]) -> JudgeSpec:
     if (file := flags.get("cascade_file")) is not None:
         return read_judge(Path(file)).beside(str(file), flags)
     return JudgeSpec(
-        prompt=flags.get("prompt"),
-        mode=flags.get("mode"),
+        **{name: flags.get(name) for name in ("prompt", "mode", "relevant", "evidence", "blank")},
         layout=flags.get("layout") or "question",
-        relevant=flags.get("relevant"),
-        evidence=flags.get("evidence"),
-        blank=flags.get("blank"),
         confidence=bool(flags.get("confidence")),
         threshold=flags.get("cascade_threshold"),
         explain_positives=bool(flags.get("explain_positives")),
@@ -420,12 +405,12 @@ def read_judge(path: Path) -> JudgeSpec:
 def to_toml(table: Mapping[str, Any]) -> str:
     """Write a table as TOML: values first, then tables and arrays of tables; deeper levels in one line."""
     plain = {name: value for name, value in table.items() if not _is_table(value)}
-    lines = [f"{_key(name)} = {_toml(value)}" for name, value in plain.items()]
+    lines = [f"{toml_key(name)} = {toml_value(value)}" for name, value in plain.items()]
     for name, value in table.items():
         if name not in plain:
             for each in value if isinstance(value, list) else [value]:
                 lines += ["", f"[[{name}]]" if isinstance(value, list) else f"[{name}]"]
-                lines += [f"{_key(key)} = {_toml(inner)}" for key, inner in each.items()]
+                lines += [f"{toml_key(key)} = {toml_value(inner)}" for key, inner in each.items()]
     return "\n".join(lines).lstrip("\n") + "\n"
 
 
@@ -433,19 +418,6 @@ def _is_table(value: Any) -> bool:
     return (isinstance(value, dict) and bool(value)) or (
         isinstance(value, list) and bool(value) and all(isinstance(each, dict) for each in value)
     )
-
-
-def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _toml(name)
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, dict):
-        inner = ", ".join(f"{_key(key)} = {_toml(each)}" for key, each in value.items() if each is not None)
-        return f"{{ {inner} }}" if inner else "{}"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(_toml(each) for each in value)}]"
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _check_names(table: Mapping[str, Any], record: type[Record], where: str) -> None:
@@ -484,7 +456,7 @@ def _backends(models: Mapping[str, str], members: Mapping[str, Options]) -> dict
     from judge_eval.background_loop import background_loop
 
     backends = {route: create_backend(model, members[route]) for route, model in models.items()}
-    record: Any = backends_record({route: backend.identity for route, backend in backends.items()})
     for backend in backends.values():
         background_loop.run(backend.aclose())
+    record: Any = backends_record({route: backend.identity for route, backend in backends.items()})
     return dict(record["members"])

@@ -73,7 +73,7 @@ def json_spelling(named: OptionName) -> str:
 
 def toml_spelling(named: OptionName) -> str:
     """Spell an option as a key of a configuration file: `mode = "pointwise"`."""
-    return named.name if named.value is None else f"{named.name} = {_toml(named.value)}"
+    return named.name if named.value is None else f"{named.name} = {toml_value(named.value)}"
 
 
 def _text(value: object) -> str:
@@ -88,7 +88,16 @@ def _literal(value: object) -> str:
     return _text(value) if isinstance(value, str) else repr(value)
 
 
-def _toml(value: object) -> str:
+def toml_key(name: str) -> str:
+    """Write a key as TOML."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml_value(name)
+
+
+def toml_value(value: Any) -> str:
+    """Write a value as TOML, in one line; what is None in a table is left out."""
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{_text(key)} = {_toml(each)}" for key, each in value.items()) + " }"
-    return _text(value)
+        inner = ", ".join(f"{toml_key(key)} = {toml_value(each)}" for key, each in value.items() if each is not None)
+        return f"{{ {inner} }}" if inner else "{}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(toml_value, value))}]"
+    return _text(value).replace("\x7f", "\\u007f")

@@ -9,7 +9,7 @@ from itertools import islice
 from math import isfinite
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, get_args
 
-from judge_eval.digest import digest_parts
+from judge_eval.digest import compact_json, digest_parts
 from judge_eval.errors import CallError, Why
 from judge_eval.foreign import read_json
 from judge_eval.schema import Scale
@@ -199,7 +199,7 @@ class Completion:
             for each in rows:
                 answer_of_row(each)
             row.append(rows)
-        return _write_row(row)
+        return compact_json(row)
 
     @classmethod
     def decode(cls, data: bytes) -> Completion:
@@ -210,7 +210,6 @@ class Completion:
         """
         try:
             text, finish, usage, model, dropped, *more = read_json(data)
-            fresh, written, cached, thoughts = usage
             spelled = type(text) is type(model) is str and type(dropped) is type(usage) is list
             if not (spelled and finish in _FINISHES and len(more) < 3):
                 raise ValueError("not a completion")
@@ -222,16 +221,10 @@ class Completion:
                     raise ValueError("no number of tokens")
             logprobs = tuple(map(_token, more[0])) if more else ()
             answers = tuple(map(answer_of_row, more[1])) if more[1:] else ()
-            tokens = {
-                "input_tokens": fresh,
-                "output_tokens": written,
-                "cached_tokens": cached,
-                "reasoning_tokens": thoughts,
-            }
             values = {
                 "text": text,
                 "finish": finish,
-                "usage": filled(Usage, tokens),
+                "usage": filled(Usage, dict(zip(_USAGE, usage, strict=True))),
                 "model": model,
                 "dropped": tuple(dropped),
                 "logprobs": logprobs,
@@ -278,13 +271,6 @@ def _token(row: Any) -> TokenLogprob:
 
 
 _USAGE = tuple(each.name for each in fields(Usage))
-
-
-def _write_row(row: list[Any]) -> bytes:
-    try:
-        return json.dumps(row, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
-    except UnicodeEncodeError:  # a lone surrogate: JSON can spell it, UTF-8 cannot
-        return json.dumps(row, separators=(",", ":"), allow_nan=False).encode()
 
 
 Reply: TypeAlias = Completion | CallError

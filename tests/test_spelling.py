@@ -103,7 +103,7 @@ def test_every_option_that_a_message_names_is_a_flag() -> None:
          '"unsupported": ["a", "b"]', 'unsupported = ["a", "b"]'),
         ("map", {"query": "q", "chunks": "c"}, 'map={"query": "q", "chunks": "c"}',
          "--map query=q --map chunks=c", '"map": {"query": "q", "chunks": "c"}',
-         'map = { "query" = "q", "chunks" = "c" }'),
+         'map = { query = "q", chunks = "c" }'),
         ("record", Path("x.jsonl"), 'record="x.jsonl"', "--record x.jsonl", '"record": "x.jsonl"',
          'record = "x.jsonl"'),
     ],

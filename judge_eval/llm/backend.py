@@ -123,19 +123,26 @@ def peek(backend: Backend, requests: Sequence[Request]) -> list[Completion | Non
     return completions
 
 
+def _stated(backend: Backend, name: str) -> Any:
+    """Return an attribute of a backend that may lack it, or of the one that it is wrapped around."""
+    while isinstance(backend, Wrapper):
+        backend = backend.inner
+    return getattr(backend, name, 0)
+
+
 def parts_requests(backend: Backend) -> bool:
     """Whether a request that is too large for a backend may be split: its attribute of this name."""
-    return bool(getattr(backend, "parts_requests", False))
+    return bool(_stated(backend, "parts_requests"))
 
 
 def calls_nobody(backend: Backend) -> bool:
     """Whether a backend answers by itself, without limits and prices: its attribute of this name."""
-    return bool(getattr(backend, "calls_nobody", False))
+    return bool(_stated(backend, "calls_nobody"))
 
 
 def caches_prompt_from(backend: Backend) -> int:
     """Tokens from which a prompt's fixed part is marked for the server's cache; 0 if it is never marked."""
-    return int(getattr(backend, "caches_prompt_from", 0))
+    return int(_stated(backend, "caches_prompt_from"))
 
 
 class Wrapper:
@@ -148,21 +155,6 @@ class Wrapper:
     def identity(self) -> Identity | None:
         """Who answers: the backend inside."""
         return self.inner.identity
-
-    @property
-    def parts_requests(self) -> bool:
-        """Whether a request that is too large for the backend inside may be split."""
-        return parts_requests(self.inner)
-
-    @property
-    def calls_nobody(self) -> bool:
-        """Whether the backend inside answers by itself."""
-        return calls_nobody(self.inner)
-
-    @property
-    def caches_prompt_from(self) -> int:
-        """Tokens from which the backend inside marks a prompt's fixed part for the server's cache."""
-        return caches_prompt_from(self.inner)
 
     async def complete(self, request: Request) -> Completion:
         """Ask the backend inside."""

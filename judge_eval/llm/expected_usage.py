@@ -1,4 +1,4 @@
-"""Estimates the output tokens of a run from the answers in the cache."""
+"""What a run would ask, and its likely output tokens by the answers in the cache."""
 
 from __future__ import annotations
 
@@ -24,19 +24,33 @@ _VERSION = re.compile(r"[-@:.](?:\d{4}-?\d{2}-?\d{2}|\d{4,8}|v\d+|latest)")
 """What a server may add to the name of a model."""
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What a run would ask and what answers it has already; see `Plan`."""
+@dataclass(slots=True)
+class Plan:
+    """What a run would ask, counted without a call."""
 
-    passages: int
-    """Passages in the calls that would be made."""
-    cap: int
-    """The most output tokens of those calls."""
-    listwise: bool
+    traces: int = 0
+    chunks: int = 0
+    calls: int = 0
+    """Requests of the first round without a known answer; repairs are not included."""
+    splits: int = 0
+    """How many of them split a reference into claims; the other counts are then estimates."""
+    hits: int = 0
+    input_tokens: int = 0
+    """Estimated as a quarter of the characters."""
+    output_tokens: int = 0
+    """The most that the calls may return."""
+    passages: int = 0
+    """Passages in the calls."""
+    listwise: bool = False
+    """Whether a call is about several passages."""
     answers: int = 0
-    """Answers to requests of the same run that the cache holds."""
+    """Known answers whose token counts are known."""
     answered_passages: int = 0
+    """Passages that those answers judged."""
     answered_tokens: int = 0
+    """Output tokens of those answers."""
+    fixed_tokens: int = 0
+    """The longest fixed part (system text) of the calls, estimated as a quarter of the characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +62,15 @@ class Expected:
     """Where that comes from, in words."""
 
 
-def expect_output(stack: Stack | Stacks, asked: Asked) -> Expected:
+def expect_output(stack: Stack | Stacks, plan: Plan) -> Expected:
     """Estimate a run's output tokens from cached answers of the run, else of its model, else from the cap."""
-    if asked.answers >= _LEAST and asked.answered_passages:
-        each = asked.answered_tokens / asked.answered_passages
-        return _likely(asked, each, f"as the {asked.answers:,} answers to these data in the cache")
+    if plan.answers >= _LEAST and plan.answered_passages:
+        each = plan.answered_tokens / plan.answered_passages
+        return _likely(plan, each, f"as the {plan.answers:,} answers to these data in the cache")
     stacks = [stack] if isinstance(stack, Stack) else list(stack.parts.values())
     counts, means = [], []
     for each_stack in stacks:
-        answers = _of_model(each_stack, asked.listwise)
+        answers = _of_model(each_stack, plan.listwise)
         if len(answers) < _LEAST:
             break
         counts.append(len(answers))
@@ -64,12 +78,12 @@ def expect_output(stack: Stack | Stacks, asked: Asked) -> Expected:
     else:
         models = "this model" if len(stacks) == 1 else "these models"
         source = f"as the {sum(counts):,} answers of {models} in the cache"
-        return _likely(asked, sum(means) / len(means), source)
-    return Expected(asked.cap // SHARE, "a third of the cap, for want of answers to learn from")
+        return _likely(plan, sum(means) / len(means), source)
+    return Expected(plan.output_tokens // SHARE, "a third of the cap, for want of answers to learn from")
 
 
-def _likely(asked: Asked, each: float, source: str) -> Expected:
-    return Expected(min(asked.cap, round(each * asked.passages)), source)
+def _likely(plan: Plan, each: float, source: str) -> Expected:
+    return Expected(min(plan.output_tokens, round(each * plan.passages)), source)
 
 
 def _of_model(stack: Stack, listwise: bool) -> Sequence[tuple[int, int]]:

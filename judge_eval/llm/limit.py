@@ -8,7 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 from weakref import WeakValueDictionary
 
 from judge_eval.errors import ConfigError, TransientError
@@ -257,11 +257,9 @@ def admit(state: RateState, guess: float, now: float) -> tuple[RateState, float]
         spread = spread * (1 - 1 / state.window) if spread > 1e-4 else 0.0
     next_at = max(state.next_at, now - _SLACK) + gap if gap else state.next_at
     in_flight = state.in_flight + 1
-    peak = max(state.peak, in_flight)
-    return RateState(
-        limits, state.window, state.slow_start, in_flight, state.not_before, next_at, spread,
-        state.latency, state.cost, requests, tokens, state.pace, state.silent, state.heard,
-        state.admitted + 1, state.rejected, state.streak, peak, state.wary_until,
+    return replace(
+        state, in_flight=in_flight, admitted=state.admitted + 1, peak=max(state.peak, in_flight), next_at=next_at,
+        spread=spread, requests=requests, tokens=tokens,
     ), 0.0  # fmt: skip
 
 
@@ -309,10 +307,9 @@ def _completed(state: RateState, now: float, took: float, tokens: float) -> Rate
     if silent >= _SILENT:
         quota = tokens_quota = None
     pace = state.pace.completed(now, max(latency, 1.0), since=state.not_before)
-    return RateState(
-        state.limits, window, state.slow_start, state.in_flight - 1, state.not_before, state.next_at,
-        state.spread, latency, cost, quota, tokens_quota, pace, silent, False, state.admitted,
-        state.rejected, streak, peak, state.wary_until,
+    return replace(
+        state, window=window, in_flight=state.in_flight - 1, latency=latency, cost=cost, requests=quota,
+        tokens=tokens_quota, pace=pace, silent=silent, heard=False, streak=streak, peak=peak,
     )  # fmt: skip
 
 
@@ -427,22 +424,11 @@ class QuotaGate:
             raise
         return waiter.number
 
-    def release(
-        self,
-        outcome: CallOutcome,
-        *,
-        took: float = 0.0,
-        tokens: float = 0.0,
-        retry_after: float | None = None,
-        number: int | None = None,
-    ) -> None:
-        """Give a slot back; the arguments are those of the function `release`."""
+    def release(self, outcome: CallOutcome, **ended: Any) -> None:
+        """Give a slot back; the keywords are those of the function `release`."""
         loop = asyncio.get_running_loop()
         with self._lock:
-            self._state = release(
-                self._state, outcome, loop.time(),
-                took=took, tokens=tokens, retry_after=retry_after, number=number,
-            )  # fmt: skip
+            self._state = release(self._state, outcome, loop.time(), **ended)
             if self._waiters:
                 self._pump(loop)
 

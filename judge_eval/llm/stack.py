@@ -130,7 +130,9 @@ class Stacks:
 
     def spent(self, start: Counts) -> float | None:
         """Return what was spent since `start` in US dollars; None where a price is not known."""
-        costs = _known(stack.spent(start.parts.get(route, Counts())) for route, stack in self.parts.items())
+        parts = self.counts().parts
+        usage = {route: counts.usage - start.parts.get(route, Counts()).usage for route, counts in parts.items()}
+        costs = _known(self.parts[route].cost(each) for route, each in usage.items())
         return None if costs is None else sum(costs)
 
     def identities(self) -> dict[str, Identity | None]:
@@ -144,12 +146,8 @@ class Stacks:
 
 
 def _known(costs: Iterable[float | None]) -> list[float] | None:
-    known: list[float] = []
-    for cost in costs:
-        if cost is None:
-            return None
-        known.append(cost)
-    return known
+    known = list(costs)
+    return None if None in known else [cost for cost in known if cost is not None]
 
 
 def build_stacks(models: Mapping[str, str | Backend], store: Store | None, options: Options) -> Stacks:
@@ -313,12 +311,8 @@ def provider_options(options: Options, base_url: str | None) -> tuple[dict[str, 
     }
     if options.key_env is not None:
         values["key_variable"] = options.key_env
-    at_default = {
-        "max_reply": options.max_reply == MOST_BYTES,
-        "lacking": not options.unsupported,
-        "key_command": not options.key_command,
-    }
-    return values, tuple(name for name, unset in at_default.items() if unset)
+    defaults = {"max_reply": MOST_BYTES, "lacking": (), "key_command": ()}
+    return values, tuple(name for name, default in defaults.items() if values[name] == default)
 
 
 def _sealed(backend: Backend, store: Store | None) -> Backend:

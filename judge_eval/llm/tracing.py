@@ -13,13 +13,7 @@ from judge_eval.wire import Completion, Finish, Request
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
-_PARAMS = {
-    "temperature": "gen_ai.request.temperature",
-    "top_p": "gen_ai.request.top_p",
-    "seed": "gen_ai.request.seed",
-    "frequency_penalty": "gen_ai.request.frequency_penalty",
-    "presence_penalty": "gen_ai.request.presence_penalty",
-}
+_PARAMS = ("temperature", "top_p", "seed", "frequency_penalty", "presence_penalty")
 _FINISH: dict[Finish, str] = {"refusal": "content_filter", "filter": "content_filter"}
 """Our words in theirs, where they differ."""
 
@@ -75,13 +69,9 @@ class Traced(Wrapper):
     def _report(self, span: Span, completion: Completion) -> None:
         finish = _FINISH.get(completion.finish, completion.finish)
         usage = completion.usage
-        span.set_attributes(
-            {
-                "gen_ai.response.finish_reasons": [finish],
-                "gen_ai.usage.input_tokens": usage.input_tokens,
-                "gen_ai.usage.output_tokens": usage.output_tokens,
-            }
-        )
+        span.set_attribute("gen_ai.response.finish_reasons", [finish])
+        span.set_attribute("gen_ai.usage.input_tokens", usage.input_tokens)
+        span.set_attribute("gen_ai.usage.output_tokens", usage.output_tokens)
         if completion.model:
             span.set_attribute("gen_ai.response.model", completion.model)
         if usage.cached_tokens:
@@ -107,7 +97,7 @@ def _attributes(identity: Identity | None, request: Request) -> dict[str, Any]:
     attributes["gen_ai.request.model"] = identity.model
     for name, value in identity.params:
         if name in _PARAMS and isinstance(number := json.loads(value), int | float):
-            attributes[_PARAMS[name]] = number
+            attributes[f"gen_ai.request.{name}"] = number
     address = urlsplit(identity.base_url)
     if address.hostname:
         attributes["server.address"] = address.hostname
@@ -124,12 +114,8 @@ def _provider(identity: Identity | None) -> str:
 
 
 def _messages(request: Request) -> dict[str, str]:
-    system = [_text(message.content) for message in request.messages if message.role == "system"]
-    rest = [
-        {"role": message.role, "parts": [_text(message.content)]}
-        for message in request.messages
-        if message.role != "system"
-    ]
+    system = [_text(each.content) for each in request.messages if each.role == "system"]
+    rest = [{"role": each.role, "parts": [_text(each.content)]} for each in request.messages if each.role != "system"]
     return {"gen_ai.system_instructions": json.dumps(system), "gen_ai.input.messages": json.dumps(rest)}
 
 

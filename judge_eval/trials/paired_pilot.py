@@ -11,12 +11,12 @@ from typing import Generic, Literal, TypeVar
 from judge_eval.data.labels import Labels
 from judge_eval.data.options import ReadOptions
 from judge_eval.digest import digest_json, short
-from judge_eval.engine import Plan
 from judge_eval.errors import ConfigError, DataError
 from judge_eval.eval_run import EvalRun
 from judge_eval.evaluator import Evaluator
 from judge_eval.judges import Cascade, Judge
 from judge_eval.judges.judge import OnRoute, judges_chunks_alone
+from judge_eval.llm.expected_usage import Plan
 from judge_eval.llm.stack import Stacks
 from judge_eval.ranges import check_ranges
 from judge_eval.runs.folder.journal import cluster_of

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from judge_eval.engine import Plan
 from judge_eval.judges import Guarantee
 from judge_eval.llm.backend import caches_prompt_from
 from judge_eval.llm.budget import price_of, why_unpriced
-from judge_eval.llm.expected_usage import Asked, Expected, expect_output
+from judge_eval.llm.expected_usage import Plan, expect_output
 from judge_eval.llm.stack import Stack, Stacks
 from judge_eval.safe_text import counted
 from judge_eval.schema import Stage
@@ -24,7 +23,7 @@ def plan_lines(stack: Stack | Stacks, plan: Plan) -> Iterator[str]:
     if not plan.calls:
         yield "cost: nothing, every answer is in the cache"
         return
-    likely = _likely(stack, plan)
+    likely = expect_output(stack, plan)
     yield f"about {plan.input_tokens:,} input tokens"
     least = caches_prompt_from(stack.backend)
     if plan.fixed_tokens < least:
@@ -73,15 +72,10 @@ def stage_cost(stacks: Stack | Stacks, stage: Stage, plan: Plan) -> str:
 
 def calls_cost(stack: Stack | Stacks, plan: Plan) -> str:
     """Say what the calls of a plan would cost, in tokens and in money."""
-    likely = _likely(stack, plan).output_tokens if plan.output_tokens else 0
+    likely = expect_output(stack, plan).output_tokens if plan.output_tokens else 0
     tokens = f"input and {likely:,} output tokens" if likely else "input tokens"
     money = _money(stack, plan.input_tokens, likely, plan.output_tokens)
     return f"about {plan.input_tokens:,} {tokens} are likely; {money}"
-
-
-def _likely(stack: Stack | Stacks, plan: Plan) -> Expected:
-    answered = plan.answers, plan.answered_passages, plan.answered_tokens
-    return expect_output(stack, Asked(plan.passages, plan.output_tokens, plan.listwise, *answered))
 
 
 def _money(stack: Stack | Stacks, input_tokens: int, likely: int, most: int) -> str:

@@ -5,26 +5,15 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from judge_eval.delimiters import process_secret, stored_secret
 from judge_eval.errors import StoreError
-from judge_eval.llm.cache.database_file import (
-    DB,
-    INLINE,
-    WAY_OUT,
-    ForeignError,
-    Handles,
-    can_make,
-    check_files,
-    inode,
-    make_folder,
-    open_reader,
-    store_error,
-    writable,
-)
+from judge_eval.llm.cache import database_file as files
+from judge_eval.llm.cache.database_file import DB, INLINE, WAY_OUT, Handles, check_files, inode, store_error
 from judge_eval.llm.cache.store import KEY_BYTES, KeyedRow, Sealer, Store, StoreInfo, check_keys, same_sealer, watch
 from judge_eval.spelling import option
 
@@ -68,29 +57,23 @@ class DiskStore:
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Look up keys of 32 bytes; None if there is no undamaged row."""
-        here = self._open
         values: dict[bytes, bytes | None] = {}
-        with here.reading:
-            con = self._reader(here)
+        with self._reading() as con:
             if con is None:
                 return [None] * len(keys)
-            try:
-                for start in range(0, len(keys), _BATCH):
-                    part = keys[start : start + _BATCH]
-                    marks = ",".join("?" * len(part))
-                    rows = con.execute(
-                        "SELECT key, mode, filename, value FROM Cache "  # noqa: S608 # only question marks
-                        f"WHERE raw = 1 AND key IN ({marks})",
-                        part,
-                    )
-                    for key, mode, filename, row in rows:
-                        inline = mode == INLINE and filename is None
-                        values[key] = self._sealer.unseal(key, row) if inline else None
-                        if values[key] is None:
-                            self._refused.add((key, hash(row)))
-            except sqlite3.Error as error:
-                here.close_reader()
-                raise store_error(self._path, error) from None
+            for start in range(0, len(keys), _BATCH):
+                part = keys[start : start + _BATCH]
+                marks = ",".join("?" * len(part))
+                rows = con.execute(
+                    "SELECT key, mode, filename, value FROM Cache "  # noqa: S608 # only question marks
+                    f"WHERE raw = 1 AND key IN ({marks})",
+                    part,
+                )
+                for key, mode, filename, row in rows:
+                    inline = mode == INLINE and filename is None
+                    values[key] = self._sealer.unseal(key, row) if inline else None
+                    if values[key] is None:
+                        self._refused.add((key, hash(row)))
         return [values.get(key) for key in keys]
 
     def put_many(self, items: Sequence[KeyedRow]) -> None:
@@ -138,15 +121,10 @@ class DiskStore:
 
     def blocks(self) -> Iterator[list[tuple[bytes, object]]]:
         """Yield every key with its row as it stands, some at a time; other kinds of rows are left out."""
-        here, last = self._open, 0
+        last = 0
         while True:
-            with here.reading:
-                con = self._reader(here)
-                try:
-                    rows = con.execute(_WALK, (INLINE, last, _BATCH)).fetchall() if con is not None else []
-                except sqlite3.Error as error:
-                    here.close_reader()
-                    raise store_error(self._path, error) from None
+            with self._reading() as con:
+                rows = con.execute(_WALK, (INLINE, last, _BATCH)).fetchall() if con is not None else []
             if not rows:
                 return
             last = rows[-1][0]
@@ -154,19 +132,13 @@ class DiskStore:
 
     def info(self) -> StoreInfo:
         """Count rows and bytes; a folder that does not exist holds none."""
-        here = self._open
-        with here.reading:
-            con = self._reader(here)
+        with self._reading() as con:
             if con is None:
-                return StoreInfo(str(self.folder), 0, 0, not can_make(self.folder))
-            try:
-                ((entries,),) = con.execute("SELECT count(*) FROM Cache").fetchall()
-            except sqlite3.Error as error:
-                here.close_reader()
-                raise store_error(self._path, error) from None
+                return StoreInfo(str(self.folder), 0, 0, not files.can_make(self.folder))
+            ((entries,),) = con.execute("SELECT count(*) FROM Cache").fetchall()
         names = (DB, DB + "-wal")
         size = sum(path.stat().st_size for path in map(self.folder.joinpath, names) if path.exists())
-        return StoreInfo(str(self.folder), entries, size, not writable(self._path))
+        return StoreInfo(str(self.folder), entries, size, not files.writable(self._path))
 
     def clear(self) -> None:
         """Remove every row; where the database is damaged, remove its files (and no others)."""
@@ -175,18 +147,15 @@ class DiskStore:
             try:
                 if self._reader(here) is None:
                     return
-                con = sqlite3.connect(self._path, timeout=self.timeout, isolation_level=None)
-                try:
+                with closing(sqlite3.connect(self._path, timeout=self.timeout, isolation_level=None)) as con:
                     con.execute("DELETE FROM Cache")
-                finally:
-                    con.close()
                 return
             except sqlite3.OperationalError as error:  # full, locked, read-only: not damaged
                 raise store_error(self._path, error) from None
-            except ForeignError:
+            except files.ForeignError:
                 raise
             except (StoreError, sqlite3.Error) as error:
-                if self._path.exists() and not writable(self._path):
+                if self._path.exists() and not files.writable(self._path):
                     raise error if isinstance(error, StoreError) else store_error(self._path, error) from None
             here.close_reader()
             here.close_cache()
@@ -205,7 +174,7 @@ class DiskStore:
             try:
                 return leases.take_lease(key)
             except FileNotFoundError:
-                make_folder(self.folder)
+                files.make_folder(self.folder)
                 return leases.take_lease(key)
         except OSError as error:
             raise store_error(self._path, error) from None
@@ -246,6 +215,18 @@ class DiskStore:
             here.watched = True
             watch(self)
 
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection | None]:
+        """Give the connection that reads to one thread; None if there is no database."""
+        here = self._open
+        with here.reading:
+            con = self._reader(here)
+            try:
+                yield con
+            except sqlite3.Error as error:
+                here.close_reader()
+                raise store_error(self._path, error) from None
+
     def _reader(self, here: Handles) -> sqlite3.Connection | None:
         now = inode(self._path)
         if here.reader is not None and here.reader_file == now:
@@ -254,25 +235,25 @@ class DiskStore:
         status = check_files(self._path)
         if status is not None:
             self._watch(here)
-            here.reader, here.reader_file = open_reader(self._path), status.st_ino
+            here.reader, here.reader_file = files.open_reader(self._path), status.st_ino
         return here.reader
 
     def _writer(self, here: Handles) -> Any:
         if here.cache is None:
             if os.path.expandvars(self.folder) != str(self.folder):  # diskcache would expand it
                 raise StoreError(f"{self.folder}: the cache's folder cannot hold the name of a variable ($...)")
-            if check_files(self._path) is not None and not writable(self._path):
+            if check_files(self._path) is not None and not files.writable(self._path):
                 raise StoreError(
                     f"{self._path}: the cache cannot be written; make it writable or name another folder "
                     f"with {option('cache')}"
                 )
             from judge_eval.llm.cache import safe_diskcache as hardened
 
-            make_folder(self.folder)
+            files.make_folder(self.folder)
             if check_files(self._path) is None:
                 hardened.make_database(self.folder)
             self._watch(here)
-            open_reader(self._path).close()
+            files.open_reader(self._path).close()
             here.cache = hardened.open_cache(self.folder, self.timeout)
             here.cache_file = inode(self._path)
         return here.cache
@@ -303,7 +284,7 @@ def secret_beside(store: Store | None) -> Callable[[], bytes]:
 @cache
 def _beside(folder: Path) -> bytes:
     try:
-        make_folder(folder)
+        files.make_folder(folder)
     except (OSError, StoreError):
         return process_secret()
     return stored_secret(folder)

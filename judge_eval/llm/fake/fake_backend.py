@@ -234,16 +234,26 @@ def _opinion(value: Any) -> rules.Opinion:
         raise ConfigError(f"no reply field {unknown!r}; {advise(unknown, known)}") from None
 
 
-_OPINIONS: Final[Mapping[str, tuple[int, rules.Rule]]] = {
+def _ruled(rule: rules.Rule) -> Callable[..., Script]:
+    return lambda **chosen: lambda request: claim_rules.answer_by(request, partial(rule, **chosen))
+
+
+_SCRIPTS: Final[Mapping[str, tuple[int, Callable[..., Script]]]] = {
     # The number is the rule's version: raise it with any change to what the rule answers.
-    "overlap": (1, rules.by_overlap),
-    "inverted": (1, rules.inverted),
-    "obedient": (1, rules.obedient),
-    "always": (1, rules.always),
-    "never": (1, rules.never),
+    "overlap": (1, _ruled(rules.by_overlap)),
+    "inverted": (1, _ruled(rules.inverted)),
+    "obedient": (1, _ruled(rules.obedient)),
+    "always": (1, _ruled(rules.always)),
+    "never": (1, _ruled(rules.never)),
+    "hash": (1, _ruled(rules.by_hash)),
+    "malformed": (1, lambda: malformed),
+    "refused": (1, lambda: refused),
+    "flaky": (1, Flaky),
 }
-RULES: Final = (*_OPINIONS, "hash", "malformed", "refused", "flaky")
+RULES: Final = tuple(_SCRIPTS)
 """The names that `create` knows."""
+_OF_SERVERS = ("base_url", "timeout", "concurrency", "max_reply", "lacking", "key_command")
+"""Options that mean nothing to a fake judge, which makes no calls."""
 
 
 def make_fake(model: str, /, **options: Any) -> FakeBackend:
@@ -269,37 +279,16 @@ def make_fake(model: str, /, **options: Any) -> FakeBackend:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ConfigError(f"fake/{model}: {name} must be a number, not {value!r}")
     chosen = {**defaults, **options}
-    version = _OPINIONS[model][0] if model in _OPINIONS else 1
+    version, script = _SCRIPTS[model]
     params = tuple(sorted((name, json.dumps(value)) for name, value in chosen.items()))
     identity = Identity("fake", f"{model}-{version}", params=params)
-    return FakeBackend(_script(model, chosen), identity=identity, **general)
+    return FakeBackend(script(**chosen), identity=identity, **general)
 
 
 def _create(model: str, /, *, params: Mapping[str, Any] | None = None, **options: Any) -> FakeBackend:
-    for name in (
-        "base_url",
-        "timeout",
-        "concurrency",
-        "max_reply",
-        "lacking",
-        "key_command",
-    ):  # a fake judge makes no calls
-        options.pop(name, None)
-    return make_fake(model, **options, **(params or {}))
+    own = {name: value for name, value in options.items() if name not in _OF_SERVERS}
+    return make_fake(model, **own, **(params or {}))
 
 
 create = Provider(_create, takes_logprobs=False)
 """Makes the `fake` backend."""
-
-
-def _script(model: str, chosen: Mapping[str, Any]) -> Script:
-    if model == "hash":
-        return lambda request: claim_rules.answer_by(request, partial(rules.by_hash, seed=chosen["seed"]))
-    if model == "malformed":
-        return malformed
-    if model == "refused":
-        return refused
-    if model == "flaky":
-        return Flaky(**chosen)
-    rule = _OPINIONS[model][1]
-    return lambda request: claim_rules.answer_by(request, rule)

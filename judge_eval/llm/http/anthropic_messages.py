@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from judge_eval.digest import canonical_json
+from judge_eval.digest import canonical_json, compact_json
 from judge_eval.foreign import dicts_in, within
 from judge_eval.llm.http.capabilities import Capabilities
-from judge_eval.llm.http.chat_format import Bodies, count_of, json_bytes, model_of
+from judge_eval.llm.http.chat_format import Bodies, count_of, model_of
 from judge_eval.llm.http.failures import as_line, whole
 from judge_eval.llm.http.openai import OpenAI
 from judge_eval.llm.http.secrets import Scrubber
@@ -50,7 +50,7 @@ class MessageBodies(Bodies):
         if system:
             mark = {"cache_control": {"type": "ephemeral"}} if is_cached(system) else {}
             fields["system"] = [{"type": "text", "text": system, **mark}]
-        return json_bytes(fields)[:-1] + tail.encode()
+        return compact_json(fields)[:-1] + tail.encode()
 
     def _fields(self, sent: dict[str, Any], form: Form, can: Capabilities) -> dict[str, Any]:
         absent = ("logprobs", "top_logprobs")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-from judge_eval.digest import canonical_json
+from judge_eval.digest import canonical_json, compact_json
 from judge_eval.errors import ConfigError
 from judge_eval.foreign import dicts_in, within
 from judge_eval.llm.http import capabilities
@@ -43,7 +42,7 @@ class Bodies:
         seed = self.seed(request, can)
         if seed is not None:
             more += f',"seed":{seed}'
-        return b'{"messages":' + json_bytes(messages) + (more + tail).encode()
+        return b'{"messages":' + compact_json(messages) + (more + tail).encode()
 
     def parts(self, form: Form, can: capabilities.Capabilities) -> tuple[str, str]:
         """Return what all requests of a form share: words for the system text, and fields as JSON's end."""
@@ -61,8 +60,7 @@ class Bodies:
             )
         fields = self._fields(self._sent(can), form, can)
         words = capabilities.contract(form.schema) if can.mode in ("json_object", "prompt") else ""
-        text = json.dumps(fields, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-        return words, "," + text[1:]
+        return words, "," + compact_json(fields).decode()[1:]
 
     def _sent(self, can: capabilities.Capabilities) -> dict[str, Any]:
         """Return the parameters that are sent; the seed, which counts the samples, is not among them."""
@@ -88,14 +86,6 @@ class Bodies:
             return None
         seed: int = self.params["seed"]
         return seed + request.sample
-
-
-def json_bytes(value: Any) -> bytes:
-    """Write compact JSON."""
-    try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
-    except UnicodeEncodeError:  # a lone surrogate has no UTF-8, but JSON can spell it
-        return json.dumps(value, separators=(",", ":")).encode()
 
 
 def plain_params(params: Mapping[str, Any], ours: frozenset[str] = _OURS) -> dict[str, Any]:

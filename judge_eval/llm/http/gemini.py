@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from judge_eval.digest import compact_json
 from judge_eval.foreign import dicts_in, within
 from judge_eval.llm.http.capabilities import Capabilities
-from judge_eval.llm.http.chat_format import Bodies, count_of, json_bytes, model_of, token_logprobs
+from judge_eval.llm.http.chat_format import Bodies, count_of, model_of, token_logprobs
 from judge_eval.llm.http.failures import as_line, spelled, whole
 from judge_eval.llm.http.openai import OpenAI
 from judge_eval.llm.http.secrets import Scrubber
@@ -56,7 +57,7 @@ class ContentBodies(Bodies):
         if seed is not None:
             settings["seed"] = seed
         # The tail closes the settings, which come last.
-        begun = json_bytes({**fields, "generationConfig": settings})[:-2]
+        begun = compact_json({**fields, "generationConfig": settings})[:-2]
         return begun + (tail if settings else tail.removeprefix(",")).encode()
 
     def _tail(self, form: Form, can: Capabilities) -> tuple[str, str]:
@@ -68,7 +69,7 @@ class ContentBodies(Bodies):
                 "tools": [{"functionDeclarations": [{"name": name, "parametersJsonSchema": dict(form.schema)}]}],
                 "toolConfig": {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": [name]}},
             }
-            more = "," + json_bytes(called).decode()[1:-1]
+            more = "," + compact_json(called).decode()[1:-1]
         return words, ("" if tail == ",}" else tail[:-1]) + "}" + more + "}"
 
     def _fields(self, sent: dict[str, Any], form: Form, can: Capabilities) -> dict[str, Any]:
