@@ -175,8 +175,7 @@ def _is_entry(record: Mapping[str, Any]) -> bool:
 
 
 def _has_header(path: Path) -> bool:
-    with path.open(encoding="utf-8-sig", errors="replace") as file:
-        cells = file.readline().rstrip("\r\n").split("\t")
+    cells = first_line(path).decode(errors="replace").rstrip("\r").split("\t")
     return bool({*ID} & set(cells)) and bool(set(BODY) & set(cells))
 
 

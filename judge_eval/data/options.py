@@ -94,8 +94,7 @@ class ReadOptions:
     @property
     def in_chunks(self) -> dict[str, str]:
         """What is mapped inside chunks, by field of a chunk."""
-        known = {ours.partition(".")[2]: theirs for ours, theirs in self.map.items()}
-        return {ours: theirs for ours, theirs in known.items() if ours}
+        return {ours.partition(".")[2]: theirs for ours, theirs in self.map.items() if "." in ours}
 
 
 class ReadKeywords(TypedDict, total=False):

@@ -94,7 +94,7 @@ class DatasetReading:
 
     def __post_init__(self) -> None:
         options = self._options
-        self._naming = Naming(options, self._name)
+        self.naming = Naming(options, self._name)
         if options.format is not None and options.format not in collection.FORMATS:
             catalog.find_shape(options.format)
 
@@ -130,14 +130,14 @@ class DatasetReading:
             )
             return
         yield from self._read(shape, chain(head, all_rows))
-        self.finish()
+        self.naming.finish()
 
     def grouped(self, all_rows: Iterable[Row]) -> Iterator[Row]:
         """Make a row for each trace of rows that hold a chunk each."""
         source_rows = iter(all_rows)
         first = list(islice(source_rows, SAMPLE))
-        self._naming.check(read_records(first))
-        return grouped(chain(first, source_rows), self._options, self._naming)
+        self.naming.check(read_records(first))
+        return grouped(chain(first, source_rows), self._options, self.naming)
 
     def begin(self, sample: Sequence[Mapping[str, Any]]) -> Shape:
         """Tell the shape of the first records, and load the corpus where there is one."""
@@ -147,10 +147,6 @@ class DatasetReading:
             self._corpus = load_corpus(self._options.corpus)
         return shape
 
-    def finish(self) -> None:
-        """See at the end that what is mapped inside chunks was found."""
-        self._naming.finish()
-
     def _see_no_collection(self) -> None:
         if self._options.format in collection.FORMATS:
             fault = f"not a collection ({self._options.format}); give its folder or its TREC run"
@@ -159,25 +155,25 @@ class DatasetReading:
     def _fits(self, record: Mapping[str, Any]) -> bool:
         if self._options.group_by is not None:
             return self._options.group_by in record
-        return self._naming.holds(record) or catalog.any_fits(self._naming.record(record))
+        return self.naming.holds(record) or catalog.any_fits(self.naming.record(record))
 
     def _shape(self, sample: Sequence[Mapping[str, Any]]) -> Shape:
         options = self._options
         if options.group_by is not None:
             return catalog.OURS
-        self._naming.check(sample)
+        self.naming.check(sample)
         if options.format is not None:
             return catalog.find_shape(options.format)
-        if not sample or {"query", "chunks"} <= self._naming.fields.keys():
+        if not sample or {"query", "chunks"} <= self.naming.fields.keys():
             return catalog.OURS
-        renamed = [self._naming.record(record) for record in sample]
-        if self._naming.fields and not catalog.fitting(renamed):
+        renamed = [self.naming.record(record) for record in sample]
+        if self.naming.fields and not catalog.fitting(renamed):
             # What is mapped may stand in for what the shape is known by.
             known = catalog.fitting(sample)
             if len(known) == 1:
                 return known[0]
         shape = catalog.choose_shape(renamed, self._name, self._on_remark)
-        if "chunks" not in self._naming.fields and shape is not catalog.OURS:
+        if "chunks" not in self.naming.fields and shape is not catalog.OURS:
             catalog.check_one_list(sample, shape, self._name)
         return shape
 
@@ -203,7 +199,7 @@ class DatasetReading:
         """Yield the traces of one record."""
         as_given = self._options.group_by is not None
         try:
-            record = row.get() if as_given else self._naming.prepared(row.get(), shape)
+            record = row.get() if as_given else self.naming.prepared(row.get(), shape)
             traces = iter(shape.read(record))
         except DataError as error:
             self._refuse(error, row)
@@ -225,7 +221,7 @@ class DatasetReading:
                 if data is None:
                     return
                 place = data.pop(PLACE, "")
-                for ours in self._naming.fields if record is not None else ():
+                for ours in self.naming.fields if record is not None else ():
                     if record is not None and ours in record:
                         data[ours] = record[ours]
                 remarks = data.pop(REMARKS, ())
@@ -251,7 +247,7 @@ class DatasetReading:
             where = f"chunks[{place}]"
             if isinstance(item, str) and self._corpus is not None:
                 item = {"id": item}  # with a corpus, what stands in a list is an id
-            chunk = chunk_data(self._naming.chunk(item, where), where)
+            chunk = chunk_data(self.naming.chunk(item, where), where)
             if "text" not in chunk:
                 if self._corpus is None:
                     raise DataError(

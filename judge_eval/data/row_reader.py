@@ -108,7 +108,7 @@ class RowReader:
 
     def finish(self) -> None:
         """See at the end that what is mapped inside chunks was found."""
-        self._reading.finish()
+        self._reading.naming.finish()
 
     def _trace(self, name: str, trace: Trace) -> Trace | DataError:
         options = self._options

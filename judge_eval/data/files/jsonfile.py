@@ -273,16 +273,6 @@ def named_lists(lists: Sequence[tuple[Steps, list[Mapping[str, Any]]]]) -> str:
     return "; ".join(shown) + more if shown else "none"
 
 
-def no_such_list(path: str, document: Any, name: str) -> DataError:
-    """Make the error for a path at which no list of records stands."""
-    lists = list(lists_in(document))
-    near = nearest(path, [path_of(steps) for steps, _ in lists])
-    advice = f"; the nearest: {near}" if near else ""
-    return DataError(
-        f"{option('records', path)}: no list stands there{advice}; the lists found: {named_lists(lists)}", file=name
-    )
-
-
 def rows_of_columns(document: Any, fits: Fits) -> list[dict[str, Any]] | None:
     """Read a table that was written by columns; None where the document is none."""
     # Known are `Dataset.to_dict()` (lists side by side) and `DataFrame.to_json()` (objects side by side, and
@@ -349,7 +339,11 @@ def records(path: Path, name: str, fits: Fits, wanted: str | None = None) -> Ite
         by_id = wanted == BY_ID and isinstance(document, Mapping)
         steps: Steps | None = (BY_ID,) if by_id else steps_of(wanted)
         if not by_id and wanted not in {path_of(each) for each, _ in lists_in(document)}:
-            raise no_such_list(wanted, document, name)
+            lists = list(lists_in(document))
+            near = nearest(wanted, [path_of(each) for each, _ in lists])
+            advice = f"; the nearest: {near}" if near else ""
+            fault = f"no list stands there{advice}; the lists found: {named_lists(lists)}"
+            raise DataError(f"{option('records', wanted)}: {fault}", file=name)
     else:
         if rows_of_columns(document, fits) is not None:
             with path.open("rb") as file:  # now the whole of it

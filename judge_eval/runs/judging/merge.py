@@ -149,7 +149,7 @@ def _write(runs: Sequence[tuple[Path, Manifest]], shard: Shard | None, path: Pat
     beyond = {name for _, shard_manifest in runs for name in shard_manifest.tally.beyond}
     first: list[str] = []
     with path.open("wb") as file:
-        for position, line, number, source in _lines(runs):
+        for position, line, number, source in heapq.merge(*map(_lines, runs), key=itemgetter(0)):
             if position == before:
                 raise RunError(f"cannot merge: trace {position} of the dataset is in the shards twice")
             if shard is None and position != before + 1:
@@ -169,12 +169,8 @@ def _write(runs: Sequence[tuple[Path, Manifest]], shard: Shard | None, path: Pat
     return index, tuple(first)
 
 
-def _lines(runs: Sequence[tuple[Path, Manifest]]) -> Iterator[tuple[int, bytes, int, Path]]:
-    """Yield position and line of every result in the dataset's order, with the line's number and its file."""
-    files = [ResultsFile(folder / RESULTS, manifest) for folder, manifest in runs]
-    return heapq.merge(*map(_placed, files), key=itemgetter(0))
-
-
-def _placed(file: ResultsFile) -> Iterator[tuple[int, bytes, int, Path]]:
-    for position, line, number in file.lines():
-        yield position, line, number, file.path
+def _lines(run: tuple[Path, Manifest]) -> Iterator[tuple[int, bytes, int, Path]]:
+    """Yield position and line of every result of a run, with the line's number and its file."""
+    path = run[0] / RESULTS
+    for position, line, number in ResultsFile(path, run[1]).lines():
+        yield position, line, number, path

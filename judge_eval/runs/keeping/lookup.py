@@ -36,8 +36,7 @@ def listing(root: Path, load: Callable[[Path], Manifest] = load_manifest) -> Lis
     # A folder without a manifest is not a run; hidden folders are unfinished or deleted. Links to runs
     # elsewhere are not followed: they are listed as unreadable.
     runs = Listing([], [])
-    folders = sorted(root.iterdir()) if root.is_dir() else []
-    for folder in folders:
+    for folder in sorted(root.iterdir()) if root.is_dir() else ():
         if folder.name.startswith(".") or not os.path.lexists(folder / MANIFEST):
             continue
         try:

@@ -66,7 +66,11 @@ def rescore(
     mapping = None
     if calibration is not None:
         calibration.check(run.manifest)
-        relevant = _agreed(calibration, relevant, scale.relevant)
+        learnt = calibration.threshold.grade if calibration.threshold is not None else scale.relevant
+        if relevant not in (None, learnt):
+            fault = f"the calibration holds for relevant from {learnt}, not from {relevant}; give one of the two"
+            raise ConfigError(fault)
+        relevant = learnt
         mapping = None if calibration.probabilities is None else calibration.probabilities.map
     if relevant is not None:
         scale = scale.relevant_from(relevant)
@@ -215,13 +219,6 @@ class _Rescored(Sequence[TraceResult]):
                 update["expected_grade"] = sure
             outcome = outcome.but(**update)
         return outcome if self._threshold is None else self._threshold.decide(outcome, sure)
-
-
-def _agreed(calibration: JudgeCalibration, relevant: int | None, current: int) -> int | None:
-    learnt = calibration.threshold.grade if calibration.threshold is not None else current
-    if relevant is not None and relevant != learnt:
-        raise ConfigError(f"the calibration holds for relevant from {learnt}, not from {relevant}; give one of the two")
-    return learnt
 
 
 def blocks(items: Iterable[T], size: int) -> Iterator[list[T]]:

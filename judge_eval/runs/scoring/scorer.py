@@ -35,17 +35,13 @@ def claims_of_judged(
         if known is None and any(outcome.kind == "verdict" for outcome in outcomes):
             raise MetricError(f"trace {trace.id} was not judged by claims; judge it by them, or leave the metric out")
         of: tuple[Claim, ...] | None = trace.claims if known is None else known.claims
-        rows.append([_row(outcome, of or ()) for outcome in outcomes])
+        by_chunk = [told_of_claims(outcome, of or ()) for outcome in outcomes]
+        rows.append([tuple(s.support if isinstance(s, ClaimSupport) else s for s in supports) for supports in by_chunk])
         vital.append(None if of is None else [claim.vital for claim in of])
         together_of = {} if known is None else known.together
         together.append([together_of.get(claim.id, "unasked") for claim in of or ()])
     ids = [[chunk.id for chunk in trace.chunks] for trace, _ in judged]
     return ClaimTable.from_rows(rows, vital, together, ids)
-
-
-def _row(outcome: Outcome, claims: Sequence[Claim]) -> Row:
-    supports = told_of_claims(outcome, claims)
-    return tuple(support.support if isinstance(support, ClaimSupport) else support for support in supports)
 
 
 Scores: TypeAlias = tuple[dict[str, float | None], dict[str, tuple[float, float]]]
