@@ -147,7 +147,7 @@ def _entries(path: Path, name: str) -> Iterator[tuple[str, str | None, str, int 
                 else:
                     yield _entry({"id": key, **value} if isinstance(value, Mapping) else {}, name, line)
             return
-    for row in rows(path, kind, name, _is_entry):
+    for row in rows(path, kind, name, lambda record: bool(record.keys() & {"_id", *ID} and record.keys() & {*BODY})):
         yield _entry(row.get(), name, row.line)
 
 
@@ -168,10 +168,6 @@ def _entry(record: Mapping[str, Any], name: str, line: int | None) -> tuple[str,
         raise DataError("no text (`text`, `contents`, ...)", file=name, line=line)
     title = record.get("title")
     return str(key), title if isinstance(title, str) and title else None, text, line
-
-
-def _is_entry(record: Mapping[str, Any]) -> bool:
-    return bool(record.keys() & {"_id", *ID}) and bool(record.keys() & set(BODY))
 
 
 def _has_header(path: Path) -> bool:

@@ -174,14 +174,6 @@ def parts_fit(origin: Any, path: Path, metrics: Sequence[str], cluster: str) -> 
     return _origin(path, origin["metrics"], cluster) == origin
 
 
-def parts_known(manifest: Manifest, paths: Sequence[Path]) -> bool:
-    """Return whether the manifest holds the sealed digests of these Parquet files."""
-    seal = manifest.seal
-    if seal is None or not are_parts_sealed(seal):
-        return False
-    return all(seal.parts.get(path.name) == sha256_of(path) for path in paths)
-
-
 def foreign_row(run: Run) -> tuple[str, int] | None:
     """Find a Parquet file and its row (from 1) that does not follow from the results; None if all do."""
     with suppress(ConfigError):
@@ -263,7 +255,10 @@ def _from_parts(
     except ConfigError:  # the results say the same, only slower
         return None
     try:
-        if not parts_known(run.manifest, paths):
+        seal = run.manifest.seal
+        if seal is None or not are_parts_sealed(seal):
+            return None
+        if any(seal.parts.get(path.name) != sha256_of(path) for path in paths):
             return None
         with (
             open_plain(paths[0]) as first,
@@ -313,7 +308,9 @@ def _read(
         at += len(batch)
         columns = {name: batch.column(name) for name in batch.schema.names}
         if chunk_ids:
-            names[here] = _by_name(columns["chunk_id"], lambda name: hash_number(packed.chunk_hash(name)))
+            ids_of_chunks = columns["chunk_id"]
+            hashes = [hash_number(packed.chunk_hash(name)) for name in ids_of_chunks.dictionary.to_pylist()]
+            names[here] = np.array(hashes, dtype=np.uint64)[ids_of_chunks.indices.to_numpy()]
         if probabilities:  # parts of older versions lack the column, and the results are read
             likely[here] = columns["confidence"].to_numpy(zero_copy_only=False)
         passages[here] = columns["passage"].to_numpy()
@@ -330,8 +327,3 @@ def _read(
         packed.Columns(metrics, ids, questions, clusters, scores, starts, names, passages, grades, labels, likely),
         places,
     )
-
-
-def _by_name(column: Any, make: Any) -> Any:
-    table = np.array([make(name) for name in column.dictionary.to_pylist()], dtype=np.uint64)
-    return table[column.indices.to_numpy()]
