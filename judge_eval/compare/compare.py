@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from judge_eval.compare.attribution import attributions
 from judge_eval.compare.changes import Moved, changes, counts_of, moved_between
 from judge_eval.compare.record import Comparison, Difference, PairOfRuns, RunRef, TraceChange, opening_of
 from judge_eval.digest import short
@@ -13,7 +14,7 @@ from judge_eval.errors import RunError
 from judge_eval.metrics import Metric, parse_metric
 from judge_eval.runs.columns.packed import Places, cluster_codes
 from judge_eval.runs.columns.parquet import columns_of
-from judge_eval.runs.folder.describing import escalation, judge_differences, without_claims
+from judge_eval.runs.folder.describing import escalation, judge_differences, judges_in_words, without_claims
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import less_is_better, limits_of, main_metric
 from judge_eval.runs.scoring.rescore import rescore, scale_of
@@ -118,6 +119,27 @@ def weigh(
         for d in differences
         if d.metric == lead
     )
+    split = tuple(
+        part
+        for place, (run, each) in enumerate(zip(candidates, moved, strict=True), 1)
+        if judge_differences(baseline.manifest, run.manifest)
+        for part in attributions(
+            each,
+            (baseline, run),
+            (scale_of(baseline), scale_of(run)),
+            judges_in_words(baseline.manifest, run.manifest),
+            [d for d in differences if d.candidate == place],
+        )
+    )
+    sentences = []
+    for opening in openings:
+        name, several = refs[opening.candidate].name, len(candidates) > 1
+        sentences += [
+            f"{name}: {a.sentence}" if several else a.sentence
+            for a in split
+            if (a.metric, a.candidate) == (lead, opening.candidate)
+        ]
+        sentences.append(opening.sentence(name, several=several))
     return Comparison(
         runs=refs,
         warnings=tuple(warnings),
@@ -125,9 +147,10 @@ def weigh(
         paired=tuple(len(p) for p in pairings),
         only_baseline=tuple(len(p.only_first) for p in pairings),
         only_candidate=tuple(len(p.only_second) for p in pairings),
-        sentences=tuple(o.sentence(refs[o.candidate].name, several=len(candidates) > 1) for o in openings),
+        sentences=tuple(sentences),
         openings=openings,
         differences=differences,
+        attributions=split,
         pairs=tuple(_all_pairs(moved, names, seed)) if len(candidates) > 1 else (),
         changed=tuple(counts_of(each.kinds) for each in moved),
         traces=tuple(traces),

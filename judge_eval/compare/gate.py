@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, get_args
 
 from judge_eval.compare.options import Gates, OnUndecided
-from judge_eval.compare.record import Check, Comparison, Difference, LimitKind, Outcome
+from judge_eval.compare.record import Attribution, Check, Comparison, Difference, LimitKind, Outcome
 from judge_eval.errors import ConfigError, RunError
 from judge_eval.metrics import parse_metric
 from judge_eval.metrics.metric import beyond
@@ -221,7 +221,8 @@ def check_gates(runs: Iterable[Run], gates: Gates, comparison: Comparison | None
         scored = run if metrics.keys() <= set(run.manifest.metrics) else rescore(run, list(metrics))
         checks += check_under(scored, limits, on_undecided=undecided)
     if comparison is not None:
-        checks += check_drops(comparison, limits, strict=gates.strict, on_undecided=undecided)
+        total = gates.gate_on == "total"
+        checks += check_drops(comparison, limits, strict=gates.strict, on_undecided=undecided, total=total)
     return checks
 
 
@@ -259,13 +260,31 @@ def _check_mean(run: Run, limit: Limit, on_undecided: OnUndecided) -> Check:
     )  # fmt: skip
 
 
+def by_retrieval(d: Difference, part: Attribution) -> Difference:
+    """Return the part of a difference that is retrieval's, with its own bounds."""
+    retrieval, half = part.retrieval, None
+    if retrieval.lower is not None and retrieval.upper is not None:
+        half = (retrieval.upper - retrieval.lower) / 2
+    return d.but(
+        difference=retrieval.value, interval=retrieval.envelope or retrieval.interval, method=None,
+        lower=retrieval.lower, upper=retrieval.upper, t_lower=None, t_upper=None,
+        standard_error=None if half is None else half / _ONE_SIDED,
+    )  # fmt: skip
+
+
 def check_drops(
-    comparison: Comparison, limits: Sequence[Limit], *, strict: bool = False, on_undecided: OnUndecided | None = None
+    comparison: Comparison,
+    limits: Sequence[Limit],
+    *,
+    strict: bool = False,
+    on_undecided: OnUndecided | None = None,
+    total: bool = False,
 ) -> list[Check]:
     """Check the limits on what was lost against the baseline."""
     # All kinds ask whether less than the limit was lost (`decide_drop`). `max-drop`, and `max-rise` where less is
     # better, fail where more is shown; under `strict` also where the drop itself is more. `non-inferior` does not pass
-    # unless less is shown. `on_undecided` None fails undecided ones under `strict`, else passes.
+    # unless less is shown. `on_undecided` None fails undecided ones under `strict`, else passes. Across two judges
+    # a limit is on retrieval's part of the change, unless `total`.
     undecided = on_undecided or ("fail" if strict else "pass")
     out = []
     for limit in limits:
@@ -273,11 +292,16 @@ def check_drops(
             difference = next((d for d in comparison.of(place) if d.metric == limit.metric), None)
             if difference is None:
                 raise RunError(f"{limit.kind} {limit.metric}: no trace has a value in both runs")
-            out.append(_check_drop(comparison, difference, limit, strict, undecided))
+            part = None if total else comparison.attribution(limit.metric, place)
+            if part is not None:
+                difference = by_retrieval(difference, part)
+            out.append(_check_drop(comparison, difference, limit, strict, undecided, part is not None))
     return out
 
 
-def _check_drop(comparison: Comparison, d: Difference, limit: Limit, strict: bool, on_undecided: OnUndecided) -> Check:
+def _check_drop(
+    comparison: Comparison, d: Difference, limit: Limit, strict: bool, on_undecided: OnUndecided, by_part: bool
+) -> Check:
     drop, sign = d.lost[0], 1.0 if d.less_is_better else -1.0
     interval = d.interval
     if interval is not None and not d.less_is_better:
@@ -285,6 +309,7 @@ def _check_drop(comparison: Comparison, d: Difference, limit: Limit, strict: boo
     span = "" if d.interval is None else f" [{d.interval[0]:+.4f}, {d.interval[1]:+.4f}]"
     fell, fall = ("rose", "rise") if d.less_is_better else ("fell", "fall")
     movement = f"{fell} by {drop:.4f}" if drop > 0 else f"did not {fall}"
+    movement += " by retrieval, the judge's part left out," if by_part else ""
     outcome, why = decide_drop(d, limit.value)
     proven = limit.kind == "non-inferior"
     if not proven and strict and drop > limit.value + _ROUNDING:

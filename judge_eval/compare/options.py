@@ -9,6 +9,7 @@ from typing import Annotated, Literal, TypeAlias
 from judge_eval.settings import Setting, check
 
 OnUndecided: TypeAlias = Literal["pass", "fail"]
+GateOn: TypeAlias = Literal["retrieval", "total"]
 _setting = partial(Setting, panel="Gate", env=True, file=True)
 _limits = partial(_setting, metavar="METRIC=VALUE", type=list[str] | None, read=tuple)
 
@@ -54,6 +55,13 @@ class Gates:
             "warning; --non-inferior never passes."
         ),
     ] = None
+    gate_on: Annotated[
+        GateOn,
+        _setting(
+            "What --max-drop and --non-inferior limit if another judge judged the baseline: the part of the change "
+            "that is `retrieval`'s, or the `total`."
+        ),
+    ] = "retrieval"
 
     def __post_init__(self) -> None:
         check(self)

@@ -175,6 +175,66 @@ class Difference(Record):
         return f"{self.metric} is {self.finding}{means}: {size}, p={self.p_holm:.3g}"
 
 
+LEAST_SHARED: Final = 0.6
+"""With a smaller share of chunks in both runs, parts of a difference are said with an envelope."""
+
+
+class Part(Record):
+    """What retrieval, or the judge, contributes to a difference."""
+
+    value: float
+    interval: tuple[float, float] | None = None
+    """95%, by whole traces; None under two."""
+    lower: float | None = None
+    """The one-sided 95% lower bound, of the envelope where there is one."""
+    upper: float | None = None
+    envelope: tuple[float, float] | None = None
+    """The interval if the chunks of one run alone flip half to twice as often as those of both; None if at least
+    `LEAST_SHARED` of the chunks are in both."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether its sign does not hang on how often the chunks of one run alone flip."""
+        return self.envelope is None or not self.envelope[0] < 0 < self.envelope[1]
+
+
+class Attribution(Record):
+    """A difference between runs of two judges, split in two; `compare/attribution.py` says how."""
+
+    metric: str
+    candidate: int = Field(ge=1)
+    """Its place in `Comparison.runs`."""
+    n: int
+    """How many traces are compared."""
+    difference: float
+    """The sum of the two parts."""
+    interval: tuple[float, float] | None
+    shared: float
+    """Which share of the chunks that the metric reads is in both runs, 0 to 1."""
+    judges: str
+    """Which judge took whose place."""
+    retrieval: Part
+    judge: Part
+    less_is_better: bool = False
+
+    @property
+    def sentence(self) -> str:
+        """Whose change the difference is, in words."""
+        moved = "fell" if self.difference < 0 else "rose"
+        size = signed_pair(abs(self.difference), None).removeprefix("+").removesuffix(" without an interval")
+        what = f"{self.metric} {moved} by {size}" if self.difference else f"{self.metric} is the same"
+        span = "" if self.interval is None else " " + signed_pair(0, self.interval).partition(" ")[2]
+        shared = f"{self.shared:.0%} of the chunks are in both runs"
+        if not (self.retrieval.is_known and self.judge.is_known):
+            ends = [signed_pair(0, part.envelope).partition(" ")[2] for part in (self.retrieval, self.judge)]
+            return (
+                f"{what}{span}: it cannot be told whether by retrieval {ends[0]} or by the judge {ends[1]} "
+                f"({self.judges}), since only {shared}"
+            )
+        parts = [signed_pair(part.value, part.interval) for part in (self.judge, self.retrieval)]
+        return f"{what}{span}: {parts[0]} by the judge ({self.judges}), {parts[1]} by retrieval; {shared}"
+
+
 class PairOfRuns(Record):
     """Two runs of a comparison of all pairs."""
 
@@ -361,6 +421,8 @@ class Comparison(Record):
     openings: tuple[Opening, ...] = ()
     """What these sentences say, of each candidate that has a value in common with the baseline."""
     differences: tuple[Difference, ...]
+    attributions: tuple[Attribution, ...] = ()
+    """Whose change each difference is, of each candidate that another judge judged than the baseline."""
     pairs: tuple[PairOfRuns, ...] = ()
     """All pairs of three runs or more."""
     changed: tuple[dict[Change, int], ...]
@@ -394,6 +456,10 @@ class Comparison(Record):
             KeyError: It was not compared.
         """
         return {each.metric: each for each in self.of(1)}[metric]
+
+    def attribution(self, metric: str, candidate: int = 1) -> Attribution | None:
+        """Return whose change a metric's difference is; None if one judge judged both runs, or it cannot be split."""
+        return next((a for a in self.attributions if a.metric == metric and a.candidate == candidate), None)
 
     def movers(self, metric: str, candidate: int = 1, most: int = 5) -> list[TraceChange]:
         """Return the traces that moved a metric most, the greatest loss first."""

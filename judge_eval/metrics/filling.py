@@ -68,7 +68,7 @@ def expected_values(table: GradeTable, question: Bounding, chances: Values, two_
     places = np.flatnonzero(table.grades == MISSING)
     starts = np.searchsorted(places, table.offsets)
     values = np.empty(len(table))
-    known: dict[bytes, int] = {}
+    known: dict[tuple[int, bytes, bytes], int] = {}
     same: list[tuple[int, int]] = []
     waiting: list[tuple[int, Grades, Values]] = []
     cells = 0
@@ -85,16 +85,15 @@ def expected_values(table: GradeTable, question: Bounding, chances: Values, two_
             waiting.clear()
 
     for row in range(len(table)):
-        grades = table.row(row)
+        grades, chance = table.row(row), chances[starts[row] : starts[row + 1]]
         if alike:
             total = -1 if table.totals is None else int(table.totals[row])
-            key = b"%d:%b" % (total, grades.tobytes())
+            key = total, grades.tobytes(), chance.tobytes()
             if key in known:
                 same.append((row, known[key]))
                 continue
             known[key] = row
         at = places[starts[row] : starts[row + 1]] - table.offsets[row]
-        chance = chances[starts[row] : starts[row + 1]]
         read = np.ones(len(at), dtype=np.bool_) if cutoff is None else at < cutoff
         choices, weights = _fillings(chance[read])
         grids = np.repeat(grades[None, :], len(choices), axis=0)

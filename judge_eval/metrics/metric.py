@@ -215,11 +215,28 @@ class Metric:
             values[open_] = np.nan
         elif len(open_):
             part = taken(table, open_)
-            two_levels = self.spec.reads == "relevance" and self._value("rel") in (None, table.relevant)
-            chances = fill_chances(part, counts)
-            values[open_] = expected_values(part, self._question(part), chances, two_levels)
+            values[open_] = self._filled(part, fill_chances(part, counts))
             values = np.clip(values, low, high)
         return values
+
+    def expected_given(self, table: GradeTable, chances: Values) -> Values:
+        """Return the expected value of each row if its missing grades have these chances, independent of each other.
+
+        Args:
+            table: The grades; of a metric over claims or probabilities there is no such value.
+            chances: float64, shape (missing grades, grades of the scale), in the order of the table.
+
+        Returns:
+            float64, one value a row. With more than 1,024 ways to fill a row, the mean of 1,024 random ones.
+
+        Raises:
+            MetricError: The metric is undefined for this table.
+        """
+        return self._filled(self._looked_at(table), chances)
+
+    def _filled(self, table: GradeTable, chances: Values) -> Values:
+        two_levels = self.spec.reads == "relevance" and self._value("rel") in (None, table.relevant)
+        return expected_values(table, self._question(table), chances, two_levels)
 
     def _question(self, table: GradeTable) -> Bounding:
         below = self.depth is None or table.rest is not None

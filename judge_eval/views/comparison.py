@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from judge_eval.compare.moved_claims import ClaimChange
-from judge_eval.compare.record import CHANGE_WORDS, Check, Comparison, TraceChange, Way
+from judge_eval.compare.record import CHANGE_WORDS, LEAST_SHARED, Check, Comparison, TraceChange, Way
 from judge_eval.safe_text import counted
 from judge_eval.views.blocks import (
     Bullets,
@@ -44,6 +44,7 @@ def comparison_view(comparison: Comparison, *, traces: int, claims: int) -> View
         (
             Section("title", tuple(_opening(comparison))),
             Section("differences", (_differences(comparison),)),
+            *_attributions(comparison),
             Section("findings", tuple(_findings(comparison))),
             *_pairs(comparison),
             *_claims(comparison, claims),
@@ -85,6 +86,33 @@ def _differences(c: Comparison) -> TableBlock:
         )
         rows.append((c.runs[d.candidate].name, *row) if several else row)
     return TableBlock("differences", columns, tuple(rows))
+
+
+def _attributions(c: Comparison) -> Iterator[Section]:
+    if not c.attributions:
+        return
+    several = len(c.runs) > 2
+    columns = (
+        *((Column("run"),) if several else ()),
+        *(Column("whose change"), Column("difference", "signed"), Column("by retrieval", "signed")),
+        *(Column("95% interval", "signed interval"), Column("by the judge", "signed")),
+        *(Column("95% interval", "signed interval"), Column("chunks in both", "share")),
+    )
+    rows: list[tuple[Cell, ...]] = []
+    for a in c.attributions:
+        sides: list[Cell] = []
+        for part in (a.retrieval, a.judge):
+            sides += [part.value, part.envelope or part.interval]
+        rows.append((*((c.runs[a.candidate].name,) if several else ()), a.metric, a.difference, *sides, a.shared))
+    few = any(a.shared < LEAST_SHARED for a in c.attributions)
+    remark = Remark(
+        "note",
+        f"under {LEAST_SHARED:.0%} of the chunks are in both runs: intervals hold if the others' verdicts flip half "
+        "to twice as often",
+        "plain",
+        "note",
+    )
+    yield Section("whose change", (TableBlock("whose change", columns, tuple(rows)), *((remark,) if few else ())))
 
 
 def _findings(c: Comparison) -> Iterator[Bullets]:

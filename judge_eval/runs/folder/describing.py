@@ -159,6 +159,16 @@ def judge_differences(old: Manifest, new: Manifest) -> list[str]:
     )
 
 
+def judges_in_words(old: Manifest, new: Manifest) -> str:
+    """Say which judge took whose place, by what they differ in: the model, the prompt, else their settings."""
+    old, new = _as_judged(old), _as_judged(new)
+    models, prompts = (models_of(old), models_of(new)), (judge_in_words(old.judge), judge_in_words(new.judge))
+    if old.imported or new.imported:
+        models, prompts = (judged_by(old), judged_by(new)), ("", "")
+    changed = [f"{before} to {after}" for before, after in (models, prompts) if before != after]
+    return ", ".join(changed) or f"{models[1]} with other settings"
+
+
 def _as_judged(m: Manifest) -> Manifest:
     """Return the manifest with who gave the verdicts that a run of new lists was made of."""
     source = imported_from(m)

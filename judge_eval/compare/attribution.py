@@ -1,0 +1,318 @@
+"""A difference between runs of two judges, split into what retrieval and what the judge contributes.
+
+M(r, j) is the mean of a metric over retrieval r under judge j. Two runs hold M(A, A) and M(B, B), and almost all of
+M(A, B) and M(B, A): a chunk that both runs retrieved carries the verdicts of both judges. The rest follows from how
+often one judge gives each grade where the other gave a known one, counted over all shared chunks. With both orders
+averaged (Shapley) retrieval is 1/2 [M(B, A) - M(A, A) + M(B, B) - M(A, B)], and the judge is what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from judge_eval.compare.changes import Moved
+from judge_eval.compare.record import LEAST_SHARED, Attribution, Difference, Part
+from judge_eval.errors import MetricError
+from judge_eval.metrics import GradeTable, Metric, parse_metric
+from judge_eval.metrics.ragged import offsets_of
+from judge_eval.metrics.spec import DEDUP, ends
+from judge_eval.metrics.table import MISSING
+from judge_eval.runs.columns.packed import cluster_codes
+from judge_eval.runs.folder.run import Run
+from judge_eval.schema import Scale
+from judge_eval.stats import mean_interval
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+PSEUDO_TRACES = 0.4
+"""Two more traces at plus and minus this share of the metric's range, so that rare flips have no interval too short."""
+_GIVEN = 64
+"""Codes of a chunk from here on: its grade by the other judge is unknown, its own is the code less this."""
+_NO_CHUNK = -1
+_STEP = 1e-4
+_FACTORS = (0.5, 2.0)
+
+
+def attributions(
+    moved: Moved, runs: tuple[Run, Run], scales: tuple[Scale, Scale], judges: str, differences: Sequence[Difference]
+) -> Iterator[Attribution]:
+    """Split the differences between two runs, as far as their metrics can be computed from grades alone.
+
+    Args:
+        moved: The runs brought together.
+        runs: Baseline and candidate.
+        scales: Their scales.
+        judges: Which judge took whose place, in words.
+        differences: Those of this candidate.
+    """
+    lists = _Lists.of(moved, scales)
+    for difference in differences:
+        metric = parse_metric(difference.metric)
+        if metric.spec.claims or metric.spec.soft or metric.needs_pool:
+            continue
+        try:
+            yield _Split(moved, runs, scales, lists, metric).attribution(difference, judges)
+        except MetricError:  # a run's totals or its pool serve one of the scales alone
+            continue
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Side:
+    """The chunks of one run, of all pairs one after the other."""
+
+    rows: Ints
+    """The pair of each chunk."""
+    ranks: Ints
+    grades: Ints
+    """Its grade by the run's own judge, counted from the scale's lowest; -1 where that failed."""
+    other: Ints
+    """Its grade by the other judge; -1 where that one failed or did not see the chunk."""
+    shared: NDArray[np.bool_]
+    """Whether the other run retrieved it too."""
+    repeats: NDArray[np.bool_]
+    """Whether it reads like an earlier one of its list."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Lists:
+    """The lists of both runs, and how often the judges gave which grades to the chunks of both."""
+
+    sides: tuple[_Side, _Side]
+    alike: NDArray[np.bool_]
+    """The pairs whose two lists hold the same chunks in the same order, shape (pairs,)."""
+
+    @classmethod
+    def of(cls, moved: Moved, scales: tuple[Scale, Scale]) -> _Lists:
+        pairing = moved.pairing
+        sources = (pairing.first, pairing.a, scales[0]), (pairing.second, pairing.b, scales[1])
+        chunks = [columns.chunks_of(traces) for columns, traces, _ in sources]
+        texts = [source[0].passages[places] for source, (_, places, _) in zip(sources, chunks, strict=True)]
+        names, codes = np.unique(np.concatenate(texts), return_inverse=True)
+        keys = np.concatenate([rows for rows, _, _ in chunks]) * len(names) + codes.reshape(-1)
+        parts = keys[: len(texts[0])], keys[len(texts[0]) :]
+        times = [_times(part) for part in parts]
+        most = 1 + max(int(part.max(initial=0)) for part in times)
+        parts = parts[0] * most + times[0], parts[1] * most + times[1]
+        grades = [
+            np.where((own := source[0].grades[places].astype(np.int64)) < 0, -1, own - source[2].minimum)
+            for source, (_, places, _) in zip(sources, chunks, strict=True)
+        ]
+        sides = []
+        for i, j in ((0, 1), (1, 0)):
+            order = np.argsort(parts[j])
+            at = np.searchsorted(parts[j], parts[i], sorter=order)
+            match = np.append(order, -1)[at]
+            shared = (match >= 0) & (np.append(parts[j], -1)[match] == parts[i])
+            other = np.where(shared, np.append(grades[j], -1)[match], -1)
+            sides.append(_Side(chunks[i][0], chunks[i][2], grades[i], other, shared, times[i] > 0))
+        same = pairing.first.sizes[pairing.a] == pairing.second.sizes[pairing.b]
+        in_both = [part[same[rows]] for part, (rows, _, _) in zip(parts, chunks, strict=True)]
+        unlike = chunks[0][0][same[chunks[0][0]]][in_both[0] != in_both[1]]
+        same[unlike] = False
+        return cls((sides[0], sides[1]), same)
+
+
+def _times(keys: Ints) -> Ints:
+    """Return of each key how often it stood before."""
+    order = np.argsort(keys, kind="stable")
+    begins = np.flatnonzero(np.append(True, np.diff(keys[order]) != 0)[: len(keys)])
+    times = np.empty(len(keys), dtype=np.int64)
+    times[order] = np.arange(len(keys)) - np.repeat(begins, np.diff(np.append(begins, len(keys))))
+    return times
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Crossed:
+    """One retrieval under the other run's judge: what is known of each list, and the flips that stand for the rest."""
+
+    metric: Metric
+    table: GradeTable
+    """The lists that differ, once each; a chunk with an unknown grade is `MISSING`."""
+    given: Ints
+    """The place in `rates` of each unknown grade."""
+    places: Ints
+    """Of each pair the place of its list in `table`, shape (pairs,)."""
+    counts: Floats
+    """How often the own judge's grade (row) went with the other's (column); the last row is of unknown own grades."""
+    shared: Ints
+    """The chunks behind `counts`: three rows of pair, own and other grade."""
+    flips: NDArray[np.bool_]
+    """Cells of `counts` where the judges disagree and the other judge gives the higher grade, or the lower one."""
+
+    @classmethod
+    def of(cls, side: _Side, pairs: int, own: Scale, other: Scale, metric: Metric, totals: Ints | None) -> _Crossed:
+        levels, grades, least = len(other.grades), side.other, other.relevant - other.minimum
+        if two := metric.spec.reads == "relevance" and "rel" not in dict(metric.params):
+            levels, grades, least = 2, np.where(grades < 0, -1, grades >= least).astype(np.int64), 1
+        known = (side.grades >= 0) & (grades >= 0) & side.shared
+        shared = np.stack([side.rows[known], side.grades[known], grades[known]])
+        counts = np.zeros((len(own.grades) + 1, levels))
+        np.add.at(counts, (shared[1], shared[2]), 1.0)
+        counts[-1] = counts.sum(axis=0)
+        codes = np.where(grades >= 0, grades, _GIVEN + np.where(side.grades < 0, len(own.grades), side.grades))
+        if dict(metric.params).get(DEDUP.name) == "text":
+            codes = np.where(side.repeats, 0, codes)
+        width = int(side.ranks.max(initial=0)) if metric.depth is None else metric.depth
+        inside = side.ranks <= width
+        grid = np.full((pairs, min(width, int(side.ranks.max(initial=0))) + 1), _NO_CHUNK, dtype=np.int64)
+        grid[side.rows[inside], side.ranks[inside] - 1] = codes[inside]
+        grid[:, -1] = -1 if totals is None else totals
+        lists, places = np.unique(grid, axis=0, return_inverse=True)
+        there = lists[:, :-1] != _NO_CHUNK
+        flat = lists[:, :-1][there]
+        table = GradeTable(
+            np.where(flat >= _GIVEN, MISSING, flat).astype(np.int8),
+            offsets_of(there.sum(axis=1)),
+            totals=None if totals is None else lists[:, -1],
+            relevant=least,
+            maximum=levels - 1,
+            minimum=0 if two else other.minimum,
+            repeats=np.zeros(len(flat), dtype=np.bool_),
+        )
+        was, now = np.arange(len(own.grades) + 1), np.arange(levels)
+        if two or own.grades != other.grades:
+            was, now = (was >= own.relevant - own.minimum).astype(np.int64), (now >= least).astype(np.int64)
+        change = np.sign(now[None, :] - was[:, None])
+        flips = np.stack([change > 0, change < 0])
+        flips[:, -1] = False
+        return cls(metric, table, flat[flat >= _GIVEN] - _GIVEN, places.reshape(-1), counts, shared, flips)
+
+    def rates(self, up: float = 1.0, down: float = 1.0) -> Floats:
+        """Return P(grade by the other judge | grade by the own one), flips up or down so many times as often."""
+        counts = self.counts.copy()
+        if not counts[-1].any():
+            counts[-1] = 1.0
+        counts = np.where(counts.any(axis=1)[:, None], counts, counts[-1])
+        rates: Floats = counts / counts.sum(axis=1, keepdims=True)
+        flipped = rates * np.where(self.flips[0], up, 0.0) + rates * np.where(self.flips[1], down, 0.0)
+        flipped /= np.maximum(flipped.sum(axis=1, keepdims=True), 1.0)
+        kept = np.where(self.flips.any(axis=0), 0.0, rates)
+        left = 1.0 - flipped.sum(axis=1, keepdims=True)
+        total = kept.sum(axis=1, keepdims=True)
+        return np.asarray(flipped + np.where(total > 0, kept / np.where(total > 0, total, 1.0) * left, rates * left))
+
+    def values(self, rates: Floats) -> Floats:
+        """Return the expected value of each pair's list."""
+        return self.metric.expected_given(self.table, rates[self.given])[self.places]
+
+    def influence(self, unlike: NDArray[np.bool_]) -> Floats:
+        """Return what each pair adds to a mean over n pairs through the rates, times n."""
+        # The mean's derivative by the rate of each cell, times (flips of the pair - rate * chances) / all chances.
+        rates, weight = self.rates(), np.bincount(self.places[unlike], minlength=len(self.table))
+        base = self.metric.expected_given(self.table, rates[self.given])
+        slopes = np.zeros_like(rates)
+        for was in set(self.given.tolist()) - {len(rates) - 1}:
+            for now in np.flatnonzero((self.counts[was] > 0) & (rates[was] < 1)).tolist():
+                moved = rates.copy()
+                moved[was] *= 1 - _STEP
+                moved[was, now] += _STEP
+                slopes[was, now] = weight @ (self.metric.expected_given(self.table, moved[self.given]) - base) / _STEP
+        centred = slopes - (rates * slopes).sum(axis=1, keepdims=True)
+        each = centred / np.maximum(self.counts.sum(axis=1, keepdims=True), 1.0)
+        rows, was, now = self.shared
+        return np.asarray(np.bincount(rows, each[was, now], minlength=len(self.places)), dtype=np.float64)
+
+
+class _Split:
+    """One metric's difference, by retrieval and by judge."""
+
+    def __init__(
+        self, moved: Moved, runs: tuple[Run, Run], scales: tuple[Scale, Scale], lists: _Lists, metric: Metric
+    ) -> None:
+        self._moved, self._lists, self._metric = moved, lists, metric
+        pairing = moved.pairing
+        self._own = moved.columns(pairing.first.metrics.index(str(metric)))
+        both = ~(np.isnan(self._own[0].value) | np.isnan(self._own[1].value))
+        self._both = both
+        totals: list[Ints | None] = [None, None]
+        if metric.needs_total:
+            for side, (run, traces) in enumerate(zip(runs, (pairing.a, pairing.b), strict=True)):
+                known = (result.trace.relevant_total for result in run.results_at(traces))
+                totals[side] = np.array([-1 if total is None else total for total in known], dtype=np.int64)
+        orders = ((0, 1), (1, 0))
+        self._crossed = [
+            _Crossed.of(lists.sides[i], len(pairing), scales[i], scales[j], metric, totals[i]) for i, j in orders
+        ]
+
+    def attribution(self, d: Difference, judges: str) -> Attribution:
+        crossed = [self._under(i, self._crossed[i].rates()) for i in (0, 1)]
+        own = [side.value for side in self._own]
+        both, alike = self._both, self._lists.alike
+        by_retrieval = (crossed[1] - own[0] + own[1] - crossed[0]) / 2
+        by_judge = own[1] - own[0] - by_retrieval
+        influences = [c.influence(both & ~alike) for c in self._crossed]
+        through = (influences[1] - influences[0]) / 2
+        clusters = cluster_codes(self._moved.pairing.first.clusters[self._moved.pairing.a[both]])
+        open_ = sum(float((side.high - side.low)[both].mean()) for side in self._own)
+        share = self._share()
+        retrieval = self._part(by_retrieval[both], through[both], clusters, open_)
+        judge = self._part(by_judge[both], -through[both], clusters, open_)
+        if alike[both].all():
+            retrieval = Part(value=0.0, interval=(0.0, 0.0), lower=0.0, upper=0.0)
+        if share < LEAST_SHARED:
+            reach = self._reach(both)
+            retrieval = _widened(retrieval, *reach)
+            judge = _widened(judge, -reach[1], -reach[0])
+        return Attribution(
+            metric=d.metric, candidate=d.candidate, n=int(both.sum()), difference=d.difference, interval=d.interval,
+            shared=share, judges=judges, retrieval=retrieval, judge=judge, less_is_better=d.less_is_better,
+        )  # fmt: skip
+
+    def _under(self, side: int, rates: Floats) -> Floats:
+        """Return the values of one retrieval under the other judge; of the same list they are that judge's own."""
+        values = self._crossed[side].values(rates)
+        return np.where(self._lists.alike, self._own[1 - side].value, values)
+
+    def _share(self) -> float:
+        shared = total = 0
+        for side in self._lists.sides:
+            read = np.ones(len(side.ranks), dtype=np.bool_)
+            if self._metric.cutoff is not None:
+                read = side.ranks <= self._metric.cutoff
+            read &= self._both[side.rows]
+            shared, total = shared + int(side.shared[read].sum()), total + int(read.sum())
+        return shared / total if total else 1.0
+
+    def _part(self, values: Floats, through: Floats, clusters: list[int] | None, open_: float) -> Part:
+        value = float(values.mean())
+        least, greatest = ends(self._metric.limits)
+        span = greatest - least
+        if not np.isfinite(span):
+            span = max(float(np.nanmax(np.abs(side.value))) for side in self._own)
+        found = {}
+        for level in (0.95, 0.9):
+            halves = [0.0]
+            extra = np.append(values + through, [-PSEUDO_TRACES * span, PSEUDO_TRACES * span])
+            wider = None if clusters is None else [*clusters, -1, -2]
+            for column, codes in ((values + through, clusters), (extra, wider)):
+                interval = mean_interval(column, clusters=codes, level=level).interval
+                halves.append(0.0 if interval is None else (interval.high - interval.low) / 2)
+            found[level] = max(halves) + open_
+        if len(values) < 2:
+            return Part(value=value)
+        ends_95, ends_90 = ((value - found[level], value + found[level]) for level in (0.95, 0.9))
+        return Part(value=value, interval=ends_95, lower=ends_90[0], upper=ends_90[1])
+
+    def _reach(self, both: NDArray[np.bool_]) -> tuple[float, float]:
+        """Return how far the retrieval part falls and rises if unshared chunks flip half or twice as often."""
+        means = []
+        for side in (0, 1):
+            corners = [self._crossed[side].rates(up, down) for up, down in product(_FACTORS, repeat=2)]
+            means.append([float(self._under(side, rates)[both].mean()) for rates in corners])
+        base = [float(self._under(side, self._crossed[side].rates())[both].mean()) for side in (0, 1)]
+        low = (min(means[1]) - base[1] - max(means[0]) + base[0]) / 2
+        high = (max(means[1]) - base[1] - min(means[0]) + base[0]) / 2
+        return min(low, 0.0), max(high, 0.0)
+
+
+def _widened(part: Part, down: float, up: float) -> Part:
+    if part.interval is None or part.lower is None or part.upper is None:
+        return part
+    envelope = part.interval[0] + down, part.interval[1] + up
+    return part.but(envelope=envelope, lower=part.lower + down, upper=part.upper + up)
