@@ -40,13 +40,13 @@ _FACTORS = (0.5, 2.0)
 
 
 def attributions(
-    moved: Moved, runs: tuple[Run, Run], scales: tuple[Scale, Scale], judges: str, differences: Sequence[Difference]
+    moved: Moved, runs: Sequence[Run], scales: tuple[Scale, Scale], judges: str, differences: Sequence[Difference]
 ) -> Iterator[Attribution]:
     """Split the differences between two runs, as far as their metrics can be computed from grades alone.
 
     Args:
         moved: The runs brought together.
-        runs: Baseline and candidate.
+        runs: Baseline and candidate, read for metrics that need to know how many relevant chunks exist.
         scales: Their scales.
         judges: Which judge took whose place, in words.
         differences: Those of this candidate.
@@ -179,7 +179,7 @@ class _Crossed:
         if two or own.grades != other.grades:
             was, now = (was >= own.relevant - own.minimum).astype(np.int64), (now >= least).astype(np.int64)
         change = np.sign(now[None, :] - was[:, None])
-        flips = np.stack([change > 0, change < 0])
+        flips = np.stack((np.greater(change, 0), np.less(change, 0)))
         flips[:, -1] = False
         return cls(metric, table, flat[flat >= _GIVEN] - _GIVEN, places.reshape(-1), counts, shared, flips)
 
@@ -188,7 +188,7 @@ class _Crossed:
         counts = self.counts.copy()
         if not counts[-1].any():
             counts[-1] = 1.0
-        counts = np.where(counts.any(axis=1)[:, None], counts, counts[-1])
+        counts = np.where(counts.sum(axis=1, keepdims=True) > 0, counts, counts[-1])
         rates: Floats = counts / counts.sum(axis=1, keepdims=True)
         flipped = rates * np.where(self.flips[0], up, 0.0) + rates * np.where(self.flips[1], down, 0.0)
         flipped /= np.maximum(flipped.sum(axis=1, keepdims=True), 1.0)
@@ -223,7 +223,7 @@ class _Split:
     """One metric's difference, by retrieval and by judge."""
 
     def __init__(
-        self, moved: Moved, runs: tuple[Run, Run], scales: tuple[Scale, Scale], lists: _Lists, metric: Metric
+        self, moved: Moved, runs: Sequence[Run], scales: tuple[Scale, Scale], lists: _Lists, metric: Metric
     ) -> None:
         self._moved, self._lists, self._metric = moved, lists, metric
         pairing = moved.pairing

@@ -124,4 +124,4 @@ def _fillings(chances: Values) -> tuple[NDArray[np.int64], Values]:
 
 @lru_cache(maxsize=64)
 def _all_choices(count: int, levels: int) -> NDArray[np.int64]:
-    return np.indices((levels,) * count).reshape(count, -1).T
+    return np.indices((levels,) * count).reshape(count, levels**count).T
