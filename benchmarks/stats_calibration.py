@@ -26,6 +26,8 @@ from benchmarks.chunk_labels import coverage as chunk_labels
 from benchmarks.lines import Line
 from benchmarks.stats_agreement import JUDGES as AGREEING
 from benchmarks.stats_agreement import agreement_coverage
+from benchmarks.stats_attribution import FLIPS, parts_coverage, real_parts_coverage
+from benchmarks.stats_attribution import PAIRS as REAL_PAIRS
 from benchmarks.stats_differences import POPULATIONS, detectable, difference_coverage, skewed_null, unreachable
 from benchmarks.stats_gates import PAIRS, difference_of, gate_errors, gate_planning, gate_power
 from benchmarks.stats_labels import JUDGES, average_precision, few_labels
@@ -344,6 +346,8 @@ def cells(simulations: int) -> list[partial[list[Line]]]:
             for judge in AGREEING
             for n in (20, 50, 100)
         ),
+        *(partial(parts_coverage, draws(0.03, 4), flips=name, sizes=(n,)) for name in FLIPS for n in (30, 100, 300)),
+        *(partial(real_parts_coverage, draws(0.02, 4), pairs=(k,)) for k in range(len(REAL_PAIRS))),
         *(partial(small_samples, tenth, populations=(k,)) for k in range(len(SMALL))),
         *(partial(chunk_labels, draws(0.004, 4), metrics=(name,)) for name in METRICS),
         partial(hit_rates, tenth),
@@ -369,7 +373,7 @@ def cached(cell: partial[list[Line]], folder: Path | None) -> list[Line]:
 def _digest(cell: partial[list[Line]]) -> str:
     found = hashlib.sha256(repr((cell.args, cell.keywords)).encode())
     root = Path(__file__).parents[1]
-    for part in ("benchmarks/*.py", "judge_eval/stats/*.py", "judge_eval/compare/gate.py"):
+    for part in ("benchmarks/*.py", "judge_eval/stats/*.py", "judge_eval/compare/[ag]*.py"):
         for path in sorted(root.glob(part)):
             found.update(path.read_bytes())
     return found.hexdigest()[:16]

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from judge_eval.compare.changes import Moved
-from judge_eval.compare.record import LEAST_SHARED, Attribution, Difference, Part
+from judge_eval.compare.record import LEAST_SHARED, Attribution, Difference, DifferencePart
 from judge_eval.errors import MetricError
 from judge_eval.metrics import GradeTable, Metric, parse_metric
 from judge_eval.metrics.ragged import offsets_of
@@ -254,7 +254,7 @@ class _Split:
         retrieval = self._part(by_retrieval[both], through[both], clusters, open_)
         judge = self._part(by_judge[both], -through[both], clusters, open_)
         if alike[both].all():
-            retrieval = Part(value=0.0, interval=(0.0, 0.0), lower=0.0, upper=0.0)
+            retrieval = DifferencePart(value=0.0, interval=(0.0, 0.0), lower=0.0, upper=0.0)
         if share < LEAST_SHARED:
             reach = self._reach(both)
             retrieval = _widened(retrieval, *reach)
@@ -279,7 +279,7 @@ class _Split:
             shared, total = shared + int(side.shared[read].sum()), total + int(read.sum())
         return shared / total if total else 1.0
 
-    def _part(self, values: Floats, through: Floats, clusters: list[int] | None, open_: float) -> Part:
+    def _part(self, values: Floats, through: Floats, clusters: list[int] | None, open_: float) -> DifferencePart:
         value = float(values.mean())
         least, greatest = ends(self._metric.limits)
         span = greatest - least
@@ -295,9 +295,9 @@ class _Split:
                 halves.append(0.0 if interval is None else (interval.high - interval.low) / 2)
             found[level] = max(halves) + open_
         if len(values) < 2:
-            return Part(value=value)
+            return DifferencePart(value=value)
         ends_95, ends_90 = ((value - found[level], value + found[level]) for level in (0.95, 0.9))
-        return Part(value=value, interval=ends_95, lower=ends_90[0], upper=ends_90[1])
+        return DifferencePart(value=value, interval=ends_95, lower=ends_90[0], upper=ends_90[1])
 
     def _reach(self, both: NDArray[np.bool_]) -> tuple[float, float]:
         """Return how far the retrieval part falls and rises if unshared chunks flip half or twice as often."""
@@ -311,7 +311,7 @@ class _Split:
         return min(low, 0.0), max(high, 0.0)
 
 
-def _widened(part: Part, down: float, up: float) -> Part:
+def _widened(part: DifferencePart, down: float, up: float) -> DifferencePart:
     if part.interval is None or part.lower is None or part.upper is None:
         return part
     envelope = part.interval[0] + down, part.interval[1] + up

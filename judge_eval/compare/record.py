@@ -179,7 +179,7 @@ LEAST_SHARED: Final = 0.6
 """With a smaller share of chunks in both runs, parts of a difference are said with an envelope."""
 
 
-class Part(Record):
+class DifferencePart(Record):
     """What retrieval, or the judge, contributes to a difference."""
 
     value: float
@@ -213,8 +213,8 @@ class Attribution(Record):
     """Which share of the chunks that the metric reads is in both runs, 0 to 1."""
     judges: str
     """Which judge took whose place."""
-    retrieval: Part
-    judge: Part
+    retrieval: DifferencePart
+    judge: DifferencePart
     less_is_better: bool = False
 
     @property

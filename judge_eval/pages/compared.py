@@ -213,7 +213,9 @@ class ComparedRuns:
         if not self.record.openings:
             return None
         (first,) = self.record.openings
+        split = self.record.attribution(first.metric)
         return {
+            "split": split and split.sentence,
             "finding": first.finding,
             "sentence": first.sentence(who),
             "warnings": self.record.warnings,

@@ -92,7 +92,7 @@ def test_settings_stay() -> None:
         tags relevant baseline fail_under max_drop non_inferior interval cluster concurrency timeout
         rpm tpm attempts max_failures hedge max_calls max_tokens max_cost max_reply on_invalid
         thresholds fail_over max_rise format map corpus list_sep depth records group_by otel columnar
-        push_every push_grace unsupported on_undecided server claims"""
+        push_every push_grace unsupported on_undecided gate_on server claims"""
     assert set(settings()) == set(promised.split())
 
 

@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.stats_attribution import TwoRuns, draw, split, true_parts
+from judge_eval import EvalRun
+from judge_eval.compare.compare import compare
+from judge_eval.compare.gate import check_gates
+from judge_eval.compare.options import Gates
+from judge_eval.errors import RefusedError
+from judge_eval.metrics import GradeTable, parse_metric
+from tests.support.verdicts import judged, traces_of
+
+METRICS = ["AP@3", "RR@3", "P@3"]
+NAMES = [f"t{k:02d}" for k in range(24)]
+
+
+def run_of(lists: dict[str, str], relevant: set[tuple[str, str]], judge: str, **settings: Any) -> EvalRun:
+    """A run over lists of one-letter chunks; the judges "a" and "b" are asked by unlike prompts."""
+    grades = {**dict.fromkeys(relevant, 1), **settings.pop("failed", {})}
+    prompt = {"a": "support/binary", "b": "relevance/binary"}[judge]
+    return judged(traces_of(lists), grades, metrics=METRICS, prompt=prompt, **settings)
+
+
+def shuffled(seed: int) -> tuple[dict[str, str], dict[str, str], set[tuple[str, str]], set[tuple[str, str]]]:
+    """Lists of two retrievers that share most chunks, and the relevant chunks of two judges that differ in some."""
+    rng = np.random.default_rng(seed)
+    first, second, by_one, by_two = {}, {}, set(), set()
+    for name in NAMES:
+        letters = [chr(97 + k) for k in rng.permutation(6)]
+        first[name] = "".join(letters[:4])
+        second[name] = "".join(rng.permutation(letters[:3] + letters[4:5]))
+        for letter in letters:
+            if rng.random() < 0.45:
+                by_one.add((name, letter))
+            if ((name, letter) in by_one) != (rng.random() < 0.2):
+                by_two.add((name, letter))
+    return first, second, by_one, by_two
+
+
+def brute_force(
+    lists: dict[str, str], own: set[tuple[str, str]], other: set[tuple[str, str]], there: dict[str, str], metric: str
+) -> float:
+    """The mean of a list under the other judge, over all patterns of the chunks that this judge never saw."""
+    shared = [(n, c) for n in lists for c in lists[n] if c in there[n]]
+    rate = {was: float(np.mean([pair in other for pair in shared if (pair in own) is was])) for was in (False, True)}
+    values = []
+    for name, chunks in lists.items():
+        chances = [float((name, c) in other) if c in there[name] else rate[(name, c) in own] for c in chunks]
+        value = 0.0
+        for pattern in product((0, 1), repeat=len(chunks)):
+            weight = np.prod([p if bit else 1 - p for p, bit in zip(chances, pattern, strict=True)])
+            if weight:
+                value += weight * parse_metric(metric).compute(GradeTable.from_rows([list(pattern)], maximum=1))[0]
+        values.append(value)
+    return float(np.mean(values))
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_parts_are_those_of_the_definition(metric: str) -> None:
+    """Each part is Shapley's share of the four means, with unknown verdicts enumerated; together the difference."""
+    first, second, one, two = shuffled(3)
+    found = compare(run_of(first, one, "a"), run_of(second, two, "b"))
+    part = found.attribution(metric)
+    assert part is not None
+    own = [found[metric].baseline_mean, found[metric].candidate_mean]
+    crossed = [brute_force(first, one, two, second, metric), brute_force(second, two, one, first, metric)]
+    retrieval = (crossed[1] - own[0] + own[1] - crossed[0]) / 2
+    assert part.retrieval.value == pytest.approx(retrieval, abs=1e-12)
+    assert part.retrieval.value + part.judge.value == pytest.approx(found[metric].difference, abs=1e-12)
+    tops = [(first[n][:3], second[n]) for n in NAMES] + [(second[n][:3], first[n]) for n in NAMES]
+    assert part.shared == pytest.approx(sum(c in there for top, there in tops for c in top) / (6 * len(NAMES)))
+
+
+def test_identical_retrieval_is_all_judge() -> None:
+    """Where both runs hold the same lists, retrieval's part and its interval are exactly 0, failures or not."""
+    first, _, one, two = shuffled(4)
+    failed = {(n, first[n][0]): RefusedError("no") for n in NAMES[:3]}
+    found = compare(run_of(first, one, "a"), run_of(first, two, "b", failed=failed))
+    for metric in METRICS:
+        part = found.attribution(metric)
+        assert part is not None
+        assert (part.retrieval.value, part.retrieval.interval, part.shared) == (0.0, (0.0, 0.0), 1.0)
+        assert part.judge.value == pytest.approx(found[metric].difference)
+
+
+def test_one_judge_is_not_split() -> None:
+    """Runs of the same judge have no attribution: all of the difference is retrieval."""
+    first, second, one, _ = shuffled(5)
+    assert compare(run_of(first, one, "a"), run_of(second, one, "a")).attributions == ()
+
+
+def test_the_first_sentence_says_whose_change_it_is() -> None:
+    """The split stands first: the difference, the judge's part with who took whose place, retrieval's part."""
+    first, second, one, two = shuffled(6)
+    found = compare(run_of(first, one, "a"), run_of(second, two, "b"))
+    assert "by the judge (" in found.sentences[0]
+    assert "by retrieval; " in found.sentences[0]
+    assert found.sentences[0].endswith("of the chunks are in both runs")
+    assert len(found.sentences) == 2
+
+
+def test_a_gate_across_judges_is_on_retrieval() -> None:
+    """A stricter judge alone does not fail a limit on a drop; it does where the limit is on the total."""
+    lists = {f"t{k:03d}": "abc" for k in range(60)}
+    lenient = {(n, c) for n in lists for c in "ab"}
+    strict = {(n, "b") for n in lists}
+    runs = run_of(lists, lenient, "a"), run_of(lists, strict, "b")
+    found = compare(*runs)
+    (kept,) = check_gates([runs[1]], Gates(max_drop=("AP@3=0.05",)), found)
+    (broken,) = check_gates([runs[1]], Gates(max_drop=("AP@3=0.05",), gate_on="total"), found)
+    assert (kept.outcome, broken.outcome) == ("passed", "failed")
+    assert "by retrieval, the judge's part left out" in kept.sentence
+    assert kept.value == 0.0
+
+
+def test_a_fall_of_retrieval_fails_under_any_judge() -> None:
+    """A retriever that lost its relevant chunks fails the limit though the new judge is more lenient."""
+    names = [f"t{k:03d}" for k in range(60)]
+    one = {(n, c) for n in names for c in "abx"}
+    two = {(n, c) for n in names for c in "abcx"}
+    before, after = dict.fromkeys(names, "abxy"), dict.fromkeys(names, "ycba")
+    runs = run_of(before, one, "a"), run_of(after, two, "b")
+    (check,) = check_gates([runs[1]], Gates(max_drop=("AP@3=0.05",)), compare(*runs))
+    assert check.outcome == "failed"
+
+
+def test_few_shared_chunks_widen_and_may_leave_it_open() -> None:
+    """Under 60% shared chunks an envelope is given, it holds the interval, and gates take its ends."""
+    rng = np.random.default_rng(9)
+    part = split(draw(rng, 40, 0.3, (0.1, 0.1)), "AP@5")
+    assert part.shared < 0.6
+    for side in (part.retrieval, part.judge):
+        assert side.envelope is not None
+        assert side.interval is not None
+        assert side.lower is not None
+        assert side.envelope[0] <= side.interval[0] < side.interval[1] <= side.envelope[1]
+        assert side.lower < side.value
+    assert not (part.retrieval.is_known and part.judge.is_known)
+    assert "it cannot be told" in part.sentence
+
+
+@pytest.mark.parametrize("flips", [(0.0, 0.02), (0.05, 0.05)])
+def test_intervals_cover_the_true_parts(flips: tuple[float, float]) -> None:
+    """In 60 seeded draws of 60 traces both intervals miss the true parts at most 8 times."""
+    rng = np.random.default_rng(12)
+    retrieval, judge = true_parts(draw(rng, 40_000, 0.8, flips), "AP@5")
+    missed = [0, 0]
+    for _ in range(60):
+        part = split(draw(rng, 60, 0.8, flips), "AP@5")
+        for k, (side, true) in enumerate(((part.retrieval, retrieval), (part.judge, judge))):
+            assert side.interval is not None
+            missed[k] += not side.interval[0] <= true <= side.interval[1]
+    assert max(missed) <= 8
+
+
+def test_equal_texts_of_a_list_are_paired_in_order() -> None:
+    """A text that stands twice in both lists is shared twice, and a third time not at all."""
+    lists = np.array([[0, 0, 1]]), np.array([[0, 0, 0]])
+    verdicts = np.array([[1, 0]]), np.array([[1, 0]])
+    part = split(TwoRuns(lists, verdicts), "P@3")
+    assert part.shared == pytest.approx(4 / 6)
