@@ -29,6 +29,7 @@ from benchmarks.stats_agreement import agreement_coverage
 from benchmarks.stats_attribution import FLIPS, parts_coverage, real_parts_coverage
 from benchmarks.stats_attribution import PAIRS as REAL_PAIRS
 from benchmarks.stats_differences import POPULATIONS, detectable, difference_coverage, skewed_null, unreachable
+from benchmarks.stats_drift import drift_alarms
 from benchmarks.stats_gates import PAIRS, difference_of, gate_errors, gate_planning, gate_power
 from benchmarks.stats_labels import JUDGES, average_precision, few_labels
 from judge_eval.compare.gate import decide_drop
@@ -348,6 +349,9 @@ def cells(simulations: int) -> list[partial[list[Line]]]:
         ),
         *(partial(parts_coverage, draws(0.03, 4), flips=name, sizes=(n,)) for name in FLIPS for n in (30, 100, 300)),
         *(partial(real_parts_coverage, draws(0.02, 4), pairs=(k,)) for k in range(len(REAL_PAIRS))),
+        *(partial(drift_alarms, draws(0.1, 4), noise=noise, fall=0.0) for noise in (0.0, 0.02, 0.05)),
+        *(partial(drift_alarms, draws(0.1, 4), noise=noise, fall=0.05) for noise in (0.0, 0.02, 0.05)),
+        *(partial(drift_alarms, draws(0.1, 4), noise=n, fall=0.075, up=0.025) for n in (0.0, 0.02, 0.05)),
         *(partial(small_samples, tenth, populations=(k,)) for k in range(len(SMALL))),
         *(partial(chunk_labels, draws(0.004, 4), metrics=(name,)) for name in METRICS),
         partial(hit_rates, tenth),

@@ -66,6 +66,7 @@ RANGES: Final[Mapping[str, Range]] = MappingProxyType(
         "n": Range(1, _MANY),
         "most": Range(1, _MANY),
         "max_traces": Range(1, _MANY),
+        "baseline_looks": Range(1, 100),
         # a cascade
         "cascade_threshold": Range(0.5, 1, whole=False),
         "alpha": Range(0.0001, 0.5, whole=False),

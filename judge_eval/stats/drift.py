@@ -19,6 +19,8 @@ ALARM = 0.05 / (LOOKS_A_YEAR * len(WINDOWS))
 LEAST_FALL = 0.01
 """A fall of the share of right answers by less is no drift."""
 POWER = 0.8
+MOST_ANCHORS = 1_000_000
+"""What is said where no number of anchors is enough, since repeats are like tossing a coin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +108,11 @@ def anchors_needed(noise: float, asked: int, fall: float = 0.05) -> int:
         fall: By how much the share of right answers falls.
     """
     k, n = WINDOWS[-1], WINDOWS[-1] + asked
-    shift = k - k * asked / n  # how many fewer 1s an anchor has that gives none any more
     spread = k * (asked / n) * (k / n) * (n - k) / max(n - 1, 1) if n > 1 else 0.0
     quiet = k * noise * (1 - noise) * (n - k) / n
     reach = -normal_ppf(ALARM) * math.sqrt(fall * spread + quiet) + normal_ppf(POWER) * math.sqrt(quiet)
-    return max(math.ceil((reach / (fall * (k - shift))) ** 2), math.ceil(1 / fall))
+    visible = fall * (k * asked / n) * (1 - 2 * noise)
+    if visible <= 0:
+        return MOST_ANCHORS
+    fewest = math.ceil(math.log(ALARM) / -math.log(math.comb(n, k)))  # that must fall for any alarm
+    return max(math.ceil((reach / visible) ** 2), math.ceil(fewest / fall))

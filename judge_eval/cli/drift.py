@@ -1,0 +1,71 @@
+"""`drift`: whether a judge is still the judge that it was."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from judge_eval.cli.flags.calling import CallingFlags
+from judge_eval.cli.flags.common import Json
+from judge_eval.cli.flags.groups import only, without
+from judge_eval.cli.flags.judging import SEVERAL, JudgingFlags
+from judge_eval.cli.flags.keeping import Runs
+from judge_eval.cli.flags.numbers import NumbersFlags
+from judge_eval.cli.printing.door import give_json, remark
+from judge_eval.cli.printing.errors import GATE, verb
+from judge_eval.ranges import RANGES
+
+if TYPE_CHECKING:
+    from judge_eval.eval_run import EvalRun
+
+
+@verb
+def drift(
+    anchors: Annotated[str, typer.Argument(help="Traces with labels, or an older run (folder, id, label:NAME).")],
+    judging: Annotated[JudgingFlags, only("model", "prompt", "mode", "evidence", "confidence", "judge", *SEVERAL)],
+    numbers: Annotated[NumbersFlags, only("relevant")],
+    calling: Annotated[
+        CallingFlags,
+        without("fleet", "attempts", "record", "replay", "warm_prefix", "hedge", "otel", "cache", "no_cache"),
+    ],
+    keeping: Runs,
+    history: Annotated[
+        Path, typer.Option(help="The file of all looks; it is made by the first.", metavar="FILE")
+    ] = Path("drift.jsonl"),
+    baseline_looks: Annotated[int, typer.Option(help="How often to ask for the baseline, which shows the noise.")] = 5,
+    json_: Json = False,
+) -> None:
+    """Ask a judge again about the same chunks: is it still the judge that it was?
+
+    The first call asks --baseline-looks times, later ones once. Nothing comes from the cache, and a look that was
+    stopped goes on where it stood. The last look and the last four are tested by permutation within each chunk, so
+    that a year of weekly looks gives a false alarm in at most 5 of 100 cases.
+
+    The exit code is 1 if the judge drifted.
+
+    Examples:
+    judge-eval drift labelled.jsonl --model openai/NAME
+    judge-eval drift label:release-1 --model openai/NAME --history release-1.jsonl
+    """
+    from judge_eval.cli.printing.output import show
+    from judge_eval.trials.drift import watch_judge
+    from judge_eval.views.drift import drift_view
+
+    RANGES["baseline_looks"].check(baseline_looks, "--baseline-looks")
+    data = Path(anchors)
+    earlier = None if data.exists() and not (data / "manifest.json").exists() else keeping.load(anchors, remark)
+
+    def ask(folder: Path) -> EvalRun:
+        with judging.evaluator(replace(calling, cache=str(folder)), numbers, ["P@5"]) as evaluator:
+            return evaluator.evaluate(data if earlier is None else [result.trace for result in earlier.results])
+
+    report = watch_judge(ask, history, earlier, baseline_looks=baseline_looks)
+    if json_:
+        give_json(report.model_dump_json(indent=2))
+    else:
+        show(drift_view(report))
+    if report.verdict == "drifted":
+        raise typer.Exit(GATE)
