@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from judge_eval.digest import digest_json
 from judge_eval.errors import ConfigError, DataError
@@ -18,16 +19,34 @@ from judge_eval.evaluator import Evaluator
 from judge_eval.judges.imported import ImportedVerdicts
 from judge_eval.llm.backend import Identity, Unavailable
 from judge_eval.llm.options import Options
-from judge_eval.metrics import Metric, mmr
+from judge_eval.metrics import Metric, mmr, parse_metric
 from judge_eval.metrics.fusion import Fusion, interleaved, normalised, number_in, parameters
 from judge_eval.pools.pool import Pool, Settling
 from judge_eval.pools.scoring import settled
+from judge_eval.pools.sweep_report import SweepPoint, SweepReport
 from judge_eval.ranges import check_ranges
+from judge_eval.runs.columns.packed import cluster_codes
+from judge_eval.runs.columns.parquet import columns_of
 from judge_eval.runs.folder.records import IMPORT, TraceResult
 from judge_eval.runs.folder.run import Run
+from judge_eval.runs.scoring.aggregate import less_is_better, limits_of
+from judge_eval.runs.scoring.figure import Figure
+from judge_eval.runs.scoring.opened import opened
 from judge_eval.schema import Chunk, Outcome, Trace, repeats_of
 from judge_eval.spelling import option
+from judge_eval.stats import mean_interval
 
+Floats = NDArray[np.float64]
+MOST_VALUES: Final = 101
+"""How many values one sweep tries."""
+_WHERE: Final[Mapping[str, str]] = {
+    "k": "fuse",
+    "a": "fuse",
+    "lambda": "rerank",
+    "threshold": "threshold",
+    "cut": "cut",
+}
+"""Which setting of a recipe each parameter stands in."""
 _CUT = re.compile(r"\s*score\s*(>=|<=)\s*(\S+)\s*")
 
 
@@ -215,3 +234,150 @@ class _Maker:
             relevance = normalised(relevance.tolist(), "rank")
         order: list[int] = mmr(relevance, embeddings=vectors, lambda_=self.lambda_ or 0.0).tolist()
         return order
+
+
+def sweep(
+    runs: Sequence[Run],
+    values: str,
+    *,
+    fuse: str | None = None,
+    interleave: bool = False,
+    threshold: str | None = None,
+    dedup: bool = False,
+    rerank: str | None = None,
+    cut: int | None = None,
+    metric: str | Metric | None = None,
+    conflicts: Settling = "majority",
+    seed: int = 0,
+) -> SweepReport:
+    """Try one setting of a what-if with many values, without a call.
+
+    The questions (or their clusters) are dealt into two halves. Each half chooses its best value, and each question
+    counts under the value that the other half chose: that mean is not flattered by the choice.
+
+    Args:
+        runs: As of `what_if`, like the following settings; differences are from the first run's own lists.
+        values: `k=10,30,60` or `a=0:1:.1` (from, to, step); the parameter is `k` or `a` of a fusion, `lambda` of
+            `mmr`, `threshold` (of `score>=x`) or `cut`.
+        fuse: The fusion whose `k` or `a` is tried.
+        interleave: As of `what_if`.
+        threshold: As of `what_if`.
+        dedup: As of `what_if`.
+        rerank: `mmr`, whose `lambda` is tried.
+        cut: As of `what_if`.
+        metric: What to choose by; None takes the first of the first run.
+        conflicts: As of `what_if`.
+        seed: Of the halves.
+
+    Returns:
+        The curve and the held-out value.
+
+    Raises:
+        ConfigError: The values cannot be read, or the parameter is of a setting that is not used.
+    """
+    parameter, numbers = read_values(values)
+    recipe = Recipe(fuse, interleave, threshold, dedup, rerank, cut)
+    name = str(parse_metric(metric) if metric is not None else runs[0].manifest.metrics[0])
+    tried = [_with(recipe, parameter, number) for number in numbers]
+    tables = [_scores(runs, each, name, conflicts) for each in tried]
+    own = _scores(runs[:1], Recipe(cut=10**9), name, conflicts)
+    rows = {question: place for place, question in enumerate(own[1].tolist())}
+    matched = np.array([rows.get(question, -1) for question in tables[0][1].tolist()])
+    if (matched < 0).any():
+        raise ConfigError("the questions of a list are not those of the first run")
+    before, table = own[0][matched], np.column_stack([values for values, _, _ in tables])
+    clusters = tables[0][2]
+    known = ~np.isnan(np.column_stack([table, before])).any(axis=1)
+    table, before = table[known], before[known]
+    codes = None if clusters is None else np.array(clusters)[known]
+    if not len(table):
+        raise ConfigError(f"{name} has no value for any question")
+    sign = -1.0 if less_is_better(name) else 1.0
+    half = _halves(len(table) if codes is None else codes, seed)
+    best = [int(np.argmax((sign * table[half == side]).mean(axis=0))) if (half == side).any() else 0 for side in (0, 1)]
+    held = np.where(half == 0, table[:, best[1]], table[:, best[0]])
+    limits = limits_of(name, table, before)
+    low, high = (limits or (None, None))[0], (limits or (None, None))[1]
+    span = None if low is None or high is None else (low - high, high - low)
+
+    def figure(column: Floats, bounds: tuple[float | None, float | None] | None) -> Figure:
+        return Figure.of(mean_interval(column, clusters=None if codes is None else codes.tolist(), limits=bounds))
+
+    return SweepReport(
+        metric=name,
+        parameter=parameter,
+        recipe=str(recipe),
+        baseline=runs[0].name,
+        questions=len(table),
+        points=tuple(
+            SweepPoint(value=number, mean=figure(column, limits), difference=figure(column - before, span))
+            for number, column in zip(numbers, table.T, strict=True)
+        ),
+        chosen=(numbers[best[0]], numbers[best[1]]),
+        held_out=figure(held, limits),
+        held_out_difference=figure(held - before, span),
+        less_is_better=sign < 0,
+    )
+
+
+def read_values(text: str) -> tuple[str, list[float]]:
+    """Read `NAME=V,V,...` or `NAME=FROM:TO:STEP`.
+
+    Raises:
+        ConfigError: There is no such parameter, fewer than two values or more than 101.
+    """
+    name, equals, rest = text.partition("=")
+    name = name.strip()
+    if not equals or name not in _WHERE:
+        raise ConfigError(
+            f"{text!r}: write PARAMETER=VALUES, such as k=10,30,60 or a=0:1:.1, with one of {', '.join(_WHERE)}"
+        )
+    span = [number_in(text, part) for part in rest.split(":")] if ":" in rest else None
+    if span is None:
+        numbers = [number_in(text, part) for part in rest.split(",")]
+    elif len(span) == 3 and span[2] > 0 and (span[1] - span[0]) / span[2] <= MOST_VALUES:
+        numbers = [round(span[0] + span[2] * k, 10) for k in range(int((span[1] - span[0]) / span[2] + 1e-9) + 1)]
+    else:
+        raise ConfigError(f"{text!r}: write FROM:TO:STEP with at most {MOST_VALUES} values, such as a=0:1:.1")
+    numbers = list(dict.fromkeys(numbers))
+    if not 2 <= len(numbers) <= MOST_VALUES:
+        raise ConfigError(f"{text!r}: {len(numbers)} values; give 2 to {MOST_VALUES}")
+    return name, numbers
+
+
+def _with(recipe: Recipe, parameter: str, number: float) -> Recipe:
+    """Put a value into a recipe."""
+    if parameter == "cut":
+        if number != int(number) or number < 1:
+            raise ConfigError(f"cut={number:g}: a cut is a whole number of at least 1")
+        return replace(recipe, cut=int(number))
+    if parameter == "threshold":
+        sign = "<=" if "<=" in (recipe.threshold or "") else ">="
+        return replace(recipe, threshold=f"score{sign}{number!r}")
+    where = _WHERE[parameter]
+    setting: str | None = getattr(recipe, where)
+    method = {"k": "rrf", "a": "weighted", "lambda": "mmr"}[parameter]
+    if setting is None or setting.partition(":")[0].strip() != method:
+        raise ConfigError(f"{parameter} is a parameter of {method}; name it, and leave {parameter} to the sweep")
+    others = [
+        part for part in setting.partition(":")[2].split(",") if part and not re.match(rf"\s*{parameter}\s*=", part)
+    ]
+    text = f"{method}:" + ",".join([*others, f"{parameter}={number!r}"])
+    return replace(recipe, rerank=text) if where == "rerank" else replace(recipe, fuse=text)
+
+
+def _scores(
+    runs: Sequence[Run], recipe: Recipe, metric: str, conflicts: Settling
+) -> tuple[Floats, NDArray[np.uint64], list[int] | None]:
+    """Return the metric of each question (expected where verdicts failed), the questions, and their clusters."""
+    made = what_if(runs, **asdict(recipe), metrics=[metric], conflicts=conflicts)
+    columns = columns_of(made, (metric,), made.manifest.intervals.cluster)
+    return opened(made, columns).value[:, 0], columns.questions, cluster_codes(columns.clusters)
+
+
+def _halves(units: int | NDArray[np.int64], seed: int) -> NDArray[np.int64]:
+    """Deal questions, or whole clusters, into two halves."""
+    names = np.arange(units) if isinstance(units, int) else np.unique(units, return_inverse=True)[1].reshape(-1)
+    count = int(names.max()) + 1
+    side = np.random.default_rng(seed).permutation(count) % 2
+    return np.asarray(side[names], dtype=np.int64)

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from judge_eval import EvalRun, Trace, import_verdicts, what_if
-from judge_eval.errors import ConfigError, DataError, RunError
+from judge_eval.errors import ConfigError, DataError, MetricError, RunError
 from judge_eval.runs.folder.describing import judged_by
 from judge_eval.runs.judging.verify import verify
+from judge_eval.whatif import sweep
 
 LISTS = {"A": {"d1": 9.0, "d2": 7.0, "d3": 4.0, "d4": 1.0}, "B": {"d3": 0.9, "d5": 0.8, "d1": 0.5}}
 GRADES = {"d1": 0, "d2": 1, "d3": 1, "d4": 0, "d5": 1}
@@ -142,3 +144,76 @@ def test_runs_that_disagree_are_settled_by_the_stated_rule() -> None:
     assert made["P@1"] == 0.0
     with pytest.raises(RunError, match="'d1' of question 'q0'"):
         what_if([both()[0], other], fuse="rrf", conflicts="refuse")
+
+
+def noisy(label: str, questions: int, seed: int) -> EvalRun:
+    """Make a run of many questions whose scores say nothing of the verdicts."""
+    rng = np.random.default_rng(seed)
+    traces, known = [], {}
+    for n in range(questions):
+        names = [f"d{k}" for k in rng.permutation(12)[:6]]
+        chunks = [{"id": c, "text": f"{c} of {n}", "score": 1.0 - k / 10} for k, c in enumerate(names)]
+        traces.append(Trace(id=f"q{n}", query=f"Question {n}?", chunks=chunks))
+        known |= {(f"q{n}", c): int((n * 7 + int(c[1:]) * 5) % 3 == 0) for c in names}
+    return import_verdicts(known, traces, metrics=["AP@5", "P@3"], label=label)
+
+
+def test_a_sweep_is_each_what_if_and_a_winner_held_out() -> None:
+    """Each point is the what-if of its value; the held-out mean takes for each half what the other half chose."""
+    runs = [noisy("A", 40, 1), noisy("B", 40, 2)]
+    report = sweep(runs, "a=0:1:.25", fuse="weighted", metric="AP@5", seed=4)
+    assert [point.value for point in report.points] == [0.0, 0.25, 0.5, 0.75, 1.0]
+    made = [what_if(runs, fuse=f"weighted:a={value}", metrics=["AP@5"]) for value in (0, 0.25, 0.5, 0.75, 1)]
+    assert [point.mean.value for point in report.points] == pytest.approx([run["AP@5"] for run in made])
+    shift = [run["AP@5"] - runs[0]["AP@5"] for run in made]
+    assert [point.difference.value for point in report.points] == pytest.approx(shift)
+    table = np.array([[result.scores["AP@5"] for result in run.results] for run in made]).T
+    half = np.random.default_rng(4).permutation(40) % 2
+    best = [int(table[half == side].mean(axis=0).argmax()) for side in (0, 1)]
+    assert report.chosen == tuple(report.points[place].value for place in best)
+    held = np.where(half == 0, table[:, best[1]], table[:, best[0]])
+    assert report.held_out.value == pytest.approx(held.mean())
+    assert f"AP@5 is {held.mean():.4f} [" in report.sentence
+
+
+def test_a_winner_by_chance_is_not_shown_as_one() -> None:
+    """Over 12 populations in which no value is better, the held-out winner gains nothing, the best point does."""
+    best, held = [], []
+    for seed in range(12):
+        runs = [noisy("A", 30, seed), noisy("B", 30, seed + 100)]
+        report = sweep(runs, "a=0:1:.1", fuse="weighted", metric="P@3", seed=seed)
+        middle = np.mean([point.mean.value for point in report.points])
+        best.append(max(point.mean.value for point in report.points) - middle)
+        held.append(report.held_out.value - middle)
+    assert np.mean(best) > 0.02
+    assert abs(np.mean(held)) < np.mean(best) / 2
+
+
+@pytest.mark.parametrize(
+    ("values", "settings", "fault"),
+    [
+        ("k=1", {"fuse": "rrf"}, "1 values"),
+        ("q=1,2", {"fuse": "rrf"}, "one of k, a, lambda"),
+        ("k", {"fuse": "rrf"}, "PARAMETER=VALUES"),
+        ("a=0,1", {"fuse": "rrf"}, "a is a parameter of weighted"),
+        ("lambda=0,1", {"fuse": "rrf"}, "a parameter of mmr"),
+        ("cut=1.5,2", {"fuse": "rrf"}, "whole number"),
+        ("k=0:10:0", {"fuse": "rrf"}, "FROM:TO:STEP"),
+        ("k=0:100000:1", {"fuse": "rrf"}, "at most 101"),
+        ("k=1,x", {"fuse": "rrf"}, "not a number"),
+    ],
+)
+def test_values_that_cannot_be_tried_are_refused(values: str, settings: dict[str, str], fault: str) -> None:
+    """One message says what is wrong with the values, or to which setting the parameter belongs."""
+    with pytest.raises((ConfigError, MetricError), match=fault):
+        sweep(both(), values, **settings)  # type: ignore[arg-type]
+
+
+def test_cuts_and_thresholds_are_swept_over_one_run() -> None:
+    """`cut` and `threshold` need no fusion; each point is the what-if of its value."""
+    (run, _) = both()
+    cuts = sweep([run], "cut=1,3", metric="P@2")
+    assert [point.mean.value for point in cuts.points] == [0.0, 0.5]
+    least = sweep([run], "threshold=2,8", metric="P@2")
+    made = [what_if([run], threshold=f"score>={value}", metrics=["P@2"])["P@2"] for value in (2, 8)]
+    assert [point.mean.value for point in least.points] == made

@@ -42,6 +42,13 @@ def what_if(
         str | None, typer.Option(metavar="mmr:lambda=.7", help="Rerank for diversity (similarity: shared words).")
     ] = None,
     cut: Annotated[int | None, typer.Option(help="Keep the first so many chunks.")] = None,
+    sweep: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME=VALUES",
+            help="Try many values of k, a, lambda, threshold or cut: k=10,30,60 or a=0:1:.1; keeps no run.",
+        ),
+    ] = None,
     conflicts: Annotated[
         Settling, typer.Option(help="Which verdict counts if runs disagree: most runs', the first run's, or none.")
     ] = "majority",
@@ -52,15 +59,28 @@ def what_if(
     Examples:
     judge-eval what-if label:bm25 label:dense --fuse rrf
     judge-eval what-if label:dense --rerank mmr:lambda=.7 --cut 5 --label diverse
+    judge-eval what-if label:bm25 label:dense --fuse weighted --sweep a=0:1:.1
     """
-    from judge_eval.cli.printing.output import say, show_comparison, summary
+    from judge_eval.cli.printing.output import say, show, show_comparison, summary
     from judge_eval.runs.columns import parquet as parts
     from judge_eval.runs.keeping.mirror import written
+    from judge_eval.views.pool import sweep_view
+    from judge_eval.whatif import sweep as try_values
     from judge_eval.whatif import what_if as make
 
     if keeping.columnar:
         parts.load_arrow()
     given = [keeping.load(name, remark) for name in runs]
+    if sweep is not None:
+        tried = try_values(
+            given, sweep, fuse=fuse, interleave=interleave, threshold=threshold, dedup=dedup is not None,
+            rerank=rerank, cut=cut, metric=(numbers.names or (None,))[0], conflicts=conflicts,
+        )  # fmt: skip
+        if json_:
+            give_json(tried.model_dump_json(indent=2))
+        else:
+            show(sweep_view(tried))
+        return
     kept = keeping.resolved()
     keeping.page()
     with written(keeping.out, spelled_remark):

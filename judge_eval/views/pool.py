@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from judge_eval.pools.adding import Added
 from judge_eval.pools.pool import SETTLED
 from judge_eval.pools.scoring import PoolReport
+from judge_eval.pools.sweep_report import SweepReport
 from judge_eval.safe_text import counted
 from judge_eval.views.blocks import Cell, Column, Headline, Link, Remark, Section, Sentence, TableBlock, View, ViewBlock
 from judge_eval.views.run import of_pool
@@ -124,3 +125,26 @@ def _remarks(report: PoolReport) -> Iterator[Remark]:
         have = counted(unjudged, "chunk of the pool has", "chunks of the pool have")
         yield Remark("unjudged", f"{have} no verdict; no recall of another run counts them", "bad")
     yield from (Remark("doubt", doubt) for doubt in report.doubts)
+
+
+def sweep_view(report: SweepReport) -> View:
+    """Build what people read of a sweep: the held-out winner first, then the curve, each value with its band."""
+    columns = (
+        *(Column(report.parameter), Column(report.metric, "number"), Column("95% interval", "interval")),
+        *(Column(f"against {report.baseline}", "signed"), Column("95% interval", "signed interval"), Column("")),
+    )
+    means = [point.mean.value or 0.0 for point in report.points]
+    most = max(means) or 1.0
+    rows = tuple(
+        (
+            *(f"{p.value:g}", p.mean.value, p.mean.interval, p.difference.value, p.difference.interval),
+            "█" * round(BAR * max(0.0, mean / most)),
+        )
+        for p, mean in zip(report.points, means, strict=True)
+    )
+    title = Headline((Link(f"Sweep of {report.parameter}: {report.recipe or 'the list itself'}"),), "## ")
+    said = Sentence(f"{report.sentence}.", "strong")
+    count = Sentence(f"{counted(report.questions, 'question')}; each half chose by the mean of the metric")
+    return View(
+        "sweep", (Section("title", (title, said, count)), Section("curve", (TableBlock("curve", columns, rows),)))
+    )

@@ -40,5 +40,10 @@ def test_a_fusion_is_compared_with_its_parents(desk: Desk) -> None:
     assert desk("compare", "label:title", "label:hybrid").code == 0
     shown = json.loads(desk("what-if", "label:hybrid", "--cut", "3", "--json").out)
     assert shown["judge"]["imported"]["what_if"]["recipe"] == "cut 3"
+    swept = desk("what-if", "label:text", "label:title", "--fuse", "weighted", "--sweep", "a=0,.5,1")
+    assert "Sweep of a: weighted" in swept.out
+    assert "on the questions that did not choose it AP@5 is" in swept.out
+    tried = json.loads(desk("what-if", "label:text", "--sweep", "cut=1,3", "--json").out)
+    assert [point["value"] for point in tried["points"]] == [1.0, 3.0]
     assert desk("what-if", "label:text", "label:title").code == 2
     assert "--fuse rrf" in desk("what-if", "label:text", "label:title").err
