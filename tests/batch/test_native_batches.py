@@ -17,6 +17,9 @@ from tests.support.native_batches import GeminiBatchServer, MessageBatchServer
 
 WIRES = [(MessageBatchServer, "anthropic/m"), (GeminiBatchServer, "gemini/m")]
 wires = pytest.mark.parametrize(("kind", "model"), WIRES, ids=["anthropic", "gemini"])
+most = pytest.mark.parametrize(
+    ("kind", "model"), [WIRES[0], pytest.param(*WIRES[1], marks=pytest.mark.slow)], ids=["anthropic", "gemini"]
+)
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +58,7 @@ def test_a_batch_equals_the_online_run(tmp_path: Path, data: Path, kind: type[Ba
         same_results(by_batch, newest(tmp_path / "online"))
 
 
-@wires
+@most
 def test_lines_without_a_reply_are_open(tmp_path: Path, data: Path, kind: type[BatchServer], model: str) -> None:
     """Expired, failed and missing lines are asked online; what was answered is not asked again."""
     fates = ["ok", "expired", "500", "missing", "429"]
@@ -72,7 +75,7 @@ def test_lines_without_a_reply_are_open(tmp_path: Path, data: Path, kind: type[B
         assert newest(out).manifest.tally.failed_verdicts == 0
 
 
-@wires
+@most
 def test_a_declined_form_is_named(tmp_path: Path, data: Path, kind: type[BatchServer], model: str) -> None:
     """A 400 about the form of every line is told with the server's words at the import."""
     words = "This model does not support output_format json_schema. response_format is not supported"
@@ -86,7 +89,7 @@ def test_a_declined_form_is_named(tmp_path: Path, data: Path, kind: type[BatchSe
         assert "does not support" in told
 
 
-@wires
+@most
 def test_cancelling(tmp_path: Path, data: Path, kind: type[BatchServer], model: str) -> None:
     """A cancelled batch brings what it has."""
     folder = tmp_path / "batch"

@@ -68,6 +68,7 @@ def test_coverage_of_the_corrected_mean(simulations: ModuleType) -> None:
     assert judge_only.rate < 0.05, str(judge_only)
 
 
+@pytest.mark.slow
 def test_corrected_means_hold_for_few_labels(simulations: ModuleType) -> None:
     """Seeded and short: 20 labels near 1, a random choice and strata, are covered; Student's are not."""
     rates = {line.name: line.rate for line in simulations.few_labels(150, judges=(2,), labelled=(20,))}
@@ -96,6 +97,7 @@ def test_gates_are_hardly_ever_wrong(simulations: ModuleType) -> None:
         assert line.rate <= 0.06 + 3 * (0.06 * 0.94 / 100) ** 0.5, str(line)
 
 
+@pytest.mark.slow
 def test_gates_pass_unchanged_runs_and_few_losses_at_the_limit(simulations: ModuleType) -> None:
     """Seeded and short: 50 unchanged traces pass more often than by Gaffke's bound, not rare great losses."""
     rates = {line.name: line.rate for line in simulations.gate_power(60, traces=(50,))}
@@ -111,6 +113,7 @@ def test_planned_traces_decide(simulations: ModuleType) -> None:
     assert sum(line.rate for line in lines) / len(lines) >= 0.75, [str(line) for line in lines]
 
 
+@pytest.mark.slow
 def test_intervals_of_agreement_for_few_traces(simulations: ModuleType) -> None:
     """Twenty traces of a judge that is right in 99 of 100: every interval has width and covers."""
     *lines, narrow = simulations.agreement_coverage(40, traces=(20,), judges=((0.99, 0.99),))
@@ -118,6 +121,7 @@ def test_intervals_of_agreement_for_few_traces(simulations: ModuleType) -> None:
     check_agreement(lines, narrow)
 
 
+@pytest.mark.slow
 @pytest.mark.slow
 def test_intervals_of_agreement_of_good_and_middling_judges(simulations: ModuleType) -> None:
     """The same for four judges and 20, 50 and 100 traces."""
@@ -145,6 +149,7 @@ def test_intervals_of_differences_hold_for_skewed_ones(simulations: ModuleType, 
         assert line.low is None or line.low - slack <= line.rate <= line.high, str(line)
 
 
+@pytest.mark.slow
 def test_told_differences_can_be_shown(simulations: ModuleType) -> None:
     """Seeded and short: new traces whose true difference is the told one show it; none is told in vain."""
     lines = simulations.detectable(25, populations=(3,), traces=(50,), metrics=(1, 5))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +27,7 @@ from tests.support.canned import Canned
 from tests.support.decision_faults import VALUES
 from tests.support.decision_server import DecisionServer
 from tests.support.decision_shapes import DIALECT_NAMES, DialectName
+from tests.support.examples import mostly_slow
 
 RULE = dict(zip(TEXTS, (0.9, 0.8, 0.7, 0.6), strict=True)).__getitem__
 OF_ONE = (*VALUES, "kind", "odd_kind")
@@ -41,14 +40,6 @@ OF_LISTS = ("short", "long")
 """Faults after which nobody knows which answer of a list is whose."""
 OF_NAMES = {"swapped": 2, "renamed": 1, "unnamed": 1, "no_object": 1}
 """Faults of one answer's name or shape, and of how many answers they are."""
-
-
-def mostly_slow(*columns: Iterable[str]) -> list[Any]:
-    """Return every combination; all but one in seven are for the slow part."""
-    return [
-        case if place % 7 == 0 else pytest.param(*case, marks=pytest.mark.slow)
-        for place, case in enumerate(product(*columns))
-    ]
 
 
 @pytest.mark.parametrize(("dialect", "fault", "prompt"), mostly_slow(DIALECT_NAMES, OF_ONE, PROMPTS))
@@ -69,9 +60,7 @@ def test_an_odd_answer_is_no_verdict_and_the_others_stand(
     assert confidences(later) == pytest.approx([0.9, 0.8, 0.7, 0.6])
 
 
-@pytest.mark.parametrize("prompt", PROMPTS)
-@pytest.mark.parametrize("fault", OF_LISTS)
-@pytest.mark.parametrize("dialect", ["openai", "vllm"])
+@pytest.mark.parametrize(("dialect", "fault", "prompt"), mostly_slow(["openai", "vllm"], OF_LISTS, PROMPTS, every=3))
 def test_verdicts_never_shift(dialect: DialectName, fault: str, prompt: str, tmp_path: Path) -> None:
     """Too few or too many answers, or under other names: none is any chunk's, and none is kept."""
     with DecisionServer(dialect, RULE) as server:
@@ -83,9 +72,7 @@ def test_verdicts_never_shift(dialect: DialectName, fault: str, prompt: str, tmp
         assert confidences(judged(server, prompt=prompt, cache=tmp_path)) == pytest.approx([0.9, 0.8, 0.7, 0.6])
 
 
-@pytest.mark.parametrize("prompt", PROMPTS)
-@pytest.mark.parametrize("fault", OF_NAMES)
-@pytest.mark.parametrize("dialect", ["openai", "vllm"])
+@pytest.mark.parametrize(("dialect", "fault", "prompt"), mostly_slow(["openai", "vllm"], OF_NAMES, PROMPTS, every=3))
 def test_an_odd_name_costs_its_own_questions(dialect: DialectName, fault: str, prompt: str) -> None:
     """Answers of a list that stand under other names are nobody's; the others are their chunks'."""
     with DecisionServer(dialect, RULE) as server:
@@ -115,8 +102,7 @@ def test_answers_in_an_object_are_found_by_name(dialect: DialectName, prompt: st
             assert (fault, whys(run)) == (fault, told)
 
 
-@pytest.mark.parametrize("fault", ["reordered", "sum", "score"])
-@pytest.mark.parametrize("dialect", DIALECT_NAMES)
+@pytest.mark.parametrize(("dialect", "fault"), mostly_slow(DIALECT_NAMES, ["reordered", "sum", "score"], every=4))
 def test_levels_sums_and_scores_are_checked(dialect: DialectName, fault: str) -> None:
     """Levels in another order, sums that are not 1 and scores that do not follow make no verdict."""
     with DecisionServer(dialect, RULE) as server:
@@ -167,7 +153,7 @@ def test_where_all_is_declined_nothing_is_kept(tmp_path: Path) -> None:
         assert whys(judged(server, cache=tmp_path)) == [None] * 4
 
 
-@pytest.mark.parametrize(("dialect", "body"), mostly_slow(DIALECT_NAMES, NO_OBJECTS))
+@pytest.mark.parametrize(("dialect", "body"), mostly_slow(DIALECT_NAMES, NO_OBJECTS, every=14))
 def test_a_body_that_is_no_object_is_asked_for_again(dialect: DialectName, body: str) -> None:
     """It may pass: a second attempt brings the verdicts."""
     with DecisionServer(dialect, RULE) as server:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from judge_eval import limits
 from judge_eval.metrics import ClaimTable, GradeTable, Metric, parse_metric
 from judge_eval.metrics.definitions import SPECS
-from tests.support.examples import examples
+from tests.support.examples import examples, mostly_slow
 from tests.support.naive_claims import VARIANTS, WORDS, Case, cases, naive, table_of
 
 CELLS = ("none", "partial", "full", "contradicts")
@@ -50,7 +50,7 @@ def gapped(draw: st.DrawFn) -> Case:
     return replace(case, rows=tuple(rows), together=tuple(together))
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", mostly_slow(VARIANTS, every=4))
 @examples(12)
 @given(case=gapped(), k=st.sampled_from([None, 1, 2, 3, 5]))
 def test_bounds_are_reached_and_never_passed(name: str, case: Case, k: int | None) -> None:
@@ -70,7 +70,9 @@ def test_bounds_are_reached_and_never_passed(name: str, case: Case, k: int | Non
     assert math.isnan(value) == (high[1] - low[1] > 1e-12)
 
 
-@pytest.mark.parametrize("name", [name for name in VARIANTS if name.startswith(("alpha", "Redundancy"))])
+@pytest.mark.parametrize(
+    "name", mostly_slow([name for name in VARIANTS if name.startswith(("alpha", "Redundancy"))], every=4)
+)
 def test_outer_bounds_hold_where_completions_are_too_many(name: str) -> None:
     """Many failed cells: nothing lies beyond the bounds, and they say that they may be too wide."""
     chance = random.Random(3)

@@ -14,11 +14,11 @@ from judge_eval.errors import MetricError, MissingVerdictError
 from judge_eval.metrics import ClaimTable, GradeTable, Metric, parse_metric
 from judge_eval.metrics.definitions import SPECS
 from tests.support.command import ROOT
-from tests.support.examples import examples
+from tests.support.examples import examples, mostly_slow
 from tests.support.naive_claims import VARIANTS, Case, cases, naive, table_of
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", mostly_slow(VARIANTS, every=4))
 @examples(8)
 @given(many=st.lists(cases(), min_size=1, max_size=4), k=st.sampled_from([None, 1, 2, 3, 5, 9]))
 def test_every_metric_is_what_its_formula_says(name: str, many: list[Case], k: int | None) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judge_eval.metrics import Metric, parse_metric
-from tests.support.examples import examples
+from tests.support.examples import examples, mostly_slow
 from tests.support.naive_claims import VARIANTS, Case, cases, table_of
 
 CUTS = (None, 1, 2, 3, 4, 6, 9)
@@ -38,7 +38,7 @@ def repeated(case: Case, chunk: int, place: int) -> Case:
     return replace(case, rows=tuple(rows), repeats=tuple(repeats))
 
 
-@pytest.mark.parametrize("name", ONCE)
+@pytest.mark.parametrize("name", mostly_slow(ONCE, every=4))
 @examples(12)
 @given(data=st.data(), k=st.sampled_from(CUTS))
 def test_a_repeated_chunk_never_raises_a_metric(name: str, data: st.DataObject, k: int | None) -> None:
@@ -68,7 +68,7 @@ def test_a_repeat_of_a_supporting_chunk_never_lowers_redundancy(name: str, data:
     assert after >= before - 1e-12
 
 
-@pytest.mark.parametrize("name", [name for name in VARIANTS if name.startswith(RISING)])
+@pytest.mark.parametrize("name", mostly_slow([name for name in VARIANTS if name.startswith(RISING)], every=4))
 @examples(12)
 @given(case=cases().filter(lambda case: any(case.vital)))
 def test_what_is_covered_stays_covered_further_down(name: str, case: Case) -> None:
@@ -77,7 +77,7 @@ def test_what_is_covered_stays_covered_further_down(name: str, case: Case) -> No
     assert found == sorted(found)
 
 
-@pytest.mark.parametrize("name", [name for name in VARIANTS if name.startswith(UNORDERED)])
+@pytest.mark.parametrize("name", mostly_slow([name for name in VARIANTS if name.startswith(UNORDERED)], every=4))
 @examples(12)
 @given(data=st.data())
 def test_the_order_of_a_whole_list_does_not_matter(name: str, data: st.DataObject) -> None:
@@ -87,7 +87,7 @@ def test_the_order_of_a_whole_list_does_not_matter(name: str, data: st.DataObjec
     assert values(name, case) == values(name, other)
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", mostly_slow(VARIANTS, every=4))
 @examples(8)
 @given(data=st.data(), k=st.sampled_from(CUTS))
 def test_the_order_of_the_claims_does_not_matter(name: str, data: st.DataObject, k: int | None) -> None:
