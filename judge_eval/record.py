@@ -171,22 +171,30 @@ WHEN_EMPTY = {"chunks": "; give what was retrieved, or [] if nothing was"}
 """What to write into a required field that may be empty."""
 
 
+def faults_of(error: ValidationError) -> list[tuple[str | None, str]]:
+    """Return the field and what is wrong with it, of each of pydantic's errors."""
+    faults: list[tuple[str | None, str]] = []
+    for each in error.errors(include_url=False, include_context=False):
+        field = ""
+        for part in each["loc"]:
+            field += f"[{part}]" if isinstance(part, int) else f".{part}" if field else str(part)
+        message = each["msg"].removeprefix("Value error, ")
+        message = message[:1].lower() + message[1:]
+        if each["type"] == "extra_forbidden":
+            message = "unknown field; remove it or put it into `metadata`"
+        elif each["type"] == "missing":
+            message = "this field is required" + WHEN_EMPTY.get(field, "")
+        elif each["type"] == "string_unicode":
+            message = "holds half of a character (a lone surrogate); replace it"
+        elif each["type"] == "finite_number":
+            message = "must be a finite number, not NaN or infinity"
+        faults.append((field or None, message))
+    return faults
+
+
 def data_error(error: ValidationError, *, file: str | None = None, line: int | None = None) -> DataError:
     """Turn pydantic's error into one line that names file, line and field (the first, and how many more)."""
-    first, *rest = error.errors(include_url=False, include_context=False)
-    field = ""
-    for part in first["loc"]:
-        field += f"[{part}]" if isinstance(part, int) else f".{part}" if field else str(part)
-    message = first["msg"].removeprefix("Value error, ")
-    message = message[:1].lower() + message[1:]
-    if first["type"] == "extra_forbidden":
-        message = "unknown field; remove it or put it into `metadata`"
-    elif first["type"] == "missing":
-        message = "this field is required" + WHEN_EMPTY.get(field, "")
-    elif first["type"] == "string_unicode":
-        message = "holds half of a character (a lone surrogate); replace it"
-    elif first["type"] == "finite_number":
-        message = "must be a finite number, not NaN or infinity"
+    (field, message), *rest = faults_of(error)
     if rest:
         message += f" (and {len(rest)} more error{'s' if len(rest) > 1 else ''} in this record)"
-    return DataError(message, file=file, line=line, field=field or None)
+    return DataError(message, file=file, line=line, field=field)

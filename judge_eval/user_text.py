@@ -61,8 +61,10 @@ def check_text(where: str, *values: str | None) -> None:
 
 
 def prompt_name(text: str) -> str | Path:
-    """Tell a prompt's id from a file: `file:PATH` is a file, everything else an id."""
-    return Path(text[5:]) if text.startswith("file:") else text
+    """Tell a prompt's id from a file: `file:PATH`, and the path of a TOML file that exists, is a file, else an id."""
+    if text.startswith("file:"):
+        return Path(text[5:])
+    return Path(text) if text.endswith(".toml") and Path(text).is_file() else text
 
 
 def read_toml(path: Path) -> dict[str, Any]:

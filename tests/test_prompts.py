@@ -20,7 +20,9 @@ from judge_eval.prompts import (
     prompt_versions,
     shipped,
 )
+from judge_eval.user_text import prompt_name
 from judge_eval.wire import Passage, Request
+from tests.support.command import Shell
 from tests.support.golden import check_golden
 
 GOOD = """
@@ -240,7 +242,7 @@ def test_every_field_of_a_prompt_is_part_of_its_digest(tmp_path: Path) -> None:
         ('mode = "pointwise"', 'mode = "listwise"', "chunk: the placeholders do not fit: missing $number"),
         ('mode = "pointwise"', 'mode = "both"', "mode: input should be 'pointwise' or 'listwise'"),
         ("version = 3", "version = 0", "version: input should be greater than or equal to 1"),
-        ("version = 3", "vresion = 3", "(and 1 more error in this record)"),
+        ("version = 3", "vresion = 3", "version: this field is required; vresion: unknown key; remove it"),
         ('id = "mine/own"', 'id = "../own"', "id: string should match pattern"),
         ("max_tokens = 100", "max_tokens = 1", "max_tokens: input should be greater than or equal to 16"),
         ("max_tokens = 100", "max_tokens = ", "not TOML: "),
@@ -275,3 +277,36 @@ def test_versions_can_be_named() -> None:
     assert load_prompt("support/binary@1").version == 1
     with pytest.raises(PromptError, match="has no version '9'; known: 2, 1"):
         load_prompt("support/binary@9")
+
+
+def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
+    """Every key that is wrong, and then every text whose placeholders do not fit, is in one message."""
+    several = GOOD.replace("version = 3", "version = 0").replace('id = "mine/own"', 'id = "../own"')
+    with pytest.raises(PromptError) as caught:
+        load_prompt(own(tmp_path, several))
+    assert "id: string should match" in str(caught.value)
+    assert "; version: input should be" in str(caught.value)
+    with pytest.raises(PromptError, match=r"missing \$query; .*missing \$text"):
+        load_prompt(own(tmp_path, GOOD.replace("$query ", "").replace("$text</", "</")))
+
+
+def test_a_new_prompt_is_checked_and_judges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `prompts new` and `show --toml` print passes `check`; the path of a file that exists is that file."""
+    shell = Shell(tmp_path)
+    assert shell("prompts", "new", "my.toml").code == 0
+    again = shell("prompts", "new", "my.toml")
+    assert (again.code, "already exists" in again.err) == (2, True)
+    for name in ("support/graded", "relevance/binary@1", "support/decision-graded", "claims/support", "my.toml"):
+        shown = shell("prompts", "show", name, "--toml")
+        (tmp_path / "copy.toml").write_text(shown.out, encoding="utf-8")
+        assert shell("prompts", "check", "copy.toml").code == 0
+        monkeypatch.chdir(tmp_path)
+        assert load_form(Path("copy.toml")).prompt == load_form(prompt_name(name)).prompt
+    assert "0: says nothing that helps" in shell("prompts", "show", "my.toml").out
+    assert shell("prompts", "check", "gone.toml").code == 2
+
+
+def test_the_german_prompt_of_the_docs_is_the_file() -> None:
+    """The page shows the whole file that its commands use."""
+    root = Path(__file__).parents[1]
+    assert (root / "fixtures" / "prompt_de.toml").read_text().strip() in (root / "docs" / "prompts.md").read_text()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from judge_eval.cli.printing.door import tell, tell_lines
 from judge_eval.cli.printing.errors import USAGE, verb
+from judge_eval.errors import ConfigError
 from judge_eval.user_text import prompt_name
 
 app = typer.Typer(help="The texts the judge is given.", no_args_is_help=True)
@@ -42,23 +44,28 @@ def list_prompts() -> None:
 @app.command("show")
 @verb
 def show_prompt(
-    name: Annotated[str, typer.Argument(help="A prompt's id, with @VERSION for an older one, or file:PATH.")],
+    name: Annotated[str, typer.Argument(help="A prompt's id, with @VERSION for an older one, or the path of a file.")],
+    toml: Annotated[bool, typer.Option("--toml", help="Print its file, to begin one of your own with.")] = False,
 ) -> None:
     """Show a prompt as the judge reads it.
 
     Examples:
     judge-eval prompts show support/graded
-    judge-eval prompts show file:my.toml
+    judge-eval prompts show support/graded --toml
     """
     from judge_eval.prompts import CellPrompt, DecisionPrompt, load_form
+    from judge_eval.prompts.shipped import prompt_text
     from judge_eval.wire import DecisionQuestion
 
+    if toml:
+        tell_lines(prompt_text(prompt_name(name)).rstrip("\n"))
+        return
     form = load_form(prompt_name(name))
     prompt = form.prompt
     tell(f"{prompt.ref}, {prompt.mode}, {prompt.grades.name}, digest {form.digest.hex()}")
     if isinstance(prompt, DecisionPrompt):
         tell_lines("\n--- rules ---")
-        tell_lines(prompt.rules.strip())
+        tell_lines(prompt.with_levels(prompt.rules.strip()))
         tell_lines("\n--- the question about each chunk ---")
         tell_lines(prompt.question.strip())
         question = DecisionQuestion("", "", {}, prompt.described, prompt.grades.minimum)
@@ -66,14 +73,14 @@ def show_prompt(
         return
     if isinstance(prompt, CellPrompt):
         tell_lines("\n--- rules ---")
-        tell_lines(prompt.rules.strip())
+        tell_lines(prompt.with_levels(prompt.rules.strip()))
         tell_lines("\n--- the question about each claim and each chunk ---")
         tell_lines(prompt.question.strip())
         tell_lines("\n--- the question about each claim and all chunks ---")
         tell_lines(prompt.together.strip())
         return
     tell_lines("\n--- system ---")
-    tell_lines(prompt.system.strip() + "\n" + prompt.contract.strip())
+    tell_lines(prompt.with_levels(prompt.system.strip() + "\n" + prompt.contract.strip()))
     tell_lines("\n--- user ---")
     tell_lines(prompt.user.strip())
     if prompt.titled_chunk:
@@ -81,17 +88,39 @@ def show_prompt(
         tell_lines(prompt.titled_chunk.strip())
 
 
+@app.command("new")
+@verb
+def new_prompt(file: Annotated[Path, typer.Argument(help="The file to write, such as my.toml.")]) -> None:
+    """Write a commented prompt file to begin one of your own with; overwrite nothing.
+
+    Example:
+    judge-eval prompts new my.toml
+    """
+    from importlib import resources
+
+    starter = resources.files("judge_eval.cli") / "starter" / "prompt.toml"
+    try:
+        with file.open("x", encoding="utf-8") as made:
+            made.write(starter.read_text(encoding="utf-8"))
+    except FileExistsError:
+        raise ConfigError(f"{file} already exists; nothing was written: name another file") from None
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be written: {error.strerror}") from None
+    tell(f"wrote {file}")
+    tell(f"check it: judge-eval prompts check {file}")
+
+
 @app.command("check")
 @verb
 def check(
     name: Annotated[
-        str | None, typer.Argument(help="A file of your own, as file:PATH. Default: all shipped prompts.")
+        str | None, typer.Argument(help="The path of a file of your own. Default: all shipped prompts.")
     ] = None,
 ) -> None:
     """Check a prompt file of your own, or that no shipped prompt was changed after its release.
 
     Examples:
-    judge-eval prompts check file:my.toml
+    judge-eval prompts check my.toml
     judge-eval prompts check
     """
     from judge_eval.prompts import check_lock, load_form, lock

@@ -70,17 +70,19 @@ class PromptRecord(Digested):
         return {}
 
     def check(self) -> None:
-        """Raise `PromptError` if a placeholder in the texts is unknown, missing or malformed."""
+        """Raise `PromptError` if placeholders in the texts are unknown, missing or malformed, with all of these."""
+        faults = []
         for name, wanted in self.placeholders.items():
             template = Template(getattr(self, name))
             if not template.is_valid():
-                raise PromptError(f"prompt {self.id!r}, {name}: a `$` starts no name; write `$$` for a dollar sign")
-            names = set(template.get_identifiers())
-            if names != wanted:
+                faults.append(f"{name}: a `$` starts no name; write `$$` for a dollar sign")
+            elif (names := set(template.get_identifiers())) != wanted:
                 odd = ", ".join(f"${n}" for n in sorted(names - wanted))
                 lost = ", ".join(f"${n}" for n in sorted(wanted - names))
-                faults = "; ".join(t for t in (odd and f"unknown {odd}", lost and f"missing {lost}") if t)
-                raise PromptError(f"prompt {self.id!r}, {name}: the placeholders do not fit: {faults}")
+                found = "; ".join(t for t in (odd and f"unknown {odd}", lost and f"missing {lost}") if t)
+                faults.append(f"{name}: the placeholders do not fit: {found}")
+        if faults:
+            raise PromptError(f"prompt {self.id!r}, {'; '.join(faults)}")
 
 
 class PromptedForm:

@@ -9,11 +9,13 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from judge_eval.errors import DataError, PromptError, UnknownNameError
+from pydantic import ValidationError
+
+from judge_eval.errors import PromptError, UnknownNameError
 from judge_eval.prompts.chat import Prompt, PromptForm, Repair
 from judge_eval.prompts.claims import CellForm, CellPrompt, ClaimsForm, ClaimsPrompt
 from judge_eval.prompts.decision import DecisionForm, DecisionPrompt
-from judge_eval.record import Record
+from judge_eval.record import Record, faults_of
 
 R = TypeVar("R", bound=Record)
 
@@ -80,6 +82,20 @@ def _read_prompt(entry: Traversable, name: str) -> AnyPrompt:
     return prompt
 
 
+def prompt_text(name: str | Path) -> str:
+    """Return the file of a prompt as it stands, by id or by its `Path`.
+
+    Raises:
+        PromptError: It cannot be read, or there is no such version.
+        UnknownNameError: There is no such id.
+    """
+    if isinstance(name, Path):
+        _table(name, str(name))
+        return name.read_text(encoding="utf-8")
+    prompt, entries = _shipped(name), _walk(_root())
+    return entries.get(prompt.ref, entries[prompt.id]).read_text(encoding="utf-8")
+
+
 def _table(entry: Traversable, name: str) -> dict[str, Any]:
     try:
         return tomllib.loads(entry.read_text(encoding="utf-8"))
@@ -91,9 +107,14 @@ def _table(entry: Traversable, name: str) -> dict[str, Any]:
 
 def _parse(data: dict[str, Any], kind: type[R], name: str) -> R:
     try:
-        return kind.parse(data)
-    except DataError as error:
-        raise PromptError(f"prompt file {name}: {error}") from None
+        return kind.model_validate(data)
+    except ValidationError as error:
+        faults = (f"{field}: {text}" if field else text for field, text in faults_of(error))
+        lines = [
+            fault.replace("unknown field; remove it or put it into `metadata`", "unknown key; remove it")
+            for fault in faults
+        ]
+        raise PromptError(f"prompt file {name}: {'; '.join(lines)}") from None
 
 
 def load_prompt(name: str | Path) -> AnyPrompt:
