@@ -181,6 +181,31 @@ def import_(
         raise typer.Exit(INCOMPLETE)
 
 
+@app.command("delete")
+@verb
+def delete_(
+    run: Annotated[str, typer.Argument(help="A run's folder, its id or the start of it, or label:NAME.")],
+    keeping: Runs,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Remove a run with everything in its folder; its verdicts stay in the cache.
+
+    Example:
+    judge-eval runs delete label:trial --yes
+    """
+    from judge_eval.errors import RunError
+    from judge_eval.runs.keeping.deleting import delete_run
+
+    folder = keeping.find(run, remark, any_=True)
+    if not yes:
+        typer.confirm(f"remove the run {folder} with everything in it?", abort=True)
+    try:
+        delete_run(folder)
+    except FileNotFoundError:
+        raise RunError(f"{folder} is gone") from None
+    tell(f"{folder}: removed")
+
+
 @app.command("columnar")
 @verb
 def columnar_(

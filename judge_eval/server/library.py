@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-import shutil
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
-from uuid import uuid4
 
 from judge_eval.errors import RunError
 from judge_eval.eval_run import EvalRun
-from judge_eval.files import hold, open_plain
+from judge_eval.files import open_plain
 from judge_eval.pages import rowindex
 from judge_eval.pages.compared import ComparedRuns
 from judge_eval.pages.matrixpage import SeveralRuns, check_several
@@ -25,6 +23,7 @@ from judge_eval.runs.folder.journal import read_result
 from judge_eval.runs.folder.labels import Labelled, given_labels, with_labels
 from judge_eval.runs.folder.records import Manifest, Status, TraceResult
 from judge_eval.runs.folder.run import Run, load_manifest
+from judge_eval.runs.keeping.deleting import delete_run
 from judge_eval.runs.keeping.lookup import LABELLED, Listing, listing, newest_labelled
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.views.data import JSON
@@ -173,10 +172,6 @@ GOING: frozenset[Status] = frozenset({"submitted", "running"})
 
 class MissingRunError(RunError):
     """There is no run of that id."""
-
-
-class BusyRunError(RunError):
-    """A process is writing the run."""
 
 
 class IndexingError(RunError):
@@ -348,15 +343,10 @@ class Library:
     def delete(self, run_id: str) -> None:
         """Remove a run with everything in its folder."""
         folder, _ = self.find(run_id)
-        if is_being_written(folder):
-            raise BusyRunError("the run cannot be deleted while a process is judging it")
-        grave = self.root / f".deleted-{uuid4()}"
-        with os_errors("the run cannot be deleted"):
-            try:
-                folder.rename(grave)  # in one step: no reader ever sees half a run
-            except FileNotFoundError:
-                raise MissingRunError(f"no run {run_id} in this folder") from None
-        shutil.rmtree(grave, ignore_errors=True)
+        try:
+            delete_run(folder)
+        except FileNotFoundError:
+            raise MissingRunError(f"no run {run_id} in this folder") from None
 
 
 def _open(folder: Path, manifest: Manifest) -> EvalRun:
@@ -374,14 +364,3 @@ def _stamp(path: Path) -> tuple[int, int]:
 def _stamps(folder: Path) -> tuple[tuple[int, int] | None, ...]:
     paths = [folder / name for name in (MANIFEST, RESULTS, LABELS)]
     return tuple(_stamp(path) if os.path.lexists(path) else None for path in paths)
-
-
-def is_being_written(folder: Path) -> bool:
-    """Tell whether a process holds the lock of a run's folder."""
-    try:
-        with open_plain(folder / ".lock") as file:
-            return not hold(file, wait=False)
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True
