@@ -15,11 +15,12 @@ from judge_eval.cli.flags.groups import without
 from judge_eval.cli.flags.judging import JudgingFlags
 from judge_eval.cli.flags.keeping import KeepingFlags
 from judge_eval.cli.flags.numbers import NumbersFlags
-from judge_eval.cli.printing.door import remark
+from judge_eval.cli.printing.door import remark, tell
 from judge_eval.cli.printing.errors import GATE, INCOMPLETE, advise_resume, close, spelled_remark, verb
 from judge_eval.compare.options import Gates
 from judge_eval.data.options import ReadOptions
 from judge_eval.runs.judging.selection import Selection
+from judge_eval.safe_text import counted
 
 
 @verb
@@ -82,11 +83,15 @@ def run(
             done = evaluator.evaluate(path, watch=watch, driver=running.driver(evaluator), **kept, **selected)
             if keeping.columnar:
                 parts.write_parts(done)
+        earlier = done.manifest.tally.calls - evaluator.stack.counts().calls if running.engine == "local" else 0
         close(evaluator)
     if done.manifest.finished and done.manifest.finished < before:
         remark(f"the newest run of these data is done: {done.folder} (--new-if-done starts a new run)")
     summary(done, json_, keeping.page(done))
     if not json_:
+        if keeping.resume and earlier > 0:
+            made = counted(done.manifest.tally.calls - earlier, "call")
+            tell(f"{made} by this command, {earlier:,} before it")
         show_more(member_sections(done))
         tell_cache(done.manifest.tally.hits)
     passed = gate.check(done, output or (), quiet=json_)
