@@ -40,7 +40,7 @@ class Rankings(Record):
     traces: int
     """Traces that every system has, fully labelled; one with failed verdicts counts with its expected value."""
     figures: dict[str, Figure]
-    """`tau_b`, `tau_ap`, `spearman`, `rbo`, of these traces and without intervals."""
+    """`tau_b`, `tau_ap`, `spearman`, `rbo`: n is the number of systems; there are no intervals."""
     note: str = NO_INTERVAL
 
 
@@ -67,7 +67,7 @@ def rank_systems(runs: Sequence[Run], labels: Labels | None, metric: str, *, thr
         judge=tuple(by_judge.mean(axis=0).tolist()),
         human=tuple(by_human.mean(axis=0).tolist()),
         traces=len(common),
-        figures={name: Figure.of(estimate) for name, estimate in figures.items()},
+        figures={name: Figure.of(estimate).but(n=len(runs), traces=len(common)) for name, estimate in figures.items()},
     )
 
 

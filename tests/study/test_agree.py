@@ -174,6 +174,7 @@ def test_systems_are_ranked_by_judge_and_labels() -> None:
         assert told.figures["tau_b"].value == tau
         assert told.systems == tuple(orders)
         assert told.traces == len(NAMES)
+        assert {(figure.n, figure.traces) for figure in told.figures.values()} == {(3, len(NAMES))}
 
 
 def test_systems_are_ranked_best_first_where_less_is_better(monkeypatch: pytest.MonkeyPatch) -> None:
