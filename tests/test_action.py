@@ -14,6 +14,7 @@ import yaml
 from judge_eval.compare.record import LimitKind
 from tests.support.action import ACTION, STEPS, Job, Server
 from tests.support.blocks import ROOT, blocks_of
+from tests.support.blocks_of_pages import data_of
 
 GITLAB = yaml.safe_load(
     next(
@@ -157,6 +158,9 @@ def test_a_pull_request_is_compared_and_gated(job: Job) -> None:
     assert outputs["steps.run.outputs.code"] == "1", done.stderr
     report = Path(outputs["steps.run.outputs.report"]).read_text(encoding="utf-8")
     assert "AP@5" in report
+    page = data_of((Path(outputs["steps.run.outputs.report"]).parent / "report.html").read_text(encoding="utf-8"))
+    assert page["baseline"]["id"] == json.loads((job.folder / ".judge_eval/baseline/manifest.json").read_text())["id"]
+    assert "AP@5 -0" in page["opening"]["sentence"]
     done, _ = job.step("gate", PULL | outputs)
     assert done.returncode == 1
 
