@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
@@ -40,6 +41,33 @@ class Remarks:
             place = "" if first is None else f" {self._place} {first}"
             sentences.append(f"{sentence} ({records}{place})")
         return tuple(sentences)
+
+
+FEW_RISING = 3
+"""In fewer traces rising scores may be chance."""
+
+
+class ScoreOrder:
+    """Counts the traces whose scores rise with the rank, as if the worst chunk stood first."""
+
+    def __init__(self) -> None:
+        self._scored = self._rising = 0
+
+    def add(self, trace: Trace) -> None:
+        """Count a trace, if all its chunks have scores and these differ."""
+        if len(trace.chunks) < 2 or trace.chunks[0].score is None:
+            return
+        scores = [chunk.score for chunk in trace.chunks if chunk.score is not None]
+        if len(scores) == len(trace.chunks) and min(scores) < max(scores):
+            self._scored += 1
+            self._rising += all(a <= b for a, b in itertools.pairwise(scores))
+
+    def sentences(self) -> tuple[str, ...]:
+        """Ask for the order if scores rise in at least nine of ten traces; else say nothing."""
+        if self._rising < FEW_RISING or self._rising * 10 < self._scored * 9:
+            return ()
+        which = f"all {self._scored:,}" if self._rising == self._scored else f"{self._rising:,} of {self._scored:,}"
+        return (f"in {which} traces with scores the score rises with the rank: are the chunks best first?",)
 
 
 EQUAL = "reads like an earlier one; its id was given a number"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,17 +21,32 @@ if TYPE_CHECKING:
     from judge_eval.trials import PairedPilot, PilotSample
 
 
+LINE_EVERY = 30.0
+"""Seconds between two lines of progress in a log."""
+
+
 @contextmanager
 def watching(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
-    """Show a bar with the progress and the time that is left; nothing if stderr is not a terminal."""
-    if quiet or not sys.stderr.isatty():
+    """Show a bar with the progress and the time that is left; if stderr is not a terminal, a line now and then."""
+    if quiet:
         yield None
+        return
+    from judge_eval.views.progress import progress_line
+
+    if not sys.stderr.isatty():
+        told = time.monotonic()
+
+        def tell_now_and_then(progress: Progress) -> None:
+            nonlocal told
+            if time.monotonic() - told >= LINE_EVERY:
+                told = time.monotonic()
+                remark(progress_line(progress))
+
+        yield tell_now_and_then
         return
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
-
-    from judge_eval.views.progress import progress_line
 
     columns = TextColumn("judging"), BarColumn(), TextColumn("{task.description}"), TimeRemainingColumn()
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:

@@ -19,7 +19,7 @@ from judge_eval.data.files.opening import is_stream, steady
 from judge_eval.data.memory import InputRows, MemoryRows, record_of, row_name, rows_in_memory
 from judge_eval.data.options import ReadOptions
 from judge_eval.data.reading import open_dataset
-from judge_eval.data.remarks import OnRemark, Remarks, TraceIds
+from judge_eval.data.remarks import OnRemark, Remarks, ScoreOrder, TraceIds
 from judge_eval.data.remote import is_url, local_copy
 from judge_eval.data.row_reader import ReadRow, RowReader, read_memory
 from judge_eval.data.shapes.chunks import has_no_passage
@@ -220,12 +220,13 @@ class Replayable:
             count = sum(1 for _ in self._open(None, None))
             chosen = random.Random(self._seed).sample(range(count), min(self._limit, count))  # noqa: S311
             self._chosen = frozenset(chosen)
-        fingerprint, passages = Fingerprint(), PassageCheck(self._reader, self._spends)
+        fingerprint, passages, order = Fingerprint(), PassageCheck(self._reader, self._spends), ScoreOrder()
         traces = chunks = 0
         places = array("q")
         for trace in self._taken(note, remarks.add):
             fingerprint.add(trace)
             passages.add(trace)
+            order.add(trace)
             if self._rows is not None:
                 places.append(self._rows.place)
             if self._shard is not None and self._in_shard(trace):
@@ -242,7 +243,7 @@ class Replayable:
             traces=fingerprint.traces,
             chunks=fingerprint.chunks,
             skipped=skipped,
-            remarks=remarks.sentences(),
+            remarks=(*remarks.sentences(), *order.sentences()),
             limit=self._limit,
             seed=self._seed,
             claims=self._claims and ClaimsOrigin(name=self._claims.name, digest=self._claims.digest),
