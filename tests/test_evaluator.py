@@ -181,7 +181,7 @@ def test_bad_data_are_found_before_anything_is_paid(tmp_path: Path) -> None:
         evaluator(backend).evaluate([TWO[0], {}])
     with pytest.raises(DataError, match="the trace id 'q0' occurs twice"):
         evaluator(backend).evaluate([TWO[0], TWO[0]])
-    with pytest.raises(DataError, match="row 0: is a int; give a `Trace`"):
+    with pytest.raises(DataError, match="row 0: is an int; give a `Trace`"):
         evaluator(backend).evaluate([3])
     with pytest.raises(DataError, match="Recall@3 needs to know how many"):
         evaluator(backend, metrics=["Recall@3"]).evaluate(TWO)

@@ -9,6 +9,7 @@ import sys
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -150,15 +151,20 @@ def test_equal_rows_without_ids_are_told_apart_by_their_place(kind: str, tmp_pat
         ([ROWS[0], {**ROWS[1], "reference": None}], "row 1: reference: the prompt needs the reference"),
         ([ROWS[0], {**ROWS[1], "chunks": ["a", {"id": "x"}]}], r"row 1: chunks\[1\]: brings an id but no text"),
         ([ROWS[0], {**ROWS[1], "chunks": "abc"}], "row 1: chunks: holds a text where a list belongs.*list_sep="),
-        ([ROWS[0], 7], "row 1: is a int; give a `Trace`, a mapping"),
+        ([ROWS[0], 7], "row 1: is an int; give a `Trace`, a mapping"),
         (["abc"], "row 0: is a str"),
-        ([("a", "b")], "row 0: is a tuple of 2"),
+        ([("a", "b")], "row 0: is a tuple of 2 values"),
+        ([("a", 3, ["b"])], r"row 0: is a tuple of \(str, int, list\)"),
+        (
+            [SimpleNamespace(source_nodes=[], response="x")],
+            r"the retrieved nodes without the question; give a row \(question, reference, response.source_nodes\)",
+        ),
         (
             [{"frage": "q"}],
             r'the first row: no known format has these keys: frage; .*perhaps with map=\{"query": "frage"\}',
         ),
         ([{"run_type": "llm", "inputs": {}, "outputs": {}}], "1 records of the format langsmith, but no retrieval"),
-        (7, "is a int"),
+        (7, "is an int"),
     ],
 )
 def test_errors_name_the_row(data: Any, told: str) -> None:
@@ -249,3 +255,27 @@ def test_a_script_shows_the_call_and_the_message(tmp_path: Path) -> None:
     assert lines[-1].startswith("judge_eval.errors.DataError: row 0: reference: the prompt needs")
     assert len(lines) <= 8
     assert sum(line.startswith("  File") for line in lines) == 2
+
+
+@FOREIGN
+def test_rows_of_a_frame_are_rows() -> None:
+    """A pandas Series is a row, alone and in a list, as `iterrows` yields them; a column is told to be one."""
+    pandas = pytest.importorskip("pandas")
+    series = [row for _, row in pandas.DataFrame(ROWS).iterrows()]
+    with pytest.raises(DataError, match=r"is one column of a frame \('query'\); give the whole frame"):
+        evaluated(pandas.DataFrame(ROWS)["query"])
+    whole = evaluate(series, "fake/overlap", cache=False)
+    assert [result.scores for result in whole.results] == [
+        result.scores for result in evaluate(ROWS, "fake/overlap", cache=False).results
+    ]
+    assert len(evaluate(series[0], "fake/overlap", cache=False).results) == 1
+
+
+def test_a_result_prints_in_ten_lines() -> None:
+    """The question, the scores, a line a chunk and how many are left out; nothing in it steers a terminal."""
+    row = {"query": "what\x1b[31m?", "reference": "the answer", "chunks": [f"text {k}\nmore" for k in range(12)]}
+    text = str(evaluate([row], "fake/overlap", cache=False).results[0])
+    assert len(text.splitlines()) == 10
+    assert text.splitlines()[1].startswith("AP@5 ")
+    assert text.endswith("... and 5 more")
+    assert "\x1b" not in text

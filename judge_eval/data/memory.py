@@ -11,6 +11,7 @@ from typing import Any, Literal
 from judge_eval import limits
 from judge_eval.errors import DataError, needs_extra
 from judge_eval.objects import chunk_of
+from judge_eval.safe_text import counted
 from judge_eval.schema import Trace
 
 ROW = ("query", "reference", "chunks")
@@ -127,6 +128,12 @@ def rows_in_memory(data: Any) -> MemoryRows | None:
         return MemoryRows("arrow", sys.modules["pyarrow"].Table.from_batches([data]))
     if isinstance(data, Trace | Mapping) or is_row(data):
         return MemoryRows("list", [data])
+    if _is(data, "pandas", "Series"):
+        if set(ROW) <= {str(label) for label in data.index}:
+            return MemoryRows("list", [data])
+        raise DataError(
+            f"is one column of a frame ({data.name!r}); give the whole frame, or rows (query, reference, chunks)"
+        )
     if isinstance(data, Sequence):
         return MemoryRows("list", list(data))
     if hasattr(data, "__arrow_c_stream__"):  # any other table: what DuckDB returns, for instance
@@ -164,7 +171,7 @@ def record_of(item: Any) -> Any:
     """Return an item of a list as a record of plain values; a `Trace`, or what is not a row, as it is."""
     if isinstance(item, Trace):
         return item
-    if isinstance(item, Mapping):
+    if isinstance(item, Mapping) or _is(item, "pandas", "Series"):
         return {str(key): cell(value) for key, value in item.items()}
     if is_row(item):
         return dict(zip(ROW, map(cell, item), strict=True))
@@ -173,11 +180,18 @@ def record_of(item: Any) -> Any:
 
 def no_row(item: Any) -> DataError:
     """Make the error for what is not a row."""
-    what = f"is a {type(item).__name__}"
+    kind = type(item).__name__
+    what = f"is {'an' if kind[:1].lower() in 'aeiou' else 'a'} {kind}"
+    if hasattr(item, "source_nodes") and hasattr(item, "response"):
+        row = "(question, reference, response.source_nodes)"
+        return DataError(f"{what}: it holds the retrieved nodes without the question; give a row {row}")
     if not isinstance(item, str) and chunk_of(item) is not None:
         what = "is a retrieved document without its question"
     elif isinstance(item, tuple | list):
-        what = f"is a {type(item).__name__} of {len(item)}"
+        what = f"is a {kind} of {counted(len(item), 'value')}"
+        if len(item) == len(ROW):
+            kinds = ", ".join(type(value).__name__ for value in item)
+            what = f"is a {kind} of ({kinds})"
     return DataError(f"{what}; give a `Trace`, a mapping of a known shape, or a row (query, reference, chunks)")
 
 

@@ -11,6 +11,7 @@ from uuid import UUID
 from pydantic import AfterValidator, AwareDatetime, Field
 
 from judge_eval.record import PlainObject, Record, trusted
+from judge_eval.safe_text import printable, shortened
 from judge_eval.schema import Call, ClaimsJudged, Judgment, Outcome, Stage, Trace
 
 FORMAT = 1
@@ -28,6 +29,9 @@ def name_of(label: str | None, run_id: str) -> str:
     """Return what people call a run: its label, else the first eight characters of its id."""
     return label or run_id[:8]
 
+
+_SHOWN = 7
+"""How many verdicts a result prints."""
 
 JUDGED = ("outcomes", "calls", "votes", "claims", "parts")
 """The fields that a result takes over from its judgment."""
@@ -102,6 +106,23 @@ class TraceResult(Record):
     def stages(self) -> Counter[Stage]:
         """How many verdicts each stage of a cascade gave; empty if the judge was not a cascade."""
         return Counter([o.stage for o in self.outcomes if o.kind == "verdict" and o.stage is not None])
+
+    def __str__(self) -> str:
+        """Show the question, the scores and the first verdicts, in at most ten lines."""
+        scores = ", ".join(
+            f"{name} {'none' if value is None else f'{value:.4f}'}" for name, value in self.scores.items()
+        )
+        lines = [f"{self.trace_id}: {shortened(self.trace.query, 100)}", scores or "no metric"]
+        for rank, outcome in enumerate(self.outcomes[:_SHOWN], 1):
+            verdict = f"grade {outcome.grade}" if outcome.kind == "verdict" else f"no verdict ({outcome.why})"
+            reason = (outcome.reason or "") if outcome.kind == "verdict" else outcome.detail
+            lines.append(
+                f"{outcome.sign} {rank} {shortened(outcome.chunk_id, 30)}: {verdict} {shortened(reason, 70)}".rstrip()
+            )
+        rest = len(self.outcomes) - _SHOWN
+        return "\n".join(map(printable, [*lines, *([f"... and {rest} more"] if rest > 0 else [])]))
+
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         from judge_eval.views.html import html_of
