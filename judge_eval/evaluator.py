@@ -29,6 +29,7 @@ from judge_eval.llm.expected_usage import Plan
 from judge_eval.llm.options import Options
 from judge_eval.llm.stack import Stack, Stacks, build_stack, build_stacks, is_unnamed, open_store, recorded_model
 from judge_eval.metrics import Metric
+from judge_eval.notebook import shown_by_default
 from judge_eval.registry import kind_named
 from judge_eval.runs.folder.records import Dataset, Intervals, Manifest, Tally, TraceResult
 from judge_eval.runs.judging.counting import Progress
@@ -216,7 +217,7 @@ class Evaluator:
             resume: A run's folder to continue; True continues the newest unfinished run of the same data
                 in `out`, returns the newest as it is if it is done, or starts one if there is none.
             new_if_done: With `resume=True`: starts a run if the newest of the same data is done.
-            watch: Called with the progress after each block of finished traces.
+            watch: Called with the progress after each block of finished traces; in a notebook it is shown if None.
             driver: Who drives the inquiries, such as `RayDriver`; None has it done in this process.
             push_every: If `out` is a URL, seconds between pushes of what is judged; 0 pushes at the end.
             push_grace: Seconds that the last push may take if the evaluation is ended by a signal.
@@ -266,7 +267,7 @@ class Evaluator:
                     return EvalRun.of(done, source.input if source else None)
         journal, rows = open_journal(manifest, root, begun, context)
         first = journal.manifest if journal else manifest
-        session = RunSession(first, context, journal, watch, rows=rows)
+        session = RunSession(first, context, journal, watch or shown_by_default(), rows=rows)
         with keeping:
             async with pushing(session.folder, kept.push_every):
                 traces = self._traces(source, data, selection.reader, session.remarks.add)

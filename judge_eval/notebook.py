@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from html import escape
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -13,10 +15,16 @@ if TYPE_CHECKING:
     from judge_eval.runs.judging.counting import Progress
 
 
+def shown_by_default() -> Callable[[Progress], None] | None:
+    """Return what shows the progress in the cell of a notebook; None outside of one."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return NotebookProgress() if hasattr(shell, "kernel") else None
+
+
 class NotebookProgress:
     """Shows how far an evaluation is, in place, under the cell that makes this object.
 
-    Hand it to `Evaluator.evaluate`: `evaluator.evaluate(data, watch=NotebookProgress())`.
+    In a notebook every evaluation without `watch` has one; `watch=lambda progress: None` shows nothing.
 
     Args:
         every: The least seconds between two updates, >= 0.
@@ -42,7 +50,11 @@ class NotebookProgress:
         if self._handle is None or (now - self._last < self._every and not ended):
             return
         self._last = now
-        self._handle.update(_Shown(progress_line(progress), progress.traces, progress.total))
+        line = progress_line(progress)
+        if progress.total and progress.traces and not ended:
+            left = (progress.total - progress.traces) * progress.seconds / progress.traces
+            line += f", about {left:,.0f} s left" if left < 120 else f", about {left / 60:,.0f} min left"
+        self._handle.update(_Shown(line, progress.traces, progress.total))
 
 
 class _Shown:

@@ -11,6 +11,7 @@ import pytest
 
 from judge_eval import Chunk, FakeBackend, NotebookProgress, Trace, evaluate
 from judge_eval.errors import RefusedError
+from judge_eval.runs.judging.counting import Progress
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOK = ROOT / "docs" / "example.ipynb"
@@ -23,9 +24,8 @@ def _cells() -> list[dict[str, Any]]:
 
 
 def _text(cell: dict[str, Any]) -> list[str]:
-    """What a cell showed as plain text; a result's fields in full are left out, its HTML is what is read."""
-    shown = ["".join(out["data"]["text/plain"]) for out in cell["outputs"] if "data" in out]
-    return [text for text in shown if not text.startswith("TraceResult(")]
+    """What a cell showed as plain text."""
+    return ["".join(out["data"]["text/plain"]) for out in cell["outputs"] if "data" in out]
 
 
 def test_a_result_shows_verdicts_with_the_quote_marked() -> None:
@@ -86,8 +86,9 @@ def test_the_example_is_stored_executed() -> None:
     assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
     outputs = [out for cell in cells for out in cell["outputs"]]
     assert {out["output_type"] for out in outputs} <= {"execute_result", "display_data"}
-    assert sum("text/html" in out.get("data", {}) for out in outputs) == 3
+    assert sum("text/html" in out.get("data", {}) for out in outputs) == 4
     assert "0.5" in _text(cells[2])
+    assert _text(cells[1])[0] == "1 of 1 traces, 3 verdicts"  # progress is shown without being asked for
 
 
 @pytest.mark.foreign
@@ -105,3 +106,27 @@ def test_the_example_runs_in_a_kernel(tmp_path: Path, monkeypatch: pytest.Monkey
     ).execute()
     again = [_text(cell) for cell in notebook.cells if cell["cell_type"] == "code"]
     assert again == stored
+
+
+class _Cell:
+    """Stands for the output of a notebook's cell."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def update(self, shown: object) -> None:
+        """Keep what is shown."""
+        self.lines.append(repr(shown))
+
+
+@pytest.mark.foreign
+def test_progress_says_how_long_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a run goes on the line ends with the time that is left, at the rate so far; at its end it does not."""
+    display = pytest.importorskip("IPython.display")
+    cell = _Cell()
+    monkeypatch.setattr(display, "display", lambda *_, **__: cell)
+    show = NotebookProgress(every=0)
+    common = {"failed": 0, "calls": 0, "hits": 0, "retries": 0, "folder": None}
+    for traces, seconds in ((10, 20.0), (1, 60.0), (40, 80.0)):
+        show(Progress(traces=traces, total=40, verdicts=traces, seconds=seconds, **common))
+    assert [line.partition("/s, ")[2] for line in cell.lines] == ["about 60 s left", "about 39 min left", ""]
