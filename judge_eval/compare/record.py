@@ -125,6 +125,12 @@ class Difference(Record):
         return self.interval is not None and not self.interval[0] <= 0 <= self.interval[1]
 
     @property
+    def clear_in_number(self) -> bool:
+        """Whether at least twice as many traces lost as won, or won as lost, and ten or more in all."""
+        most, fewest = max(self.wins, self.losses), min(self.wins, self.losses)
+        return most + fewest >= 10 and most >= 2 * fewest
+
+    @property
     def way(self) -> Way:
         """Whether the candidate is better or worse; `unsure` where the interval holds 0, or there is none."""
         if self.interval is None or not self.clear:
@@ -346,10 +352,14 @@ def opening_of(d: Difference, pairing: Pairing, relevant: tuple[int, int], compa
     unknown += f"; {d.n_excluded} others have no value" if d.n_excluded else ""
     losses, wins, finding = d.losses, d.wins, d.way
     if finding == "unsure":
-        least = "" if d.detectable is None else f"; they can show a difference of {d.detectable:.3f}"
+        seen = counted(d.n, "question")
+        least = "" if d.detectable is None else f"; differences under {d.detectable:.3f} cannot be seen with {seen}"
         if d.too_few:
             least = "; they are too few to show any"
-        counts = f"{losses} of {counted(d.n, 'question')} lost ({wins} won{unknown}){least}"
+        counts = f"{losses} of {seen} lost ({wins} won{unknown})"
+        if d.clear_in_number:
+            counts += ", but what they lost and the others won differs by no more than chance would"
+        counts += least
         return Opening(**common, finding="unclear", rest=f"no difference is shown: {size}; {counts}")
     lower, worse = d.difference < 0, finding == "worse"
     which, n, others = ("lost", losses, f"{wins} won") if worse else ("won", wins, f"{losses} lost")

@@ -124,8 +124,8 @@ def evidence_pieces(chunk: Chunk, outcome: Outcome) -> Iterator[Toned | str]:
 
 
 def outcome_notes(outcome: Outcome) -> Iterator[str]:
-    """Yield what makes a verdict doubtful: a quote that is not in the chunk, an instruction to the judge."""
-    if outcome.kind == "verdict" and outcome.evidence and not outcome.evidence_found:
+    """Yield what makes a verdict doubtful: no quote behind a relevant one, an instruction to the judge."""
+    if outcome.kind == "verdict" and outcome.relevant and outcome.evidence and not outcome.evidence_found:
         yield f"quote not found in the chunk, or too short: {outcome.evidence!r}"
     if outcome.kind == "verdict" and outcome.instruction_in_chunk:
         yield "the judge saw an instruction in this chunk"

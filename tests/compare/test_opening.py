@@ -67,7 +67,8 @@ def test_nothing_is_said_to_be_worse_that_the_interval_does_not_show() -> None:
     assert record["AP@3"].interval[1] >= 0
     (told,) = record.sentences
     assert told.startswith("no difference is shown: AP@3 -0.")
-    assert "2 of 30 questions lost (0 won); they can show a difference of 0." in told
+    assert "2 of 30 questions lost (0 won); differences under 0." in told
+    assert told.endswith(" cannot be seen with 30 questions")
     assert "worse" not in told
 
 
@@ -168,3 +169,16 @@ def test_a_number_that_is_not_zero_is_not_shown_as_zero(
 ) -> None:
     """An interval beside 0 never reads as one that touches it."""
     assert signed_pair(value, ends) == told
+
+
+def test_the_explanation_is_in_the_sentence() -> None:
+    """24 questions lose a little and 6 win much: the sum is about 0, and the sentence says so."""
+    names = [f"t{k:02d}" for k in range(30)]
+    before = {n: "bac" if k < 24 else "bca" for k, n in enumerate(names)}
+    after = {n: "bca" if k < 24 else "abc" for k, n in enumerate(names)}
+    good = {(n, "a"): 1 for n in names}
+    (opening,) = compare(
+        judged(traces_of(before), good, metrics=["RR"]), judged(traces_of(after), good, metrics=["RR"])
+    ).openings
+    assert opening.finding == "unclear"
+    assert "24 of 30 questions lost (6 won), but what they lost and the others won differs by no more" in opening.rest

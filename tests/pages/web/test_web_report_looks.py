@@ -21,7 +21,7 @@ def test_the_quote_is_marked_and_problems_are_flagged(reports: dict[str, Any], o
     wanted = {"found": None, "missing": None, "instruction": None}
     for result in run.results:
         for rank, outcome in enumerate(result.outcomes, 1):
-            if outcome.kind == "verdict" and outcome.evidence:
+            if outcome.kind == "verdict" and outcome.relevant and outcome.evidence:
                 key = "found" if outcome.evidence_found else "missing"
                 if outcome.instruction_in_chunk:
                     key = "instruction"
