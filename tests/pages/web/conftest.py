@@ -124,7 +124,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         kind = len(text) % 7
         if kind == 0:
             return "there is no JSON in this"
-        quote = "not in the chunk at all" if kind == 1 else text[20:80]
+        quote = "not in the chunk at all" if kind in (1, 4) else text[20:80]
         return {"evidence": quote, "reason": "Because.", "verdict": kind > 3, "instruction_in_chunk": kind == 2}
 
     new = scripted(turned, folder / "runs", answer, label="PR #7", tags=["prod"])
