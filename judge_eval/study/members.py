@@ -6,8 +6,10 @@ from itertools import combinations
 
 import numpy as np
 
+from judge_eval.metrics import GradeTable, parse_metric
 from judge_eval.record import Record
 from judge_eval.runs.folder.run import Run
+from judge_eval.runs.scoring.aggregate import main_metric
 from judge_eval.runs.scoring.figure import Figure
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.stats import alpha_interval, cohen_kappa, mean_interval
@@ -41,6 +43,89 @@ class MemberAgreement(Record):
     """Krippendorff's ordinal alpha of all members."""
     kappas: dict[str, float | None]
     """Cohen's kappa of each two members, over the chunks both graded, by `first / second`."""
+
+
+class VarianceSplit(Record):
+    """Where the uncertainty of a mean comes from, if each trace is judged by one sample."""
+
+    metric: str
+    traces: int
+    """Traces with a value in every sample."""
+    samples: int
+    by_traces: float
+    """The share of the mean's variance that is between traces, 0 to 1: more traces lower it."""
+    by_judge: float
+    """That is between samples, the same in all traces: only more samples lower it."""
+    residual: float
+    """The rest: both lower it."""
+
+    @property
+    def sentence(self) -> str:
+        """What the split says, in words."""
+        parts = f"{self.by_traces:.0%} traces, {self.by_judge:.0%} judge, {self.residual:.0%} residual"
+        help_ = "more traces help, more samples hardly do"
+        if self.by_judge + self.residual > 0.5:
+            help_ = "more samples help as much as more traces" if self.by_judge <= 0.5 else "more samples help"
+        return f"the variance of the mean {self.metric} over {self.traces:,} traces is {parts}: {help_}"
+
+
+def variance_split(run: Run, metric: str | None = None) -> VarianceSplit | None:
+    """Split the variance of a mean by a two-way analysis of variance without replication (Fisher 1925).
+
+    Args:
+        run: A run whose judge was asked several times about each chunk.
+        metric: One of its metrics over grades; None takes the one that is shown first.
+
+    Returns:
+        The shares; None if the judge is no repeated one, the metric needs more than grades, nothing varies, or there
+        are fewer than two traces with a value in every sample.
+    """
+    if not _is_repeated(run):
+        return None
+    name = metric or main_metric(run.manifest.metrics)
+    parsed = None if name is None else parse_metric(name)
+    if (
+        parsed is None
+        or parsed.spec.claims
+        or parsed.spec.soft
+        or parsed.needs_total
+        or ("dedup", "text") in parsed.params
+    ):
+        return None
+    scale, names, rows = scale_of(run), list[str](), list[list[int | None]]()
+    for result in run.results:
+        names = names or list(result.votes)
+        if result.votes:
+            rows += [list(result.votes[each]) for each in names]
+    if len(names) < 2 or not rows:
+        return None
+    table = GradeTable.on_scale(rows, scale.grades, scale.relevant, repeats=[[False] * len(row) for row in rows])
+    values = parsed.compute(table).reshape(-1, len(names))
+    values = values[~np.isnan(values).any(axis=1)]
+    n, k = values.shape
+    if n < 2:
+        return None
+    mean, by_trace, by_sample = values.mean(), values.mean(axis=1), values.mean(axis=0)
+    rest = values - by_trace[:, None] - by_sample + mean
+    residual = float((rest**2).sum()) / ((n - 1) * (k - 1))
+    between = max(0.0, (k * float(((by_trace - mean) ** 2).sum()) / (n - 1) - residual) / k)
+    judge = max(0.0, (n * float(((by_sample - mean) ** 2).sum()) / (k - 1) - residual) / n)
+    total = between / n + judge + residual / n
+    if not total:
+        return None
+    return VarianceSplit(
+        metric=str(parsed), traces=n, samples=k,
+        by_traces=between / n / total, by_judge=judge / total, residual=residual / n / total,
+    )  # fmt: skip
+
+
+def _is_repeated(run: Run) -> bool:
+    """Tell whether the members of a panel are samples of one judge."""
+    members = run.manifest.judge.get("members")
+    if not isinstance(members, list):
+        return False
+    kinds = [{**each, "name": None, "sample": None} if isinstance(each, dict) else each for each in members]
+    return all(each == kinds[0] for each in kinds)
 
 
 def member_agreement(run: Run) -> MemberAgreement | None:

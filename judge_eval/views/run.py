@@ -13,7 +13,7 @@ from judge_eval.runs.scoring.aggregate import needs_total
 from judge_eval.runs.scoring.missedclaims import ClaimsMissed, CoverCounts, missed_claims
 from judge_eval.safe_text import counted, interval, public_url, shortened
 from judge_eval.schema import Chunk, Outcome
-from judge_eval.study.members import member_agreement
+from judge_eval.study.members import member_agreement, variance_split
 from judge_eval.views.blocks import (
     Cell,
     Column,
@@ -455,4 +455,6 @@ def member_sections(run: Run) -> Iterator[Section]:
     )
     flips = f"flips: {panel.flips.text} of {panel.chunks} chunks"
     sentence = f"{flips}; ordinal alpha {panel.alpha.text}; kappa {kappas}"
-    yield Section("members", (TableBlock("members", columns, rows), Sentence(sentence)))
+    split = variance_split(run)
+    more = () if split is None else (Sentence(split.sentence),)
+    yield Section("members", (TableBlock("members", columns, rows), Sentence(sentence), *more))
