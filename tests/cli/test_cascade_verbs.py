@@ -286,7 +286,7 @@ def test_a_file_of_another_prompt_text_is_refused(desk: Desk, server: UnsureServ
     own.write_text(desk("prompts", "show", "support/binary", "--toml").out or _toml())
     fitted(desk, server, "--prompt", f"file:{own}")
     assert judged(desk, server).manifest.judge["guarantee"]
-    own.write_text(own.read_text().replace("version = 1", "version = 2"))
+    own.write_text(re.sub(r"version = \d+", "version = 99", own.read_text()))
     told = desk("run", "traces.jsonl", "--cascade-file", "cascade.json", OPENAI_API_KEY="sk-x")
     assert told.code == 2
     assert "judge differs in prompt" in told.err

@@ -63,10 +63,10 @@ def test_values_within_the_stated_limits_are_scored(tmp_path: Path) -> None:
         run = evaluator.evaluate(TRACES, out=tmp_path)
     assert [run[name] for name in metrics] == [2.0, -10.0, 10.0]
     balance = run.aggregates["Balance@1"]
-    assert balance.method == "mid-p"
+    assert balance.method == "blaker"
     assert balance.interval is not None
     assert -10 < balance.interval[0] < 10 == balance.interval[1]
-    # The share of hits of three is at least .3684 (.05^(1/3), mid-p), put on a range from -10 to 10.
+    # The share of hits of three is at least .3684 (.05^(1/3), Blaker's), put on a range from -10 to 10.
     assert balance.interval[0] == pytest.approx(-10 + 20 * 0.36840, abs=1e-3)
     with Evaluator("fake/overlap", metrics=metrics, cache=False) as evaluator:
         mixed = evaluator.evaluate([*TRACES, {**TRACES[0], "id": "q9", "chunks": ["Nothing."]}])

@@ -88,7 +88,7 @@ def test_a_greater_value_never_lowers_an_end(values: list[float], place: int, va
 
 
 def test_the_interval_that_suits_the_values_is_taken_and_named() -> None:
-    """Hits and misses get Wilson's or mid-p, values between limits Gaffke's, all others Student's."""
+    """Hits and misses get Wilson's or Blaker's, values between limits Gaffke's, all others Student's."""
 
     def made(values: list[float], limits: tuple[float, float | None] | None, **more: object) -> Interval:
         found = mean_interval(values, limits=limits, **more).interval  # type: ignore[arg-type]
@@ -96,8 +96,8 @@ def test_the_interval_that_suits_the_values_is_taken_and_named() -> None:
         return found
 
     assert made([0, 1] * 15, (0, 1)).method == "wilson"
-    assert made([0, 1, 1], (0, 1)).method == "mid-p"
-    assert made([1, 1], (0, 1)).method == "mid-p"
+    assert made([0, 1, 1], (0, 1)).method == "blaker"
+    assert made([1, 1], (0, 1)).method == "blaker"
     assert made([1, 1], (0, 1)).low == pytest.approx(0.05**0.5)
     assert made([0.5, 1, 1], (0, 1)).method == "gaffke"
     assert made([0.5, 0.5], (0, 1)).method == "gaffke"

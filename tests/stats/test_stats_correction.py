@@ -101,7 +101,7 @@ def test_ppi_needs_labelled_and_other_traces() -> None:
 
 
 def test_labels_that_are_all_alike_show_no_certainty() -> None:
-    """Ten perfect labels leave an interval with width: that of ten values which are all 1 (mid-p)."""
+    """Ten perfect labels leave an interval with width: that of ten values which are all 1 (Blaker's)."""
     found = ppi_mean([1.0] * 10, [1.0] * 10, [1.0] * 50, limits=(0.0, 1.0))
     assert found.interval is not None
     assert (found.interval.low, found.interval.high) == pytest.approx((0.05**0.1, 1.0), abs=1e-4)

@@ -165,13 +165,28 @@ def test_breakdown_by_tag() -> None:
         breakdown([0.0, 0.5], [["a"]])
 
 
-@pytest.mark.parametrize("rate", [0.5, 0.8, 0.9, 0.95, 0.97, 0.99])
-def test_mid_p_holds_for_few_trials(rate: float) -> None:
-    """Over all outcomes, summed exactly: from 2 to 29 trials the interval holds the rate in .91 or more."""
-    for n in range(2, 30):
-        chance = scipy.stats.binom.pmf(np.arange(n + 1), n, rate)
-        held = [rate in proportion_interval(k, n, method="mid-p").interval for k in range(n + 1)]  # type: ignore[operator]
-        assert chance @ held >= 0.91
+def test_blaker_holds_for_few_trials() -> None:
+    """Over all outcomes, summed exactly: for 1 to 29 trials and every rate the interval holds it in .95 or more."""
+    rates = np.linspace(0.001, 0.999, 999)
+    for n in range(1, 30):
+        ends = np.array([bounds(proportion_interval(k, n, method="blaker")) for k in range(n + 1)])
+        inside = (ends[:, :1] - 1e-9 <= rates) & (rates <= ends[:, 1:] + 1e-9)
+        chances = scipy.stats.binom.pmf(np.arange(n + 1)[:, None], n, rates)
+        assert (chances * inside).sum(axis=0).min() >= 0.95 - 1e-9
+
+
+@pytest.mark.parametrize(("successes", "n"), [(0, 7), (7, 7), (1, 5), (13, 29), (28, 29), (40, 100)])
+def test_blaker_is_the_span_of_accepted_rates_within_the_exact_interval(successes: int, n: int) -> None:
+    """Brute force: the least and the greatest rate under which so improbable a count has a chance above .05."""
+    rates = np.linspace(0, 1, 20_001)
+    chances = scipy.stats.binom.pmf(np.arange(n + 1), n, rates[:, None])
+    tails = np.minimum(chances.cumsum(axis=1), chances[:, ::-1].cumsum(axis=1)[:, ::-1])
+    accepted = rates[(chances * (tails <= tails[:, [successes]] * (1 + 1e-9))).sum(axis=1) > 0.05]
+    found = bounds(proportion_interval(successes, n, method="blaker"))
+    assert found == pytest.approx((accepted[0], accepted[-1]), abs=1e-4)
+    exact = bounds(proportion_interval(successes, n, method="exact"))
+    assert exact[0] <= found[0]
+    assert found[1] <= exact[1]
 
 
 @pytest.mark.parametrize(("method", "name"), [("wilson", "wilson"), ("exact", "beta")])

@@ -159,10 +159,11 @@ def test_told_differences_can_be_shown(simulations: ModuleType) -> None:
 
 
 def test_rates_of_few_trials_are_covered(simulations: ModuleType) -> None:
-    """Exactly: mid-p holds a rate of .97 over five trials, Wilson's does not."""
-    wilson, mid_p, *_ = simulations.few_hits(5, 6)
-    assert mid_p.kept
-    assert mid_p.rate > 0.93 > 0.87 > wilson.rate
+    """Exactly: Blaker's interval holds a rate of .97 over five trials, and every other rate; Wilson's does not."""
+    wilson, blaker, least, _ = simulations.few_hits(5, 6, rates=9)
+    assert blaker.kept
+    assert least.kept
+    assert blaker.rate >= least.rate > 0.87 > wilson.rate
 
 
 def test_a_small_p_of_skewed_differences_is_not_printed(simulations: ModuleType) -> None:

@@ -18,7 +18,7 @@ def test_an_interval_ends_where_the_metric_ends() -> None:
     assert ended.interval == (0.0, 1.0)
     assert ended.mean == plain.mean
     suited = aggregate([0.0, 1.0, 1.0], {}, limits=limits, tags=tags)
-    assert suited.method == "mid-p"
+    assert suited.method == "blaker"
     assert suited.interval is not None
     assert 0.0 < suited.interval[0] < suited.interval[1] < 1.0
     assert suited.tags["a"].interval is not None
