@@ -32,7 +32,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import wraps
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import Any, Final, Literal, ParamSpec, TypeVar
 
 from judge_eval.spelling import Spelling, python_spelling, spell
 
@@ -40,14 +40,16 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 Why = Literal[
-    "unreachable", "refused", "unparsable", "truncated", "budget", "unsupported", "unjudged", "empty"
+    "unreachable", "refused", "unparsable", "truncated", "budget", "unsupported", "unjudged", "unsampled", "empty"
 ]  # fmt: skip
 """Why there is no verdict; the closed vocabulary of `NoVerdict.why`.
 
 `unjudged` is said of chunks on which verdicts that were imported are silent, and of those of a reference
-that makes no claim, where judging goes by claims. `empty` is said of chunks without text, which nobody is
-asked about: asking again brings no verdict.
+that makes no claim, where judging goes by claims; `unsampled` of chunks that a sample of a pool left out; `empty`
+of chunks without text.
 """
+NEVER_ASKED: Final = frozenset({"empty", "unsampled"})
+"""Reasons of chunks that nobody is asked about: asking again brings no verdict."""
 DISTRIBUTION = "context-judge"
 """What pip calls this package."""
 _HERE = str(Path(__file__).parent)

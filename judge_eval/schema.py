@@ -20,7 +20,7 @@ from pydantic import (
 from judge_eval import limits
 from judge_eval.confidence import side_confidence
 from judge_eval.digest import digest_parts
-from judge_eval.errors import Why
+from judge_eval.errors import NEVER_ASKED, Why
 from judge_eval.objects import chunk_of, number_text
 from judge_eval.record import PlainObject, Record, is_kept, json_weight
 
@@ -311,8 +311,8 @@ class Judgment(Record):
 
     @cached_property
     def open(self) -> int:
-        """How many chunks have no verdict that asking again may bring: those without text have none."""
-        return sum(outcome.kind == "no_verdict" and outcome.why != "empty" for outcome in self.outcomes)
+        """How many chunks have no verdict that asking again may bring; see `NEVER_ASKED`."""
+        return sum(outcome.kind == "no_verdict" and outcome.why not in NEVER_ASKED for outcome in self.outcomes)
 
 
 def _no_grade(label: int, info: ValidationInfo) -> int:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +17,15 @@ from judge_eval.errors import ConfigError, DataError
 from judge_eval.eval_run import EvalRun
 from judge_eval.evaluator import Evaluator
 from judge_eval.judges.imported import ImportedVerdicts
+from judge_eval.judges.kept import KeptVerdicts
 from judge_eval.llm.backend import Identity, Unavailable
 from judge_eval.llm.options import Options
 from judge_eval.metrics import Metric, mmr, parse_metric
 from judge_eval.metrics.fusion import Fusion, interleaved, normalised, number_in, parameters
 from judge_eval.pools.pool import Pool, Settling
+from judge_eval.pools.recipe import Recipe, Recipes
 from judge_eval.pools.scoring import settled
 from judge_eval.pools.sweep_report import SweepPoint, SweepReport
-from judge_eval.ranges import check_ranges
 from judge_eval.runs.columns.packed import cluster_codes
 from judge_eval.runs.columns.parquet import columns_of
 from judge_eval.runs.folder.records import IMPORT, TraceResult
@@ -32,7 +33,9 @@ from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import less_is_better, limits_of
 from judge_eval.runs.scoring.figure import Figure
 from judge_eval.runs.scoring.opened import opened
+from judge_eval.runs.scoring.scorer import Scorer
 from judge_eval.schema import Chunk, Outcome, Trace, repeats_of
+from judge_eval.settings import with_keywords
 from judge_eval.spelling import option
 from judge_eval.stats import mean_interval
 
@@ -50,55 +53,92 @@ _WHERE: Final[Mapping[str, str]] = {
 _CUT = re.compile(r"\s*score\s*(>=|<=)\s*(\S+)\s*")
 
 
-@dataclass(frozen=True, slots=True)
-class Recipe:
-    """How a list is made, in this order: threshold, fusion or interleaving, dedup, rerank, cut."""
+class NewLists:
+    """The lists that a recipe makes of runs, with what is known of their chunks.
 
-    fuse: str | None = None
-    interleave: bool = False
-    threshold: str | None = None
-    dedup: bool = False
-    rerank: str | None = None
-    cut: int | None = None
+    Args:
+        runs: One run or more over the same questions; the order counts for ties and weights.
+        recipe: How the lists are made.
+        conflicts: Which verdict counts if runs disagree; see `Pool.of`.
 
-    def __str__(self) -> str:
-        named = [self.threshold, self.fuse, "interleave" if self.interleave else None]
-        named += ["dedup" if self.dedup else None, self.rerank, None if self.cut is None else f"cut {self.cut}"]
-        return ", ".join(each for each in named if each)
+    Raises:
+        ConfigError: The settings cannot be read, or do not fit so many runs.
+        DataError: Scores are needed, and a chunk has none.
+        RunError: The runs have no question in common, or their scales differ.
+    """
 
-    def check(self, runs: int) -> None:
-        """Check that the settings can be read and fit so many runs."""
-        joins = (self.fuse is not None) + self.interleave
-        if joins > 1 or (joins == 1) != (runs > 1):
-            several = "one run is not fused; name another" if runs == 1 else f"{runs} runs make one list by"
-            raise ConfigError(f"{several} {option('fuse', 'rrf')} or {option('interleave', True)}, one of the two")
-        if not str(self):
-            raise ConfigError(f"say what to try, such as {option('cut', 5)} or {option('dedup', 'text')}")
-        check_ranges({"cut": self.cut})
+    def __init__(self, runs: Sequence[Run], recipe: Recipe, conflicts: Settling = "majority") -> None:
+        recipe.check(len(runs))
+        self.recipe, self.first, self.pool = recipe, runs[0].manifest, Pool.of(runs, conflicts=conflicts)
+        self._outcomes: dict[tuple[str, str], Outcome] = {}
+        maker = _Maker(recipe, self.pool)
+        rows = [run.results_at(places) for run, places in zip(runs, self.pool.origins, strict=True)]
+        self.traces = [maker.trace(row, results, self._outcomes) for row, results in enumerate(zip(*rows, strict=True))]
+        self.names = " and ".join(system.name for system in self.pool.systems)
+        self.source = {"recipe": str(recipe), "conflicts": conflicts, "runs": [run.id for run in runs]}
+
+    def evaluator(self, asked: Evaluator | None = None, metrics: Sequence[str | Metric] | None = None) -> Evaluator:
+        """Return an evaluator that takes over the known verdicts, and asks about the others, if somebody is asked.
+
+        Args:
+            asked: Who judges chunks without a verdict; None: nobody, and they stay so.
+            metrics: Names or values of metrics; None takes those of the first run.
+
+        Raises:
+            ConfigError: The judge's scale is not that of the runs.
+        """
+        metrics, first, made = metrics or self.first.metrics, self.first, {"what_if": {**self.source, "of": self.names}}
+        if asked is not None:
+            judge = KeptVerdicts(asked.judge, lambda t, c: self._outcomes.get((t, c.id)), made, scale=self.pool.scale)
+            other = asked.with_judge(judge)
+            other.scorer, other.intervals = Scorer(metrics, self.pool.scale, by_claims=judge.by_claims), first.intervals
+            return other
+        source: dict[str, Any] = {
+            "file": self.names,
+            "sha256": digest_json([*self.source.values()]),
+            "verdicts": sum(each.kind == "verdict" for each in self._outcomes.values()),
+            "unmatched": 0,
+            "what_if": self.source,
+            "run": {"id": first.id, "judge": first.judge, "backend": first.backend},
+        }
+        imported = ImportedVerdicts(lambda trace, chunk: self._outcomes[trace, chunk], self.pool.scale, source)
+        backend = Unavailable(Identity(IMPORT, self.names), self.names, "a what-if makes no call")
+        options = Options(offline=True)
+        return Evaluator(
+            backend, judge=imported, metrics=metrics, cache=False, options=options, intervals=first.intervals
+        )
+
+    def run(self, evaluator: Evaluator, *, label: str | None = None, **keeping: Any) -> EvalRun:
+        """Judge the lists with what `evaluator` returned; the keywords are those of `Evaluator.evaluate`."""
+        recipe = str(self.recipe)
+        return evaluator.evaluate(self.traces, label=label or recipe, name=f"{recipe} of {self.names}", **keeping)
 
 
+@with_keywords(Recipe)
 def what_if(
     runs: Sequence[Run],
     *,
-    fuse: str | None = None,
-    interleave: bool = False,
-    threshold: str | None = None,
-    dedup: bool = False,
-    rerank: str | None = None,
-    cut: int | None = None,
     metrics: Sequence[str | Metric] | None = None,
     conflicts: Settling = "majority",
+    judge_missing: Evaluator | None = None,
     out: str | Path | None = None,
     label: str | None = None,
     tags: Sequence[str] = (),
+    **recipe: Unpack[Recipes],
 ) -> EvalRun:
     """Make a run of new lists from the verdicts of runs over the same questions, without a call.
 
     Runs are joined as `Pool.of` does. A chunk that no run has a verdict of stays a `NoVerdict`, so that means
-    have bounds. The manifest says of which runs it was made, and how.
+    have bounds, unless somebody is asked about it. The manifest says of which runs it was made, and how.
 
     Args:
         runs: One run or more; the order counts for ties and weights.
+        metrics: Names or values of metrics; None takes those of the first run.
+        conflicts: Which verdict counts if runs disagree; see `Pool.of`.
+        judge_missing: Who judges the chunks without a verdict, and no others; None makes no call.
+        out: The folder of runs; None keeps the run in memory.
+        label: What people call the run; None takes the recipe.
+        tags: Words to group and filter by.
         fuse: `rrf:k=60`, `combsum`, `combmnz` or `weighted:a=.3`; see `Fusion`.
         interleave: Take the next chunk of each run in turn.
         threshold: `score>=x` or `score<=x`, by the retrievers' scores.
@@ -106,45 +146,15 @@ def what_if(
         rerank: `mmr:lambda=.7`; relevance is the list's score from 0 to 1 (its rank without scores),
             similarity the cosine of word counts.
         cut: How many chunks to keep.
-        metrics: Names or values of metrics; None takes those of the first run.
-        conflicts: Which verdict counts if runs disagree; see `Pool.of`.
-        out: The folder of runs; None keeps the run in memory.
-        label: What people call the run; None takes the recipe.
-        tags: Words to group and filter by.
 
     Raises:
         ConfigError: The settings cannot be read, or do not fit so many runs.
         DataError: Scores are needed, and a chunk has none.
         RunError: The runs have no question in common, or their scales differ.
     """
-    recipe = Recipe(fuse, interleave, threshold, dedup, rerank, cut)
-    recipe.check(len(runs))
-    pool = Pool.of(runs, conflicts=conflicts)
-    outcomes: dict[tuple[str, str], Outcome] = {}
-    maker = _Maker(recipe, pool)
-    rows = [run.results_at(places) for run, places in zip(runs, pool.origins, strict=True)]
-    traces = [maker.trace(row, results, outcomes) for row, results in enumerate(zip(*rows, strict=True))]
-    names = " and ".join(system.name for system in pool.systems)
-    first = runs[0].manifest
-    source: dict[str, Any] = {
-        "file": names,
-        "sha256": digest_json([str(recipe), conflicts, [run.id for run in runs]]),
-        "verdicts": sum(each.kind == "verdict" for each in outcomes.values()),
-        "unmatched": 0,
-        "what_if": {"recipe": str(recipe), "conflicts": conflicts, "runs": [run.id for run in runs]},
-        "run": {"id": first.id, "judge": first.judge, "backend": first.backend},
-    }
-    judge = ImportedVerdicts(lambda trace, chunk: outcomes[trace, chunk], pool.scale, source)
-    backend = Unavailable(Identity(IMPORT, names), names, "a what-if makes no call")
-    with Evaluator(
-        backend,
-        judge=judge,
-        metrics=metrics or first.metrics,
-        cache=False,
-        options=Options(offline=True),
-        intervals=first.intervals,
-    ) as evaluator:
-        return evaluator.evaluate(traces, out=out, label=label or str(recipe), tags=tags, name=f"{recipe} of {names}")
+    lists = NewLists(runs, Recipe(**recipe), conflicts)
+    with lists.evaluator(judge_missing, metrics) as evaluator:
+        return lists.run(evaluator, out=out, label=label, tags=tags)
 
 
 class _Maker:
@@ -236,19 +246,15 @@ class _Maker:
         return order
 
 
+@with_keywords(Recipe)
 def sweep(
     runs: Sequence[Run],
     values: str,
     *,
-    fuse: str | None = None,
-    interleave: bool = False,
-    threshold: str | None = None,
-    dedup: bool = False,
-    rerank: str | None = None,
-    cut: int | None = None,
     metric: str | Metric | None = None,
     conflicts: Settling = "majority",
     seed: int = 0,
+    **recipe: Unpack[Recipes],
 ) -> SweepReport:
     """Try one setting of a what-if with many values, without a call.
 
@@ -256,18 +262,18 @@ def sweep(
     counts under the value that the other half chose: that mean is not flattered by the choice.
 
     Args:
-        runs: As of `what_if`, like the following settings; differences are from the first run's own lists.
+        runs: As of `what_if`; differences are from the first run's own lists.
         values: `k=10,30,60` or `a=0:1:.1` (from, to, step); the parameter is `k` or `a` of a fusion, `lambda` of
             `mmr`, `threshold` (of `score>=x`) or `cut`.
-        fuse: The fusion whose `k` or `a` is tried.
-        interleave: As of `what_if`.
-        threshold: As of `what_if`.
-        dedup: As of `what_if`.
-        rerank: `mmr`, whose `lambda` is tried.
-        cut: As of `what_if`.
         metric: What to choose by; None takes the first of the first run.
-        conflicts: As of `what_if`.
+        conflicts: As of `what_if`, like the following settings.
         seed: Of the halves.
+        fuse: The fusion whose `k` or `a` is tried.
+        interleave: Take the next chunk of each run in turn.
+        threshold: The sign of the threshold that is tried.
+        dedup: Drop a chunk that reads like an earlier one.
+        rerank: `mmr`, whose `lambda` is tried.
+        cut: How many chunks to keep.
 
     Returns:
         The curve and the held-out value.
@@ -276,9 +282,9 @@ def sweep(
         ConfigError: The values cannot be read, or the parameter is of a setting that is not used.
     """
     parameter, numbers = read_values(values)
-    recipe = Recipe(fuse, interleave, threshold, dedup, rerank, cut)
+    base = Recipe(**recipe)
     name = str(parse_metric(metric) if metric is not None else runs[0].manifest.metrics[0])
-    tried = [_with(recipe, parameter, number) for number in numbers]
+    tried = [_with(base, parameter, number) for number in numbers]
     tables = [_scores(runs, each, name, conflicts) for each in tried]
     own = _scores(runs[:1], Recipe(cut=10**9), name, conflicts)
     rows = {question: place for place, question in enumerate(own[1].tolist())}
@@ -306,7 +312,7 @@ def sweep(
     return SweepReport(
         metric=name,
         parameter=parameter,
-        recipe=str(recipe),
+        recipe=str(base),
         baseline=runs[0].name,
         questions=len(table),
         points=tuple(
@@ -370,7 +376,7 @@ def _scores(
     runs: Sequence[Run], recipe: Recipe, metric: str, conflicts: Settling
 ) -> tuple[Floats, NDArray[np.uint64], list[int] | None]:
     """Return the metric of each question (expected where verdicts failed), the questions, and their clusters."""
-    made = what_if(runs, **asdict(recipe), metrics=[metric], conflicts=conflicts)
+    made = what_if(runs, **recipe.keywords(), metrics=[metric], conflicts=conflicts)
     columns = columns_of(made, (metric,), made.manifest.intervals.cluster)
     return opened(made, columns).value[:, 0], columns.questions, cluster_codes(columns.clusters)
 

@@ -5,11 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from judge_eval import EvalRun, Trace, import_verdicts, what_if
+from judge_eval import EvalRun, Evaluator, FakeBackend, Trace, import_verdicts, what_if
 from judge_eval.errors import ConfigError, DataError, MetricError, RunError
 from judge_eval.runs.folder.describing import judged_by
 from judge_eval.runs.judging.verify import verify
 from judge_eval.whatif import sweep
+from judge_eval.wire import Request
 
 LISTS = {"A": {"d1": 9.0, "d2": 7.0, "d3": 4.0, "d4": 1.0}, "B": {"d3": 0.9, "d5": 0.8, "d1": 0.5}}
 GRADES = {"d1": 0, "d2": 1, "d3": 1, "d4": 0, "d5": 1}
@@ -76,6 +77,25 @@ def test_what_nobody_judged_stays_open() -> None:
     assert (aggregate.n_failed, aggregate.bounds) == (2, (0.5, 1.0))
     assert [outcome.why for _, outcome in opened.failures()] == ["unjudged"] * 2
     assert what_if(both(A="d3"), fuse="rrf").manifest.tally.failed_verdicts == 0
+
+
+def test_only_what_nobody_judged_is_asked_about(tmp_path: Path) -> None:
+    """`judge_missing` asks about the open chunk of each question and no other; known verdicts stay as they were."""
+    asked: list[str] = []
+
+    def reply(request: Request) -> str:
+        asked.extend(passage.text for passage in request.passages)
+        return '{"evidence": "text of d5", "reason": "", "instruction_in_chunk": false, "verdict": true}'
+
+    judge = Evaluator(FakeBackend(reply), prompt="relevance/binary", cache=False)
+    made = what_if(both(B="d5"), fuse="combsum", metrics=["P@3"], judge_missing=judge, out=tmp_path)
+    assert asked == ["text of d5"] * 2
+    assert (made["P@3"], made.manifest.tally.calls, made.status) == (2 / 3, 2, "done")
+    assert "the other verdicts are of A and B, put into new lists (combsum)" in judged_by(made.manifest)
+    assert verify(made.folder or tmp_path).condition == "whole"
+    graded = Evaluator(FakeBackend(reply), prompt="relevance/graded", cache=False)
+    with pytest.raises(ConfigError, match=r"on the scale 0-1 \(relevant from 1\), the judge's on 0-3"):
+        what_if(both(B="d5"), fuse="rrf", judge_missing=graded)
 
 
 @pytest.mark.parametrize(

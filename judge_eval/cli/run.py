@@ -52,9 +52,11 @@ def run(
     from judge_eval.cli.printing.output import show, show_more, summary
     from judge_eval.cli.printing.progress import show_plan, watching
     from judge_eval.export import text as export
+    from judge_eval.pools.growing import grow
     from judge_eval.runs.columns import parquet as parts
     from judge_eval.runs.keeping.lookup import holds_no_run
     from judge_eval.runs.keeping.mirror import written
+    from judge_eval.views.pool import pool_view
     from judge_eval.views.run import cache_view, member_sections
 
     export.check_suffixes(output or (), SUFFIXES)
@@ -94,6 +96,10 @@ def run(
             tell(f"{made} by this command, {earlier:,} before it")
         show_more(member_sections(done))
         tell_cache(done.manifest.tally.hits)
+    if running.pool is not None:
+        grown = pool_view(*grow(running.pool, done, remark))
+        if not json_:
+            show_more(grown.sections)
     passed = gate.check(done, output or (), quiet=json_)
     if done.manifest.tally.open_verdicts > running.max_failures:
         if not quiet and done.folder is not None:

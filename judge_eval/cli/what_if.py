@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from contextlib import ExitStack
+from typing import Annotated
 
 import typer
 
 from judge_eval.cli.flags import completion
+from judge_eval.cli.flags.calling import CallingFlags
 from judge_eval.cli.flags.common import Json
-from judge_eval.cli.flags.groups import only
+from judge_eval.cli.flags.groups import only, without
+from judge_eval.cli.flags.judging import OneJudge
 from judge_eval.cli.flags.keeping import AT_ONCE, KeepingFlags
 from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.door import give_json, remark
-from judge_eval.cli.printing.errors import spelled_remark, verb
+from judge_eval.cli.printing.errors import INCOMPLETE, spelled_remark, verb
 from judge_eval.pools.pool import Settling
+from judge_eval.pools.recipe import Recipe
 
 
 @verb
@@ -27,21 +31,9 @@ def what_if(
     ],
     numbers: Annotated[NumbersFlags, only("metrics")],
     keeping: Annotated[KeepingFlags, AT_ONCE],
-    fuse: Annotated[
-        str | None,
-        typer.Option(metavar="HOW", help="Fuse the runs: rrf (or rrf:k=60), combsum, combmnz or weighted:a=.3."),
-    ] = None,
-    interleave: Annotated[bool, typer.Option("--interleave", help="Take the next chunk of each run in turn.")] = False,
-    threshold: Annotated[
-        str | None, typer.Option(metavar="score>=X", help="Keep chunks whose retriever's score is high enough.")
-    ] = None,
-    dedup: Annotated[
-        Literal["text"] | None, typer.Option(help="Drop chunks whose text is that of an earlier one.")
-    ] = None,
-    rerank: Annotated[
-        str | None, typer.Option(metavar="mmr:lambda=.7", help="Rerank for diversity (similarity: shared words).")
-    ] = None,
-    cut: Annotated[int | None, typer.Option(help="Keep the first so many chunks.")] = None,
+    recipe: Recipe,
+    judging: OneJudge,
+    calling: Annotated[CallingFlags, without("base_url")],
     sweep: Annotated[
         str | None,
         typer.Option(
@@ -52,30 +44,35 @@ def what_if(
     conflicts: Annotated[
         Settling, typer.Option(help="Which verdict counts if runs disagree: most runs', the first run's, or none.")
     ] = "majority",
+    judge_missing: Annotated[
+        bool, typer.Option("--judge-missing", help="Judge the chunks without a verdict (with --model); the cost first.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="With --judge-missing: only say the cost.")] = False,
     json_: Json = False,
 ) -> None:
     """Make a run of new lists from the verdicts of runs, and compare it with each of them. Nothing is judged.
+
+    A chunk that no run has a verdict of stays open, so means have bounds; --judge-missing asks about those alone.
 
     Examples:
     judge-eval what-if label:bm25 label:dense --fuse rrf
     judge-eval what-if label:dense --rerank mmr:lambda=.7 --cut 5 --label diverse
     judge-eval what-if label:bm25 label:dense --fuse weighted --sweep a=0:1:.1
+    judge-eval what-if label:bm25 label:dense --fuse rrf --judge-missing --model openai/NAME --dry-run
     """
     from judge_eval.cli.printing.output import say, show, show_comparison, summary
+    from judge_eval.cli.printing.progress import show_plan
     from judge_eval.runs.columns import parquet as parts
     from judge_eval.runs.keeping.mirror import written
     from judge_eval.views.pool import sweep_view
+    from judge_eval.whatif import NewLists
     from judge_eval.whatif import sweep as try_values
-    from judge_eval.whatif import what_if as make
 
     if keeping.columnar:
         parts.load_arrow()
-    given = [keeping.load(name, remark) for name in runs]
+    given, names = [keeping.load(name, remark) for name in runs], numbers.names or None
     if sweep is not None:
-        tried = try_values(
-            given, sweep, fuse=fuse, interleave=interleave, threshold=threshold, dedup=dedup is not None,
-            rerank=rerank, cut=cut, metric=(numbers.names or (None,))[0], conflicts=conflicts,
-        )  # fmt: skip
+        tried = try_values(given, sweep, metric=(names or (None,))[0], conflicts=conflicts, **recipe.keywords())
         if json_:
             give_json(tried.model_dump_json(indent=2))
         else:
@@ -83,27 +80,24 @@ def what_if(
         return
     kept = keeping.resolved()
     keeping.page()
-    with written(keeping.out, spelled_remark):
-        made = make(
-            given,
-            fuse=fuse,
-            interleave=interleave,
-            threshold=threshold,
-            dedup=dedup is not None,
-            rerank=rerank,
-            cut=cut,
-            metrics=numbers.names or None,
-            conflicts=conflicts,
-            out=keeping.out,
-            label=kept.label,
-            tags=kept.tags,
-        )
+    lists = NewLists(given, recipe, conflicts)
+    with ExitStack() as opened:
+        asked = opened.enter_context(judging.evaluator(calling, numbers)) if judge_missing else None
+        evaluator = opened.enter_context(lists.evaluator(asked, names))
+        if asked is not None:
+            show_plan(evaluator, lists.traces, {"name": str(recipe)}, asks=not dry_run)
+        if dry_run:
+            return
+        opened.enter_context(written(keeping.out, spelled_remark))
+        made = lists.run(evaluator, out=keeping.out, label=kept.label, tags=kept.tags)
         if keeping.columnar:
             parts.write_parts(made)
     if json_:
         give_json(made.manifest.model_dump_json(indent=2))
-        return
-    for run in given:
-        show_comparison(run.compare(made, metrics=made.manifest.metrics))
-        say()
-    summary(made, page=keeping.page(made))
+    else:
+        for run in given:
+            show_comparison(run.compare(made, metrics=made.manifest.metrics))
+            say()
+        summary(made, page=keeping.page(made))
+    if asked is not None and made.manifest.tally.open_verdicts:
+        raise typer.Exit(INCOMPLETE)

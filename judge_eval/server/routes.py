@@ -15,7 +15,7 @@ from uuid import UUID
 from fastapi import APIRouter, Query, Request
 
 from judge_eval import limits
-from judge_eval.errors import ConfigError, DataError, RunError
+from judge_eval.errors import NEVER_ASKED, ConfigError, DataError, RunError
 from judge_eval.eval_run import EvalRun
 from judge_eval.export.hosted import context_precision_of
 from judge_eval.installed import own_version
@@ -141,7 +141,9 @@ def _miscounted(manifest: Manifest, results: Sequence[TraceResult]) -> Iterator[
     if min(paid) < 0 or (tally.cost or 0.0) < 0:
         yield "tally", "counts below 0"
     unfinished = bool(whys) or any(result.lacks_answers for result in results)
-    if (manifest.status == "done" and whys.keys() - {"empty"}) or (manifest.status == "incomplete" and not unfinished):
+    if (manifest.status == "done" and whys.keys() - NEVER_ASKED) or (
+        manifest.status == "incomplete" and not unfinished
+    ):
         yield "status", f"is {manifest.status}, and {whys.total():,} verdicts failed"
 
 

@@ -11,7 +11,7 @@ from typing import Generic, Literal, TypeVar
 from judge_eval.data.labels import Labels
 from judge_eval.data.options import ReadOptions
 from judge_eval.digest import digest_json, short
-from judge_eval.errors import ConfigError, DataError
+from judge_eval.errors import NEVER_ASKED, ConfigError, DataError
 from judge_eval.eval_run import EvalRun
 from judge_eval.evaluator import Evaluator
 from judge_eval.judges import Cascade, Judge
@@ -269,7 +269,7 @@ class PairedPilot:
     def failed(self, drawn: PilotSample, runs: dict[Stage, EvalRun]) -> int:
         """Count the drawn chunks on which the strong judge gave no verdict and may still give one."""
         return sum(
-            outcome.kind == "no_verdict" and outcome.why not in ("unsupported", "empty")
+            outcome.kind == "no_verdict" and outcome.why not in NEVER_ASKED | {"unsupported"}
             for result in runs["strong"].results
             for outcome in result.outcomes
             if outcome.chunk_id == drawn.chunks[result.trace_id]

@@ -16,14 +16,14 @@ BAR = 30
 """How long the longest bar is."""
 
 
-def pool_view(report: PoolReport) -> View:
-    """Build what people read of a pool."""
+def pool_view(report: PoolReport, before: PoolReport | None = None) -> View:
+    """Build what people read of a pool; `before` is what it was without its last run."""
     return View(
         "pool",
         (
             Section("title", tuple(_opening(report))),
             *_added(report.added),
-            Section("scores", (_scores(report),)),
+            Section("scores", (_scores(report, before),)),
             Section("misses", (Sentence(missed_by(report)), _systems(report))),
             Section("remarks", tuple(_remarks(report))),
         ),
@@ -84,18 +84,23 @@ def _added(added: Added | None) -> Iterator[Section]:
     yield Section("added", tuple(blocks))
 
 
-def _scores(report: PoolReport) -> TableBlock:
+def _scores(report: PoolReport, before: PoolReport | None) -> TableBlock:
+    earlier = (
+        {(each.system.run, name): a for each in before.systems for name, a in each.scores.items()} if before else {}
+    )
     columns = (
-        *(Column("run"), Column("metric"), Column("mean", "number"), Column("95% interval", "interval")),
+        *(Column("run"), Column("metric"), *([Column("before", "share")] if before else [])),
+        *(Column("mean", "number"), Column("95% interval", "interval")),
         *(Column("perfect reranker", "number"), Column("without its own chunks", "signed"), Column("n", "count")),
     )
     rows: list[tuple[Cell, ...]] = []
     for each in report.systems:
         for name, a in each.scores.items():
             mean = a.mean if a.headline == "mean" else a.shown
-            rows.append(
-                (each.system.name, of_pool(name), mean, a.interval, each.perfect[name], 0.0 - each.losses[name], a.n)
-            )
+            old = earlier.get((each.system.run, name))
+            was = [] if before is None else [None if old is None else old.mean if old.headline == "mean" else old.shown]
+            rest = (mean, a.interval, each.perfect[name], 0.0 - each.losses[name], a.n)
+            rows.append((each.system.name, of_pool(name), *was, *rest))
     return TableBlock("scores", columns, tuple(rows))
 
 

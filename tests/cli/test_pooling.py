@@ -47,3 +47,35 @@ def test_a_fusion_is_compared_with_its_parents(desk: Desk) -> None:
     assert [point["value"] for point in tried["points"]] == [1.0, 3.0]
     assert desk("what-if", "label:text", "label:title").code == 2
     assert "--fuse rrf" in desk("what-if", "label:text", "label:title").err
+
+
+def test_a_new_run_joins_a_pool(desk: Desk) -> None:
+    """`run --pool` makes the pool, adds to it and prints old and new means; a run that lacks questions is not added."""
+    runs = [
+        ("run", FIXTURES / f"docs_qa_by_{name}.jsonl", "--model", "fake/overlap", "-q") for name in ("text", "title")
+    ]
+    assert "Pool of 1 run" in desk(*runs[0], "--label", "text", "--pool", "p.json").out
+    before = (desk.folder / "p.json").read_text()
+    few = desk(*runs[1], "--label", "few", "--limit", "3", "--pool", "p.json")
+    assert "the run lacks 35 questions of p.json, which stays as it is" in few.err
+    assert (desk.folder / "p.json").read_text() == before
+    grown = desk(*runs[1], "--label", "title", "--pool", "p.json")
+    assert grown.code == 0, grown.err
+    assert "Pool of 2 runs: text, title" in grown.out
+    assert "text   Recall@5 of the pool              0.7895  0.7895" in grown.out
+    assert [system.name for system in Pool.load(desk.folder / "p.json").systems] == ["text", "title"]
+    again = desk(*runs[1], "--resume", "--pool", "p.json")
+    assert "p.json has this run already" in again.err
+
+
+def test_the_cost_of_missing_verdicts_is_shown_first(desk: Desk) -> None:
+    """`what-if --judge-missing` prints its plan, asks, and keeps a run; `--dry-run` asks nothing."""
+    data = FIXTURES / "docs_qa_by_text.jsonl"
+    assert desk("run", data, "--model", "fake/malformed", "--label", "open", "--limit", "2", "-q").code == 3
+    asked = ("what-if", "label:open", "--cut", "2", "--judge-missing", "--model", "fake/overlap")
+    planned = desk(*asked, "--dry-run")
+    assert "cut 2: 2 traces, 4 chunks" in planned.out
+    assert "4 calls, 0 answered without one" in planned.out
+    made = desk(*asked)
+    assert made.code == 0, made.err
+    assert "4 verdicts, 4 calls" in made.out

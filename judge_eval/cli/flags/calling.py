@@ -63,8 +63,12 @@ _setting = partial(Setting, panel=CALLING)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningFlags:
-    """How a run goes."""
+    """How a run goes, and which pool it joins."""
 
+    pool: Annotated[
+        Path | None,
+        Setting("Add the run to this pool (.json; made if there is none), and score all its runs anew.", "Pool"),
+    ] = None
     engine: Annotated[str, _setting("Where to judge: `local`, or `ray` for a cluster.")] = "local"
     ray_address: Annotated[str | None, _setting("With --engine ray: the cluster's address.")] = None
     workers: Annotated[int | None, _setting("With --engine ray: the number of workers.")] = None

@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from judge_eval.cli.printing.door import remark, tell
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from judge_eval.evaluator import Evaluator
     from judge_eval.runs.judging.counting import Progress
     from judge_eval.runs.judging.selection import Selecting
+    from judge_eval.runs.judging.sources import Traces
     from judge_eval.trials import PairedPilot, PilotSample
 
 
@@ -59,8 +59,8 @@ def watching(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
         yield watch
 
 
-def show_plan(evaluator: Evaluator, path: Path | str, selected: Selecting) -> None:
-    """Print what judging the data would take."""
+def show_plan(evaluator: Evaluator, path: Traces, selected: Selecting, *, asks: bool = False) -> None:
+    """Print what judging the data takes; `asks`: whether they are judged next."""
     from judge_eval.judges import Cascade
     from judge_eval.judges.judge import OnRoute, judges_chunks_alone
 
@@ -81,7 +81,7 @@ def show_plan(evaluator: Evaluator, path: Path | str, selected: Selecting) -> No
         lines += plan_lines(stack, plan)
     for each in dataset.remarks:
         remark(each)
-    _tell(lines)
+    _tell(lines, asks=asks)
 
 
 def show_pilot(pilot: PairedPilot, drawn: PilotSample) -> None:
@@ -97,7 +97,8 @@ def show_pilot(pilot: PairedPilot, drawn: PilotSample) -> None:
     _tell(lines)
 
 
-def _tell(lines: list[str]) -> None:
+def _tell(lines: list[str], *, asks: bool = False) -> None:
     for line in lines:
         tell(line)
-    remark("no request was sent")
+    if not asks:
+        remark("no request was sent")

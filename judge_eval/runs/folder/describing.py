@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from pydantic import JsonValue
 
@@ -10,6 +11,9 @@ from judge_eval.digest import short
 from judge_eval.llm.backend import Identity
 from judge_eval.runs.folder.records import ClaimsOrigin, Manifest
 from judge_eval.safe_text import counted
+
+KEPT_BESIDE: Final = ("what_if", "pool_sample")
+"""What a judge's record says of verdicts that it did not give."""
 
 
 def judged_by(m: Manifest) -> str:
@@ -20,7 +24,11 @@ def judged_by(m: Manifest) -> str:
             return f"the verdicts of {source.get('file')} put into new lists ({made.get('recipe')})"
         file, sha256 = source.get("file"), short(str(source.get("sha256")))
         return f"verdicts imported from {file} (sha256 {sha256})"
-    return f"judged by {models_of(m)} with {judge_in_words(m.judge)}"
+    judged = f"judged by {models_of(m)} with {judge_in_words(m.judge)}"
+    made = m.judge.get("what_if")
+    if isinstance(made, dict):
+        return f"{judged}; the other verdicts are of {made.get('of')}, put into new lists ({made.get('recipe')})"
+    return judged
 
 
 def models_of(m: Manifest) -> str:
@@ -178,7 +186,7 @@ def _as_judged(m: Manifest) -> Manifest:
 
 def current_record(judge: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """Complete an older version's record of a judge: verdicts without sound evidence were always flagged."""
-    record = dict(judge)
+    record = {name: value for name, value in judge.items() if name not in KEPT_BESIDE}
     if record.get("mode") in ("pointwise", "listwise"):
         record.setdefault("evidence", "flag")
     if isinstance(pointwise := record.get("pointwise"), dict):

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from pydantic import AfterValidator, AwareDatetime, Field
 
+from judge_eval.errors import NEVER_ASKED
 from judge_eval.record import PlainObject, Record, trusted
 from judge_eval.safe_text import printable, shortened
 from judge_eval.schema import Call, ClaimsJudged, Judgment, Outcome, Stage, Trace
@@ -345,8 +346,8 @@ class Tally(Record):
 
     @property
     def open_verdicts(self) -> int:
-        """Failed verdicts that asking again may bring: chunks without text have none."""
-        return self.failed_verdicts - self.failures.get("empty", 0)
+        """Failed verdicts that asking again may bring; see `NEVER_ASKED`."""
+        return self.failed_verdicts - sum(self.failures.get(why, 0) for why in NEVER_ASKED)
 
 
 class ResultsDigest(Record):

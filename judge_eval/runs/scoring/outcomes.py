@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from judge_eval.errors import NEVER_ASKED
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.schema import Stage, repeats_of
 
@@ -64,7 +65,7 @@ class OutcomeCounts:
     @property
     def open(self) -> int:
         """How many chunks have no verdict that asking again may bring."""
-        return self.failed - self.failures["empty"]
+        return self.failed - sum(self.failures[why] for why in NEVER_ASKED)
 
     def tally(self) -> dict[str, Any]:
         """Return the fields of a `Tally` that the outcomes give."""

@@ -1,0 +1,74 @@
+"""How the lists of a what-if are made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import Annotated, Literal, TypedDict, cast
+
+from judge_eval.errors import ConfigError
+from judge_eval.ranges import check_ranges
+from judge_eval.settings import Setting
+from judge_eval.spelling import option
+
+_setting = partial(Setting, panel="The new lists")
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How a list is made, in this order: threshold, fusion or interleaving, dedup, rerank, cut."""
+
+    fuse: Annotated[
+        str | None, _setting("Fuse the runs: rrf (or rrf:k=60), combsum, combmnz or weighted:a=.3.", metavar="HOW")
+    ] = None
+    """See `Fusion`."""
+    interleave: Annotated[bool, _setting("Take the next chunk of each run in turn.")] = False
+    threshold: Annotated[
+        str | None, _setting("Keep chunks whose retriever's score is high enough.", metavar="score>=X")
+    ] = None
+    """`score>=x` or `score<=x`, by the retrievers' scores."""
+    dedup: Annotated[
+        bool,
+        _setting(
+            "Drop chunks whose text is that of an earlier one.",
+            flags=("--dedup",),
+            type=Literal["text"] | None,
+            read=bool,
+        ),
+    ] = False
+    rerank: Annotated[
+        str | None, _setting("Rerank for diversity (similarity: shared words).", metavar="mmr:lambda=.7")
+    ] = None
+    """`mmr:lambda=.7`; relevance is the list's score from 0 to 1 (its rank without scores), similarity the cosine of
+    word counts."""
+    cut: Annotated[int | None, _setting("Keep the first so many chunks.")] = None
+
+    def keywords(self) -> Recipes:
+        """Return the fields as keywords."""
+        return cast("Recipes", {field.name: getattr(self, field.name) for field in fields(self)})
+
+    def __str__(self) -> str:
+        named = [self.threshold, self.fuse, "interleave" if self.interleave else None]
+        named += ["dedup" if self.dedup else None, self.rerank, None if self.cut is None else f"cut {self.cut}"]
+        return ", ".join(each for each in named if each)
+
+    def check(self, runs: int) -> None:
+        """Check that the settings can be read and fit so many runs."""
+        joins = (self.fuse is not None) + self.interleave
+        if joins > 1 or (joins == 1) != (runs > 1):
+            several = "one run is not fused; name another" if runs == 1 else f"{runs} runs make one list by"
+            raise ConfigError(f"{several} {option('fuse', 'rrf')} or {option('interleave', True)}, one of the two")
+        if not str(self):
+            raise ConfigError(f"say what to try, such as {option('cut', 5)} or {option('dedup', 'text')}")
+        check_ranges({"cut": self.cut})
+
+
+class Recipes(TypedDict, total=False):
+    """The fields of `Recipe` as keywords."""
+
+    fuse: str | None
+    interleave: bool
+    threshold: str | None
+    dedup: bool
+    rerank: str | None
+    cut: int | None
