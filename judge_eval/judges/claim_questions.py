@@ -118,23 +118,19 @@ class RowContract(Contract[RowReading]):
 
     form: ClaimsForm
     """Of a prompt of the mode `claims` or `claims-list`."""
-    claims: Sequence[Claim]
     sample: int
+    claims: Sequence[Claim] = ()
 
     @property
     def second_look(self) -> str:
         """The text that asks for the quotes that support lacks; empty if the prompt has none."""
         return self.form.second_look() if self.form.prompt.second_look else ""
 
-    def request(
-        self, trace: Trace, questions: Sequence[Question[RowReading]], accepts: Callable[[Completion], bool]
-    ) -> Request:
-        """Make the request that asks about passages of one trace."""
-        chunks = len(questions) if self.form.listwise else 0
+    def cap(self, passages: int) -> int:
+        """Return the most tokens of a reply about so many passages."""
+        chunks = passages if self.form.listwise else 0
         cap = self.form.prompt.max_tokens * (chunks + 1)
-        cap += self.form.prompt.claim_tokens * len(self.claims) * max(1, min(chunks, FEW))
-        made = request_for(self.form, trace, questions, cap, self.sample, accepts=accepts)
-        return _about_claims(made, self.claims)
+        return cap + self.form.prompt.claim_tokens * len(self.claims) * max(1, min(chunks, FEW))
 
     def read(self, reply: Completion) -> RowReading | Problem:
         """Read a reply about one passage."""
@@ -147,10 +143,6 @@ class RowContract(Contract[RowReading]):
     def is_bare(self, reading: RowReading) -> bool:
         """Tell whether a row supports a claim without a quote."""
         return any(cell.support != "contradicts" and not cell.quote.strip() for cell in reading.cells)
-
-
-def _about_claims(request: Request, claims: Sequence[Claim]) -> Request:
-    return replace(request, claims=tuple(claim.text for claim in claims))
 
 
 @dataclass
@@ -181,8 +173,8 @@ class Together:
         cap = 0
         if isinstance(form, ClaimsForm):
             cap = form.prompt.max_tokens + form.prompt.claim_tokens * len(claims)
-        made = request_for(form, trace, self.passages, cap, sample, accepts=accepts)
-        return replace(_about_claims(made, claims), chunk_ids=(), held_by=())
+        made = request_for(form, trace, self.passages, cap, sample, accepts=accepts, claims=claims)
+        return replace(made, chunk_ids=(), held_by=())
 
 
 def ask_together(form: ClaimsForm, trace: Trace, claims: Sequence[Claim], whole: Together, sample: int) -> Asking:
@@ -235,8 +227,8 @@ def ask_cells(
     asking = []
     for row in rows:
         for some in _by_request(claims):
-            made = request_for(form, trace, [row], 0, sample, accepts=partial(_is_row, len(some)))
-            asking.append((row, _about_claims(made, some)))
+            accepts = partial(_is_row, len(some))
+            asking.append((row, request_for(form, trace, [row], 0, sample, accepts=accepts, claims=some)))
     yield from rounds(asking, take)
     for row in rows:
         if row.problem is None:

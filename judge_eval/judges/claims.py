@@ -8,7 +8,7 @@ from collections.abc import Generator, Mapping, Sequence
 from copy import copy
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 from judge_eval.errors import DataError, JudgeEvalError
 from judge_eval.judges import claim_questions, prompted
@@ -44,31 +44,6 @@ _LENGTH = 60
 _VERBS: tuple[tuple[str, Support], ...] = (("states", "full"), ("in part", "partial"), ("contradicts", "contradicts"))
 
 
-class RuledRow(NamedTuple):
-    """What follows from a chunk's row of the matrix."""
-
-    supports: tuple[ClaimSupport, ...]
-    grade: int
-    reason: str
-    evidence: str | None
-    evidence_found: bool | None
-
-
-def checked_supports(
-    row: RowReading, claims: Sequence[Claim], passage: Passage, *, quotes: bool
-) -> tuple[ClaimSupport, ...]:
-    """Return a row, whose numbers are places in `claims` from 1, with every quote looked up in the chunk."""
-    return tuple(
-        ClaimSupport(
-            claim=claims[cell.number - 1].id,
-            support=cell.support,
-            quote=cell.quote,
-            quote_found=evidence_found(cell.quote, passage) if quotes else None,
-        )
-        for cell in row.cells
-    )
-
-
 def grade_of_supports(supports: Sequence[ClaimSupport], claims: Sequence[Claim], scale: Scale) -> int:
     """Return the grade that follows from a row."""
     # The highest grade if the chunk supports every vital claim fully (every claim, if none is vital); else
@@ -81,21 +56,6 @@ def grade_of_supports(supports: Sequence[ClaimSupport], claims: Sequence[Claim],
     if all(kinds.get(claim) == "full" for claim in needed):
         return scale.maximum
     return scale.relevant if some else min(scale.minimum + bool(kinds), scale.relevant - 1)
-
-
-def ruled(supports: tuple[ClaimSupport, ...], claims: Sequence[Claim], scale: Scale, *, quotes: bool) -> RuledRow:
-    """Return grade, reason and evidence of a row."""
-    # The evidence is the first quote for a claim that is in the chunk, else the first quote; of a chunk that
-    # supports nothing, a quote that contradicts.
-    by_weight = sorted(supports, key=lambda cell: (cell.support == "contradicts", not cell.quote_found))
-    evidence = next((cell for cell in by_weight if cell.quote.strip()), None)
-    return RuledRow(
-        supports,
-        grade_of_supports(supports, claims, scale),
-        reason_of_supports(supports, claims),
-        (evidence.quote if evidence else "") if quotes else None,
-        evidence.quote_found if evidence else None,
-    )
 
 
 def reason_of_supports(supports: Sequence[ClaimSupport], claims: Sequence[Claim]) -> str:
@@ -114,26 +74,6 @@ def reason_of_supports(supports: Sequence[ClaimSupport], claims: Sequence[Claim]
         if names := listed(kind):
             parts.append(f"{verb} {names}")
     return COUNTED + "; ".join(parts) + "."
-
-
-def outcome_of_row(
-    chunk_id: str, row: RuledRow, scale: Scale, passage: Passage, policy: EvidencePolicy, *, steered: bool | None
-) -> Outcome:
-    """Return the verdict of a row; a `NoVerdict` if required evidence for a claim is missing."""
-    for cell in row.supports:
-        if policy == "required" and cell.support != "contradicts" and not cell.quote_found:
-            detail = f"supports claim {cell.claim}, but {fault_of(cell.quote, passage)}"
-            return NoVerdict(chunk_id=chunk_id, why="unsupported", detail=detail)
-    return Verdict(
-        chunk_id=chunk_id,
-        grade=row.grade,
-        relevant=row.grade >= scale.relevant,
-        reason=row.reason,
-        evidence=row.evidence,
-        evidence_found=row.evidence_found,
-        instruction_in_chunk=steered,
-        supports=row.supports,
-    )
 
 
 def _cut(text: str) -> str:
@@ -177,6 +117,7 @@ class Claims(prompted.PromptJudge):
     """
 
     form: ClaimsForm | CellForm
+    settings = ("sample", "evidence")
     by_claims = True
     """Its verdicts say which claims each chunk supports."""
 
@@ -227,12 +168,7 @@ class Claims(prompted.PromptJudge):
 
     def describe(self) -> dict[str, Any]:
         """Everything about the judge that could change a verdict."""
-        record = {
-            **prompted.describe_form(self.form, self.scale),
-            "sample": self.sample,
-            "evidence": self.evidence,
-            **self.blank_record,
-        }
+        record = super().describe()
         if isinstance(self.form, CellForm):
             record["most"] = claim_questions.MOST_CLAIMS
         elif self.form.listwise:
@@ -264,12 +200,12 @@ class Claims(prompted.PromptJudge):
     def _ask(self, trace: Trace, claims: Sequence[Claim], rows: Sequence[Question[RowReading]]) -> Asking:
         if isinstance(self.form, CellForm):
             return claim_questions.ask_cells(self.form, trace, claims, rows, self.sample)
-        own = claim_questions.RowContract(self.form, claims, self.sample)
+        own = claim_questions.RowContract(self.form, self.sample, claims)
         if not self.form.listwise:
             return ask_pointwise(own, trace, rows)
         alone = prompted.fit_form(self._forms["pointwise"], ClaimsForm, "claims")
         return ask_listwise(
-            own, claim_questions.RowContract(alone, claims, self.sample), trace, rows, claim_questions.WINDOW
+            own, claim_questions.RowContract(alone, self.sample, claims), trace, rows, claim_questions.WINDOW
         )
 
     def _ask_together(self, trace: Trace, claims: Sequence[Claim], whole: claim_questions.Together) -> Asking:
@@ -279,16 +215,12 @@ class Claims(prompted.PromptJudge):
         return claim_questions.ask_together(form, trace, claims, whole, self.sample)
 
     @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Self:
-        """Make the judge again that `describe` returned this record of.
-
-        Raises:
-            JudgeEvalError: The record does not say enough, or a prompt is not the one of that version.
-        """
+    def from_record(cls, record: Mapping[str, Any], **more: Any) -> Self:
+        """Make the judge again that `describe` returned this record of; raises as for other judges."""
         prompt = record["prompt"]
         ref = f"{prompt.get('id')}@{prompt.get('version')}"
-        settings = prompted.settings_of_record(record, "sample", "evidence")
-        judge = cls(ref, scale=record["scale"]["name"], **settings)
+        settings = prompted.settings_of_record(record, *cls.settings)
+        judge = cls(ref, scale=record["scale"]["name"], **settings, **more)
         again = judge.describe()
         if again != {name: record.get(name) for name in again}:
             raise JudgeEvalError(f"the prompt {ref}, or one that goes with it, is not the one this run used")
@@ -359,9 +291,18 @@ class Claims(prompted.PromptJudge):
     ) -> dict[str, tuple[ClaimSupport, ...]]:
         supports = {chunk_id: verdict.supports or () for chunk_id, verdict in known.items()}
         for row in rows:
-            if row.reading is not None:
-                cells = checked_supports(row.reading, claims, row.passage, quotes=self.quotes)
-                supports |= dict.fromkeys(row.chunk_ids, cells)
+            if row.reading is None:
+                continue
+            cells = tuple(
+                ClaimSupport(
+                    claim=claims[cell.number - 1].id,
+                    support=cell.support,
+                    quote=cell.quote,
+                    quote_found=evidence_found(cell.quote, row.passage) if self.quotes else None,
+                )
+                for cell in row.reading.cells
+            )
+            supports |= dict.fromkeys(row.chunk_ids, cells)
         return supports
 
     def _whole(
@@ -401,10 +342,37 @@ class Claims(prompted.PromptJudge):
             elif row.reading is None:
                 outcomes.append(row.failure(chunk.id))
             else:
-                result = ruled(supports[chunk.id], claims, self.graded_by, quotes=self.quotes)
-                passage, steered = row.passage, row.reading.instruction_in_chunk
-                outcomes.append(outcome_of_row(chunk.id, result, self.scale, passage, self.evidence, steered=steered))
+                outcomes.append(self._outcome(chunk.id, row.passage, row.reading, supports[chunk.id], claims))
         return outcomes
+
+    def _outcome(
+        self,
+        chunk_id: str,
+        passage: Passage,
+        row: RowReading,
+        supports: tuple[ClaimSupport, ...],
+        claims: Sequence[Claim],
+    ) -> Outcome:
+        """Return the verdict that follows from a row; a `NoVerdict` if required evidence for a claim is missing."""
+        for cell in supports:
+            if self.evidence == "required" and cell.support != "contradicts" and not cell.quote_found:
+                detail = f"supports claim {cell.claim}, but {fault_of(cell.quote, passage)}"
+                return NoVerdict(chunk_id=chunk_id, why="unsupported", detail=detail)
+        # The evidence is the first quote for a claim that is in the chunk, else the first quote; of a chunk that
+        # supports nothing, a quote that contradicts.
+        by_weight = sorted(supports, key=lambda cell: (cell.support == "contradicts", not cell.quote_found))
+        evidence = next((cell for cell in by_weight if cell.quote.strip()), None)
+        grade = grade_of_supports(supports, claims, self.graded_by)
+        return Verdict(
+            chunk_id=chunk_id,
+            grade=grade,
+            relevant=grade >= self.scale.relevant,
+            reason=reason_of_supports(supports, claims),
+            evidence=(evidence.quote if evidence else "") if self.quotes else None,
+            evidence_found=evidence.quote_found if evidence else None,
+            instruction_in_chunk=row.instruction_in_chunk,
+            supports=supports,
+        )
 
 
 def _unruled(chunk_id: str, known: Mapping[str, Verdict], failure: NoVerdict) -> Outcome:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
 
 from judge_eval.errors import CallError, ConfigError
 from judge_eval.judges import prompted
@@ -38,6 +37,8 @@ class Decision(prompted.PromptJudge):
     """
 
     form: DecisionForm
+    form_type = DecisionForm
+    settings = ("layout", "most", "sample")
 
     def __init__(
         self,
@@ -56,42 +57,32 @@ class Decision(prompted.PromptJudge):
         self.most, self.sample = most, sample
 
     @property
+    def layout(self) -> DecisionLayout:
+        """Where a chunk stands."""
+        return self.form.layout
+
+    @property
     def chunks_alone(self) -> bool:
         """Whether each chunk is asked about in a request of its own."""
-        return self.form.layout == "request"
-
-    def describe(self) -> dict[str, Any]:
-        """Everything about the judge that could change a verdict."""
-        return {
-            **prompted.describe_form(self.form, self.scale),
-            "layout": self.form.layout,
-            "most": self.most,
-            "sample": self.sample,
-            **self.blank_record,
-        }
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Self:
-        """Make the judge again that `describe` returned this record of."""
-        form = prompted.form_of_record(record, DecisionForm, record.get("layout", "question"))
-        return cls(form, **prompted.settings_of_record(record, "most", "sample"))
+        return self.layout == "request"
 
     def inquire(self, trace: Trace, known: Mapping[str, Verdict] = {}) -> Inquiry:
         """Plan the judging of one trace: a round of requests, and one for answers that cannot be used."""
         questions = distinct(trace.chunks, known)
         for again in (False, True):
             left = [q for q in questions if q.reading is None and q.problem is None]
-            asking = [(some, self._request(trace, some)) for some in self._packed(left)]
+            packed = self._packed(left)
+            asking = [(q, request_for(self.form, trace, q, 0, self.sample, accepts=self.accepts)) for q in packed]
             yield from rounds(asking, partial(self._take, again))
         return conclude(trace, questions, self.scale, known, self.blank)
 
     def accepts(self, completion: Completion) -> bool:
         """Tell whether a verdict can be read from a completion, and no answer is missing for now."""
-        read = read_answers(completion, len(completion.answers), self._grades)
+        read = read_answers(completion, len(completion.answers), len(self.scale.grades))
         return completion.whole and any(not isinstance(answer, Problem) for answer in read)
 
     def _packed(self, questions: Sequence[Question[Reading]]) -> Iterator[Sequence[Question[Reading]]]:
-        most = 1 if self.form.layout == "request" else self.most
+        most = 1 if self.chunks_alone else self.most
         start = size = 0
         for place, question in enumerate(questions):
             length = len(question.passage.text) + len(question.passage.title or "")
@@ -102,13 +93,6 @@ class Decision(prompted.PromptJudge):
         if start < len(questions):
             yield questions[start:]
 
-    @property
-    def _grades(self) -> int:
-        return len(self.scale.grades)
-
-    def _request(self, trace: Trace, questions: Sequence[Question[Reading]]) -> Request:
-        return request_for(self.form, trace, questions, 0, self.sample, accepts=self.accepts)
-
     def _take(self, again: bool, questions: Sequence[Question[Reading]], request: Request, reply: Reply) -> None:
         """Process a reply; an answer that cannot be used is left open the first time."""
         if isinstance(reply, CallError):
@@ -116,7 +100,8 @@ class Decision(prompted.PromptJudge):
                 question.problem = Problem(reply.why, reply.detail)
             return
         call = call_of(request, reply)
-        for question, answer in zip(questions, read_answers(reply, len(questions), self._grades), strict=True):
+        answers = read_answers(reply, len(questions), len(self.scale.grades))
+        for question, answer in zip(questions, answers, strict=True):
             if not isinstance(answer, Problem):
                 grade, question.belief = weighed(answer, self.scale)
                 question.reading, question.call = Reading(grade, None, None, None), call

@@ -22,10 +22,18 @@ Inquiry: TypeAlias = Generator[Wave, Sequence[Reply], Judgment]
 class Judge(Protocol):
     """A plan for judging a trace, without I/O.
 
-    These members are all that a judge needs. What else a judge may have is stated by the protocols
-    `JudgesClaims`, `ChecksTraces`, `ImaginesSplits`, `JudgesChunksAlone`, `Resumes`, `AsksModels`,
-    `KeepsPrompts` and `RulesBlanks`; the functions of this module ask for it, and answer for judges without
-    it. A judge around another one is a `JudgeAround`, which forwards all of it.
+    These members are all that a judge needs. It may have more; the functions of this module ask for them, and
+    answer for judges without them. A judge around another one is a `JudgeAround`, which forwards them all:
+
+    - `by_claims: bool`: whether it fills `Verdict.supports` and `Judgment.claims`.
+    - `chunks_alone: bool`: whether the verdict of a chunk does not depend on which others are asked about.
+    - `check_trace(trace)`: raises `DataError` if it needs more of a trace than `needs` can say.
+    - `imagined_split(request) -> Completion | None`: answers a request that splits a reference, to plan by.
+    - `is_complete(trace, earlier) -> bool`: whether nothing is missing in an earlier judgment of a trace.
+    - `resume(trace, earlier) -> Inquiry`: plans what is missing there, and returns the whole judgment.
+    - `models_asked() -> Iterable[ModelUse]`: which models it asks, and how.
+    - `as_begun(record) -> Judge`: the judge with the prompt versions of a record that `describe` made.
+    - `with_blank(rule) -> Judge`: the judge that treats chunks without text so.
 
     Drive it by hand like this:
 
@@ -58,57 +66,6 @@ class Judge(Protocol):
         ...
 
 
-@runtime_checkable
-class JudgesClaims(Protocol):
-    """A judge that can say that its verdicts tell which claims each chunk supports."""
-
-    @property
-    def by_claims(self) -> bool:
-        """Whether it fills `Verdict.supports` and `Judgment.claims`."""
-        ...
-
-
-@runtime_checkable
-class ChecksTraces(Protocol):
-    """A judge that needs more of a trace than `Judge.needs` can say."""
-
-    def check_trace(self, trace: Trace) -> None:
-        """Check that a trace can be judged. Raises `DataError` if it cannot."""
-        ...
-
-
-@runtime_checkable
-class ImaginesSplits(Protocol):
-    """A judge whose first request splits the reference, so that the next ones depend on the answer."""
-
-    def imagined_split(self, request: Request) -> Completion | None:
-        """Answer a request that splits, to plan by, without a call; None if it cannot."""
-        ...
-
-
-@runtime_checkable
-class JudgesChunksAlone(Protocol):
-    """A judge that can say that it judges each chunk without the trace's other chunks."""
-
-    @property
-    def chunks_alone(self) -> bool:
-        """Whether the verdict of a chunk does not depend on which others are asked about."""
-        ...
-
-
-@runtime_checkable
-class Resumes(Protocol):
-    """A judge that goes on from an earlier judgment by itself, such as one made of several judges."""
-
-    def is_complete(self, trace: Trace, earlier: Judgment) -> bool:
-        """Tell whether nothing is missing in an earlier judgment of a trace."""
-        ...
-
-    def resume(self, trace: Trace, earlier: Judgment) -> Inquiry:
-        """Plan what is missing in an earlier judgment of a trace, and return the whole judgment."""
-        ...
-
-
 class ModelUse(NamedTuple):
     """How a judge asks one model."""
 
@@ -120,36 +77,9 @@ class ModelUse(NamedTuple):
     """Whether its verdicts are of no use without a probability."""
 
 
-@runtime_checkable
-class AsksModels(Protocol):
-    """A judge that can say which models it asks, and how."""
-
-    def models_asked(self) -> Iterable[ModelUse]:
-        """Return each model with the kind of judge that asks it."""
-        ...
-
-
-@runtime_checkable
-class KeepsPrompts(Protocol):
-    """A judge whose prompts have versions, of which a resumed run keeps those that it began with."""
-
-    def as_begun(self, record: Mapping[str, Any]) -> Judge:
-        """Return the judge with the versions of a record that `describe` made, if none was asked for."""
-        ...
-
-
-@runtime_checkable
-class RulesBlanks(Protocol):
-    """A judge that can be told what a chunk without text is."""
-
-    def with_blank(self, rule: BlankPolicy) -> Judge:
-        """Return the judge that treats chunks without text so."""
-        ...
-
-
 def judges_by_claims(judge: Judge) -> bool:
     """Tell whether a judge's verdicts say which claims each chunk supports; False if it does not say."""
-    return isinstance(judge, JudgesClaims) and judge.by_claims
+    return bool(getattr(judge, "by_claims", False))
 
 
 def check_trace(judge: Judge, trace: Trace) -> None:
@@ -158,7 +88,6 @@ def check_trace(judge: Judge, trace: Trace) -> None:
     Raises:
         DataError: It does not.
     """
-    # For each trace: until Python 3.12 `isinstance` with a protocol takes as long as the rest of the check.
     check: Callable[[Trace], None] | None = getattr(judge, "check_trace", None)
     if check is not None:
         check(trace)
@@ -166,26 +95,26 @@ def check_trace(judge: Judge, trace: Trace) -> None:
 
 def imagined_split(judge: Judge, request: Request) -> Completion | None:
     """Answer a request that splits a reference, to plan by; None if the judge imagines no split."""
-    return judge.imagined_split(request) if isinstance(judge, ImaginesSplits) else None
+    imagine: Callable[[Request], Completion | None] | None = getattr(judge, "imagined_split", None)
+    return imagine and imagine(request)
 
 
 def judges_chunks_alone(judge: Judge) -> bool:
     """Tell whether a verdict is the same whatever other chunks are asked about; False if it does not say."""
-    return isinstance(judge, JudgesChunksAlone) and judge.chunks_alone
+    return bool(getattr(judge, "chunks_alone", False))
 
 
 def models_asked(judge: Judge, route: str = "") -> Iterator[ModelUse]:
     """Yield how a judge asks each model, if it says so; `route` is the model of requests that name none."""
-    if isinstance(judge, AsksModels):
-        for use in judge.models_asked():
-            yield use._replace(route=use.route or route)
+    uses: Callable[[], Iterable[ModelUse]] = getattr(judge, "models_asked", tuple)
+    for use in uses():
+        yield use._replace(route=use.route or route)
 
 
 def as_begun(judge: Judge, record: object) -> Judge:
     """Return a judge with the prompt versions of a record from `describe`, unless a version was asked for."""
-    if isinstance(judge, KeepsPrompts) and isinstance(record, Mapping):
-        return judge.as_begun(record)
-    return judge
+    begun: Callable[[Mapping[str, Any]], Judge] | None = getattr(judge, "as_begun", None)
+    return judge if begun is None or not isinstance(record, Mapping) else begun(record)
 
 
 def with_blank(judge: Judge, rule: BlankPolicy | None) -> Judge:
@@ -198,14 +127,14 @@ def with_blank(judge: Judge, rule: BlankPolicy | None) -> Judge:
         return judge
     if rule not in (rules := get_args(BlankPolicy)):
         raise ConfigError(f"blank is {rule!r}; {advise(rule, rules)}")
-    if not isinstance(judge, RulesBlanks):
+    ruled: Callable[[BlankPolicy], Judge] | None = getattr(judge, "with_blank", None)
+    if ruled is None:
         raise ConfigError("the judge already has a rule for chunks without text; leave `blank` out")
-    return judge.with_blank(rule)
+    return ruled(rule)
 
 
 def is_complete(judge: Judge, trace: Trace, earlier: Judgment) -> bool:
     """Tell whether nothing is missing in an earlier judgment: by default, each text has a verdict."""
-    # For each trace, as in `check_trace`: no `isinstance` with a protocol.
     complete: Callable[[Trace, Judgment], bool] | None = getattr(judge, "is_complete", None)
     return complete(trace, earlier) if complete is not None else not earlier.open
 
@@ -223,9 +152,8 @@ def inquiry_of(judge: Judge, trace: Trace, earlier: Judgment | None = None) -> I
     """
     if earlier is None:
         return judge.inquire(trace, {})
-    if isinstance(judge, Resumes):
-        return judge.resume(trace, earlier)
-    return resume_by_verdicts(judge.inquire, trace, earlier)
+    resume: Callable[[Trace, Judgment], Inquiry] | None = getattr(judge, "resume", None)
+    return resume(trace, earlier) if resume else resume_by_verdicts(judge.inquire, trace, earlier)
 
 
 def resume_by_verdicts(

@@ -41,6 +41,7 @@ class Listwise(prompted.PromptJudge):
     """
 
     form: PromptForm
+    settings = ("max_tokens", "window", "sample", "evidence")
 
     def __init__(
         self,
@@ -73,27 +74,14 @@ class Listwise(prompted.PromptJudge):
 
     def describe(self) -> dict[str, Any]:
         """Everything about the judge that could change a verdict."""
-        return {
-            **prompted.describe_form(self.form, self.scale),
-            "max_tokens": self.max_tokens,
-            "window": self.window,
-            "sample": self.sample,
-            "evidence": self.evidence,
-            **self.blank_record,
-            **({} if self.pointwise is None else {"pointwise": self.pointwise.describe()}),
-        }
+        return super().describe() | ({} if self.pointwise is None else {"pointwise": self.pointwise.describe()})
 
     @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Self:
-        """Make the judge again that `describe` returned this record of.
-
-        Raises:
-            JudgeEvalError: The record does not say enough, or a prompt is not the one of that version.
-        """
-        settings = prompted.settings_of_record(record, "max_tokens", "window", "sample", "evidence")
+    def from_record(cls, record: Mapping[str, Any], **more: Any) -> Self:
+        """Make the judge again that `describe` returned this record of; raises as for other judges."""
         if isinstance(pointwise := record.get("pointwise"), Mapping):
-            settings["pointwise"] = prompted.form_of_record(pointwise, PromptForm)
-        return cls(prompted.form_of_record(record, PromptForm), **settings)
+            more["pointwise"] = prompted.form_of_record(pointwise, PromptForm)
+        return super().from_record(record, **more)
 
     def forms(self) -> Mapping[str, AnyForm]:
         """The forms of both prompts."""

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
 
 from judge_eval.judges import prompted
 from judge_eval.judges.confidence import Belief, belief_of
 from judge_eval.judges.judge import Inquiry
 from judge_eval.judges.parsing import Problem, Reading, read_many, read_one
-from judge_eval.judges.questions import Contract, Question, ask_pointwise, conclude, distinct, request_for
+from judge_eval.judges.questions import Contract, ask_pointwise, conclude, distinct
 from judge_eval.prompts import PromptForm
 from judge_eval.registry import Kind
 from judge_eval.schema import EvidencePolicy, Scale, Trace, Verdict
-from judge_eval.wire import Completion, Request
+from judge_eval.wire import Completion
 
 
 class Pointwise(prompted.PromptJudge):
@@ -57,26 +56,6 @@ class Pointwise(prompted.PromptJudge):
         self.sample = sample
         self.evidence = prompted.fit_evidence(self.form, evidence)
 
-    def describe(self) -> dict[str, Any]:
-        """Everything about the judge that could change a verdict."""
-        return {
-            **prompted.describe_form(self.form, self.scale),
-            "max_tokens": self.max_tokens,
-            "sample": self.sample,
-            "evidence": self.evidence,
-            **self.blank_record,
-        }
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Self:
-        """Make the judge again that `describe` returned this record of.
-
-        Raises:
-            JudgeEvalError: The record does not say enough, or its prompt is not the one of that version.
-        """
-        settings = prompted.settings_of_record(record, "max_tokens", "sample", "evidence")
-        return cls(prompted.form_of_record(record, PromptForm), **settings)
-
     def inquire(self, trace: Trace, known: Mapping[str, Verdict] = {}) -> Inquiry:
         """Plan the judging of one trace: a round of one request for each distinct chunk, then repairs."""
         questions = distinct(trace.chunks, known)
@@ -105,12 +84,9 @@ class VerdictContract(Contract[Reading]):
         """The text that asks for the quote of a relevant verdict."""
         return self.form.repair.evidence.strip()
 
-    def request(
-        self, trace: Trace, questions: Sequence[Question[Reading]], accepts: Callable[[Completion], bool]
-    ) -> Request:
-        """Make the request that asks about passages of one trace."""
-        cap = self.max_tokens * (len(questions) + 1) if self.form.listwise else self.max_tokens
-        return request_for(self.form, trace, questions, cap, self.sample, accepts=accepts)
+    def cap(self, passages: int) -> int:
+        """Return the most tokens of a reply about so many passages."""
+        return self.max_tokens * (passages + 1) if self.form.listwise else self.max_tokens
 
     def read(self, reply: Completion) -> Reading | Problem:
         """Read a reply about one passage."""

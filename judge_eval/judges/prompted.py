@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from copy import copy
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar, cast, get_args
+from typing import Any, ClassVar, Literal, Self, TypeVar, cast, get_args
 
 from judge_eval import prompts
 from judge_eval.errors import ConfigError, JudgeEvalError, PromptError, advise
@@ -25,11 +25,9 @@ class PromptJudge(ABC):
     """The grades it gives, with the threshold in force."""
     blank: BlankPolicy = "no_verdict"
     """What a chunk without text is."""
-
-    @property
-    def blank_record(self) -> dict[str, BlankPolicy]:
-        """What `describe` says of it: nothing by default."""
-        return {} if self.blank == "no_verdict" else {"blank": self.blank}
+    form_type: ClassVar[type[prompts.AnyForm]] = prompts.PromptForm
+    settings: ClassVar[tuple[str, ...]] = ("max_tokens", "sample", "evidence")
+    """The attributes that could change a verdict, besides prompt, scale and `blank`."""
 
     def with_blank(self, rule: BlankPolicy) -> Self:
         """Return the same judge that treats chunks without text so."""
@@ -47,9 +45,22 @@ class PromptJudge(ABC):
         """What a trace must have besides its question."""
         return self.form.prompt.needs
 
-    @abstractmethod
     def describe(self) -> dict[str, Any]:
         """Everything about the judge that could change a verdict."""
+        record = describe_form(self.form, self.scale) | {name: getattr(self, name) for name in self.settings}
+        return record if self.blank == "no_verdict" else {**record, "blank": self.blank}
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any], **more: Any) -> Self:
+        """Make the judge again that `describe` returned this record of; `more` are further arguments.
+
+        Raises:
+            JudgeEvalError: The record does not say enough, or a prompt is not the one of that version.
+        """
+        make: Any = cls
+        settings = settings_of_record(record, *cls.settings)
+        made: Self = make(form_of_record(record, cls.form_type), **settings, **more)
+        return made
 
     @abstractmethod
     def inquire(self, trace: Trace, known: Mapping[str, Verdict] = {}) -> Inquiry:
@@ -93,7 +104,7 @@ def _form_as_begun(form: F, record: object) -> F:
     return cast(F, older)  # the versions of a prompt are of one mode
 
 
-def form_of_record(record: Mapping[str, Any], kind: type[F], layout: prompts.DecisionLayout = "question") -> F:
+def form_of_record(record: Mapping[str, Any], kind: type[F]) -> F:
     """Return the form of the prompt that a judge's record names, which must be the same as then."""
     prompt = record.get("prompt")
     if not isinstance(prompt, Mapping):
@@ -103,16 +114,19 @@ def form_of_record(record: Mapping[str, Any], kind: type[F], layout: prompts.Dec
     if not isinstance(form, kind):
         raise JudgeEvalError(f"the prompt {ref} is not one of the mode this run names")
     if isinstance(form, prompts.DecisionForm):
-        form = cast(F, prompts.DecisionForm(form.prompt, layout))
+        form = cast(F, prompts.DecisionForm(form.prompt, record.get("layout", "question")))
     if form.digest.hex() != prompt.get("digest"):
         raise JudgeEvalError(f"the prompt {ref} is not the one this run used: its digest differs")
     return form
 
 
+_TEXTS = ("evidence", "layout")
+
+
 def settings_of_record(record: Mapping[str, Any], *names: str) -> dict[str, Any]:
     """Return those settings of a judge's record that are set, and its threshold as `relevant`."""
     settings = {name: record[name] for name in names if record.get(name) is not None}
-    if any(type(value) is not (str if name == "evidence" else int) for name, value in settings.items()):
+    if any(type(value) is not (str if name in _TEXTS else int) for name, value in settings.items()):
         raise JudgeEvalError("the run does not say in full how it was judged")
     return {"relevant": int(record["scale"]["relevant"]), **settings}
 

@@ -76,8 +76,9 @@ def request_for(
     sample: int,
     *,
     accepts: Callable[[Completion], bool],
+    claims: Sequence[schema.Claim] = (),
 ) -> Request:
-    """Make the request that asks about passages of one trace, with what the prompt needs of it."""
+    """Make the request that asks about passages of one trace, and claims, with what the prompt needs of it."""
     needs = form.prompt.needs
     return Request(
         form=form,
@@ -86,6 +87,7 @@ def request_for(
         max_tokens=max_tokens,
         reference=trace.reference if "reference" in needs else None,
         answer=trace.answer if "answer" in needs else None,
+        claims=tuple(claim.text for claim in claims),
         sample=sample,
         accepts=accepts,
         trace_id=trace.id,
@@ -219,6 +221,9 @@ class Contract(ABC, Generic[R]):
     """What a chat model is asked about a passage, and how its replies are read."""
 
     form: PromptForm | ClaimsForm
+    sample: int
+    claims: Sequence[schema.Claim] = ()
+    """What passages are held against, if the prompt asks about claims."""
 
     @property
     @abstractmethod
@@ -226,10 +231,8 @@ class Contract(ABC, Generic[R]):
         """The text that asks for the quote a reading lacks; empty if the prompt has none."""
 
     @abstractmethod
-    def request(
-        self, trace: schema.Trace, questions: Sequence[Question[R]], accepts: Callable[[Completion], bool]
-    ) -> Request:
-        """Make the request that asks about passages of one trace."""
+    def cap(self, passages: int) -> int:
+        """Return the most tokens of a reply about so many passages."""
 
     @abstractmethod
     def read(self, reply: Completion) -> R | Problem:
@@ -250,6 +253,13 @@ class Contract(ABC, Generic[R]):
     def accepts(self, reply: Completion) -> bool:
         """Tell whether a reply about one passage can be read."""
         return not isinstance(self.read(reply), Problem)
+
+    def request(
+        self, trace: schema.Trace, questions: Sequence[Question[R]], accepts: Callable[[Completion], bool]
+    ) -> Request:
+        """Make the request that asks about passages of one trace."""
+        cap = self.cap(len(questions))
+        return request_for(self.form, trace, questions, cap, self.sample, accepts=accepts, claims=self.claims)
 
 
 def ask_pointwise(contract: Contract[R], trace: schema.Trace, questions: Sequence[Question[R]]) -> Asking:
