@@ -32,6 +32,7 @@ from benchmarks.stats_differences import POPULATIONS, detectable, difference_cov
 from benchmarks.stats_drift import drift_alarms
 from benchmarks.stats_gates import PAIRS, difference_of, gate_errors, gate_planning, gate_power
 from benchmarks.stats_labels import JUDGES, average_precision, few_labels
+from benchmarks.stats_planning import planned_width, sequential_coverage
 from judge_eval.compare.gate import decide_drop
 from judge_eval.metrics import GradeTable, Metric, parse_metric
 from judge_eval.metrics.filling import rank_counts
@@ -356,6 +357,8 @@ def cells(simulations: int) -> list[partial[list[Line]]]:
         *(partial(drift_alarms, draws(0.1, 4), noise=n, fall=0.075, up=0.025) for n in (0.0, 0.02, 0.05)),
         *(partial(small_samples, tenth, populations=(k,)) for k in range(len(SMALL))),
         *(partial(chunk_labels, draws(0.004, 4), metrics=(name,)) for name in METRICS),
+        *(partial(sequential_coverage, draws(0.02, 4), judges=(k,)) for k in (0, 3, 4)),
+        partial(planned_width, draws(0.002, 4)),
         partial(hit_rates, tenth),
         partial(paired_null, many),
         partial(clustered_null, many),

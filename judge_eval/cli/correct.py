@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import typer
+
 from judge_eval.cli.flags.common import Json, LabellingFlags
 from judge_eval.cli.flags.groups import only
 from judge_eval.cli.flags.keeping import OneRun
@@ -14,13 +16,23 @@ from judge_eval.cli.printing.errors import verb
 
 @verb
 def correct(
-    numbers: Annotated[NumbersFlags, only("metrics")], chosen: OneRun, labelling: LabellingFlags, json_: Json = False
+    numbers: Annotated[NumbersFlags, only("metrics")],
+    chosen: OneRun,
+    labelling: LabellingFlags,
+    sequential: Annotated[
+        bool,
+        typer.Option(
+            "--sequential",
+            help="Intervals that hold at every look, so that labelling may stop when one is narrow enough.",
+        ),
+    ] = False,
+    json_: Json = False,
 ) -> None:
     """Correct a run's means by human labels on a random part of its traces (PPI++); each number is explained.
 
     Examples:
     judge-eval correct latest --labels to_label.csv
-    judge-eval correct label:main --labels to_label.csv --metrics AP@5
+    judge-eval correct label:main --labels to_label.csv --metrics AP@5 --sequential
     """
     from judge_eval.cli.printing.output import show
     from judge_eval.metrics import parse_metric
@@ -31,7 +43,7 @@ def correct(
     run = chosen.loaded(remark)
     names = [str(parse_metric(name)) for name in numbers.names]
     labels = labels_of(run, labelling.labels)
-    corrected = correct_run(run, labels, names or None, threshold=labelling.label_relevant)
+    corrected = correct_run(run, labels, names or None, threshold=labelling.label_relevant, sequential=sequential)
     if json_:
         give_json(corrected.model_dump_json(indent=2))
     else:

@@ -18,16 +18,28 @@ from judge_eval.errors import ConfigError
 @verb
 def sample(
     chosen: OneRun,
-    n: Annotated[int, typer.Option("--n", "-n", help="How many traces, or chunks with --chunks.")] = 50,
+    n: Annotated[
+        int | None, typer.Option("--n", "-n", help="How many traces, or chunks with --chunks. Default: 50.")
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            metavar="METRIC=HALF", help="As many as give the corrected mean this half width, drawn the cheapest way."
+        ),
+    ] = None,
     output: Annotated[Path, output_flag("The file to write (.jsonl or .csv), for labels to be filled in.")] = Path(
         "to_label.jsonl"
     ),
     by: Annotated[
-        Literal["none", "grade", "cluster"],
-        typer.Option(help="grade: equally many traces of each highest grade, weighted later; cluster: whole clusters."),
-    ] = "none",
+        Literal["none", "grade", "cluster", "neyman", "uncertain"] | None,
+        typer.Option(
+            help="none: all alike (the default); grade: equally many traces of each highest grade, weighted later; "
+            "cluster: whole clusters; neyman, uncertain: more where labels should differ from verdicts."
+        ),
+    ] = None,
     without: Annotated[
-        Path | None, typer.Option("--without", help="A file of labels: traces in it are not chosen again.")
+        Path | None,
+        typer.Option("--without", help="A file of labels: its traces are not chosen again; a plan learns from it."),
     ] = None,
     chunks: Annotated[bool, typer.Option("--chunks", help="Choose single chunks instead of whole traces.")] = False,
     metric: Annotated[
@@ -45,26 +57,51 @@ def sample(
     judge-eval sample latest -n 100 -o to_label.csv
     judge-eval sample latest -n 50 --without to_label.csv -o more.csv
     judge-eval sample latest --chunks -n 200 --metric AP@5
+    judge-eval sample latest --target AP@5=0.03
     """
     from judge_eval.data.labels import read_labels
     from judge_eval.data.spreadsheets import changed_by_spreadsheets
     from judge_eval.export import text as export
+    from judge_eval.runs.scoring.aggregate import main_metric
     from judge_eval.runs.scoring.rescore import scale_of
     from judge_eval.study.chunk_sample import choose_chunks
+    from judge_eval.study.plan import LabelPlanner, parse_target
     from judge_eval.study.sample import blind_csv, blind_jsonl, choose_traces, scale_words
+    from judge_eval.views.correction import label_plan_sentences
 
     export.check_suffix(output, (".jsonl", ".csv"))
     run = chosen.loaded(remark)
-    done = [] if without is None else sorted(read_labels(without).grades)
-    if chunks:
-        if by != "none" or done:
-            raise ConfigError("--chunks draws from all chunks; leave --by and --without out")
-        picked = choose_chunks(run, n, metric=metric, seed=seed)
-    elif metric is not None:
+    pilot = None if without is None else read_labels(without)
+    done = sorted({trace for trace, _ in pilot.grades} if pilot is not None else ())
+    if chunks and (by not in (None, "none") or done):
+        raise ConfigError("--chunks draws from all chunks; leave --by and --without out")
+    if metric is not None and not chunks:
         raise ConfigError("--metric directs a choice of single chunks; add --chunks")
+    if target is not None:
+        if n is not None or metric is not None:
+            raise ConfigError("--target says how many to label, and of which metric; leave -n and --metric out")
+        name, half = parse_target(target)
+        planner = LabelPlanner(run, name, pilot, seed=seed)
+        plan = planner.plan(half)
+        planned = plan.best("chunks" if chunks else "traces", by)
+        if planned is None:
+            raise ConfigError(f"labels cannot be planned with --by {by}" if by else f"label whole traces for {name}")
+        if not planned.reached:
+            raise ConfigError(
+                f"{name} +-{half:g} is not reached: labels of all {planned.n + 1:,} {planned.unit} would give "
+                f"+-{planned.half_width:.3f}; judge more traces, or take a wider target"
+            )
+        for sentence in label_plan_sentences(plan, planned):
+            remark(sentence)
+        picked = planner.choose(planned.unit, planned.by, planned.n, seed, done)
+    elif chunks:
+        picked = choose_chunks(run, n or 50, metric=metric, seed=seed)
+    elif by in ("neyman", "uncertain"):
+        name = main_metric(run.manifest.metrics) or run.manifest.metrics[0]
+        picked = LabelPlanner(run, name, pilot, seed=seed).choose("traces", by, n or 50, seed, done)
     else:
-        picked = choose_traces(run, n, by=by, seed=seed, without=sorted({trace for trace, _ in done}))
-    scale, then = scale_words(scale_of(run)), _next(chosen, run.id, output, chunks)
+        picked = choose_traces(run, n or 50, by=by or "none", seed=seed, without=done)
+    scale, then = scale_words(scale_of(run)), _next(chosen, run.id, output, chunks or target is not None)
     if output.suffix.lower() == ".csv":
         # Excel reads UTF-8, and writes it back, where a mark begins the file.
         text = "\ufeff" + blind_csv(picked, seed, scale=scale, then=then, safe_cells=safe_cells)
@@ -84,9 +121,9 @@ def sample(
     remark(f"then: {then}")
 
 
-def _next(chosen: OneRun, run_id: str, output: Path, chunks: bool) -> str:
+def _next(chosen: OneRun, run_id: str, output: Path, corrects: bool) -> str:
     words = ["judge-eval", "agree", run_id[:8], str(output)]
-    if chunks:
+    if corrects:
         words = ["judge-eval", "correct", run_id[:8], "--labels", str(output)]
     if chosen.out != Path("runs"):
         words += ["--out", str(chosen.out)]

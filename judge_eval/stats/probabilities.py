@@ -14,6 +14,7 @@ from judge_eval.stats._arrays import Floats, Ints, check_choice, check_level, gr
 from judge_eval.stats.calibration import pool_adjacent_violators
 from judge_eval.stats.estimate import Estimate, Interval
 from judge_eval.stats.intervals import mean_interval
+from judge_eval.stats.logistic import fit_logistic, sigmoid
 
 CLIP = 0.005
 """Logarithms are of probabilities no nearer to 0 or 1 than this."""
@@ -206,7 +207,7 @@ class ProbabilityMap:
         if self.method == "isotonic":
             mapped = np.interp(p, self.knots, self.heights)
         else:
-            mapped = _sigmoid(self.slope * _logit(p) + self.intercept)
+            mapped = sigmoid(self.slope * _logit(p) + self.intercept)
         return clipped(mapped)
 
 
@@ -336,38 +337,13 @@ def _logit(p: Floats) -> Floats:
     return logit
 
 
-def _sigmoid(z: Floats) -> Floats:
-    share: Floats = (1 + np.tanh(z / 2)) / 2
-    return share
-
-
 def _platt(x: Floats, y: Floats) -> tuple[float, float]:
-    """Return slope and intercept of Platt's fit: Newton's method, halved steps where the loss would rise."""
+    """Return slope and intercept of Platt's fit."""
     ones = float(y.sum())
     target = np.where(y > 0, (ones + 1) / (ones + 2), 1 / (y.size - ones + 2))
     share = float(target.mean())
     flat = 0.0, float(np.log(share / (1 - share)))
     if x.min() == x.max():
         return flat
-    design = np.column_stack([x, np.ones_like(x)])
-
-    def loss(line: Floats) -> float:
-        z = design @ line
-        return float((np.logaddexp(0.0, z) - target * z).sum())
-
-    line, at = np.array(flat), loss(np.array(flat))
-    for _ in range(100):
-        fitted = _sigmoid(design @ line)
-        gradient = design.T @ (fitted - target)
-        curvature = (design * (fitted * (1 - fitted))[:, None]).T @ design + 1e-12 * np.eye(2)
-        step = np.linalg.solve(curvature, gradient)
-        size, now = 1.0, loss(line - step)
-        while now > at and size > 1e-9:
-            size /= 2
-            now = loss(line - size * step)
-        if now > at:
-            break
-        line, gone, at = line - size * step, at - now, now
-        if float(np.abs(size * step).max()) < 1e-12 or gone < 0:
-            break
-    return (float(line[0]), float(line[1])) if line[0] > 0 else flat
+    slope, intercept = fit_logistic(np.column_stack([x, np.ones_like(x)]), target).tolist()
+    return (slope, intercept) if slope > 0 else flat

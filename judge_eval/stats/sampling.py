@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from judge_eval.stats._arrays import Ints, check_choice, check_level, group_codes
+from judge_eval.stats._arrays import Floats, Ints, check_choice, check_level, group_codes, group_sums
 from judge_eval.stats.distributions import binomial_cdf, t_power, t_ppf
 
 
@@ -145,7 +145,11 @@ def simple_random_sample(n: int, size: int, *, seed: int = 0) -> Sample:
 
 
 def stratified_sample(
-    strata: Iterable[Hashable], size: int, *, allocation: Literal["proportional", "equal"] = "equal", seed: int = 0
+    strata: Iterable[Hashable],
+    size: int,
+    *,
+    allocation: Literal["proportional", "equal"] | Sequence[float] = "equal",
+    seed: int = 0,
 ) -> Sample:
     """Choose traces at random within strata, such as the judged grade.
 
@@ -157,7 +161,7 @@ def stratified_sample(
     Args:
         strata: The stratum of each trace, n of them.
         size: How many to choose, from the number of strata up to n.
-        allocation: `equal` looks hardest at rare strata, `proportional` at none.
+        allocation: `equal` looks hardest at rare strata, `proportional` at none; else a weight >= 0 of each trace.
         seed: Seed; equal seeds choose equally.
 
     Raises:
@@ -165,11 +169,17 @@ def stratified_sample(
     """
     ids = list(strata)
     codes, groups = group_codes(ids, len(ids), "strata")
-    check_choice("allocation", allocation, ("proportional", "equal"))
+    if isinstance(allocation, str):
+        check_choice("allocation", allocation, ("proportional", "equal"))
     if not max(1, groups) <= size <= len(ids):
         raise ValueError(f"size: {size} must lie between {max(1, groups)} (one a stratum) and {len(ids)} (all)")
     available = np.bincount(codes, minlength=groups)
-    take = _allocate(available, size, allocation)
+    due: Floats = np.ones(groups)
+    if not isinstance(allocation, str):
+        due = group_sums(np.asarray(allocation, dtype=np.float64), codes, groups) + 1e-9
+    elif allocation == "proportional":
+        due = available.astype(np.float64)
+    take = _allocate(available, size, due)
     rng = np.random.default_rng(seed)
     chosen = [rng.choice(np.flatnonzero(codes == k), size=int(take[k]), replace=False) for k in range(groups)]
     probabilities = (take / available)[codes]
@@ -209,9 +219,8 @@ def unequal_sample(shares: Sequence[float], size: int, *, seed: int = 0) -> Samp
     return Sample(tuple(sorted(order[np.minimum(hits, given.size - 1)].tolist())), tuple(chances.tolist()))
 
 
-def _allocate(available: Ints, size: int, allocation: str) -> Ints:
+def _allocate(available: Ints, size: int, due: Floats) -> Ints:
     """Divide the sample, one trace at a time, to the stratum furthest below its share (Sainte-Lague)."""
-    due = available.astype(np.float64) if allocation == "proportional" else np.ones(available.size)
     take = np.zeros(available.size, dtype=np.int64)
     least = np.minimum(available, 2)
     for _ in range(size):

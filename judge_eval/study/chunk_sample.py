@@ -10,12 +10,10 @@ from judge_eval.runs.folder.run import Run
 from judge_eval.stats._arrays import Floats
 from judge_eval.stats.sampling import unequal_sample
 from judge_eval.study.correct import expected_metric, uses_chunks
-from judge_eval.study.sample import Chosen
+from judge_eval.study.sample import Chosen, mixed_shares
 
 GUESSES = {True: 0.75, False: 0.1, None: 0.4}
 """How likely a chunk is taken to be relevant by its verdict before there is a label; None: it has none."""
-UNIFORM = 0.2
-"""The part of a directed choice in which every chunk has the same chance, whatever its verdict."""
 
 
 def choose_chunks(run: Run, size: int, *, metric: str | None = None, seed: int = 0) -> list[Chosen]:
@@ -43,8 +41,7 @@ def choose_chunks(run: Run, size: int, *, metric: str | None = None, seed: int =
             worth.append(value)
     if not 0 < size <= len(spots):
         raise DataError(f"{size} chunks were requested; {len(spots)} chunks of this run can be labelled")
-    share = np.array(worth) / (sum(worth) or 1.0)
-    sample = unequal_sample((UNIFORM / len(spots) + (1 - UNIFORM) * share).tolist(), size, seed=seed)
+    sample = unequal_sample(mixed_shares(np.array(worth)).tolist(), size, seed=seed)
     chosen: dict[int, dict[str, float]] = {}
     for spot in sample.chosen:
         place, chunk = spots[spot]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
 from judge_eval.data.labels import Labels
 from judge_eval.errors import DataError
 from judge_eval.metrics import GradeTable, Metric, parse_metric
+from judge_eval.metrics.spec import ends
 from judge_eval.record import Record
 from judge_eval.runs.folder.journal import cluster_of
 from judge_eval.runs.folder.run import Run
@@ -17,6 +18,7 @@ from judge_eval.runs.scoring.aggregate import fill_clusters, limits_of
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.safe_text import interval, number
 from judge_eval.schema import Scale
+from judge_eval.spelling import option
 from judge_eval.stats import CorrectedMean, Sample, ppi_mean, ppi_mean_sampled, rogan_gladen
 from judge_eval.stats._arrays import Floats, Ints, group_sums
 from judge_eval.stats.chunk_correction import (
@@ -28,8 +30,9 @@ from judge_eval.stats.chunk_correction import (
     chunk_weights,
     expected_by_verdict,
 )
-from judge_eval.stats.estimate import ends_of
+from judge_eval.stats.estimate import Interval, ends_of
 from judge_eval.stats.intervals import Limits
+from judge_eval.stats.sequential import sequential_mean
 from judge_eval.study.matching import label_scale, match_labels
 from judge_eval.study.systems import metric_both_ways
 
@@ -167,16 +170,23 @@ def expected_metric(metric: Metric) -> Metric | None:
     return parse_metric(metric.spec.expected_by + ("" if metric.cutoff is None else f"@{metric.cutoff}"))
 
 
+def relevance_model(sample: ChunkSample, verdict: Ints, scale: Scale) -> tuple[RelevanceModel, Floats]:
+    """Fit how likely each chunk is relevant; return also the labels as 0 and 1."""
+    cells = np.zeros((sample.lengths.size, int(sample.rank.max(initial=0)) + 1), dtype=np.int64)
+    there = np.zeros(cells.shape)
+    cells[sample.trace, sample.rank], there[sample.trace, sample.rank] = verdict, 1.0
+    trace, rank = sample.trace[sample.labelled], sample.rank[sample.labelled]
+    label = (sample.label >= scale.relevant).astype(np.float64)
+    return RelevanceModel.fit(cells, there, trace, rank, label, sample.weight), label
+
+
 def _modelled(sample: ChunkSample, verdict: Ints, metric: Metric, scale: Scale) -> tuple[Floats, ChunkLabels]:
     """Model which chunks are relevant, for a metric that is not a sum over chunks."""
     expecting = expected_metric(metric)
     assert expecting is not None
     width = int(sample.rank.max(initial=0)) + 1
-    cells = np.zeros((sample.lengths.size, width), dtype=np.int64)
-    there = np.zeros(cells.shape)
-    cells[sample.trace, sample.rank], there[sample.trace, sample.rank] = verdict, 1.0
+    model, label = relevance_model(sample, verdict, scale)
     trace, rank = sample.trace[sample.labelled], sample.rank[sample.labelled]
-    label = (sample.label >= scale.relevant).astype(np.float64)
 
     def expect(chances: Floats) -> Floats:
         # A chunk that is not there is never relevant.
@@ -184,7 +194,6 @@ def _modelled(sample: ChunkSample, verdict: Ints, metric: Metric, scale: Scale) 
         grades = np.zeros(chances.size, dtype=np.int8)
         return expecting.compute(GradeTable(grades, offsets, maximum=1, probable=np.clip(chances.ravel(), 0, 1)))
 
-    model = RelevanceModel.fit(cells, there, trace, rank, label, sample.weight)
     effect, expected = model.effect(expect, trace, rank), model.relevance[trace, rank]
     return model.expect(expect), ChunkLabels(trace, effect, label, expected, sample.weight)
 
@@ -235,7 +244,12 @@ class Correction(Record):
 
 
 def correct(
-    run: Run, labels: Labels, metrics: Sequence[str] | None = None, *, threshold: int | None = None
+    run: Run,
+    labels: Labels,
+    metrics: Sequence[str] | None = None,
+    *,
+    threshold: int | None = None,
+    sequential: bool = False,
 ) -> Correction:
     """Correct the means of a run by prediction-powered inference (PPI++) on traces that people labelled.
 
@@ -251,6 +265,9 @@ def correct(
         labels: Human labels of a random choice of its traces.
         metrics: Names of metrics; where None those of the run that labels can tell.
         threshold: The least label that counts as relevant.
+        sequential: Give intervals that hold at every look while labelling goes on (`sequential_mean`). The labels are
+            of whole traces, in the order in which they were drawn, all with the same chance; the mean is that of the
+            run's traces.
 
     Raises:
         DataError: Too little is labelled for every metric (for one of those that were named), or nothing is
@@ -259,13 +276,12 @@ def correct(
     means: dict[str, Corrected] = {}
     notes: list[str] = []
     refused: list[DataError] = []
-    key = run.manifest.intervals.cluster
-    clusters = {result.trace_id: cluster_of(result.trace, key) for result in run.results}
-    empty = {result.trace_id for result in run.results if not result.trace.chunks}
-    if empty:
-        notes.append(f"{len(empty)} traces without chunks are counted; their value needs no label")
+    if empty := sum(not result.trace.chunks for result in run.results):
+        notes.append(f"{empty} traces without chunks are counted; their value needs no label")
     if failed := sum(bool(result.failed) for result in run.results):
         notes.append(f"{failed} traces have failed verdicts; the judge's value of them is the expected one")
+    if sequential:
+        notes.append("the intervals hold at every look: labelling may stop when one is narrow enough")
     by_name = bool(metrics)
     partly = _partly_labelled(run, labels)
     if not metrics:
@@ -277,10 +293,12 @@ def correct(
         judge, human = metric_both_ways(run, labels, metric, threshold)
         chunks = left_out = 0
         try:
-            if partly and uses_chunks(metric):
-                corrected, chunks = _mean_of_chunks(run, labels, metric, threshold, judge, human)
+            if partly and uses_chunks(metric) and not sequential:
+                corrected, chunks = mean_by_chunks(run, labels, metric, threshold, judge, human)
             else:
-                corrected, left_out = _mean(judge, human, labels, metric, clusters, empty)
+                corrected, left_out = mean_by_traces(run, judge, human, labels, metric)
+                if sequential:
+                    corrected = replace(corrected, interval=_at_every_look(judge, human, labels, metric))
         except DataError as error:
             if by_name or not partly:
                 raise
@@ -311,14 +329,13 @@ def correct(
     )
 
 
-def _mean(
-    judge: dict[str, float | None],
-    human: dict[str, float],
-    labels: Labels,
-    metric: str,
-    clusters: dict[str, str | None],
-    empty: set[str],
+def mean_by_traces(
+    run: Run, judge: dict[str, float | None], human: dict[str, float], labels: Labels, metric: str
 ) -> tuple[CorrectedMean, int]:
+    """Correct a mean by traces that are labelled in full, and count those without a value by the judge."""
+    key = run.manifest.intervals.cluster
+    clusters = {result.trace_id: cluster_of(result.trace, key) for result in run.results}
+    empty = {result.trace_id for result in run.results if not result.trace.chunks}
     there = {trace: value for trace, value in judge.items() if value is not None}
     # Labelled traces first: `ppi_mean` takes them so.
     order = sorted(there, key=lambda trace: trace not in human)
@@ -352,12 +369,27 @@ def _mean(
         raise DataError(f"{metric}: cannot correct: {error}") from None
 
 
+def _at_every_look(judge: dict[str, float | None], human: dict[str, float], labels: Labels, metric: str) -> Interval:
+    """Return the last of the intervals that hold at every look, on the metric's own range."""
+    if len(set(labels.chances.values())) > 1 or labels.chunk_chances:
+        raise DataError(f"{metric}: {option('sequential')} needs whole traces that were drawn with the same chance")
+    least, greatest = ends(parse_metric(metric).limits)
+    if not np.isfinite(span := greatest - least):
+        raise DataError(f"{metric}: {option('sequential')} needs a metric between two limits")
+    names = [trace for trace in dict.fromkeys(trace for trace, _ in labels.grades) if trace in human]
+    every = {trace: (value - least) / span for trace, value in judge.items() if value is not None}
+    names = [trace for trace in names if trace in every]
+    y = [(human[trace] - least) / span for trace in names]
+    last = sequential_mean(y, [every[trace] for trace in names], list(every.values()))[-1]
+    return replace(last, low=least + span * last.low, high=least + span * last.high)
+
+
 def _partly_labelled(run: Run, labels: Labels) -> int:
     rows = [[(r.trace_id, o.chunk_id) in labels.grades for o in r.outcomes] for r in run.results]
     return sum(any(row) and not all(row) for row in rows)
 
 
-def _mean_of_chunks(
+def mean_by_chunks(
     run: Run,
     labels: Labels,
     metric: str,
@@ -365,6 +397,7 @@ def _mean_of_chunks(
     judge: dict[str, float | None],
     human: dict[str, float],
 ) -> tuple[CorrectedMean, int]:
+    """Correct a mean by single chunks (`mean_of_chunks`), with the run's clusters."""
     key = run.manifest.intervals.cluster
     there = [value for value in judge.values() if value is not None]
     try:

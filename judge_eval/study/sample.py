@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+
 from judge_eval.errors import DataError
 from judge_eval.files import csv_text
 from judge_eval.runs.folder.journal import cluster_of
@@ -17,6 +19,8 @@ from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.safe_text import safe_cell
 from judge_eval.schema import Chunk, Scale
 from judge_eval.stats import Sample, simple_random_sample, stratified_sample
+from judge_eval.stats._arrays import Floats
+from judge_eval.stats.sampling import unequal_sample
 
 COLUMNS = (
     "trace_id", "chunk_id", "query", "reference", "answer", "title", "text", "probability", "label", "scale",
@@ -46,8 +50,20 @@ class Chosen:
         return self.probability if self.chunks is None else self.chunks[chunk.id]
 
 
+SampleBy = Literal["none", "grade", "cluster", "neyman", "uncertain"]
+UNIFORM = 0.2
+"""The part of a choice by uncertainty, or of chunks, in which all have the same chance."""
+_STRATA = 4
+
+
 def choose_traces(
-    run: Run, size: int, *, by: Literal["none", "grade", "cluster"] = "none", seed: int = 0, without: Sequence[str] = ()
+    run: Run,
+    size: int,
+    *,
+    by: SampleBy = "none",
+    seed: int = 0,
+    without: Sequence[str] = (),
+    spread: Mapping[str, float] | None = None,
 ) -> list[Chosen]:
     """Choose traces at random, for labels that a correction may rest on.
 
@@ -60,9 +76,15 @@ def choose_traces(
         by: `none` gives every trace the same chance; `grade` takes as many from each stratum of the highest judged
             grade, which shows rare grades; the correction then weights by the chances. `cluster` takes whole clusters
             (the run's `intervals.cluster`), all with the same chance, as many as hold that many traces on average: less
-            to read, and less to learn than from as many single traces.
+            to read, and less to learn than from as many single traces. `neyman` takes more from the quarters of the
+            traces whose labels are expected to differ most from the verdicts, `uncertain` gives each trace a chance by
+            that, mixed with a uniform share of `UNIFORM`.
         seed: Equal seeds choose equally.
         without: Ids of traces not to choose, such as those that are labelled already.
+        spread: By id how far each trace's labels are expected to differ, for `neyman` and `uncertain`.
+
+    Returns:
+        The traces in the random order in which they are to be labelled.
 
     Raises:
         DataError: There are fewer traces than asked for.
@@ -78,9 +100,24 @@ def choose_traces(
         if size < len(set(grades)):
             raise DataError(f"{size} traces cannot cover {len(set(grades))} strata; choose more")
         sample = stratified_sample(grades, size, seed=seed)
+    elif by in ("neyman", "uncertain"):
+        far = np.array([(spread or {}).get(r.trace_id, 0.0) for r in results])
+        if by == "neyman":
+            quarters = np.searchsorted(np.unique(np.quantile(far, np.arange(1, _STRATA) / _STRATA)), far)
+            sample = stratified_sample(quarters.tolist(), size, allocation=far.tolist(), seed=seed)
+        else:
+            sample = unequal_sample(mixed_shares(far).tolist(), size, seed=seed)
     else:
         sample = simple_random_sample(len(results), size, seed=seed)
-    return [Chosen(results[place], sample.probabilities[place]) for place in sample.chosen]
+    order = np.random.default_rng(seed).permutation(len(sample.chosen))
+    places = [sample.chosen[place] for place in order.tolist()]
+    return [Chosen(results[place], sample.probabilities[place]) for place in places]
+
+
+def mixed_shares(worth: Floats) -> Floats:
+    """Return shares in proportion to a worth >= 0, mixed with a uniform part of `UNIFORM`."""
+    share: Floats = worth / (worth.sum() or 1.0)
+    return UNIFORM / len(worth) + (1 - UNIFORM) * share
 
 
 def _cluster_sample(results: Sequence[TraceResult], size: int, key: str, seed: int) -> Sample:

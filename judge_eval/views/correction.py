@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from judge_eval.study.correct import Correction, explain_mean, explain_rate, worth
+from judge_eval.study.plan import RIGHT, LabelPlan, PlannedSample
 from judge_eval.views.blocks import Column, Section, Sentence, TableBlock, View
 
 
@@ -40,3 +42,26 @@ def correction_view(corrected: Correction) -> View:
     )
     last = replace(sections[-1], blocks=(*sections[-1].blocks, *end))
     return View("correction", (*sections[:-1], last))
+
+
+_WAYS = {
+    ("traces", "none"): "traces, all with the same chance",
+    ("traces", "neyman"): "traces, by strata with Neyman allocation",
+    ("traces", "uncertain"): "traces, more of those where labels should differ from verdicts",
+    ("chunks", "none"): "single chunks, all with the same chance",
+    ("chunks", "metric"): "single chunks, more of those whose label moves the metric",
+}
+
+
+def label_plan_sentences(plan: LabelPlan, taken: PlannedSample) -> Iterator[str]:
+    """Say what a half width takes, which way is taken, and whether another one takes fewer labels."""
+    known = f"the judge's errors on {plan.pilot:,} labelled chunks" if plan.pilot else f"{RIGHT:.0%} of verdicts right"
+    yield f"{plan.metric} +-{plan.target:g} was planned with {known}, and with errors that are independent:"
+    for option in plan.options:
+        short = "" if option.reached else f", which gives only +-{option.half_width:.3f}: too few are left"
+        mark = " (taken)" if option is taken else ""
+        yield f"- {option.n:,} {_WAYS[option.unit, option.by]}: {option.chunks:,} chunks to read{short}{mark}"
+    best = plan.options[0]
+    if best.unit != taken.unit and best.chunks < 0.9 * taken.chunks:
+        other = "single chunks (--chunks)" if best.unit == "chunks" else "whole traces (without --chunks)"
+        yield f"{other} would take fewer labels"

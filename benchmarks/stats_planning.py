@@ -1,0 +1,110 @@
+"""Planned labels: the width that is reached, and intervals at every look (a part of `stats_calibration`)."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import numpy as np
+
+from benchmarks.lines import Line
+from benchmarks.stats_labels import JUDGES, judged_traces
+from judge_eval.data.labels import Labels
+from judge_eval.eval_run import EvalRun
+from judge_eval.evaluator import Evaluator
+from judge_eval.llm.fake.fake_backend import FakeBackend
+from judge_eval.schema import Chunk, Trace
+from judge_eval.stats.sequential import sequential_mean
+from judge_eval.study.correct import correct
+from judge_eval.study.plan import LabelPlanner
+from judge_eval.study.systems import metric_both_ways
+
+CHUNKS = 5
+
+
+def sequential_coverage(
+    simulations: int, seed: int = 91, traces: int = 500, judges: tuple[int, ...] = (0, 3, 4)
+) -> list[Line]:
+    """How often do all intervals from the 10th label to the 300th hold the mean of the traces?"""
+    lines = []
+    for place in judges:
+        rng, held = np.random.default_rng((seed, place)), 0
+        for _ in range(simulations):
+            y, f = judged_traces(rng, place, traces)
+            order = rng.permutation(traces)[:300]
+            mean = float(y.mean())
+            held += all(mean in interval for interval in sequential_mean(y[order], f[order], f)[9:])
+        lines.append(
+            Line(f"coverage at every look, mean {JUDGES[place][0]}", held / simulations, simulations, 0.95, 1.0)
+        )
+    return lines
+
+
+def simulated_run(
+    rng: np.random.Generator, traces: int, share: tuple[float, float], right: tuple[float, float], metric: str
+) -> tuple[EvalRun, Labels]:
+    """Judge traces whose relevance is drawn, by a judge of this sensitivity and specificity; return the truth too."""
+    truth, answers, asked = Labels(sources=("truth",)), dict[Hashable, int](), list[Trace]()
+    for t in range(traces):
+        chance = rng.beta(*share)
+        names = [f"c{t}-{c}" for c in range(CHUNKS)]
+        for name in names:
+            label = int(rng.random() < chance)
+            truth.grades[f"t{t}", name] = label
+            answers[f"t{t}", name] = label if rng.random() < right[1 - label] else 1 - label
+        chunks = [Chunk(id=name, text=f"text {name}") for name in names]
+        asked.append(Trace(id=f"t{t}", query=f"question {t}", reference="answer", chunks=chunks))
+    evaluator = Evaluator(FakeBackend.table(answers), prompt="support/binary", metrics=[metric], cache=False)
+    with evaluator:
+        return evaluator.evaluate(asked), truth
+
+
+def planned_width(
+    simulations: int,
+    seed: int = 92,
+    traces: int = 500,
+    target: float = 0.045,
+    right: tuple[float, float] = (0.85, 0.99),
+    ways: tuple[str, ...] = ("none", "neyman", "uncertain", "chunks"),
+) -> list[Line]:
+    """The width over the plan, and the coverage, of labels drawn as planned; and the labels over simple random ones.
+
+    Relevance is rare and in few traces; the judge's errors are known from 60 traces.
+    """
+    rng = np.random.default_rng(seed)
+    ratios: dict[str, list[float]] = {way: [] for way in ways}
+    labels: dict[str, list[float]] = {way: [] for way in ways}
+    held = dict.fromkeys(ways, 0)
+    for k in range(simulations):
+        run, truth = simulated_run(rng, traces, (0.15, 1.5), right, "AP@5")
+        people = _mean(run, truth)
+        pilot = Labels({key: label for key, label in truth.grades.items() if int(key[0][1:]) < 60}, sources=("pilot",))
+        planner = LabelPlanner(run, "AP@5", pilot, seed=k)
+        plan = planner.plan(target)
+        for way in ways:
+            chosen = plan.best("chunks", "metric") if way == "chunks" else plan.best("traces", way)
+            assert chosen is not None
+            part = Labels(sources=("labels",))
+            for pick in planner.choose(chosen.unit, chosen.by, chosen.n, k + 1000):
+                part.chances[pick.result.trace_id] = pick.probability
+                for chunk in pick.to_label(0):
+                    key = pick.result.trace_id, chunk.id
+                    part.grades[key] = truth.grades[key]
+                    if pick.chunks is not None:
+                        part.chunk_chances[key] = pick.chance(chunk)
+            if way == "chunks":
+                part.chances.clear()
+            low, high = correct(run, part, ["AP@5"]).means["AP@5"].interval or (0.0, 0.0)
+            ratios[way].append((high - low) / 2 / target)
+            labels[way].append(chosen.chunks)
+            held[way] += low <= people <= high
+    lines = []
+    for way in ways:
+        lines.append(Line(f"width over plan, {way}", float(np.mean(ratios[way])), simulations, 0.9, 1.1))
+        lines.append(Line(f"coverage of planned labels, {way}", held[way] / simulations, simulations, 0.93, 1.0))
+        saved = 1 - float(np.mean(labels[way])) / float(np.mean(labels["none"]))
+        lines.append(Line(f"labels saved against simple random traces, {way}", saved, simulations))
+    return lines
+
+
+def _mean(run: EvalRun, truth: Labels) -> float:
+    return float(np.mean(list(metric_both_ways(run, truth, "AP@5")[1].values())))

@@ -1,0 +1,223 @@
+"""How many labels a corrected mean needs for a given half width, found by labelling a run in simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import islice
+from typing import Literal, get_args
+
+import numpy as np
+
+from judge_eval.data.labels import Labels
+from judge_eval.errors import ConfigError, DataError
+from judge_eval.metrics import parse_metric
+from judge_eval.record import Record
+from judge_eval.runs.folder.run import Run
+from judge_eval.runs.scoring.rescore import rescore, scale_of
+from judge_eval.schema import Outcome
+from judge_eval.spelling import option
+from judge_eval.study.chunk_sample import choose_chunks
+from judge_eval.study.correct import (
+    ChunkSample,
+    expected_metric,
+    mean_by_chunks,
+    mean_by_traces,
+    relevance_model,
+    uses_chunks,
+)
+from judge_eval.study.matching import label_scale
+from judge_eval.study.sample import Chosen, choose_traces
+from judge_eval.study.systems import metric_both_ways
+
+RIGHT = 0.9
+"""The share of verdicts that is taken to be right, of each grade, before there is a label."""
+DRAWS = 6
+_STEPS = 6
+LEAST = 20
+Unit = Literal["traces", "chunks"]
+Drawing = Literal["none", "neyman", "uncertain"]
+
+
+class PlannedSample(Record):
+    """One way to draw, and what it takes."""
+
+    unit: Unit
+    by: str
+    """How traces are drawn (`none`, `neyman`, `uncertain`), or chunks (`none`, or `metric`: directed at it)."""
+    n: int
+    """How many traces, or chunks, to label."""
+    chunks: int
+    """How many chunks people read, on average."""
+    half_width: float
+    """Of the corrected mean, expected."""
+    reached: bool
+    """Whether that is the target; else there are too few to label."""
+
+
+class LabelPlan(Record):
+    """What a half width takes."""
+
+    metric: str
+    target: float
+    pilot: int
+    """Labelled chunks from which the judge's errors are known; with 0 they are assumed."""
+    options: tuple[PlannedSample, ...]
+    """The fewest chunks first."""
+
+    def best(self, unit: Unit, by: str | None = None) -> PlannedSample | None:
+        """Return the way of this unit that takes the fewest labels; None if there is none."""
+        return next((o for o in self.options if o.unit == unit and by in (None, o.by)), None)
+
+
+def _grade(outcome: Outcome) -> int | None:
+    return outcome.grade if outcome.kind == "verdict" else None
+
+
+def parse_target(text: str) -> tuple[str, float]:
+    """Read `METRIC=HALF-WIDTH`.
+
+    Raises:
+        ConfigError: It is not that.
+    """
+    name, _, number = text.rpartition("=")
+    try:
+        half = float(number)
+    except ValueError:
+        half = 0.0
+    if not name or not 0 < half < 1:
+        raise ConfigError(f"{option('target')} {text!r}: write METRIC=HALF-WIDTH, such as AP@5=0.03")
+    return str(parse_metric(name.strip())), half
+
+
+class LabelPlanner:
+    """Labels a run in simulation, by a model of which chunks of a trace are relevant together (`RelevanceModel`).
+
+    Args:
+        run: The run.
+        metric: Its metric whose mean is to be corrected.
+        pilot: Labels so far, from which the judge's errors are taken; without them `RIGHT` of all verdicts are right.
+        seed: Of all draws.
+    """
+
+    def __init__(self, run: Run, metric: str, pilot: Labels | None = None, *, seed: int = 0) -> None:
+        names = run.manifest.metrics
+        self.run = run if metric in names else rescore(run, [*names, metric])
+        self.metric, self.pilot, self._seed = metric, pilot, seed
+        own, rng = scale_of(self.run), np.random.default_rng(seed)
+        self._scale = own if pilot is None else label_scale(pilot, own, None)
+        known = self._assumed(rng) if pilot is None else pilot
+        sample = ChunkSample.of(self.run, known, parse_metric(metric).cutoff)
+        self._model, _ = relevance_model(sample, sample.verdict, self._scale)
+        counts: dict[int | None, list[float]] = {}
+        for result in self.run.results:
+            for o in result.outcomes:
+                row = counts.setdefault(_grade(o), [0.5] * len(self._scale.grades))
+                if (label := known.grades.get((result.trace_id, o.chunk_id))) is not None:
+                    row[label - self._scale.minimum] += 1
+        self._counts = {grade: np.array(row) for grade, row in counts.items()}
+        self._labels = [self._draw(rng) for _ in range(DRAWS)]
+        self._values = [metric_both_ways(self.run, labels, metric) for labels in self._labels]
+
+    def _assumed(self, rng: np.random.Generator) -> Labels:
+        labels, grades = Labels(), list(self._scale.grades)
+        for result in self.run.results:
+            for o, right in zip(result.outcomes, rng.random(len(result.outcomes)) < RIGHT, strict=True):
+                others = [grade for grade in grades if grade != _grade(o)]
+                grade = _grade(o) if right else None
+                labels.grades[result.trace_id, o.chunk_id] = int(rng.choice(others)) if grade is None else grade
+        return labels
+
+    def _draw(self, rng: np.random.Generator) -> Labels:
+        levels, traces, depth = self._model.chances.shape
+        level = (rng.random((traces, 1)) > self._model.shares.cumsum(axis=1)).sum(axis=1).clip(0, levels - 1)
+        relevant = rng.random((traces, depth)) < self._model.chances[level, np.arange(traces)]
+        grades = np.array(self._scale.grades)
+        side = grades >= self._scale.relevant
+        labels = Labels(sources=("a simulation",))
+        for place, result in enumerate(self.run.results):
+            for rank, o in enumerate(result.outcomes):
+                row = self._counts[_grade(o)]
+                row = row * (side == relevant[place, rank]) if rank < depth else row
+                grade = rng.choice(grades, p=row / row.sum()) if len(grades) > 2 or rank >= depth else row.argmax()
+                labels.grades[result.trace_id, o.chunk_id] = int(grade)
+        return labels
+
+    @cached_property
+    def spread(self) -> dict[str, float]:
+        """By trace how far its labels are expected to be from what the judge predicts, >= 0."""
+        # From draws of its own: widths measured on the draws that chose the traces would be too small. Traces with the
+        # same verdicts are alike.
+        rng, depth = np.random.default_rng((self._seed, 1)), parse_metric(self.metric).cutoff
+        signs = {r.trace_id: "".join(o.sign for o in r.outcomes[:depth]) for r in self.run.results}
+        squares: dict[str, list[float]] = {}
+        for _ in range(DRAWS):
+            judge, human = metric_both_ways(self.run, self._draw(rng), self.metric)
+            names = [name for name in human if judge.get(name) is not None]
+            y, f = (np.array([side[name] for name in names], dtype=np.float64) for side in (human, judge))
+            slope = float(np.mean((y - y.mean()) * (f - f.mean()))) / max(float(f.var()), 1e-12)
+            rest = y - min(1.0, max(0.0, slope)) * f
+            for name, square in zip(names, ((rest - rest.mean()) ** 2).tolist(), strict=True):
+                squares.setdefault(signs[name], []).append(square)
+        return {name: float(np.mean(squares[sign])) ** 0.5 for name, sign in signs.items() if sign in squares}
+
+    def choose(self, unit: Unit, by: str, n: int, seed: int, without: Sequence[str] = ()) -> list[Chosen]:
+        """Choose traces or chunks in this way."""
+        if unit == "chunks":
+            return choose_chunks(self.run, n, metric=self.metric if by == "metric" else None, seed=seed)
+        spread = None if by == "none" else self.spread
+        return choose_traces(self.run, n, by=by, seed=seed, spread=spread, without=without)  # type: ignore[arg-type]
+
+    def plan(self, target: float) -> LabelPlan:
+        """Find for each way of drawing the fewest labels that are expected to give this half width.
+
+        Raises:
+            DataError: The run has too few traces.
+        """
+        options = [self._planned("traces", by, target) for by in get_args(Drawing)]
+        if uses_chunks(self.metric):
+            ways = ["none"] if expected_metric(parse_metric(self.metric)) is None else ["none", "metric"]
+            options += [self._planned("chunks", by, target) for by in ways]
+        pilot = 0 if self.pilot is None else len(self.pilot)
+        ordered = tuple(sorted(options, key=lambda o: (not o.reached, o.chunks)))
+        return LabelPlan(metric=self.metric, target=target, pilot=pilot, options=ordered)
+
+    def _planned(self, unit: Unit, by: str, target: float) -> PlannedSample:
+        sizes = [len(result.outcomes) for result in self.run.results if result.outcomes]
+        most = len(sizes) - 1 if unit == "traces" else self._most_chunks() - 1
+        if most < LEAST:
+            raise DataError(f"{most + 1} {unit} are too few to plan labels; label them all")
+        n, tried = min(most, max(LEAST, most // 5)), dict[int, float]()
+        for _ in range(_STEPS):
+            tried[n] = self._half_width(unit, by, n)
+            n = int(np.clip(round(n * (tried[n] / target) ** 2), LEAST, most))
+            if n in tried:
+                break
+        enough = [size for size, half in tried.items() if half <= target * 1.03]
+        n = min(enough) if enough else max(tried)
+        chunks = n if unit == "chunks" else round(n * sum(sizes) / len(sizes))
+        return PlannedSample(unit=unit, by=by, n=n, chunks=chunks, half_width=tried[n], reached=bool(enough))
+
+    def _most_chunks(self) -> int:
+        depth = parse_metric(self.metric).cutoff
+        return sum(len(result.outcomes[:depth]) for result in self.run.results)
+
+    def _half_width(self, unit: Unit, by: str, n: int) -> float:
+        halves = []
+        draws = zip(self._labels, self._values, strict=True)
+        for draw, (labels, (judge, human)) in enumerate(islice(draws, DRAWS // 2 if unit == "chunks" else DRAWS)):
+            part = Labels(sources=labels.sources)
+            for pick in self.choose(unit, by, n, self._seed + draw):
+                trace = pick.result.trace_id
+                part.chances[trace] = pick.probability
+                for chunk in pick.to_label(0):
+                    part.grades[trace, chunk.id] = labels.grades[trace, chunk.id]
+                    if pick.chunks is not None:
+                        part.chunk_chances[trace, chunk.id] = pick.chance(chunk)
+            if unit == "chunks":
+                mean, _ = mean_by_chunks(self.run, part, self.metric, None, judge, {})
+            else:
+                mean, _ = mean_by_traces(self.run, judge, {t: human[t] for t in part.chances}, part, self.metric)
+            if mean.interval is not None:
+                halves.append((mean.interval.high - mean.interval.low) / 2)
+        return float(np.mean(halves)) if halves else float("inf")

@@ -1,0 +1,115 @@
+"""Labels that are planned: how many, drawn how, and when to stop."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from benchmarks.stats_planning import sequential_coverage, simulated_run
+from judge_eval.data.labels import Labels
+from judge_eval.errors import ConfigError, DataError
+from judge_eval.stats.sampling import stratified_sample
+from judge_eval.stats.sequential import sequential_mean
+from judge_eval.study.correct import correct
+from judge_eval.study.plan import LabelPlanner, parse_target
+from judge_eval.study.sample import choose_traces
+from tests.support.desk import Desk
+
+
+@pytest.mark.slow
+def test_labels_drawn_as_planned_reach_the_half_width() -> None:
+    """A plan for +-.05 gives a half width within 15% of it; more uncertain traces have greater chances."""
+    run, truth = simulated_run(np.random.default_rng(4), 250, (0.5, 2.0), (0.9, 0.9), "P@5")
+    planner = LabelPlanner(run, "P@5", truth, seed=1)
+    plan = planner.plan(0.05)
+    assert [o.chunks for o in plan.options] == sorted(o.chunks for o in plan.options)
+    for by in ("none", "neyman", "uncertain"):
+        planned = plan.best("traces", by)
+        assert planned is not None
+        assert planned.reached
+        part = Labels(sources=("labels",))
+        for pick in planner.choose("traces", by, planned.n, 7):
+            part.chances[pick.result.trace_id] = pick.probability
+            for chunk in pick.result.trace.chunks:
+                key = pick.result.trace_id, chunk.id
+                part.grades[key] = truth.grades[key]
+        low, high = correct(run, part, ["P@5"]).means["P@5"].interval or (0.0, 0.0)
+        assert (high - low) / 2 == pytest.approx(0.05, rel=0.15)
+    spread = planner.spread
+    chances = {c.result.trace_id: c.probability for c in planner.choose("traces", "uncertain", 60, 3)}
+    near, far = min(chances, key=lambda t: spread[t]), max(chances, key=lambda t: spread[t])
+    assert chances[near] < chances[far] or spread[near] == spread[far]
+
+
+def test_neyman_allocation_follows_sizes_times_deviations() -> None:
+    """Two strata of 100 with deviations of 1 and 3 share 80 labels as 20 and 60."""
+    sample = stratified_sample(["a"] * 100 + ["b"] * 100, 80, allocation=[1.0] * 100 + [3.0] * 100)
+    assert sum(place < 100 for place in sample.chosen) == 20
+
+
+def test_all_looks_hold_together() -> None:
+    """Intervals at every look from the 10th label to the 300th hold the mean in at least 90% of 20 draws."""
+    (line,) = sequential_coverage(20, judges=(4,))
+    assert line.rate >= 0.9
+
+
+def test_all_labels_leave_no_doubt() -> None:
+    """When every trace is labelled the interval is as narrow as one label; a wrong mean is ruled out."""
+    y = np.tile([0.0, 1.0, 0.25, 0.75], 20)
+    last = sequential_mean(y, y, y)[-1]
+    assert last.low <= y.mean() <= last.high
+    assert last.high - last.low <= 1 / 80 + 0.001
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        sequential_mean([2.0], [0.5], [0.5, 0.5])
+
+
+def test_sequential_labels_must_be_simple_random() -> None:
+    """Traces of unequal chances have no interval that holds at every look."""
+    run, truth = simulated_run(np.random.default_rng(5), 60, (1.0, 1.0), (0.9, 0.9), "P@5")
+    picks = choose_traces(run, 20)
+    part = Labels(sources=("labels",))
+    for place, pick in enumerate(picks):
+        part.chances[pick.result.trace_id] = 0.1 + 0.01 * place
+        part.grades |= {
+            (pick.result.trace_id, c.id): truth.grades[pick.result.trace_id, c.id] for c in pick.to_label(0)
+        }
+    with pytest.raises(DataError, match="same chance"):
+        correct(run, part, ["P@5"], sequential=True)
+    part.chances.clear()
+    fixed, looks = (correct(run, part, ["P@5"], sequential=s).means["P@5"].interval for s in (False, True))
+    assert fixed is not None
+    assert looks is not None
+    assert looks[1] - looks[0] > fixed[1] - fixed[0]
+
+
+@pytest.mark.parametrize("text", ["AP@5", "AP@5=0", "AP@5=2", "=0.1", "AP@5=x"])
+def test_a_target_is_a_metric_and_a_half_width(text: str) -> None:
+    """Anything else is refused with an example."""
+    with pytest.raises(ConfigError, match=r"AP@5=0\.03"):
+        parse_target(text)
+
+
+def test_the_command_plans_draws_and_corrects(desk: Desk) -> None:
+    """`sample --target` says what each way takes, writes chances, and its file goes to `correct --sequential`."""
+    run, truth = simulated_run(np.random.default_rng(6), 120, (1.0, 2.0), (0.95, 0.95), "P@5")
+    data = [r.trace.model_dump(mode="json", exclude_none=True) for r in run.results]
+    (desk.folder / "traces.jsonl").write_text("".join(json.dumps(row) + "\n" for row in data), encoding="utf-8")
+    assert desk("run", "traces.jsonl", "-m", "fake/hash", "--metrics", "P@5", "-q").code == 0
+    planned = desk("sample", "latest", "--target", "P@5=0.09", "--by", "none", "-o", "todo.jsonl")
+    assert planned.code == 0, planned.err
+    assert "P@5 +-0.09 was planned with 90% of verdicts right" in planned.err
+    assert "all with the same chance" in planned.err
+    rows = [json.loads(line) for line in (desk.folder / "todo.jsonl").read_text(encoding="utf-8").splitlines()]
+    for row in rows:
+        for chunk in row["chunks"]:
+            chunk["label"] = truth.grades[row["id"], chunk["id"]]
+    (desk.folder / "done.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    done = desk("correct", "latest", "--labels", "done.jsonl", "--sequential")
+    assert done.code == 0, done.err
+    assert "hold at every look" in done.out
+    assert [row["id"] for row in rows] != sorted(row["id"] for row in rows)
+    assert "is not reached" in desk("sample", "latest", "--target", "P@5=0.001", "-o", "x.jsonl").err
+    both = desk("sample", "latest", "--target", "P@5=0.1", "-n", "5", "-o", "x.jsonl")
+    assert both.code == 2
