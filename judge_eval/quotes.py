@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from functools import cache, lru_cache
+from importlib.resources import files
 from typing import Literal
 
 LONGEST = 200_000
@@ -38,12 +39,11 @@ def _long_runs() -> re.Pattern[str]:
 
 def normalized(text: str, form: Literal["NFKC", "NFKD"] = "NFKC") -> str:
     """Return a text in a Unicode form, in linear time: U+034F breaks a run of marks each 30 (UAX 15)."""
-    return unicodedata.normalize(form, _long_runs().sub(_broken, text))
 
+    def broken(run: re.Match[str]) -> str:
+        return BREAK.join(run[0][at : at + _MOST_MARKS] for at in range(0, len(run[0]), _MOST_MARKS))
 
-def _broken(run: re.Match[str]) -> str:
-    marks = run[0]
-    return BREAK.join(marks[at : at + _MOST_MARKS] for at in range(0, len(marks), _MOST_MARKS))
+    return unicodedata.normalize(form, _long_runs().sub(broken, text))
 
 
 def fold(text: str) -> str:
@@ -138,19 +138,10 @@ def _fold_with_origins(text: str) -> tuple[str, list[int]]:
     return "".join(out), origin
 
 
-_LIST = """
-a aber al als also am an and are as at au auch auf aus aux avec be because been bei being but by can ce
-ces cette che con could da dans das de del dem den der des di did die do does du e ed ein eine einem
-einen einer eines el elle elles en er era es est et for from fue gli haben had has hat have he her here
-him his how i if ihr il ils im in into is ist it its just la las le les lo los ma mais may me might mit
-must my ne nel nella nicht no noch non nor not nous nur o oder of on only or ou our par para pas per
-pero por pour que qui sa se ses shall she should si sie sind so son sono sont su sur sus than that the
-their them then there these they this those to too tra un unas und une uno unos us very von vous war
-waren was we werden were what when where which while who whom whose why will wir wird with without would
-wurde wurden y yes you your zu für à è était が で と に の は へ も や を 了 和 在 是 的
-"""
-_SILENT = frozenset(_LIST.split())
-"""Words that say nothing alone, in some languages."""
+@cache
+def _silent_words() -> frozenset[str]:
+    """Read the words that say nothing alone, in some languages."""
+    return frozenset((files("judge_eval") / "silent_words.txt").read_text(encoding="utf-8").split())
 
 
 def uncovered(text: str, quotes: Sequence[str]) -> list[str]:
@@ -169,7 +160,7 @@ def uncovered(text: str, quotes: Sequence[str]) -> list[str]:
         if any(covered[start:end]):
             goes_on = False
             continue
-        tells = word[0].lower() not in _SILENT
+        tells = word[0].lower() not in _silent_words()
         if goes_on:
             before, _, earlier = stretches.pop()
             start, tells = before, earlier or tells
@@ -180,4 +171,5 @@ def uncovered(text: str, quotes: Sequence[str]) -> list[str]:
 
 def telling_words(text: str) -> int:
     """Count the words of a text that say something."""
-    return sum(word.lower() not in _SILENT for word in _WORD.findall(text))
+    silent = _silent_words()
+    return sum(word.lower() not in silent for word in _WORD.findall(text))

@@ -157,15 +157,10 @@ def open_reader(path: Path) -> sqlite3.Connection:
     if application != APPLICATION_ID:
         con.close()
         raise ForeignError(f"{path}: the database of another program; name another folder with {option('cache')}")
-    if schema_digest(rows) != _SCHEMA:
+    if hashlib.sha256("\n".join(sorted(map(repr, rows))).encode()).hexdigest() != _SCHEMA:
         con.close()
         raise StoreError(f"{path}: somebody changed the build of the cache's tables; {WAY_OUT}")
     return con
-
-
-def schema_digest(rows: list[tuple[object, ...]]) -> str:
-    """Digest the rows of `sqlite_master` in an order of their own; 64 hexadecimal digits."""
-    return hashlib.sha256("\n".join(sorted(map(repr, rows))).encode()).hexdigest()
 
 
 def store_error(path: Path, error: BaseException) -> StoreError:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import threading
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from judge_eval.errors import StoreError, mask
@@ -52,8 +55,11 @@ class Connections:
                 lost = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
                 if lost:
                     self.close()  # the others stem from the same server
-                if not lost or _for_good(error) or time.monotonic() + wait > until:
-                    raise self._failed(error) from None
+                # Another try cannot help against a wrong password, user or database, or an invalid address.
+                final = (error.sqlstate or "")[:2] in ("28", "3D") or any(words in str(error) for words in FOR_GOOD)
+                if not lost or final or time.monotonic() + wait > until:
+                    detail = mask(" ".join(str(error).split()), self._address.secrets)
+                    raise StoreError(f"{self.location}: {detail}") from None
                 time.sleep(wait)
                 wait = min(wait * 2, 2.0)
             else:
@@ -81,9 +87,6 @@ class Connections:
             with self._lock:
                 self._idle.append(connection)
 
-    def _failed(self, error: Exception) -> StoreError:
-        return StoreError(f"{self.location}: {mask(' '.join(str(error).split()), self._address.secrets)}")
-
 
 FOR_GOOD = (
     "authentication failed", "does not exist", "no password supplied", "invalid sslmode value",
@@ -93,95 +96,21 @@ FOR_GOOD = (
 """What libpq says where no state of SQL tells it."""
 
 
-def _for_good(error: Exception) -> bool:
-    """Whether another try cannot help: a wrong password, user or database, or an invalid address."""
-    state = getattr(error, "sqlstate", None) or ""
-    if state[:2] in ("28", "3D"):
-        return True
-    return any(words in str(error) for words in FOR_GOOD)
-
-
 TABLE = "judge_eval_cache"
 """The one table that is used."""
 _COLUMNS = {"key": "bytea", "value": "bytea", "holder": "uuid", "until": "timestamp with time zone"}
-CREATE = f"CREATE TABLE IF NOT EXISTS {TABLE} (key bytea PRIMARY KEY, value bytea, holder uuid, until timestamptz)"
-LOOK_OVER = """
-    SELECT a.attname, format_type(a.atttypid, NULL), c.relkind::text, EXISTS (
-        SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisunique AND i.indpred IS NULL
-        AND i.indnkeyatts = 1 AND i.indkey[0] = a.attnum)
-    FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
-    WHERE c.oid = %s::regclass AND a.attnum > 0 AND NOT a.attisdropped"""
-"""The table's columns with their type, the relation's kind and whether the column is unique."""
 
-# A row is an answer, a lease, or both. `holder` tells one lease from a later one, and stays when the answer
-# is written: it shows a write under a lease that has passed to another process. Rows are inserted in the
-# order of their keys, so that two writers never wait for each other in a circle.
-GET = (
-    f"SELECT key, CASE WHEN octet_length(value) <= %s THEN value END FROM {TABLE} "  # noqa: S608
-    "WHERE value IS NOT NULL AND key = ANY(%s)"
-)
-PUT = (
-    f"INSERT INTO {TABLE} (key, value) "  # noqa: S608
-    "SELECT * FROM unnest(%s::bytea[], %s::bytea[]) ON CONFLICT (key) "
-    "DO UPDATE SET value = excluded.value, holder = NULL, until = NULL"
-)
-CLAIM = f"""
-    WITH asked AS (SELECT unnest(%(keys)s::bytea[]) AS key),
-    free AS (
-        SELECT f.key FROM unnest(%(free)s::bytea[]) AS f(key) LEFT JOIN {TABLE} t ON t.key = f.key
-        WHERE t.key IS NULL
-        OR (t.value IS NULL AND (t.until IS NULL OR t.until < now() OR t.holder = %(holder)s))),
-    taken AS (
-        INSERT INTO {TABLE} AS here (key, holder, until)
-        SELECT key, %(holder)s, now() + make_interval(secs => %(lease)s) FROM free ORDER BY key
-        ON CONFLICT (key) DO UPDATE SET holder = excluded.holder, until = excluded.until
-        WHERE here.value IS NULL
-        AND (here.until IS NULL OR here.until < now() OR here.holder = excluded.holder)
-        RETURNING key)
-    SELECT t.key, CASE WHEN octet_length(t.value) <= %(most)s THEN t.value END, false
-    FROM {TABLE} t JOIN asked ON asked.key = t.key WHERE t.value IS NOT NULL
-    UNION ALL SELECT key, NULL, true FROM taken"""  # noqa: S608
-"""Existing rows, and keys that are leased now. A lease of this holder is granted again: the answer to the
-former statement was lost."""
-PUT_CLAIMED = f"""
-    WITH given AS (SELECT * FROM unnest(%(keys)s::bytea[], %(rows)s::bytea[]) AS g(key, value)),
-    late AS (
-        SELECT FROM {TABLE} t JOIN given ON given.key = t.key
-        WHERE t.holder IS DISTINCT FROM %(holder)s AND (t.value IS NOT NULL OR t.until IS NOT NULL)),
-    put AS (
-        INSERT INTO {TABLE} AS here (key, value, holder) SELECT key, value, %(holder)s FROM given ORDER BY key
-        ON CONFLICT (key) DO UPDATE SET value = excluded.value,
-        holder = CASE WHEN here.until IS NULL THEN excluded.holder ELSE here.holder END,
-        until = CASE WHEN here.holder = excluded.holder THEN NULL ELSE here.until END
-        WHERE here.holder = excluded.holder OR here.value IS NULL)
-    SELECT count(*) FROM late"""  # noqa: S608
-"""What another holder has written stays. If it has only asked, the answer is written, and its lease stays."""
-TAKE = (
-    f"INSERT INTO {TABLE} AS here (key, holder, until) "  # noqa: S608
-    "VALUES (%s, %s, now() + make_interval(secs => %s)) ON CONFLICT (key) "
-    "DO UPDATE SET holder = excluded.holder, until = excluded.until "
-    "WHERE here.until IS NULL OR here.until < now() OR here.holder = excluded.holder RETURNING 1"
-)
-RELEASE = f"""
-    WITH gone AS (DELETE FROM {TABLE} WHERE key = ANY(%(keys)s) AND holder = %(holder)s AND value IS NULL)
-    UPDATE {TABLE} SET until = NULL
-    WHERE key = ANY(%(keys)s) AND holder = %(holder)s AND value IS NOT NULL"""  # noqa: S608
-RENEW = (
-    f"UPDATE {TABLE} SET until = now() + make_interval(secs => %s) "  # noqa: S608
-    "WHERE key = ANY(%s) AND holder = %s AND until IS NOT NULL"
-)
-INFO = (
-    "SELECT reltuples::bigint, pg_total_relation_size(oid), "
-    "current_setting('transaction_read_only') = 'on' OR NOT has_table_privilege(oid, 'INSERT') "
-    "OR NOT has_table_privilege(oid, 'UPDATE') FROM pg_class WHERE oid = %s::regclass"
-)
-COUNT = f"SELECT count(*) FROM {TABLE} WHERE value IS NOT NULL"  # noqa: S608
-CLEAR = f"DELETE FROM {TABLE}"  # noqa: S608
-WALK = f"SELECT key, value FROM {TABLE} WHERE value IS NOT NULL AND key > %s ORDER BY key LIMIT %s"  # noqa: S608
+
+@cache
+def _statements() -> dict[str, str]:
+    """Read the statements of `postgres.sql` by their names."""
+    text = (files("judge_eval.llm.cache") / "postgres.sql").read_text(encoding="utf-8")
+    _, *parts = re.split(r"^-- name: (\w+)\n", text, flags=re.MULTILINE)
+    return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
 def _check_columns(location: str, rows: Sequence[tuple[str, str, str, bool]]) -> None:
-    """Check the rows of `LOOK_OVER`; raises `StoreError` unless the table is the cache's."""
+    """Check the rows of the statement `look_over`; raises `StoreError` unless the table is the cache's."""
     columns = {name: kind for name, kind, _, _ in rows}
     table = all(relation in "rp" for _, _, relation, _ in rows)
     if columns != _COLUMNS or not table or not any(unique for name, _, _, unique in rows if name == "key"):
@@ -246,14 +175,14 @@ class PostgresStore:
     def create(self) -> None:
         """Make the table if it does not exist, and check it."""
         self._own()
-        self._connections.run(CREATE, ())
-        self._run("SELECT 1")
+        self._connections.run(_statements()["create"], ())
+        self._run("probe")
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Look up keys of 32 bytes; None for one without an undamaged row."""
         values: dict[bytes, bytes | None] = {}
         for start in range(0, len(keys), _BATCH):
-            for key, row in self._run(GET, [store.MOST_BYTES, list(keys[start : start + _BATCH])]):
+            for key, row in self._run("get", [store.MOST_BYTES, list(keys[start : start + _BATCH])]):
                 values[bytes(key)] = self._open(bytes(key), row)
         return [values.get(key) for key in keys]
 
@@ -261,7 +190,7 @@ class PostgresStore:
         """Write all rows in one statement, or none; their leases end with it."""
         keys, rows = self._sealed(items)
         if keys:
-            self._run(PUT, [keys, rows])
+            self._run("put", [keys, rows])
             self._forget(keys)
 
     def put_claimed(self, items: Sequence[store.KeyedRow]) -> int:
@@ -269,27 +198,27 @@ class PostgresStore:
         keys, rows = self._sealed(items)
         if not keys:
             return 0
-        ((late,),) = self._run(PUT_CLAIMED, {"keys": keys, "rows": rows, "holder": self._holder})
+        ((late,),) = self._run("put_claimed", {"keys": keys, "rows": rows, "holder": self._holder})
         self._forget(keys)
         return int(late)
 
     def blocks(self) -> Iterator[list[tuple[bytes, object]]]:
         """Yield every key with its row as it stands, some at a time."""
         last = b""
-        while rows := self._run(WALK, [last, _BATCH]):
+        while rows := self._run("walk", [last, _BATCH]):
             last = bytes(rows[-1][0])
             yield [(bytes(key), bytes(row)) for key, row in rows if len(key) == store.KEY_BYTES]
 
     def info(self) -> store.StoreInfo:
         """Count rows (above a million, by the database's estimate) and bytes."""
-        ((entries, size, read_only),) = self._run(INFO, [TABLE])
+        ((entries, size, read_only),) = self._run("info", [TABLE])
         if entries < _COUNTED:
-            ((entries,),) = self._run(COUNT)
+            ((entries,),) = self._run("count")
         return store.StoreInfo(self.location, entries, size, read_only)
 
     def clear(self) -> None:
         """Remove every row."""
-        self._run(CLEAR)
+        self._run("clear")
 
     def claim_many(self, keys: Sequence[bytes]) -> list[store.KeyClaim]:
         """Look up keys, and lease those without a row and without another lease, in one statement."""
@@ -301,7 +230,7 @@ class PostgresStore:
         claims: dict[bytes, store.KeyClaim] = {}
         try:
             values = {"keys": list(keys), "free": free, "holder": holder, "lease": self.lease}
-            for key, row, leased in self._run(CLAIM, {**values, "most": store.MOST_BYTES}):
+            for key, row, leased in self._run("claim", {**values, "most": store.MOST_BYTES}):
                 value = None if leased else self._open(bytes(key), row)
                 claims[bytes(key)] = store.KeyClaim(value, leased, not leased and value is None)
         finally:
@@ -327,7 +256,7 @@ class PostgresStore:
             holder = self._holder
         taken = False
         try:
-            taken = bool(self._run(TAKE, [key, holder, self.lease]))
+            taken = bool(self._run("take", [key, holder, self.lease]))
         finally:
             if not taken:
                 self._forget([key])
@@ -348,7 +277,7 @@ class PostgresStore:
             holder = self._holder
         if keys:
             with contextlib.suppress(StoreError):  # the work under them is done, and may be paid for
-                self._run(RELEASE, {"keys": keys, "holder": holder})
+                self._run("release", {"keys": keys, "holder": holder})
 
     def close(self) -> None:
         """Close the connections; a later use opens them again."""
@@ -377,7 +306,7 @@ class PostgresStore:
                 leased, holder = list(self._leased), self._holder
             with contextlib.suppress(StoreError):  # the next call reports it
                 if leased:
-                    self._run(RENEW, [self.lease, leased, holder])
+                    self._run("renew", [self.lease, leased, holder])
 
     def _forget(self, keys: Sequence[bytes]) -> None:
         with self._lock:
@@ -398,10 +327,9 @@ class PostgresStore:
         if self._pid != os.getpid():  # a fork shares neither connections nor leases with its parent
             self._reset()
 
-    def _run(self, statement: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:
+    def _run(self, name: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:
         self._own()
         if not self._checked:
-            columns = self._connections.run(LOOK_OVER, [TABLE])
-            _check_columns(self.location, columns)
+            _check_columns(self.location, self._connections.run(_statements()["look_over"], [TABLE]))
             self._checked = True
-        return self._connections.run(statement, values)
+        return self._connections.run(_statements()[name], values)

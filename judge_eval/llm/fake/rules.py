@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import tomllib
 import unicodedata
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -18,60 +19,29 @@ from judge_eval.quotes import BREAK, normalized
 from judge_eval.schema import Scale
 from judge_eval.wire import Completion, DecisionAnswer, Passage, Request
 
-# Every text that a pattern below matches contains one of these; most texts do not.
-_NEEDLES = (
-    "ignor", "disregard", "forget", "overrid", "bypass", "verdict", "grade", "judge", "relevan", "evaluator",
-    "assessor", "language model", "reviewer", "<", "---", "[inst", "[/inst", "system prompt", "answer ",
-    "respond", "reply", "output",
-)  # fmt: skip
-_NEEDLES_BEYOND_ASCII = ("無視", "忽略", "无视", "تجاهل")
 
-_THING = r"(?:passage|chunk|document|text|context|excerpt|snippet|paragraph|section)"
-_READER = r"(?:judge|grader|evaluator|assessor|assistant|reviewer|rater|ai|llm|(?:large )?language model|model)"
-_STEERING = re.compile(
-    "|".join(
-        (
-            r"\b(?:ignor\w*|disregard|forget|override|bypass)\b.{0,60}?\b(?:instruc|istruz|instrucc|anweisung|"
-            r"vorgabe|regeln?\b|rules?\b|règles?\b|reglas?\b|consignes?\b|prompt|criteria|guideline|rubric)",
-            r"\b(?:answer|respond|reply|output)\b(?: only| just| always| with)*:? ?[\"'`{]*"
-            r"(?:true|false|verdict|relevant)\b",
-            rf"\b(?:this|the) {_THING} (?:is|must be|should be) (?:\w+ly )?"
-            r"(?:judged |graded |rated |marked )?(?:as )?"
-            r"(?:perfectly |highly |fully |completely |extremely |absolutely |entirely )"
-            r"(?:relevant|supportive|irrelevant)",
-            rf"\b(?:rate|grade|mark|judge|score|label|classify) (?:this|the) {_THING} "
-            r"(?:as|with|a|an|highly)\b",
-            r"\b(?:verdict|grade)[\"'`]? ?[:=] ?[\"'`]?(?:true|false|yes|no|\d)\b",
-            rf"\b(?:note|attention|message|instructions?|important|notice|hint)\b\W{{1,3}}(?:to|for) "
-            rf"(?:the |any |every )?(?:\w+ )?{_READER}\b",
-            rf"\b(?:you are|as) (?:now )?(?:an? |the )(?:\w+ )?(?:{_READER}|chatbot)\b.{{0,80}}"
-            r"\b(?:must|should|always|will|grade|verdict|answer)",
-            r"\bsystem prompt\b.{0,40}\b(?:override|update|change|new)",
-            r"<\|(?:im_start|im_end|system|endoftext)",
-            r"\[/?inst\]|(?:<+/|<<+ ?|-{3,} ?)(?:end )?(?:of )?(?:chunk|passage|context|document|system)\b",
-            r"(?:指示|命令|ルール|規則).{0,12}無視|(?:忽略|无视|無視).{0,14}(?:指示|指令|规则|規則|说明)",
-            r"تجاهل.{0,30}(?:التعليمات|القواعد|تعليمات)",
-        )
+@cache
+def _steering() -> tuple[list[str], list[str], re.Pattern[str], re.Pattern[str]]:
+    """Read `steering.toml`: needles, those beyond ASCII, what instructs a judge, and what asks for a low grade."""
+    table: dict[str, Any] = tomllib.loads((files("judge_eval.llm.fake") / "steering.toml").read_text(encoding="utf-8"))
+    patterns = "|".join(table["patterns"]).replace("{thing}", table["thing"]).replace("{reader}", table["reader"])
+    return (
+        table["needles"],
+        table["needles_beyond_ascii"],
+        re.compile(patterns),
+        re.compile("|".join(table["downward"])),
     )
-)
-_DOWNWARD = re.compile(
-    r"\b(?:false|irrelevant|not relevant|not support\w*)\b|\b(?:grade|score)\W{0,4}(?:of |as )?0\b|\bzero\b"
-)
 
 
 def steers(text: str) -> bool:
     """Whether a text tries to instruct its judge, by simple patterns in seven languages: not a defence."""
     low = text.lower()
-    if not any(needle in low for needle in _NEEDLES) and (
-        low.isascii() or not any(needle in low for needle in _NEEDLES_BEYOND_ASCII)
+    needles, beyond_ascii, steering, _ = _steering()
+    if not any(needle in low for needle in needles) and (
+        low.isascii() or not any(needle in low for needle in beyond_ascii)
     ):
         return False
-    return _STEERING.search(low) is not None
-
-
-def wants_low(text: str) -> bool:
-    """Whether an instruction asks for the lowest grade rather than the highest."""
-    return _DOWNWARD.search(text.lower()) is not None
+    return steering.search(low) is not None
 
 
 QUERY_WEIGHT = 1 / 3
@@ -104,7 +74,9 @@ def terms(word: str) -> tuple[tuple[str, float], ...]:
     if word in _function_words():
         return ()
     if not word.isascii():
-        word = unicodedata.normalize("NFKC", _without_marks(word))
+        # Without accents and vowel points, so that texts with and without them match.
+        bare = [c for c in normalized(word, "NFKD") if not unicodedata.combining(c) and c != BREAK]
+        word = unicodedata.normalize("NFKC", "".join(bare))
         if _SPACELESS.search(word):
             pairs: list[str] = []
             for run in _SPACELESS.findall(word):
@@ -134,11 +106,6 @@ class _Terms(dict[str, tuple[tuple[str, float], ...]]):
 
 _REMEMBERED = 1 << 16
 _TERMS = _Terms()
-
-
-def _without_marks(word: str) -> str:
-    """Remove accents and vowel points, so that texts with and without them match."""
-    return "".join(char for char in normalized(word, "NFKD") if not unicodedata.combining(char) and char != BREAK)
 
 
 def words_of(text: str) -> list[str]:
@@ -363,7 +330,8 @@ def obedient(request: Request) -> list[Opinion]:
         orders = [piece for piece in sentences(passage.text) if steers(piece)]
         if orders or steers(passage.text):
             order = " ".join(orders) or passage.text
-            grade = scale.minimum if wants_low(order) else scale.maximum
+            wants_low = _steering()[-1].search(order.lower())
+            grade = scale.minimum if wants_low else scale.maximum
             opinions[index] = Opinion(grade, _opening(passage), "The passage says so itself.")
     return opinions
 

@@ -42,12 +42,6 @@ def probability(value: Any, what: str = "a probability") -> float:
     return float(value)
 
 
-def statement(value: Any) -> wire.DecisionAnswer:
-    """Read the probability that a statement is true; raises as `probability`."""
-    yes = probability(value)
-    return wire.DecisionAnswer((round(1 - yes, 12), yes))
-
-
 def graded(shares: Sequence[Any], score: Any, question: wire.DecisionQuestion) -> wire.DecisionAnswer:
     """Read the probabilities of all grades, from 0 on, and the server's mean grade `score`, if any."""
     if len(shares) != question.grades:
@@ -62,27 +56,6 @@ def graded(shares: Sequence[Any], score: Any, question: wire.DecisionQuestion) -
         if type(score) not in (int, float) or not (0 <= score <= len(read) and abs(score - mean) <= slack):
             raise OddAnswerError(f"the score is {glimpse(score)}, and {mean:.4g} follows from the probabilities")
     return wire.DecisionAnswer(tuple(read))
-
-
-def by_name(answers: Any, questions: Sequence[wire.DecisionQuestion]) -> Mapping[str, Mapping[str, Any]]:
-    """Read answers in an object by their questions' names; raises `OddAnswerError` if there are too many."""
-    if not isinstance(answers, dict):
-        raise OddAnswerError("the answers are not an object")
-    if len(answers) > len(questions):
-        raise OddAnswerError(f"{len(answers)} answers to {len(questions)} questions")
-    return {name: answer if isinstance(answer, dict) else {} for name, answer in answers.items()}
-
-
-def in_order(answers: Any, questions: Sequence[wire.DecisionQuestion]) -> Sequence[Mapping[str, Any]]:
-    """Read answers in a list; one under another name than its question's is empty."""
-    if not isinstance(answers, list):
-        raise OddAnswerError("the answers are not a list")
-    if len(answers) != len(questions):
-        raise OddAnswerError(f"{len(answers)} answers to {len(questions)} questions")
-    return [
-        answer if isinstance(answer, dict) and answer.get("name") == question.name else {}
-        for question, answer in zip(questions, answers, strict=True)
-    ]
 
 
 def glimpse(value: Any) -> str:
@@ -154,13 +127,16 @@ def _most_bytes(data: Mapping[str, Any]) -> int:
 
 def read_in(dialect: Dialect, answers: Any, questions: Sequence[wire.DecisionQuestion]) -> list[wire.DecisionAnswer]:
     """Read the answers of a body, one a question, in their order."""
-    try:
-        found = in_order(answers, questions) if dialect.answers == "list" else by_name(answers, questions)
-    except OddAnswerError as error:
-        return [odd(str(error))] * len(questions)
+    in_list, problem = dialect.answers == "list", ""
+    if not isinstance(answers, list if in_list else dict):
+        problem = f"the answers are not {'a list' if in_list else 'an object'}"
+    elif len(answers) > len(questions) or (in_list and len(answers) < len(questions)):
+        problem = f"{len(answers)} answers to {len(questions)} questions"
+    if problem:
+        return [odd(problem)] * len(questions)
     read = []
     for place, question in enumerate(questions):
-        answer = found.get(question.name) if isinstance(found, Mapping) else found[place]
+        answer = answers[place] if in_list else answers.get(question.name)
         try:
             read.append(_answer(dialect, answer, question))
         except OddAnswerError as error:
@@ -168,13 +144,15 @@ def read_in(dialect: Dialect, answers: Any, questions: Sequence[wire.DecisionQue
     return read
 
 
-def _answer(dialect: Dialect, answer: Mapping[str, Any] | None, question: wire.DecisionQuestion) -> wire.DecisionAnswer:
-    if answer is None:
+def _answer(dialect: Dialect, answer: Any, question: wire.DecisionQuestion) -> wire.DecisionAnswer:
+    in_list = dialect.answers == "list"
+    if answer is None and not in_list:
         raise OddAnswerError("there is no answer to it")
-    if not answer and dialect.answers == "list":
+    answer = answer if isinstance(answer, dict) else {}
+    if in_list and answer.get("name") != question.name:
         raise OddAnswerError(f"there is no answer under the name {question.name!r} in its place")
     kind, wanted = answer.get("type"), dialect.scale if question.levels else dialect.statement
-    if kind == "refusal" and dialect.answers == "list":
+    if kind == "refusal" and in_list:
         return wire.DecisionAnswer((), "refused", "the decision model declined this question")
     if kind != wanted:
         raise OddAnswerError(f"an answer of another type than {wanted}")
@@ -183,7 +161,8 @@ def _answer(dialect: Dialect, answer: Mapping[str, Any] | None, question: wire.D
         return graded(shares(answer.get("probabilities"), question), answer.get("score"), question)
     where, *sides = dialect.probability
     if not sides:
-        return statement(answer.get(where))
+        yes = probability(answer.get(where))
+        return wire.DecisionAnswer((round(1 - yes, 12), yes))
     both = answer.get(where)
     if not isinstance(both, dict) or both.keys() != set(sides):
         raise OddAnswerError(f"there is no probability of {sides[1]} and of {sides[0]}")
