@@ -134,9 +134,7 @@ class Kind:
         for name in ("relevant", "sample", "evidence"):
             if options.get(name) and name not in accepted and not everything:
                 raise ConfigError(f"the judge {self.name!r} already has a policy; leave `{name}` out")
-        taken = {name: value for name, value in options.items() if name in accepted}
-        if everything:
-            taken = {name: value for name, value in options.items() if name in accepted or value}
+        taken = {name: value for name, value in options.items() if name in accepted or (everything and value)}
         return self.create(prompt, **taken)
 
 

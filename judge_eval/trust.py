@@ -59,7 +59,7 @@ def check_address(address: object, file: str | Path, owned: Collection[str] = ()
     """
     for each in address if isinstance(address, list | tuple) else [address]:
         for host in hosts_of(each) if isinstance(each, str) else ():
-            if is_loopback(host) or host in owned or host in _trusted():
+            if is_loopback(host) or host in owned or host in _named | _kept():
                 continue
             if any(ask(host, str(file)) for ask in _ask):
                 _remember(host)
@@ -139,12 +139,8 @@ def _hosts_in(words: str) -> set[str]:
     return hosts
 
 
-def _trusted() -> set[str]:
-    """Return the hosts that the user named: for this command, in the environment, in the configuration."""
-    return _named | _kept()
-
-
 def _kept() -> set[str]:
+    """Return the hosts that the user named in the environment and in the configuration."""
     hosts = _hosts_in(" ".join([os.environ.get(VARIABLE, ""), *_configured()]))
     for name in _VARIABLES:
         for address in os.environ.get(name, "").split():

@@ -42,19 +42,6 @@ class TogetherReading(NamedTuple):
     quotes: tuple[str, ...]
 
 
-def read_row(completion: Completion, claims: int) -> RowReading | parsing.Problem:
-    """Read the reply about one chunk; the ids of claims run from 1 to `claims`."""
-    try:
-        return _row(parsing.reply_object(completion.text), claims)
-    except parsing.UnreadableError as error:
-        return parsing.problem_of(completion, str(error))
-
-
-def read_rows(completion: Completion, chunks: int, claims: int) -> dict[int, RowReading] | parsing.Problem:
-    """Read the reply about the chunks of a trace: rows by chunk (at least one), or a problem."""
-    return parsing.read_entries(completion, "chunks", chunks, partial(_row, claims=claims))
-
-
 def read_together(completion: Completion, claims: int) -> dict[int, TogetherReading] | parsing.Problem:
     """Read which claims the chunks cover together: a reading for every claim, or a problem."""
     try:
@@ -134,11 +121,14 @@ class RowContract(Contract[RowReading]):
 
     def read(self, reply: Completion) -> RowReading | Problem:
         """Read a reply about one passage."""
-        return read_row(reply, len(self.claims))
+        try:
+            return _row(parsing.reply_object(reply.text), len(self.claims))
+        except parsing.UnreadableError as error:
+            return parsing.problem_of(reply, str(error))
 
     def read_list(self, reply: Completion, count: int) -> dict[int, RowReading] | Problem:
         """Read a reply about several passages."""
-        return read_rows(reply, count, len(self.claims))
+        return parsing.read_entries(reply, "chunks", count, partial(_row, claims=len(self.claims)))
 
     def is_bare(self, reading: RowReading) -> bool:
         """Tell whether a row supports a claim without a quote."""

@@ -20,6 +20,7 @@ from judge_eval.judges.questions import Asking, Question, ask_listwise, ask_poin
 from judge_eval.judges.splitting import Split, Splitting
 from judge_eval.prompts import AnyForm, CellForm, ClaimsForm, load_form, scale_named
 from judge_eval.registry import Kind
+from judge_eval.safe_text import counted
 from judge_eval.schema import (
     Call,
     Claim,
@@ -60,25 +61,16 @@ def grade_of_supports(supports: Sequence[ClaimSupport], claims: Sequence[Claim],
 
 def reason_of_supports(supports: Sequence[ClaimSupport], claims: Sequence[Claim]) -> str:
     """Return the reason of a row in words."""
-    texts = {claim.id: claim.text for claim in claims}
-
-    def listed(kind: Support) -> str:
-        names = [texts[cell.claim] for cell in supports if cell.support == kind]
-        shown = ", ".join(f'"{_cut(text)}"' for text in names[:_NAMED])
-        return shown + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
-
+    texts = {claim.id: claim.text.rstrip(".。") for claim in claims}
     count = sum(cell.support != "contradicts" for cell in supports)
-    of = f"{len(claims)} claim{'s' if len(claims) != 1 else ''}"
-    parts = [f"supports {count or 'none'} of {of}"]
+    parts = [f"supports {count or 'none'} of {counted(len(claims), 'claim')}"]
     for verb, kind in _VERBS:
-        if names := listed(kind):
-            parts.append(f"{verb} {names}")
+        named = [texts[cell.claim] for cell in supports if cell.support == kind]
+        cut = (text if len(text) <= _LENGTH else text[: _LENGTH - 3].rstrip() + "..." for text in named[:_NAMED])
+        more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+        if named:
+            parts.append(f"{verb} " + ", ".join(f'"{text}"' for text in cut) + more)
     return COUNTED + "; ".join(parts) + "."
-
-
-def _cut(text: str) -> str:
-    text = text.rstrip(".。")
-    return text if len(text) <= _LENGTH else text[: _LENGTH - 3].rstrip() + "..."
 
 
 __all__ = ["Claims", "grade_of_supports"]

@@ -127,11 +127,7 @@ def can_repair(problem: Problem, tried: Container[str]) -> bool:
 def second_look(request: Request, reply: Completion, asked: str) -> Request:
     """Return the request that asks for what a readable reply lacks; the reply counts if nothing comes."""
     follow_up = (Message("assistant", reply.text), Message("user", asked))
-    return replace(request, follow_up=follow_up, origin=None, gives_up=_always)
-
-
-def _always(_: Completion) -> bool:
-    return True
+    return replace(request, follow_up=follow_up, origin=None, gives_up=lambda _: True)
 
 
 def call_of(request: Request, completion: Completion) -> schema.Call:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -102,7 +101,7 @@ class Splitting:
             passages=(),
             max_tokens=self.max_tokens + len(reference),
             reference=reference,
-            accepts=partial(_is_split, reference),
+            accepts=lambda reply: not isinstance(read_split(reply, reference), parsing.Problem),
             trace_id=trace.id,
             chunk_ids=tuple(chunk.id for chunk in trace.chunks),
         )
@@ -130,10 +129,6 @@ class Splitting:
             asked = self.form.second_look("; ".join(map(parsing.glanced, left[:5])))
             return second_look(request, reply, asked)
         return None
-
-
-def _is_split(reference: str, completion: Completion) -> bool:
-    return not isinstance(read_split(completion, reference), parsing.Problem)
 
 
 def read_split(completion: Completion, reference: str) -> tuple[schema.Claim, ...] | parsing.Problem:

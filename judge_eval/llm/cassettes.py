@@ -141,7 +141,12 @@ def append(
             if file.read(1) != b"\n":
                 _mend(path, file)
             file.seek(0)
-            _check_header(path, next(_bounded_lines(path, file)), Tape(identity, members))
+            before, now = _read_header(path, next(_bounded_lines(path, file))), Tape(identity, members)
+            if (before.identity, before.members) != (identity, members):
+                raise ConfigError(
+                    f"{path}: the cassette holds the answers of {_answerers(before)}, not of {_answerers(now)}; "
+                    "record into another file, or delete this one"
+                )
             file.seek(0, os.SEEK_END)
         file.write(lines + b"".join(map(_line, rows)))
         file.flush()
@@ -234,15 +239,6 @@ def _identity_in(row: TapeRow | None) -> Identity | None:
     texts, variant = (row["provider"], row["model"], row["base_url"]), row.get("variant", "")
     "".join([*texts, variant, *(text for pair in params for text in pair)]).encode()
     return Identity(*texts, params, variant)
-
-
-def _check_header(path: Path, line: bytes, now: Tape) -> None:
-    before = _read_header(path, line)
-    if (before.identity, before.members) != (now.identity, now.members):
-        raise ConfigError(
-            f"{path}: the cassette holds the answers of {_answerers(before)}, not of {_answerers(now)}; "
-            "record into another file, or delete this one"
-        )
 
 
 def _answerers(tape: Tape) -> str:
@@ -366,7 +362,7 @@ class Recording(Wrapper):
                 continue
             key = (request.route if self._members is not None else "", request.digest)
             before = new[key][2] if key in new else self._written.get(key)
-            accepted = _is_accepted(request, answer)
+            accepted = isinstance(answer, Completion) and (request.accepts is None or request.accepts(answer))
             if before is None or (accepted and not before):
                 new[key] = (request, answer, accepted)
         if not new:
@@ -374,12 +370,6 @@ class Recording(Wrapper):
         rows = [tape_row(request, answer, key[0]) for key, (request, answer, _) in new.items()]
         append(self.path, self.inner.identity, rows, self._members)
         self._written |= {key: accepted for key, (_, _, accepted) in new.items()}
-
-
-def _is_accepted(request: Request, answer: Completion | RefusedError) -> bool:
-    if isinstance(answer, RefusedError):
-        return False
-    return request.accepts is None or request.accepts(answer)
 
 
 class Replay:

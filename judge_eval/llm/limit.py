@@ -389,24 +389,20 @@ class QuotaGate:
     """One controller and the calls that wait for it; event loops in other threads may share it."""
 
     def __init__(self, limits: RateLimits) -> None:
-        self._state = first_state(limits)
+        self.state = first_state(limits)
+        """What the controller knows now."""
         self._waiters: deque[_Waiter] = deque()
         self._lock = threading.Lock()
         self._alarm: float | None = None
-
-    @property
-    def state(self) -> RateState:
-        """What the controller knows now."""
-        return self._state
 
     async def acquire(self, guess: float) -> int:
         """Wait for a slot in line, and return the call's number; `guess` is its tokens."""
         loop = asyncio.get_running_loop()
         with self._lock:
             if not self._waiters:
-                self._state, wait = admit(self._state, guess, loop.time())
+                self.state, wait = admit(self.state, guess, loop.time())
                 if not wait:
-                    return self._state.admitted
+                    return self.state.admitted
             waiter = _Waiter(loop, loop.create_future(), guess)
             self._waiters.append(waiter)
             self._pump(loop)
@@ -415,7 +411,7 @@ class QuotaGate:
         except BaseException:
             with self._lock:
                 if waiter.number:
-                    self._state = release(self._state, "neutral", loop.time())
+                    self.state = release(self.state, "neutral", loop.time())
                 else:
                     self._waiters.remove(waiter)
                 # The alarm may stand on a loop that ends with the one who left.
@@ -428,19 +424,19 @@ class QuotaGate:
         """Give a slot back; the keywords are those of the function `release`."""
         loop = asyncio.get_running_loop()
         with self._lock:
-            self._state = release(self._state, outcome, loop.time(), **ended)
+            self.state = release(self.state, outcome, loop.time(), **ended)
             if self._waiters:
                 self._pump(loop)
 
     def advertise(self, signal: RateSignal) -> None:
         """Note what a server advertised."""
         with self._lock:
-            self._state = advertise(self._state, signal, asyncio.get_running_loop().time())
+            self.state = advertise(self.state, signal, asyncio.get_running_loop().time())
 
     def tighten(self, limits: RateLimits) -> None:
         """Let the stricter limits hold."""
         with self._lock:
-            self._state = tighten(self._state, limits)
+            self.state = tighten(self.state, limits)
 
     def _pump(self, here: asyncio.AbstractEventLoop) -> None:
         """Admit the callers that may start, and set the alarm for the next; the lock is held."""
@@ -450,7 +446,7 @@ class QuotaGate:
             if head.loop.is_closed():
                 waiters.popleft()
                 continue
-            self._state, wait = admit(self._state, head.guess, now)
+            self.state, wait = admit(self.state, head.guess, now)
             if wait:
                 if wait != float("inf") and (self._alarm is None or now + wait < self._alarm):
                     self._alarm = now + wait
@@ -458,7 +454,7 @@ class QuotaGate:
                     here.call_later(wait, self._ring, here)
                 return
             waiters.popleft()
-            head.number = self._state.admitted
+            head.number = self.state.admitted
             if head.loop is here:
                 head.wake()
                 continue
@@ -466,7 +462,7 @@ class QuotaGate:
                 head.loop.call_soon_threadsafe(head.wake)
             except RuntimeError:
                 # Its loop has just been closed: nobody will use the slot.
-                self._state = release(self._state, "neutral", now)
+                self.state = release(self.state, "neutral", now)
 
     def _ring(self, loop: asyncio.AbstractEventLoop) -> None:
         with self._lock:
@@ -479,16 +475,6 @@ _WRAPPED = 50
 
 _gates: WeakValueDictionary[str, QuotaGate] = WeakValueDictionary()
 _gates_lock = threading.Lock()
-
-
-def _gate(scope: str, limits: RateLimits) -> QuotaGate:
-    with _gates_lock:
-        gate = _gates.get(scope)
-        if gate is None:
-            gate = _gates[scope] = QuotaGate(limits)
-        else:
-            gate.tighten(limits)
-        return gate
 
 
 def run_gate(concurrency: int) -> QuotaGate:
@@ -524,11 +510,12 @@ class Limited(Wrapper):
         super().__init__(inner)
         self._patience, self._total = patience, total
         limits = RateLimits(concurrency, min(start, concurrency), rpm, tpm)
+        self._gate = QuotaGate(limits)
         if isinstance(inner, Advertising):
-            self._gate = _gate(inner.scope, limits)
+            with _gates_lock:
+                self._gate = _gates.setdefault(inner.scope, self._gate)
+            self._gate.tighten(limits)
             inner.listener = self._gate.advertise
-        else:
-            self._gate = QuotaGate(limits)
 
     @property
     def state(self) -> RateState:

@@ -99,7 +99,6 @@ class Options:
             read=_fleet,
         ),
     ] = ()
-    """Further base URLs of servers of the same model, over which calls are spread."""
     key_env: str | None = None
     """The environment variable that holds the server's key; the provider's own if None."""
     params: Annotated[
@@ -115,7 +114,6 @@ class Options:
             common=True,
         ),
     ] = field(default_factory=dict)
-    """Sent with every request: temperature, seed, reasoning_effort, ..."""
     unsupported: Annotated[
         tuple[str, ...],
         _kept(
@@ -140,7 +138,6 @@ class Options:
     ] = ()
     """The command, word by word, that prints the key: a line, or JSON with a token and its end."""
     concurrency: Annotated[int, _kept("The most calls at the same time.", range=Range(1, 10_000), common=True)] = 256
-    """The most calls under way; the rate controller finds how many the server takes."""
     timeout: Annotated[float, _kept("Seconds for one call.", range=Range(0.001, 86_400, whole=False))] = 120.0
     max_reply: Annotated[
         int,
@@ -153,7 +150,6 @@ class Options:
             range=Range(0.000001, 10_000, whole=False),
         ),
     ] = MOST_BYTES
-    """The most bytes that are read of one reply, compressed or not."""
     rpm: Annotated[
         float | None, _kept("Requests a minute, if the server states no limit.", range=Range(0.001, 10**9, whole=False))
     ] = None
@@ -177,7 +173,6 @@ class Options:
             aliases=("--lead",),
         ),
     ] = False
-    """Whether a trace's first call goes ahead of its siblings, where the server bills a seen prefix less."""
     hedge: Annotated[
         Hedge | None,
         _kept(
@@ -188,7 +183,6 @@ class Options:
             read=_hedge,
         ),
     ] = None
-    """Seconds after which a call without an answer is made again; `auto` finds them, None never does."""
     otel: Annotated[Otel, _kept("Report calls and scores to OpenTelemetry; `content` adds their texts.")] = "off"
     members: Mapping[str, Options] = field(default_factory=dict)
     """How single models of a panel are called, by route, where it differs: base URL, parameters."""

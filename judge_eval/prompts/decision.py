@@ -84,20 +84,9 @@ class DecisionPrompt(PromptRecord):
 class QuestionForm(PromptedForm, ABC):
     """What all prompts for decision models are as a `wire.Form`: questions, and no text to be written."""
 
-    @property
-    def listwise(self) -> bool:
-        """Whether one text is about all passages: never, as nothing is written."""
-        return False
-
-    @property
-    def schema_name(self) -> str:
-        """The name of a schema: there is none."""
-        return ""
-
-    @property
-    def schema(self) -> Mapping[str, Any]:
-        """The schema of a reply's text: none, as nothing is written."""
-        return {}
+    listwise = False
+    schema_name = ""
+    schema: Mapping[str, Any] = {}
 
     @abstractmethod
     def ask(self, request: Request) -> Questionnaire:
@@ -138,8 +127,11 @@ class DecisionForm(QuestionForm):
         if request.answer is not None:
             shared["answer"] = request.answer
         own = self.layout == "question"
-        if not own:
-            shared |= self._in_input(request.passages)
+        if self.layout == "request":
+            shared["chunk"] = passage_data(request.passages[0])
+        elif self.layout == "input":
+            texts = map(passage_data, request.passages)
+            shared["chunks"] = {f"c{number}": data for number, data in enumerate(texts, 1)}
         questions = [
             DecisionQuestion(
                 f"c{number}",
@@ -155,11 +147,6 @@ class DecisionForm(QuestionForm):
     def _asked(self, name: str) -> str:
         asked = self._question.substitute(chunk=self._called.format(name=name))
         return asked[:1].upper() + asked[1:]
-
-    def _in_input(self, passages: tuple[Passage, ...]) -> dict[str, Any]:
-        if self.layout == "request":
-            return {"chunk": passage_data(passages[0])}
-        return {"chunks": {f"c{number}": passage_data(passage) for number, passage in enumerate(passages, 1)}}
 
 
 def _written(question: DecisionQuestion) -> str:

@@ -224,7 +224,7 @@ class Cached(Wrapper):
         self._far = isinstance(store, Claiming)
         self._leases = BatchedLeases(store) if isinstance(store, Claiming) else LocalLeases(store)
         self._patience = patience
-        self._kept: dict[bytes, float] = {}  # leases kept for a repair, and until when
+        self._kept: dict[bytes, asyncio.TimerHandle] = {}  # leases kept for a repair, and what ends them
         self._bad: set[tuple[bytes, int]] = set()
         self.tells_refused = True
         """Whether rows that the store refuses count here; False where another cache around it counts them."""
@@ -318,8 +318,11 @@ class Cached(Wrapper):
             return hit
         first = request.first
         root = key if first is request else self.key(first) or key
-        leased = self._kept.pop(root, None) is not None
-        if not leased:
+        kept = self._kept.pop(root, None)
+        leased = kept is not None
+        if kept is not None:
+            kept.cancel()
+        else:
             # A stored answer to the question answers its repair too, if it can be read.
             leased, hit = await self._claim(root, None if first is request else request.accepts)
             if hit is not None:
@@ -330,7 +333,7 @@ class Cached(Wrapper):
             return paid[0]
         finally:
             if leased and lease == "kept":
-                self._keep(root)
+                self._kept[root] = asyncio.get_running_loop().call_later(_KEPT, self._let_go, root)
             elif leased and lease == "ended":
                 self._leases.release(root)
 
@@ -352,18 +355,10 @@ class Cached(Wrapper):
             await asyncio.sleep(wait)
             wait = min(wait * 1.5, 0.25 if self._far else 0.05)
 
-    def _keep(self, key: bytes) -> None:
-        loop = asyncio.get_running_loop()
-        self._kept[key] = loop.time() + _KEPT
-        loop.call_later(_KEPT, self._sweep, loop)
-
-    def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
-        for key, until in list(self._kept.items()):
-            if until <= loop.time():
-                self._let_go(key)
-
     def _let_go(self, key: bytes) -> None:
-        if self._kept.pop(key, None) is not None:
+        kept = self._kept.pop(key, None)
+        if kept is not None:
+            kept.cancel()
             self._leases.release(key)
 
     async def _pay(self, request: Request, root: bytes, paid: list[Completion], *, leased: bool) -> _Lease:
