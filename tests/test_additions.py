@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from typer.testing import CliRunner
 
 import judge_eval.cli.flags.config as config
 from judge_eval import Evaluator, Trace, judges, registry
@@ -21,6 +20,7 @@ from judge_eval.errors import ConfigError
 from judge_eval.ranges import Range
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.settings import Setting, changing_verdicts, of_keywords, to_mapping, with_keywords
+from tests.support.application import CliRunner
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from judge_eval import EvalRun
 from judge_eval.runs.judging.merge import merge
-from tests.support.application import app
+from tests.support.application import CliRunner, app
 from tests.support.blocks_of_pages import data_of
 from tests.support.serving import judge, rows
 

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 import judge_eval.pages
 from judge_eval.pages.page import pages
 from judge_eval.server.settings import ServerSettings
-from tests.support.application import app
+from tests.support.application import CliRunner, app
 from tests.support.blocks_of_pages import data_of
 from tests.support.serving import ask, judge, rows, serving
 

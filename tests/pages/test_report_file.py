@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from judge_eval import EvalRun
 from judge_eval.pages.compared import ComparedRuns
@@ -17,7 +16,7 @@ from judge_eval.pages.recall import Memory
 from judge_eval.pages.report import embed, store_at
 from judge_eval.pages.rows import Table
 from judge_eval.runs.folder.labels import Label, add_label, given_labels, with_labels
-from tests.support.application import app
+from tests.support.application import CliRunner, app
 from tests.support.blocks_of_pages import blocks_of, data_of
 from tests.support.reports import compare_report, run_report
 from tests.support.serving import judge, rows, scripted

@@ -6,12 +6,12 @@ from urllib.parse import quote, urlencode
 
 import pytest
 import typer
-from typer.testing import CliRunner
 
 from judge_eval import EvalRun
 from judge_eval.errors import JudgeEvalError
 from judge_eval.runs.folder.records import Manifest
 from judge_eval.server.settings import ServerSettings, read_thresholds
+from tests.support.application import CliRunner
 from tests.support.serving import ask, ids, judge, rows, serving
 
 # Two servers made at once in threads of one process: a warning that FastAPI silences while it builds its

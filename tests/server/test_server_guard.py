@@ -4,14 +4,13 @@ import http.client
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from judge_eval.errors import ConfigError, RunError
 from judge_eval.server.client import Client
 from judge_eval.server.guard import Guard
 from judge_eval.server.settings import ServerSettings
 from judge_eval.trust import is_loopback
-from tests.support.application import app
+from tests.support.application import CliRunner, app
 from tests.support.serving import ask, serving
 
 TOKEN = "a-long-random-text"

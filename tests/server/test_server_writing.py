@@ -11,13 +11,12 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
-from typer.testing import CliRunner
 
 from judge_eval import EvalRun, Evaluator, FakeBackend
 from judge_eval.errors import DataError, JudgeEvalError, RunError
 from judge_eval.server.client import Client
 from judge_eval.server.settings import ServerLimits, ServerSettings
-from tests.support.application import app
+from tests.support.application import CliRunner, app
 from tests.support.serving import ask, judge, rows, serving
 
 # Two servers made at once in threads of one process: a warning that FastAPI silences while it builds its

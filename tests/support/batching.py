@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from typer.main import get_command
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from judge_eval.delimiters import KEPT_IN
 from judge_eval.eval_run import EvalRun
 from judge_eval.runs.keeping.lookup import run_folders
-from tests.support.application import app
+from tests.support.application import CliRunner, app
 from tests.support.batch_server import BatchServer
 from tests.support.chat_answers import judge
 

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from judge_eval.errors import ConfigError, TransientError
 from judge_eval.llm.balance import Balanced
@@ -13,7 +12,7 @@ from judge_eval.llm.http.openai import create
 from judge_eval.llm.options import Options
 from judge_eval.llm.stack import build_stack
 from judge_eval.wire import Passage, Request
-from tests.support.application import app
+from tests.support.application import CliRunner, app
 from tests.support.chat_faults import Faults
 from tests.support.chat_server import ChatServer
 from tests.support.ports import quiet_port

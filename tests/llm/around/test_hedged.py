@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from judge_eval.errors import BudgetError, CallError, ConfigError, TransientError
 from judge_eval.evaluator import Evaluator
@@ -17,7 +16,7 @@ from judge_eval.llm.options import Options
 from judge_eval.llm.retry import Retried
 from judge_eval.llm.stack import build_stack
 from judge_eval.wire import Completion, Request, Usage
-from tests.support.application import app
+from tests.support.application import CliRunner, app
 from tests.support.canned import Canned
 from tests.support.chat_server import ChatServer
 from tests.support.requests import ask

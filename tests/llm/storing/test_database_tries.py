@@ -52,7 +52,7 @@ def test_a_database_that_refuses_is_not_waited_for_beyond_the_time(tries: list[s
 @pytest.mark.slow
 def test_doctor_waits_for_a_database_for_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     """`doctor` opens the database with a short time to go on trying, and names what is wrong."""
-    from typer.testing import CliRunner
+    from tests.support.application import CliRunner
 
     waited: list[float] = []
     make = postgres.PostgresStore.__init__

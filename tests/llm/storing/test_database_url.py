@@ -7,14 +7,13 @@ import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 from judge_eval.batch.pending import storable_cache
 from judge_eval.errors import ConfigError, StoreError
 from judge_eval.llm.cache.database_url import read_database_url
 from judge_eval.llm.cache.postgres import Connections, PostgresStore
 from judge_eval.llm.stack import open_store
-from tests.support.application import app
+from tests.support.application import CliRunner, app
 
 pytestmark = pytest.mark.foreign
 

@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from judge_eval.errors import StoreError
 from judge_eval.llm.cache import cached as cached_module
@@ -21,7 +20,7 @@ from judge_eval.llm.cache.disk import DiskStore
 from judge_eval.llm.cache.postgres import PostgresStore
 from judge_eval.llm.cache.store import KeyClaim
 from judge_eval.wire import Completion, Message
-from tests.support.application import app
+from tests.support.application import CliRunner, app
 from tests.support.cache_doubles import Counting, Held, ask, readable
 from tests.support.chat_server import ChatServer
 from tests.support.postgres import execute

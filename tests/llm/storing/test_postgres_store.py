@@ -14,13 +14,12 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 import pytest
-from typer.testing import CliRunner
 
 from judge_eval.errors import ConfigError, StoreError
 from judge_eval.llm.cache.postgres import TABLE, PostgresStore
 from judge_eval.llm.cache.store import Claiming, Leasing, Store
 from judge_eval.llm.stack import open_store
-from tests.support.application import app
+from tests.support.application import CliRunner, app
 from tests.support.chat_server import ChatServer
 from tests.support.postgres import VARIABLE, execute, schema_of_its_own, using_server
 from tests.support.waiting import until

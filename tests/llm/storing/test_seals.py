@@ -5,14 +5,13 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from judge_eval.errors import ConfigError
 from judge_eval.llm.cache.disk import DiskStore
 from judge_eval.llm.cache.postgres import PostgresStore
 from judge_eval.llm.cache.store import KEY_VARIABLE, Sealer
 from judge_eval.wire import Completion
-from tests.support.application import app
+from tests.support.application import CliRunner, app
 from tests.support.chat_server import ChatServer
 
 SECRET = "correct-horse-battery-staple"

@@ -3,7 +3,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from judge_eval import EvalRun, FakeBackend
 from judge_eval.compare.compare import compare
@@ -17,7 +16,7 @@ from judge_eval.runs.folder.run import load_manifest
 from judge_eval.runs.judging.verify import verify
 from judge_eval.schema import NoVerdict
 from judge_eval.study.agree import agree
-from tests.support.application import app
+from tests.support.application import CliRunner, app
 from tests.support.columnar import NAMES, made, read_only_parts, same
 from tests.support.likely import likely_run
 from tests.support.runs import evaluator, traces

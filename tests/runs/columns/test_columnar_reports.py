@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 from judge_eval import EvalRun, FakeBackend
 from judge_eval.compare.changes import KINDS, kinds_of
@@ -17,7 +16,7 @@ from judge_eval.runs.columns.packed import pack
 from judge_eval.runs.folder.labels import Label, add_label
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.schema import Chunk, NoVerdict, Trace, Verdict
-from tests.support.application import app
+from tests.support.application import CliRunner, app
 from tests.support.blocks_of_pages import blocks_of, data_of
 from tests.support.columnar import made
 from tests.support.reports import compare_report, run_report

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from judge_eval.errors import RunError
 from judge_eval.eval_run import EvalRun
@@ -19,7 +18,7 @@ from judge_eval.runs.judging.merge import merge
 from judge_eval.runs.keeping.lookup import find_run, list_runs, listing, newest_of
 from judge_eval.runs.keeping.transfer import push
 from tests.runs.folder.test_integrity import YES, judged, shard
-from tests.support.application import app
+from tests.support.application import CliRunner, app
 from tests.support.runs import evaluator, traces
 
 SECRET = b"nobody else's business\n"

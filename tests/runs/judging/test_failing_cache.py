@@ -2,11 +2,10 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from judge_eval.errors import StoreError
 from judge_eval.llm.cache.disk import DiskStore
-from tests.support.application import app
+from tests.support.application import CliRunner, app
 from tests.support.runs import traces
 
 

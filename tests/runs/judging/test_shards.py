@@ -3,7 +3,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from judge_eval import Evaluator
 from judge_eval.errors import ConfigError, RunError
@@ -13,7 +12,7 @@ from judge_eval.runs.folder.records import Intervals
 from judge_eval.runs.judging.merge import merge
 from judge_eval.runs.judging.sources import shard_of
 from judge_eval.schema import Trace
-from tests.support.application import app
+from tests.support.application import CliRunner, app
 
 
 def dataset(count: int = 60) -> list[Trace]:

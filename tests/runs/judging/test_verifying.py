@@ -8,14 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from judge_eval.runs.columns.parquet import write_parts
 from judge_eval.runs.folder.labels import Label, add_label
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.judging.verify import verify
 from tests.runs.folder.test_integrity import decided, edit, half, judged, no_digest, scored, torn
-from tests.support.application import app
+from tests.support.application import CliRunner, app
 from tests.support.command import FIXTURES
 from tests.support.runs import lines
 

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from judge_eval import Evaluator
 from judge_eval.data.remote import is_url
@@ -12,7 +11,7 @@ from judge_eval.errors import ConfigError, DataError, RunError
 from judge_eval.eval_run import EvalRun
 from judge_eval.runs.keeping.transfer import pull, push
 from judge_eval.safe_text import public_url
-from tests.support.application import app
+from tests.support.application import CliRunner, app
 from tests.support.chat_server import ChatServer
 from tests.support.object_storage import Machine
 
