@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import calendar
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import IO, Any, ClassVar
 from urllib.parse import quote, urlsplit
@@ -25,13 +25,10 @@ _NAME = "judge_eval"
 class GeminiBatches(Remote):
     """Files are uploaded, then ordered for a model; the display name names a batch."""
 
+    _first_page: ClassVar[Mapping[str, Any]] = {"pageSize": 100}
+    _head: ClassVar[str] = '{"key":"%s","request":'
     _download_query: ClassVar[Mapping[str, str]] = {"alt": "media"}
     _streamed: ClassVar[tuple[str, ...]] = (":download",)
-
-    @staticmethod
-    def line(key: bytes, body: bytes) -> bytes:
-        """Return the line of a request: its key, which its reply repeats, and its JSON."""
-        return b"".join((f'{{"key":"{key.hex()}","request":'.encode(), body, b"}\n"))
 
     @staticmethod
     def reply(record: Mapping[str, Any]) -> LineReply:
@@ -46,18 +43,6 @@ class GeminiBatches(Remote):
             return LineReply(key, None, None, error.get("message"))
         status = _STATUS.get(code, code) if isinstance(code, int) else 500
         return LineReply(key, status, {"error": error}, None)
-
-    def batches(self) -> Iterator[RemoteBatch]:
-        """Yield the server's batches, the newest first."""
-        after: dict[str, Any] = {}
-        while True:
-            with self.errors():
-                page = self._json("get", "/batches", options={"params": {"pageSize": 100, **after}})
-                listed = [self._read(each) for each in page.get("operations") or ()]
-            yield from listed
-            if not page.get("nextPageToken"):
-                return
-            after = {"pageToken": page["nextPageToken"]}
 
     def upload(self, part: Part, file: IO[bytes]) -> str:
         """Upload a file of requests, and return its name."""
@@ -83,13 +68,14 @@ class GeminiBatches(Remote):
                 self._refused(done.status_code, done.read(), done.headers)
             return self.without_key(done.json()["file"]["name"])
 
-    def create(self, order: Order) -> RemoteBatch:
-        """Order an uploaded file as a batch."""
+    def _order(self, order: Order) -> tuple[str, dict[str, Any]]:
         name = " ".join((_NAME, *order.mark.values()))
         body = {"batch": {"displayName": name, "inputConfig": {"fileName": order.file_id}}}
-        path = f"/models/{quote(self.model, safe='')}:batchGenerateContent"
-        with self.errors():
-            return self._read(self._json("post", path, once=True, body=body))
+        return f"/models/{quote(self.model, safe='')}:batchGenerateContent", {"body": body}
+
+    def _page(self, page: Mapping[str, Any]) -> tuple[Sequence[Any], Mapping[str, Any] | None]:
+        token = page.get("nextPageToken")
+        return page.get("operations") or (), {"pageToken": token} if token else None
 
     def cancel(self, batch_id: str) -> RemoteBatch:
         """Cancel a batch; the server answers nothing, so its state is asked for."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import calendar
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import IO, Any, ClassVar
 
@@ -28,13 +28,10 @@ class MessageBatches(Remote):
     """
 
     certain: ClassVar[bool] = False
+    _home: ClassVar[str] = "/messages/batches"
+    _head: ClassVar[str] = '{"custom_id":"%s","params":'
     _headers: ClassVar[Mapping[str, str]] = AnthropicMessages.version
     _streamed: ClassVar[tuple[str, ...]] = ("/results",)
-
-    @staticmethod
-    def line(key: bytes, body: bytes) -> bytes:
-        """Return the line of a request: its key, which its reply repeats, and its JSON."""
-        return b"".join((f'{{"custom_id":"{key.hex()}","params":'.encode(), body, b"}\n"))
 
     @staticmethod
     def reply(record: Mapping[str, Any]) -> LineReply:
@@ -50,43 +47,18 @@ class MessageBatches(Remote):
         name = inner.get("type") if isinstance(inner, dict) else None
         return LineReply(key, _STATUS.get(name, 500) if isinstance(name, str) else 500, error, None)
 
-    def batches(self) -> Iterator[RemoteBatch]:
-        """Yield the server's batches, the newest first."""
-        after: dict[str, Any] = {}
-        while True:
-            with self.errors():
-                page = self._json("get", "/messages/batches", options={"params": {"limit": 100, **after}})
-                listed = [self._read(each) for each in page["data"]]
-            yield from listed
-            if not page.get("has_more") or not listed:
-                return
-            after = {"after_id": listed[-1].id}
-
     def upload(self, part: Part, file: IO[bytes]) -> None:
         """Upload nothing."""
 
-    def create(self, order: Order) -> RemoteBatch:
-        """Order a file as a batch."""
-        length = (
-            order.part.bytes + len(_HEAD) + len(_TAIL)
-        )  # of each line's end one byte stays: a comma, but of the last
-        headers = {"content-type": "application/json", "content-length": str(length - 1)}
-        with self.errors():
-            return self._read(
-                self._json(
-                    "post", "/messages/batches", once=True, content=_body(order.file), options={"headers": headers}
-                )
-            )
+    def _order(self, order: Order) -> tuple[str, dict[str, Any]]:
+        # Of each line's end one byte stays, a comma; nothing of the last one's.
+        length = order.part.bytes + len(_HEAD) + len(_TAIL) - 1
+        headers = {"content-type": "application/json", "content-length": str(length)}
+        return self._home, {"content": _body(order.file), "options": {"headers": headers}}
 
-    def cancel(self, batch_id: str) -> RemoteBatch:
-        """Cancel a batch."""
-        with self.errors():
-            return self._read(self._json("post", f"/messages/batches/{batch_id}/cancel"))
-
-    def retrieve(self, batch_id: str) -> RemoteBatch:
-        """Return the current state of a batch."""
-        with self.errors():
-            return self._read(self._json("get", f"/messages/batches/{batch_id}"))
+    def _page(self, page: Mapping[str, Any]) -> tuple[Sequence[Any], Mapping[str, Any] | None]:
+        listed = page["data"]
+        return listed, {"after_id": listed[-1]["id"]} if listed and page.get("has_more") else None
 
     def _place(self, file_id: str) -> str:
         return f"messages/batches/{file_id}/results"

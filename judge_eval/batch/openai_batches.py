@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from types import NoneType
-from typing import IO, TYPE_CHECKING, Any, ClassVar
+from typing import IO, Any, ClassVar
 
 from judge_eval.batch.remote import Order, Remote, RemoteBatch
 from judge_eval.batch.replies import LineReply
 from judge_eval.batch.state import Part
-
-if TYPE_CHECKING:
-    from openai.types import Batch
 
 _USED: Mapping[str, tuple[type, ...]] = {
     "metadata": (dict, NoneType), "request_counts": (dict, NoneType), "errors": (dict, NoneType),
@@ -23,12 +20,7 @@ class OpenAIBatches(Remote):
     """Files are uploaded, then ordered; metadata name a batch."""
 
     _streamed: ClassVar[tuple[str, ...]] = ("/content",)
-
-    @staticmethod
-    def line(key: bytes, body: bytes) -> bytes:
-        """Return the line of a request: its key, which its reply repeats, and its JSON."""
-        head = f'{{"custom_id":"{key.hex()}","method":"POST","url":"/v1/chat/completions","body":'
-        return b"".join((head.encode(), body, b"}\n"))
+    _head: ClassVar[str] = '{"custom_id":"%s","method":"POST","url":"/v1/chat/completions","body":'
 
     @staticmethod
     def reply(record: Mapping[str, Any]) -> LineReply:
@@ -39,45 +31,23 @@ class OpenAIBatches(Remote):
         status = response.get("status_code")
         return LineReply(key, status if type(status) is int else 200, response.get("body"), None)
 
-    def batches(self) -> Iterator[RemoteBatch]:
-        """Yield the server's batches, the newest first."""
-        with self.errors():
-            yield from map(self._read, self._client.batches.list(limit=100))
-
     def upload(self, part: Part, file: IO[bytes]) -> str:
         """Upload a file of requests, and return its id."""
         with self.errors():
             return self.without_key(self._client.files.create(file=(part.name, file), purpose="batch").id)
 
-    def create(self, order: Order) -> RemoteBatch:
-        """Order an uploaded file as a batch."""
-        assert order.file_id is not None  # it was uploaded
-        with self.errors():
-            return self._read(
-                self._once.batches.create(
-                    completion_window="24h",
-                    endpoint="/v1/chat/completions",
-                    input_file_id=order.file_id,
-                    metadata=order.mark,
-                )
-            )
+    def _order(self, order: Order) -> tuple[str, dict[str, Any]]:
+        body = {"completion_window": "24h", "endpoint": "/v1/chat/completions"}
+        return self._home, {"body": {**body, "input_file_id": order.file_id, "metadata": order.mark}}
 
-    def cancel(self, batch_id: str) -> RemoteBatch:
-        """Cancel a batch."""
-        with self.errors():
-            return self._read(self._client.batches.cancel(batch_id))
-
-    def retrieve(self, batch_id: str) -> RemoteBatch:
-        """Return the current state of a batch."""
-        with self.errors():
-            return self._read(self._client.batches.retrieve(batch_id))
+    def _page(self, page: Mapping[str, Any]) -> tuple[Sequence[Any], Mapping[str, Any] | None]:
+        listed = page["data"]
+        return listed, {"after": listed[-1]["id"]} if listed and page.get("has_more") is not False else None
 
     def _place(self, file_id: str) -> str:
         return f"files/{file_id}/content"
 
-    def _read(self, batch: Batch) -> RemoteBatch:
-        """Read a batch, whose types the SDK does not check."""
-        known: dict[str, Any] = batch.to_dict(warnings=False)
+    def _read(self, known: Mapping[str, Any]) -> RemoteBatch:
         for name, kinds in _USED.items():
             if not isinstance(known.get(name), kinds):
                 raise ValueError(f"a batch with an odd field {name!r}")

@@ -175,20 +175,16 @@ class AtHand:
                 continue
             replies[place] = reply = self._answers.find(*cache_keys(identity, request.digest))
             if isinstance(reply, Completion):
-                if (row := self._row(request, reply)) is None:
+                kept, key = request.kept(reply), self._cached.key(request.first)
+                if kept is None or key is None:  # the cache would refuse it
                     self.rejected += 1
                 else:
-                    rows.update([row])
+                    rows[key] = kept.encode()
         if rows:
             # Before anything further is asked on the strength of it.
             self._cached.store.put_many(list(rows.items()))
             self.imported += len(rows)
         return replies
-
-    def _row(self, request: Request, completion: Completion) -> tuple[bytes, bytes] | None:
-        """Return what the cache would store for a completion; None if it would refuse it."""
-        kept, key = request.kept(completion), self._cached.key(request.first)
-        return None if kept is None or key is None else (key, kept.encode())
 
 
 SPLIT = "split"
@@ -291,19 +287,11 @@ class Session:
         """Return what the cheap judge's calls took before and since it was last asked; None if unknown."""
         if self.cheap is None or before is None:
             return None
-        start, self._counted = self._counted, self.evaluator.stack.counts()
+        stack, start = self.evaluator.stack, self._counted
+        self._counted = stack.counts()
         made = self._counted.since(start)
-        return total(
-            [
-                before,
-                Tally(
-                    calls=made.calls,
-                    input_tokens=made.usage.input_tokens,
-                    output_tokens=made.usage.output_tokens,
-                    cost=self.evaluator.stack.spent(start),
-                ),
-            ]
-        )
+        tokens = {name: getattr(made.usage, name) for name in ("input_tokens", "output_tokens")}
+        return total([before, Tally(calls=made.calls, cost=stack.spent(start), **tokens)])
 
     def at_hand(self, watch: Callable[[Progress], None] | None = None) -> AtHand:
         """Return the known answers, after a cascade's cheap judge has judged everything."""

@@ -18,6 +18,7 @@ from judge_eval.batch.replies import LineReply
 from judge_eval.batch.state import Folder, Part
 from judge_eval.errors import CallError, RefusedError, TransientError
 from judge_eval.files import replacing
+from judge_eval.foreign import read_json
 from judge_eval.llm.http import client as endpoint
 from judge_eval.llm.http.client import is_packed, too_large
 from judge_eval.llm.http.failures import Declined, beginning, raise_failure
@@ -31,8 +32,6 @@ OVER = frozenset({"completed", "expired", "cancelled"})
 """States in which a batch has brought all it will."""
 STOPPED = frozenset({"failed", "expired", "cancelling", "cancelled"})
 """States in which nothing more is done, or will be paid."""
-
-
 MARKS = ("judge_eval_file", "judge_eval_round")
 """The names of what is sent along with a batch, to find it again."""
 
@@ -78,6 +77,11 @@ class Remote(ABC):
 
     certain: ClassVar[bool] = True
     """Whether a batch found in the list is surely the one that was ordered; else its replies must tell."""
+    _home: ClassVar[str] = "/batches"
+    """The path of the list of batches."""
+    _first_page: ClassVar[Mapping[str, Any]] = {"limit": 100}
+    _head: ClassVar[str]
+    """How the line of a request begins; `%s` stands for its key."""
     _headers: ClassVar[Mapping[str, str]] = {}
     _download_query: ClassVar[Mapping[str, str]] = {}
     _streamed: ClassVar[tuple[str, ...]] = ()
@@ -100,35 +104,57 @@ class Remote(ABC):
             keyless=provider.keyless,
         )
 
-    @staticmethod
-    @abstractmethod
-    def line(key: bytes, body: bytes) -> bytes:
+    @classmethod
+    def line(cls, key: bytes, body: bytes) -> bytes:
         """Return the line of a request in a file: its key, which its reply repeats, and its JSON."""
+        return b"".join(((cls._head % key.hex()).encode(), body, b"}\n"))
 
     @staticmethod
     @abstractmethod
     def reply(record: Mapping[str, Any]) -> LineReply:
         """Read a line of replies; raises `ValueError`, `TypeError` or `KeyError` if it is none."""
 
-    @abstractmethod
     def batches(self) -> Iterator[RemoteBatch]:
         """Yield the server's batches, the newest first."""
+        after: Mapping[str, Any] | None = {}
+        while after is not None:
+            with self.errors():
+                page = self._json("get", self._home, options={"params": {**self._first_page, **after}})
+                records, after = self._page(page)
+                listed = [self._read(each) for each in records]
+            yield from listed
+
+    def create(self, order: Order) -> RemoteBatch:
+        """Order a batch, once; a `TransientError` that was `sent` may have been accepted."""
+        path, sent = self._order(order)
+        with self.errors():
+            return self._read(self._json("post", path, once=True, **sent))
+
+    def cancel(self, batch_id: str) -> RemoteBatch:
+        """Cancel a batch; what it has answered by then can still be fetched."""
+        with self.errors():
+            return self._read(self._json("post", f"{self._home}/{batch_id}/cancel"))
+
+    def retrieve(self, batch_id: str) -> RemoteBatch:
+        """Return the current state of a batch."""
+        with self.errors():
+            return self._read(self._json("get", f"{self._home}/{batch_id}"))
 
     @abstractmethod
     def upload(self, part: Part, file: IO[bytes]) -> str | None:
         """Upload a file of requests, and return its id; None if a file goes along with its order."""
 
     @abstractmethod
-    def create(self, order: Order) -> RemoteBatch:
-        """Order a batch, once; a `TransientError` that was `sent` may have been accepted."""
+    def _order(self, order: Order) -> tuple[str, dict[str, Any]]:
+        """Return the path and the options of the request that orders a batch."""
 
     @abstractmethod
-    def cancel(self, batch_id: str) -> RemoteBatch:
-        """Cancel a batch; what it has answered by then can still be fetched."""
+    def _page(self, page: Mapping[str, Any]) -> tuple[Sequence[Any], Mapping[str, Any] | None]:
+        """Return the batches on a page of the list, and the query of the next page; None if it is the last."""
 
     @abstractmethod
-    def retrieve(self, batch_id: str) -> RemoteBatch:
-        """Return the current state of a batch."""
+    def _read(self, known: Mapping[str, Any]) -> RemoteBatch:
+        """Read the server's record of a batch; raises what `errors` turns into a `TransientError`."""
 
     @abstractmethod
     def _place(self, file_id: str) -> str:
@@ -206,6 +232,8 @@ class Remote(ABC):
         """Call the server; raises `ValueError` unless the reply is an object. `options` are those of a request."""
         client: Any = self._once if once else self._client
         reply = getattr(client, method)(path, cast_to=object, **options)
+        if isinstance(reply, str):  # JSON that is not called so
+            reply = read_json(reply.encode("utf-8", "surrogatepass"))
         if not isinstance(reply, dict):
             raise ValueError("no object")
         return reply

@@ -30,7 +30,6 @@ from judge_eval.trust import check_address, check_owned, unnamed_hosts
 
 REPLIES = (".output", ".errors")
 """What is put to the name of a file of requests for the files of its replies."""
-
 STATE = "batch.json"
 MAX_REQUESTS = 50_000
 MAX_BYTES = 190_000_000
@@ -313,15 +312,15 @@ def found_rounds(path: Path) -> tuple[Round, ...]:
     for place in path.glob("round-*"):
         if place.is_symlink():
             continue
-        brought = [file.name for file in _plain(place, GIVEN_NAME)]
-        parts = [
-            (file, any(file.with_name(file.name + ending).exists() for ending in REPLIES))
-            for file in _plain(place, PART_NAME)
-        ]
+        brought = tuple(file.name for file in _plain(place, GIVEN_NAME))
+        phases: dict[Path, Phase] = {}
+        for file in _plain(place, PART_NAME):
+            fetched = any(file.with_name(file.name + ending).exists() for ending in REPLIES)
+            phases[file] = "fetched" if fetched else "submitting"
         number = place.name.removeprefix("round-")
-        if number.isdigit() and (brought or any(fetched for _, fetched in parts)):
-            described = tuple(_part(file, "fetched" if fetched else "submitting") for file, fetched in parts)
-            rounds.append(Round(number=int(number), parts=described, given=tuple(brought)))
+        if number.isdigit() and (brought or "fetched" in phases.values()):
+            parts = tuple(_part(file, phase) for file, phase in phases.items())
+            rounds.append(Round(number=int(number), parts=parts, given=brought))
     return tuple(sorted(rounds, key=lambda each: each.number))
 
 
@@ -331,9 +330,13 @@ def _plain(place: Path, pattern: str) -> list[Path]:
 
 
 def _part(file: Path, phase: Phase) -> Part:
-    data = file.read_bytes()
-    digest = hashlib.sha256(data).hexdigest()
-    return Part(name=file.name, digest=digest, requests=data.count(b"\n"), bytes=len(data), phase=phase)
+    requests, digest = 0, hashlib.sha256()
+    with file.open("rb") as lines:
+        for line in lines:
+            requests += line.endswith(b"\n")
+            digest.update(line)
+    size = file.stat().st_size
+    return Part(name=file.name, digest=digest.hexdigest(), requests=requests, bytes=size, phase=phase)
 
 
 def _no_batch(path: Path) -> RunError:
@@ -345,22 +348,28 @@ def _no_batch(path: Path) -> RunError:
 def write_requests(place: Path, lines: Iterable[tuple[str, bytes]], max_requests: int, max_bytes: int) -> list[Part]:
     """Write requests (a trace's id, a line) into files; those of an earlier export go."""
     rest = iter(lines)
-    first = next(rest, None)
+    following = next(rest, None)
     clear(place)
-    if first is None:
+    if following is None:
         return []
     place.mkdir(parents=True, exist_ok=True)
     parts: list[Part] = []
     try:
-        writer = _Writer(place, 1)
-        for trace_id, line in chain([first], rest):
+        while following is not None:
+            trace_id, line = following
             if len(line) > max_bytes:
                 raise ConfigError(f"trace {trace_id!r}: one request takes {len(line):,} bytes, more than a file may")
-            if writer.requests == max_requests or writer.bytes + len(line) > max_bytes:
-                parts.append(writer.close())
-                writer = _Writer(place, len(parts) + 1)
-            writer.add(line)
-        return [*parts, writer.close()]
+            path = place / f"part-{len(parts) + 1:04d}.jsonl"
+            requests = size = 0
+            with path.open("xb") as file:
+                while following is not None and requests < max_requests and size + len(following[1]) <= max_bytes:
+                    size += file.write(following[1])
+                    requests += 1
+                    following = next(rest, None)
+                file.flush()
+                os.fsync(file.fileno())
+            parts.append(_part(path, "exported"))
+        return parts
     except OSError as error:
         with suppress(OSError):
             clear(place)
@@ -382,24 +391,3 @@ def clear(place: Path) -> None:
         file.unlink()
     with suppress(OSError):  # not there, or not empty
         place.rmdir()
-
-
-class _Writer:
-    """One file of requests being written."""
-
-    def __init__(self, place: Path, number: int) -> None:
-        self.name, self.requests, self.bytes = f"part-{number:04d}.jsonl", 0, 0
-        self._hash = hashlib.sha256()
-        self._file = (place / self.name).open("xb")
-
-    def add(self, line: bytes) -> None:
-        self._file.write(line)
-        self._hash.update(line)
-        self.requests += 1
-        self.bytes += len(line)
-
-    def close(self) -> Part:
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._file.close()
-        return Part(name=self.name, digest=self._hash.hexdigest(), requests=self.requests, bytes=self.bytes)
