@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias, Unpack
 
@@ -26,12 +26,14 @@ from judge_eval.runs.judging.selection import Selecting, Selection
 from judge_eval.runs.judging.sources import Traces, replayable
 from judge_eval.runs.scoring.rescore import Threshold, scale_of
 from judge_eval.runs.scoring.scorer import Scorer
-from judge_eval.schema import BINARY, GRADED, Judgment, NoVerdict, Outcome, Scale, Verdict
+from judge_eval.schema import BINARY, GRADED, NoVerdict, Outcome, Scale, Verdict
 from judge_eval.settings import with_keywords
 from judge_eval.spelling import option
 
 Given: TypeAlias = str | Path | Mapping[tuple[str, str], int]
 """A file of verdicts, a run's folder or its results, or grades by trace and chunk id."""
+Outcomes: TypeAlias = dict[tuple[str, str], Outcome]
+"""By trace and chunk id."""
 
 
 @with_keywords(Selection)
@@ -98,13 +100,19 @@ def import_verdicts(
         "verdicts": sum(each.grade is not None for each in recorded.by_chunk.values()),
         "unmatched": unmatched,
     }
+    judgments: dict[str, Recorded] = {}
     if run is None:
-        judge = ImportedVerdicts(_finder(recorded, scale), scale, source)
+        outcomes = _outcomes_of(recorded, scale)
     else:
         manifest = run.manifest
         source["run"] = {"id": manifest.id, "judge": manifest.judge, "backend": manifest.backend}
-        kept = _Kept(recorded, run, Scorer(metrics, scale))
-        judge = ImportedVerdicts(kept.find, scale, source, kept.judgments)
+        outcomes, judgments = _kept(run, Scorer(metrics, scale))
+
+    def find(trace: str, chunk: str) -> Outcome:
+        silent = f"{recorded.file} has no verdict of it"
+        return outcomes.get((trace, chunk)) or NoVerdict(chunk_id=chunk, why="unjudged", detail=silent)
+
+    judge = ImportedVerdicts(find, scale, source, judgments)
     who = Identity(IMPORT, recorded.file, params=(("sha256", json.dumps(recorded.sha256)),))
     backend = Unavailable(who, recorded.file, "imported verdicts need no call")
     with Evaluator(
@@ -168,38 +176,20 @@ def _read(verdicts: Given) -> tuple[RecordedVerdicts, Run | None]:
     return recorded, run
 
 
-@dataclass
-class _Kept:
-    """The judgments of a run, on the scale and at the threshold of its import."""
-
-    recorded: RecordedVerdicts
-    run: Run
-    scorer: Scorer
-    judgments: dict[str, Recorded] = field(default_factory=dict)
-    _outcomes: dict[tuple[str, str], Outcome] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        threshold = Threshold.moved(self.run, self.scorer)
-        scale, before = self.scorer.scale, scale_of(self.run)
-        for result in self.run.results:
-            for outcome in result.outcomes:
-                if outcome.kind == "verdict":
-                    outcome = _on_scale(outcome, before, scale)
-                    if threshold is not None:
-                        outcome = threshold.decide(outcome)
-                self._outcomes[result.trace_id, outcome.chunk_id] = outcome
-            judgment = Judgment(
-                trace_id=result.trace_id,
-                outcomes=result.outcomes,
-                calls=result.calls,
-                votes=result.votes,
-                claims=result.claims,
-            )
-            self.judgments[result.trace_id] = Recorded(result.digest, judgment)
-
-    def find(self, trace: str, chunk: str) -> Outcome:
-        """Return the outcome of a chunk."""
-        return self._outcomes.get((trace, chunk)) or _unjudged(self.recorded, chunk)
+def _kept(run: Run, scorer: Scorer) -> tuple[Outcomes, dict[str, Recorded]]:
+    """Return the outcomes of a run on the scale and at the threshold of its import, and its judgments by trace."""
+    outcomes: Outcomes = {}
+    judgments: dict[str, Recorded] = {}
+    threshold, before = Threshold.moved(run, scorer), scale_of(run)
+    for result in run.results:
+        for outcome in result.outcomes:
+            if outcome.kind == "verdict":
+                outcome = _on_scale(outcome, before, scorer.scale)
+                if threshold is not None:
+                    outcome = threshold.decide(outcome)
+            outcomes[result.trace_id, outcome.chunk_id] = outcome
+        judgments[result.trace_id] = Recorded(result.digest, result.judgment.but(parts={}))
+    return outcomes, judgments
 
 
 def _on_scale(verdict: Verdict, before: Scale, scale: Scale) -> Verdict:
@@ -250,25 +240,19 @@ def _unmatched(recorded: RecordedVerdicts, data: Traces, selection: Selection) -
     return len(judged) - matched
 
 
-def _unjudged(recorded: RecordedVerdicts, chunk: str) -> NoVerdict:
-    return NoVerdict(chunk_id=chunk, why="unjudged", detail=f"{recorded.file} has no verdict of it")
-
-
-def _finder(recorded: RecordedVerdicts, scale: Scale) -> Callable[[str, str], Outcome]:
-    def find(trace: str, chunk: str) -> Outcome:
-        each = recorded.by_chunk.get((trace, chunk))
-        if each is None:
-            return _unjudged(recorded, chunk)
+def _outcomes_of(recorded: RecordedVerdicts, scale: Scale) -> Outcomes:
+    outcomes: Outcomes = {}
+    for (trace, chunk), each in recorded.by_chunk.items():
         if each.grade is None:
             silent = f"{recorded.file} names it, but has no verdict of it"
-            return NoVerdict(chunk_id=chunk, why=each.why, detail=each.reason or silent)
-        return Verdict(
-            chunk_id=chunk,
-            grade=each.grade,
-            relevant=each.grade >= scale.relevant,
-            reason=each.reason,
-            evidence=each.evidence,
-            confidence=each.confidence,
-        )
-
-    return find
+            outcomes[trace, chunk] = NoVerdict(chunk_id=chunk, why=each.why, detail=each.reason or silent)
+        else:
+            outcomes[trace, chunk] = Verdict(
+                chunk_id=chunk,
+                grade=each.grade,
+                relevant=each.grade >= scale.relevant,
+                reason=each.reason,
+                evidence=each.evidence,
+                confidence=each.confidence,
+            )
+    return outcomes

@@ -37,4 +37,4 @@ class Format:
 def stream(parts: Iterable[str], path: Path) -> None:
     """Write text part by part; the file appears only when all is written."""
     with replacing(path) as file:
-        file.writelines(part.encode() for part in parts)
+        file.writelines(part.encode("utf-8", "backslashreplace") for part in parts)

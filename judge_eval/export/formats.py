@@ -52,12 +52,10 @@ def write_as(
     try:
         if named is not None and chosen == "parquet":
             write_parquet(run, path, named)
-        elif named is not None and safe_cells:
-            stream(table_csv(run, named, safe_cells=True), path)
+        elif safe_cells:
+            stream(csv_lines(run, safe_cells=True) if named is None else table_csv(run, named, safe_cells=True), path)
         elif named is not None:
             stream(TABLE_WRITERS[chosen](run, named), path)
-        elif safe_cells:
-            stream(csv_lines(run, safe_cells=True), path)
         else:
             FORMATS[chosen].write(run, path)
     except OSError as error:

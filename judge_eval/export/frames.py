@@ -99,15 +99,8 @@ def _table_frame(
     types, made = table_of(run, table)
     records = list(made)
     if library == "polars":
-        kinds = {
-            "string": module.String,
-            "int64": module.Int64,
-            "bool": module.Boolean,
-            "double": module.Float64,
-            "strings": module.List(module.String),
-            "int64s": module.List(module.Int64),
-            "doubles": module.List(module.Float64),
-        }
+        kinds = {"string": module.String, "int64": module.Int64, "bool": module.Boolean, "double": module.Float64}
+        kinds |= {f"{kind}s": module.List(value) for kind, value in kinds.items()}
         return module.DataFrame(records, schema={name: kinds[kind] for name, kind in types.items()})
     frame = module.DataFrame(records, columns=list(types))
     frame = frame.astype({name: PANDAS.get(kind, "object") for name, kind in types.items()})

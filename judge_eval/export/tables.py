@@ -39,36 +39,23 @@ def trace_rows(run: Run) -> Iterator[dict[str, Any]]:
         }
 
 
-def verdict_rows(run: Run) -> Iterator[dict[str, Any]]:
-    """Yield a flat row for every chunk of every trace, failed ones included."""
-    for result in run.results:
-        yield from result_rows(result)
-
-
 def result_rows(result: TraceResult) -> Iterator[dict[str, Any]]:
     """Yield a flat row for every chunk of one trace; None if a verdict or its absence says nothing."""
-    for rank, (chunk, outcome) in enumerate(zip(result.trace.chunks, result.outcomes, strict=True), 1):
+    for place, (chunk, outcome) in enumerate(zip(result.trace.chunks, result.outcomes, strict=True)):
         row: dict[str, Any] = dict.fromkeys(VERDICT_TYPES)
         row |= {key: value for key, value in outcome if key in row}
         if outcome.kind == "no_verdict":
             row["reason"] = outcome.detail
+        votes = {name: grades[place] for name, grades in result.votes.items()}  # of a panel or a cascade
         yield row | {
             "trace_id": result.trace_id,
-            "rank": rank,
-            "votes": _votes(result, rank - 1),
+            "rank": place + 1,
+            "votes": json.dumps(votes, ensure_ascii=False) if votes else None,
             "label": chunk.label,
             "retriever_score": chunk.score,
             "title": chunk.title,
             "text": chunk.text,
         }
-
-
-def _votes(result: TraceResult, place: int) -> str | None:
-    """Return what each member of a panel, or each judge of a cascade, graded a chunk, as a JSON object."""
-    if not result.votes:
-        return None
-    votes = {name: grades[place] for name, grades in result.votes.items()}
-    return json.dumps(votes, ensure_ascii=False)
 
 
 def claim_rows(run: Run) -> Iterator[dict[str, Any]]:
@@ -99,54 +86,22 @@ def claim_rows(run: Run) -> Iterator[dict[str, Any]]:
 
 
 TRACE_TYPES = {
-    "trace_id": "string",
-    "query": "string",
-    "reference": "string",
-    "answer": "string",
-    "chunks": "int64",
-    "failed": "int64",
-    "relevant_total": "int64",
-}
+    "trace_id": "string", "query": "string", "reference": "string", "answer": "string",
+    "chunks": "int64", "failed": "int64", "relevant_total": "int64",
+}  # fmt: skip
 CLAIM_TYPES = {
-    "trace_id": "string",
-    "claim_id": "string",
-    "claim": "string",
-    "vital": "bool",
-    "covered": "bool",
-    "cover": "string",
-    "chunks": "int64",
-    "full_ranks": "int64s",
-    "partial_ranks": "int64s",
-    "conflicting_ranks": "int64s",
-    "failed_ranks": "int64s",
-    "asked_together": "bool",
-    "together": "bool",
-    "quote": "string",
-    "query": "string",
-    "tags": "strings",
-}
+    "trace_id": "string", "claim_id": "string", "claim": "string", "vital": "bool",
+    "covered": "bool", "cover": "string", "chunks": "int64",
+    "full_ranks": "int64s", "partial_ranks": "int64s", "conflicting_ranks": "int64s", "failed_ranks": "int64s",
+    "asked_together": "bool", "together": "bool", "quote": "string", "query": "string", "tags": "strings",
+}  # fmt: skip
 VERDICT_TYPES = {
-    "trace_id": "string",
-    "rank": "int64",
-    "chunk_id": "string",
-    "grade": "int64",
-    "relevant": "bool",
-    "why": "string",
-    "reason": "string",
-    "evidence": "string",
-    "evidence_found": "bool",
-    "instruction_in_chunk": "bool",
-    "confidence": "double",
-    "expected_grade": "double",
-    "grade_probabilities": "doubles",
-    "stage": "string",
-    "votes": "string",
-    "label": "int64",
-    "retriever_score": "double",
-    "title": "string",
-    "text": "string",
-}
-
+    "trace_id": "string", "rank": "int64", "chunk_id": "string", "grade": "int64", "relevant": "bool",
+    "why": "string", "reason": "string", "evidence": "string", "evidence_found": "bool",
+    "instruction_in_chunk": "bool", "confidence": "double", "expected_grade": "double",
+    "grade_probabilities": "doubles", "stage": "string", "votes": "string", "label": "int64",
+    "retriever_score": "double", "title": "string", "text": "string",
+}  # fmt: skip
 """The type of each column, as PyArrow names it, so that a column of nothing keeps its type; a list's with an
 `s` at the end."""
 
@@ -157,23 +112,18 @@ def table_of(run: Run, table: TableName) -> tuple[dict[str, str], Iterator[dict[
         return CLAIM_TYPES, claim_rows(run)
     if table == "traces":
         return TRACE_TYPES | dict.fromkeys(run.manifest.metrics, "double") | {"tags": "strings"}, trace_rows(run)
-    return VERDICT_TYPES, verdict_rows(run)
+    return VERDICT_TYPES, chain.from_iterable(map(result_rows, run.results))
 
 
 def write_parquet(run: Run, path: Path, table: TableName = "verdicts") -> None:
     """Write one of the tables as Parquet, a block of rows at a time."""
     pyarrow, parquet = load_arrow()
-    kinds = {
-        "string": pyarrow.string(),
-        "int64": pyarrow.int64(),
-        "bool": pyarrow.bool_(),
-        "double": pyarrow.float64(),
-        "strings": pyarrow.list_(pyarrow.string()),
-        "int64s": pyarrow.list_(pyarrow.int64()),
-        "doubles": pyarrow.list_(pyarrow.float64()),
-    }
     types, rows = table_of(run, table)
-    schema = pyarrow.schema([pyarrow.field(name, kinds[kind]) for name, kind in types.items()])
+    fields = []
+    for name, kind in types.items():
+        value = pyarrow.type_for_alias(kind.removesuffix("s"))
+        fields.append((name, pyarrow.list_(value) if kind.endswith("s") else value))
+    schema = pyarrow.schema(fields)
     with replacing(path) as file, parquet.ParquetWriter(file, schema) as writer:
         for block in blocks(rows, _BLOCK):
             writer.write_table(pyarrow.Table.from_pylist(block, schema=schema))

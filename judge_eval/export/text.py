@@ -10,9 +10,9 @@ from pydantic import JsonValue
 
 from judge_eval.data.files.jsonl import trace_line
 from judge_eval.errors import ConfigError
-from judge_eval.export.format import Format
+from judge_eval.export.format import Format, stream
 from judge_eval.export.tables import VERDICT_TYPES, result_rows
-from judge_eval.files import csv_text, replacing
+from judge_eval.files import csv_text
 from judge_eval.runs.folder.run import Run
 from judge_eval.safe_text import safe_cell
 from judge_eval.views.markdown import markdown_of
@@ -21,7 +21,7 @@ from judge_eval.views.run import summary_view
 _LEFT_OUT = ("grade_probabilities", "retriever_score", "title", "text")
 _COLUMNS = [name for name in VERDICT_TYPES if name not in _LEFT_OUT]
 VERDICT_COLUMNS = (*_COLUMNS[:3], "kind", *_COLUMNS[3:], "query")
-"""The columns of `as_csv` before the metrics."""
+"""The columns of the CSV before the metrics."""
 
 
 def json_parts(run: Run) -> Iterator[str]:
@@ -56,11 +56,6 @@ def csv_lines(run: Run, *, safe_cells: bool = False) -> Iterator[str]:
             row |= result.scores
             rows.append(["" if row.get(name) is None else row[name] for name in columns])
         yield csv_text([map(safe_cell, row) for row in rows] if safe_cells else rows)
-
-
-def as_csv(run: Run, *, safe_cells: bool = False) -> str:
-    """Write `csv_lines` as one text."""
-    return "".join(csv_lines(run, safe_cells=safe_cells))
 
 
 def labelled_lines(run: Run) -> Iterator[str]:
@@ -116,10 +111,8 @@ def write(run: Run, path: Path) -> None:
 
 def write_text(path: Path, text: str | Iterable[str]) -> None:
     """Write a text, or its parts one by one, to a file that takes its place in one step."""
-    parts = (text,) if isinstance(text, str) else text
     try:
-        with replacing(path) as file:
-            file.writelines(part.encode("utf-8", "backslashreplace") for part in parts)
+        stream([text] if isinstance(text, str) else text, path)
     except OSError as error:
         raise ConfigError(f"cannot write {path}: {error.strerror or error}") from None
 

@@ -18,7 +18,7 @@ from judge_eval.eval_run import EvalRun
 from judge_eval.export.formats import write_as
 from judge_eval.export.junit import junit
 from judge_eval.export.pull_request import MARKER, pull_request_comment
-from judge_eval.export.text import as_csv, as_markdown
+from judge_eval.export.text import as_markdown, csv_lines
 from judge_eval.safe_text import FORMULA
 from judge_eval.study.sample import blind_csv, choose_traces
 from tests.support.command import Shell
@@ -130,7 +130,7 @@ def test_csv_for_spreadsheets_has_no_formula(formulas: tuple[Shell, EvalRun]) ->
         cells = [cell for row in rows for cell in row.values()]
         assert any(cell.startswith(FORMULA) for cell in cells) is not safe
         assert {row["grade"] for row in rows} == {"0"}
-    assert as_csv(run) != as_csv(run, safe_cells=True)
+    assert [*csv_lines(run)] != [*csv_lines(run, safe_cells=True)]
     refused = shell("export", run.id, "-o", "out.jsonl", "--safe-cells")
     assert (refused.code, refused.err) == (2, refused.err)
     assert "safe cells are for csv" in refused.err

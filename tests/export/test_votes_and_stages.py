@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from judge_eval import EvalRun, Evaluator, Member, Panel, Pointwise
-from judge_eval.export.tables import verdict_rows, write_parquet
-from judge_eval.export.text import as_csv
+from judge_eval.export.tables import table_of, write_parquet
+from judge_eval.export.text import csv_lines
 from judge_eval.runs.columns.parquet import columns_of, write_parts
 from tests.support.asking_decisions import row
 from tests.support.deciding import cascaded
@@ -31,15 +31,15 @@ def test_tables_of_verdicts_hold_the_votes(panel: EvalRun, tmp_path: Path) -> No
     votes = panel.results[0].votes
     wanted = [{name: grades[k] for name, grades in votes.items()} for k in range(4)]
     assert wanted[0] == {"first": 1, "zweite": 0}
-    lines = list(csv.DictReader(io.StringIO(as_csv(panel))))
+    lines = list(csv.DictReader(io.StringIO("".join(csv_lines(panel)))))
     assert [json.loads(line["votes"]) for line in lines] == wanted
-    assert [json.loads(each["votes"]) for each in verdict_rows(panel)] == wanted
+    assert [json.loads(each["votes"]) for each in table_of(panel, "verdicts")[1]] == wanted
     parquet = pytest.importorskip("pyarrow.parquet")
     write_parquet(panel, tmp_path / "v.parquet")
     assert [json.loads(text) for text in parquet.read_table(tmp_path / "v.parquet")["votes"].to_pylist()] == wanted
     with Evaluator("fake/overlap", cache=False) as evaluator:
         alone = evaluator.evaluate([row()])
-    assert {each["votes"] for each in verdict_rows(alone)} == {None}
+    assert {each["votes"] for each in table_of(alone, "verdicts")[1]} == {None}
 
 
 def test_parquet_parts_hold_the_stages(tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ from judge_eval.export.junit import junit
 from judge_eval.export.mlflow import params_of, tags_of
 from judge_eval.export.phoenix import annotated
 from judge_eval.export.pull_request import pull_request_comment
-from judge_eval.export.tables import verdict_rows
-from judge_eval.export.text import as_csv, as_json, as_markdown, labelled_lines
+from judge_eval.export.tables import table_of
+from judge_eval.export.text import as_json, as_markdown, csv_lines, labelled_lines
 from judge_eval.judges import Cascade, Decision, Pointwise
 from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.schema import NO_REASON
@@ -55,7 +55,7 @@ def test_a_cascade_has_verdicts_of_both(runs: dict[str, EvalRun]) -> None:
 @pytest.mark.parametrize("name", ["decision", "cascade"])
 def test_a_spreadsheet_reads_as_agreed(runs: dict[str, EvalRun], name: str) -> None:
     """CSV says that there is no reason in words, and has columns for probability and stage."""
-    text = as_csv(runs[name])
+    text = "".join(csv_lines(runs[name]))
     check_golden(f"export/{name}.csv", text)
     for row, verdict in zip(csv.DictReader(io.StringIO(text)), verdicts(runs[name]), strict=True):
         assert row["reason"] == (NO_REASON if verdict.reason is None else verdict.reason)
@@ -71,7 +71,7 @@ def test_data_say_null(runs: dict[str, EvalRun], name: str) -> None:
     told = [one for result in json.loads(as_json(run))["results"] for one in result["outcomes"]]
     lines = [json.loads(line) for line in labelled_lines(run)]
     noted = [chunk["metadata"]["judge_eval"] for line in lines for chunk in line["chunks"]]
-    for found in (told, noted, list(verdict_rows(run))):
+    for found in (told, noted, list(table_of(run, "verdicts")[1])):
         for row, verdict in zip(found, verdicts(run), strict=True):
             for key in ("reason", "evidence", "evidence_found", "confidence", "stage"):
                 assert row[key] == getattr(verdict, key), key

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from judge_eval import Evaluator, Member, Panel, Pointwise
-from judge_eval.export.tables import verdict_rows
+from judge_eval.export.tables import table_of
 from judge_eval.judges import Cascade, Decision
 from judge_eval.judges.judge import Judge
 from judge_eval.judges.kinds import Mode
@@ -23,7 +23,7 @@ def seen(model: object, judge: Judge | None = None, mode: Mode | None = None) ->
     """Return what the rows of an export say of two chunks, of which the second instructs the judge."""
     with Evaluator(model, judge=judge, mode=mode, cache=False) as evaluator:  # type: ignore[arg-type]
         run = evaluator.evaluate([CLAIMS if (mode or "").startswith("claims") else ROW])
-    return [each["instruction_in_chunk"] for each in verdict_rows(run)]
+    return [each["instruction_in_chunk"] for each in table_of(run, "verdicts")[1]]
 
 
 @pytest.mark.parametrize("mode", ["decision", "claims-decision"])
