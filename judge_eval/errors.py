@@ -171,8 +171,8 @@ class DataError(JudgeEvalError, _Placed):
         super().__init__(self._place(message, file, line, field))
 
     def at(self, *, file: str | None = None, line: int | None = None, field: str | None = None) -> DataError:
-        """Return the same fault at another place."""
-        return DataError(self._message, file=file, line=line, field=field)
+        """Return the same fault at another place; what is None stays."""
+        return DataError(self._message, file=file or self.file, line=line or self.line, field=field or self.field)
 
 
 class PromptError(JudgeEvalError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,10 +9,10 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from judge_eval import limits
+from judge_eval.data.files.jsonl import read_line
 from judge_eval.data.files.opening import reading_file, steady
 from judge_eval.digest import digest_json
 from judge_eval.errors import DataError
-from judge_eval.foreign import check_single_keys
 from judge_eval.objects import number_text
 from judge_eval.quotes import stands_in, uncovered
 from judge_eval.safe_text import shortened
@@ -104,7 +103,7 @@ def read_claims(path: str | Path) -> ClaimsFile:
     """Read a file of claims, which may be packed."""
     name = str(path)
     with steady(Path(path)) as plain, reading_file(name):
-        data = plain.read_bytes().removeprefix(codecs.BOM_UTF8)
+        data = plain.read_bytes()
     return ClaimsFile(_entries(data, name), name)
 
 
@@ -122,16 +121,11 @@ def claims_line(query: str, reference: str, claims: Sequence[Claim]) -> str:
 
 def _entries(data: bytes, name: str) -> Iterator[ClaimsEntry]:
     for number, line in enumerate(data.split(b"\n"), 1):
-        if not line.strip():
-            continue
         try:
-            row = check_single_keys(line, json.loads(line))
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"not JSON: {error}", file=name, line=number) from None
-        try:
-            yield _entry(row, number)
+            if line.strip():
+                yield _entry(read_line(line, number), number)
         except DataError as error:
-            raise error.at(file=name, line=number, field=error.field) from None
+            raise error.at(file=name, line=number) from None
 
 
 def _entry(row: Any, number: int) -> ClaimsEntry:

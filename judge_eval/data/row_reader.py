@@ -78,14 +78,14 @@ class RowReader:
             self.shape = self._reading.begin(records) if any(records) else catalog.OURS
         except DataError as error:
             first = "the first row" if len(records) == 1 else f"the first {len(records)} rows"
-            raise _placed(error, error.file or first) from None
+            raise error.at(file=error.file or first) from None
 
     def grouped(self, rows: Iterable[Row]) -> Iterator[Row]:
         """Make a row for each trace of rows that hold a chunk each, all of which are held in memory."""
         try:
             yield from self._reading.grouped(rows)
         except DataError as error:
-            raise _placed(error, error.file or "the first rows") from None
+            raise error.at(file=error.file or "the first rows") from None
 
     def of(self, number: int, name: str, value: Any) -> Iterator[ReadRow]:
         """Yield the traces in a row, and what is wrong with it, each fault with the row's name."""
@@ -154,7 +154,3 @@ def read_memory(rows: MemoryRows, options: ReadOptions | None = None) -> Iterato
 
 def _read_already() -> ConfigError:
     return ConfigError("`reader` says how rows are read, and these are traces already; give no more than `depth`")
-
-
-def _placed(error: DataError, file: str | None) -> DataError:
-    return error.at(file=file, line=error.line, field=error.field)

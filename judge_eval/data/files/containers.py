@@ -8,13 +8,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from judge_eval import limits
 from judge_eval.data.files.jsonfile import DECODER, Fits, JsonText, records, walk
-from judge_eval.data.files.jsonl import bounded_lines
+from judge_eval.data.files.jsonl import bounded_lines, read_line
 from judge_eval.data.files.opening import head_of, reading_file
 from judge_eval.data.files.tables import Row, csv_rows, sheet_rows
 from judge_eval.errors import ConfigError, DataError, needs_extra
-from judge_eval.foreign import check_single_keys
 from judge_eval.spelling import option
 
 Container: TypeAlias = Literal["jsonl", "json", "csv", "tsv", "parquet", "xlsx", "objects"]
@@ -108,24 +106,15 @@ def _jsonl(path: Path, name: str, wanted: str | None) -> Iterator[Row]:
         for number, line in enumerate(bounded_lines(file), 1):
             if not line.strip():
                 continue
-            record = _object(line, number == 1, name, number)
+            try:
+                record = _checked(read_line(line, number), name, number, "")
+            except DataError as error:
+                record = error.at(file=name, line=number)
             if wanted is None or isinstance(record, DataError):
                 yield Row(record, number)
                 continue
             for item, place in walk(record, wanted):
                 yield Row(_checked(item, name, number, place), number, place)
-
-
-def _object(line: bytes, first: bool, name: str, number: int) -> Mapping[str, Any] | DataError:
-    try:
-        if len(line) > limits.LINE:
-            raise ValueError(f"longer than {limits.LINE // 2**20} MiB")
-        data = check_single_keys(line, json.loads(line.decode("utf-8-sig" if first else "utf-8")))
-    except UnicodeDecodeError as error:
-        return DataError(f"not UTF-8: {error.reason} at byte {error.start}", file=name, line=number)
-    except (ValueError, RecursionError) as error:
-        return DataError(f"not JSON: {error}", file=name, line=number)
-    return _checked(data, name, number, "")
 
 
 def _checked(data: Any, name: str, line: int | None, prefix: str) -> Mapping[str, Any] | DataError:

@@ -50,15 +50,17 @@ def read_jsonl(
             if line.isspace():
                 continue
             try:
-                if len(line) > limits.LINE:
-                    fault = f"longer than {limits.LINE // 2**20} MiB; a line holds one trace"
-                    raise DataError(fault, file=name, line=number)
-                yield _trace(line, name, number, admit)
+                data = read_line(line, number)
+                if not isinstance(data, dict):
+                    raise DataError(f"a line holds one JSON object (a trace), not a {type(data).__name__}")
+                trace = _parsed(_fold(data))
+                yield trace if admit is None else admit(trace, number)
             except DataError as error:
+                placed = error.at(file=name, line=number)
                 if on_invalid == "error":
-                    raise
+                    raise placed from None
                 if on_skip is not None:
-                    on_skip(error)
+                    on_skip(placed)
 
 
 def bounded_lines(file: IO[bytes]) -> Iterator[bytes]:
@@ -70,41 +72,30 @@ def bounded_lines(file: IO[bytes]) -> Iterator[bytes]:
         yield line
 
 
-def _trace(line: bytes, name: str, number: int, admit: Callable[[Trace, int | None], Trace] | None) -> Trace:
+def read_line(line: bytes, number: int) -> Any:
+    """Read the JSON of a line; the first may begin with the mark of UTF-8. Raises `DataError`, without the place."""
+    if len(line) > limits.LINE:
+        raise DataError(f"longer than {limits.LINE // 2**20} MiB; a line holds one trace")
     try:
-        data = _loads(line.removeprefix(codecs.BOM_UTF8) if number == 1 else line)
+        return _loads(line.removeprefix(codecs.BOM_UTF8) if number == 1 else line)
     except UnicodeDecodeError as error:
-        raise DataError(f"not UTF-8: {error.reason} at byte {error.start}", file=name, line=number) from None
+        raise DataError(f"not UTF-8: {error.reason} at byte {error.start}") from None
     except json.JSONDecodeError as error:
-        raise DataError(f"not JSON: {error.msg} at column {error.colno}", file=name, line=number) from None
+        raise DataError(f"not JSON: {error.msg} at column {error.colno}") from None
     except RecursionError:
-        raise DataError(TOO_DEEP, file=name, line=number) from None
+        raise DataError(TOO_DEEP) from None
     except ValueError as error:
-        fault = str(error) if isinstance(error, RepeatedKeyError) else f"not JSON: {error}"
-        raise DataError(fault, file=name, line=number) from None
-    if not isinstance(data, dict):
-        kind = type(data).__name__
-        raise DataError(f"a line holds one JSON object (a trace), not a {kind}", file=name, line=number)
-    trace = _parsed(_fold(data), name, number)
-    if admit is not None:
-        try:
-            return admit(trace, number)
-        except DataError as error:
-            raise error.at(file=name, line=number, field=error.field) from None
-    return trace
+        raise DataError(str(error) if isinstance(error, RepeatedKeyError) else f"not JSON: {error}") from None
 
 
-def _parsed(data: dict[str, Any], name: str, number: int) -> Trace:
+def _parsed(data: dict[str, Any]) -> Trace:
     try:
-        return Trace.parse(data, file=name, line=number)
-    except DataError as first:
-        try:
-            words = worded(data)
-        except DataError as error:
-            raise error.at(file=name, line=number, field=error.field) from None
+        return Trace.parse(data)
+    except DataError:
+        words = worded(data)
         if words == data:
-            raise first
-    return Trace.parse(words, file=name, line=number)
+            raise
+    return Trace.parse(words)
 
 
 def _loads(line: bytes) -> Any:

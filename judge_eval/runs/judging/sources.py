@@ -95,7 +95,7 @@ def admitted(row: ReadRow, check: TraceCheck, ids: TraceIds) -> Trace:
         check(row.outcome)
         return ids.admit(row.outcome, row.number)
     except DataError as error:
-        raise error.at(file=row.name, field=error.field) from None
+        raise error.at(file=row.name) from None
 
 
 async def streamed(

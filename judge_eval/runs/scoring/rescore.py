@@ -154,8 +154,7 @@ def scored_again(results: Sequence[TraceResult], scorer: Scorer) -> list[TraceRe
         try:  # a trace without a verdict may have been judged by claims too
             scorer.check(result.trace, result.claims is not None or result.failed == len(result.outcomes))
         except DataError as error:
-            where = f"trace {result.trace_id!r}"
-            raise error.at(file=where, field=error.field) from None
+            raise error.at(file=f"trace {result.trace_id!r}") from None
     scored = scorer.score(
         [(result.trace, result.outcomes) for result in results], claims=[result.claims for result in results]
     )
