@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from judge_eval.errors import ConfigError
 from judge_eval.eval_run import EvalRun
-from judge_eval.metrics import Metric
+from judge_eval.metrics import Metric, parse_metric
 from judge_eval.pytest_plugin.bench import Bench
 from judge_eval.pytest_plugin.names import PROPERTY
+from judge_eval.runs.folder.records import TraceResult
+from judge_eval.runs.folder.run import Run
 from judge_eval.runs.judging.sources import Traces
 from judge_eval.runs.scoring.aggregate import less_is_better, reaches
 from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.safe_text import logged, number, one_line
 from judge_eval.views.run import remarks_of
 from judge_eval.views.trace import brief_lines
-
-if TYPE_CHECKING:
-    from judge_eval.pytest_plugin.bench import Bench
-    from judge_eval.runs.folder.records import TraceResult
-    from judge_eval.runs.folder.run import Run
-
 
 SHOWN = 3
 """How many traces a message shows, the worst ones."""
@@ -55,10 +51,8 @@ def failure_message(run: Run, wanted: Mapping[str, float], bench: Bench | None) 
 
 def _rank(result: TraceResult, wanted: Mapping[str, float]) -> float:
     signs = {name: -1.0 if less_is_better(name) else 1.0 for name in wanted}
-    gaps = [
-        -1.0 if (s := result.scores.get(name)) is None else signs[name] * (s - least) for name, least in wanted.items()
-    ]
-    return min(gaps)
+    scores = {name: result.scores.get(name) for name in wanted}
+    return min(-1.0 if s is None else signs[name] * (s - wanted[name]) for name, s in scores.items())
 
 
 def summary_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -165,8 +159,6 @@ class AssertContextPrecision:
 
 def _unique(wanted: Mapping[str | Metric, float]) -> list[Any]:
     """Return the wanted values; of two spellings of one metric the stricter value counts."""
-    from judge_eval.metrics import parse_metric
-
     values: dict[str, float] = {}
     for metric, value in wanted.items():
         name = str(parse_metric(metric))

@@ -74,21 +74,9 @@ Models: TypeAlias = str | Backend | Mapping[str, str | Backend]
 """A model, or by route several: those of a panel or a cascade."""
 
 SETTINGS = (
-    "model",
-    "prompt",
-    "mode",
-    "judge",
-    "judge_file",
-    "metrics",
-    "relevant",
-    "evidence",
-    "blank",
-    "params",
-    "base_url",
-    "cassette",
+    *("model", "prompt", "mode", "judge", "judge_file", "metrics"),
+    *("relevant", "evidence", "blank", "params", "base_url", "cassette"),
 )
-
-
 _JUDGING = ("prompt", "mode", "judge", "relevant", "evidence", "blank", "repeat", "vote")
 """The settings that an evaluator takes as they are; a judge file sets the last two."""
 

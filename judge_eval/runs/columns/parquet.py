@@ -86,35 +86,19 @@ def _origin(results: Path, metrics: Sequence[str], cluster: str) -> dict[str, An
 
 def _traces_schema(arrow: Any, metrics: Sequence[str]) -> Any:
     fields = [
-        ("position", arrow.int64()),
-        ("trace_id", arrow.string()),
-        ("chunks", arrow.int32()),
-        ("failed", arrow.int32()),
-        ("relevant_total", arrow.int64()),
-        ("tags", arrow.list_(arrow.string())),
-        ("cluster", arrow.string()),
-        ("question", arrow.uint64()),
-        ("offset", arrow.int64()),
-        ("line", arrow.int64()),
-        *((name, arrow.float64()) for name in metrics),
-    ]
-    return arrow.schema(fields)
+        ("position", "int64"), ("trace_id", "string"), ("chunks", "int32"), ("failed", "int32"),
+        ("relevant_total", "int64"), ("tags", arrow.list_(arrow.string())), ("cluster", "string"),
+        ("question", "uint64"), ("offset", "int64"), ("line", "int64"),
+    ]  # fmt: skip
+    return arrow.schema([*fields, *((name, "float64") for name in metrics)])
 
 
 def _verdicts_schema(arrow: Any) -> Any:
     name = arrow.dictionary(arrow.int32(), arrow.string())
     fields = [
-        ("trace_id", arrow.string()),
-        ("rank", arrow.int32()),
-        ("chunk_id", name),
-        ("grade", arrow.int8()),
-        ("relevant", arrow.bool_()),
-        ("confidence", arrow.float64()),
-        ("why", name),
-        ("stage", name),
-        ("label", arrow.int8()),
-        ("passage", arrow.uint64()),
-    ]
+        ("trace_id", "string"), ("rank", "int32"), ("chunk_id", name), ("grade", "int8"), ("relevant", "bool"),
+        ("confidence", "float64"), ("why", name), ("stage", name), ("label", "int8"), ("passage", "uint64"),
+    ]  # fmt: skip
     return arrow.schema(fields)
 
 

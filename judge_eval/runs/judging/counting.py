@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-from collections import Counter, deque
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 from pydantic import AwareDatetime, Field
 
@@ -21,7 +22,7 @@ from judge_eval.llm.stack import Stack, Stacks
 from judge_eval.record import Record
 from judge_eval.runs.folder.files import MANIFEST, PROGRESS, RESULTS
 from judge_eval.runs.folder.records import FORMAT, Manifest, Status, Tally, TraceResult
-from judge_eval.runs.scoring.outcomes import MOST_NAMED, OutcomeCounts, total_stages
+from judge_eval.runs.scoring.outcomes import MOST_NAMED, OutcomeCounts, total_counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,23 +119,17 @@ _SUMMED = (
 
 def total(tallies: Sequence[Tally]) -> Tally:
     """Add up the tallies of sessions or shards; the cost is known if that of all calls is."""
+    fields: dict[str, Any] = {name: sum(getattr(tally, name) for tally in tallies) for name in _SUMMED}
+    for name in ("failures", "stages", "retries", "cache"):
+        fields[name] = total_counts(getattr(tally, name) for tally in tallies)
+    for name in ("unsupported", "beyond_total"):
+        numbers = [getattr(tally, name) for tally in tallies]
+        fields[name] = None if None in numbers else sum(numbers)
     costs = [0.0 if tally.cost is None and not tally.calls else tally.cost for tally in tallies]
-    known = [cost for cost in costs if cost is not None]
-    failures: Counter[str] = sum((Counter(tally.failures) for tally in tallies), Counter())
-    retries: Counter[str] = sum((Counter(tally.retries) for tally in tallies), Counter())
-    cache: Counter[str] = sum((Counter(tally.cache) for tally in tallies), Counter())
-    bare = [tally.unsupported for tally in tallies if tally.unsupported is not None]
-    beyond = [tally.beyond_total for tally in tallies if tally.beyond_total is not None]
     return Tally(
-        **{name: sum(getattr(tally, name) for tally in tallies) for name in _SUMMED},
-        failures=dict(sorted(failures.items())),
-        stages=total_stages(Counter(tally.stages) for tally in tallies),
-        unsupported=sum(bare) if len(bare) == len(tallies) else None,
-        beyond_total=sum(beyond) if len(beyond) == len(tallies) else None,
+        **fields,
         beyond=tuple(name for tally in tallies for name in tally.beyond)[:MOST_NAMED],
-        cost=math.fsum(known) if len(known) == len(costs) else None,
-        retries=dict(retries),
-        cache=dict(sorted(cache.items())),
+        cost=None if None in costs else math.fsum(cost for cost in costs if cost is not None),
         dropped=tuple(sorted({name for tally in tallies for name in tally.dropped})),
     )
 

@@ -10,7 +10,7 @@ from itertools import chain
 from pydantic import Field
 
 from judge_eval.record import Record
-from judge_eval.runs.folder.judgedclaims import Cover, JudgedClaim, judged_claims
+from judge_eval.runs.folder.judgedclaims import Cover, judged_claims
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.scoring.aggregate import MOST_TAGS
 from judge_eval.safe_text import shortened
@@ -131,10 +131,56 @@ def missed_claims(results: Iterable[TraceResult]) -> ClaimsMissed | None:
     judged = _begun(results)
     if judged is None:
         return None
-    count = _Counting()
+    traces = without = not_judged = contradicted = 0
+    counts, vital = Counter[Cover](), Counter[Cover]()
+    by_tag: dict[str, Counter[Cover]] = {}
+    by_claim: dict[tuple[str, str | None, str, str], _Tallied] = {}
     for result in judged:
-        count.add(result)
-    return count.done()
+        trace, claims = result.trace, judged_claims(result.claims, result.outcomes)
+        if claims is None:
+            not_judged += 1
+            continue
+        traces += 1
+        without += not claims
+        covers = Counter(each.cover for each in claims)
+        counts += covers
+        for tag in trace.tags if claims else ():
+            by_tag.setdefault(tag, Counter()).update(covers)
+        for each in claims:
+            claim, cover = each.claim, each.cover
+            vital[cover] += claim.vital
+            contradicted += bool(each.ranks("contradicts"))
+            key = trace.query, trace.reference, claim.id, claim.text
+            tallied = by_claim.setdefault(key, _Tallied(claim.vital))
+            tallied.covers[cover] += 1
+            if cover in ("missing", "partly") and len(tallied.traces) < NAMED_TRACES:
+                tallied.traces.append(trace.id)
+    missed = [
+        MissedClaim(
+            text=text,
+            vital=tallied.vital,
+            query=shortened(query, 120),
+            counts=CoverCounts.of(tallied.covers),
+            traces=tuple(tallied.traces),
+        )
+        for (query, _, _, text), tallied in by_claim.items()
+        if tallied.traces
+    ]
+    missed.sort(key=lambda each: (-(each.counts.missed_share or 0), -each.counts.missed, not each.vital))
+    most = sorted(by_tag.items(), key=lambda pair: -pair[1].total())[:MOST_TAGS]
+    tags = [TagCover(tag=tag, counts=CoverCounts.of(covers)) for tag, covers in most]
+    tags.sort(key=lambda each: (-(each.counts.missed_share or 0), each.tag))
+    return ClaimsMissed(
+        traces=traces,
+        without_claims=without,
+        not_judged=not_judged,
+        counts=CoverCounts.of(counts),
+        vital=CoverCounts.of(vital),
+        contradicted=contradicted,
+        distinct=len(missed),
+        missed=tuple(missed[:LISTED_CLAIMS]),
+        tags=tuple(tags),
+    )
 
 
 def _begun(results: Iterable[TraceResult]) -> Iterator[TraceResult] | None:
@@ -154,67 +200,6 @@ class _Tallied:
     vital: bool
     covers: Counter[Cover] = field(default_factory=Counter)
     traces: list[str] = field(default_factory=list)
-
-
-class _Counting:
-    def __init__(self) -> None:
-        self.traces = self.without = self.not_judged = self.contradicted = 0
-        self.all, self.vital = Counter[Cover](), Counter[Cover]()
-        self.claims: dict[tuple[str, str | None, str, str], _Tallied] = {}
-        """By question, reference, id and text of the claim."""
-        self.tags: dict[str, Counter[Cover]] = {}
-
-    def add(self, result: TraceResult) -> None:
-        claims = judged_claims(result.claims, result.outcomes)
-        if claims is None:
-            self.not_judged += 1
-            return
-        self.traces += 1
-        self.without += not claims
-        for claim in claims:
-            self._add_claim(result, claim)
-        covers = Counter(claim.cover for claim in claims)
-        self.all += covers
-        for tag in result.trace.tags if claims else ():
-            self.tags.setdefault(tag, Counter()).update(covers)
-
-    def _add_claim(self, result: TraceResult, judged: JudgedClaim) -> None:
-        cover = judged.cover
-        self.vital[cover] += judged.claim.vital
-        self.contradicted += bool(judged.ranks("contradicts"))
-        key = result.trace.query, result.trace.reference, judged.claim.id, judged.claim.text
-        tallied = self.claims.setdefault(key, _Tallied(judged.claim.vital))
-        tallied.covers[cover] += 1
-        if cover in ("missing", "partly") and len(tallied.traces) < NAMED_TRACES:
-            tallied.traces.append(result.trace_id)
-
-    def done(self) -> ClaimsMissed:
-        missed = [
-            MissedClaim(
-                text=text,
-                vital=tallied.vital,
-                query=shortened(query, 120),
-                counts=CoverCounts.of(tallied.covers),
-                traces=tuple(tallied.traces),
-            )
-            for (query, _, _, text), tallied in self.claims.items()
-            if tallied.traces
-        ]
-        missed.sort(key=lambda each: (-(each.counts.missed_share or 0), -each.counts.missed, not each.vital))
-        most = sorted(self.tags.items(), key=lambda pair: -pair[1].total())[:MOST_TAGS]
-        tags = [TagCover(tag=tag, counts=CoverCounts.of(covers)) for tag, covers in most]
-        tags.sort(key=lambda each: (-(each.counts.missed_share or 0), each.tag))
-        return ClaimsMissed(
-            traces=self.traces,
-            without_claims=self.without,
-            not_judged=self.not_judged,
-            counts=CoverCounts.of(self.all),
-            vital=CoverCounts.of(self.vital),
-            contradicted=self.contradicted,
-            distinct=len(missed),
-            missed=tuple(missed[:LISTED_CLAIMS]),
-            tags=tuple(tags),
-        )
 
 
 def _traces(count: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,17 +76,19 @@ class OutcomeCounts:
             "verdicts": self.chunks - self.failed,
             "failed_verdicts": self.failed,
             "failed_traces": sum(bool(each.failures) for each in counted),
-            "failures": dict(sorted(self.failures.items())),
+            "failures": total_counts(each.failures for each in counted),
             "unsupported": sum(each.unsupported for each in counted),
             "fewer_votes": sum(each.fewer_votes for each in counted),
-            "stages": total_stages(each.stages for each in counted),
+            "stages": total_counts(each.stages for each in counted),
             "beyond_total": len(beyond),
             "beyond": tuple(beyond[:MOST_NAMED]),
             "repeated": self._repeated,
         }
 
 
-def total_stages(counts: Iterable[Counter[Stage]]) -> dict[Stage, int]:
-    """Add up how many verdicts each stage of a cascade gave."""
-    whole: Counter[Stage] = sum(counts, Counter())
+def total_counts(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Add up counts by name, in alphabetical order."""
+    whole = Counter[str]()
+    for each in counts:
+        whole.update(each)
     return dict(sorted(whole.items()))
