@@ -56,7 +56,7 @@ class Reread:
     lines: int = 0
     changed: bool = False
     """Whether they are not what was written."""
-    _found: list[Finding] = field(default_factory=list)
+    _findings: list[Finding] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._index = Index(self.manifest.metrics, self.manifest.intervals.cluster)
@@ -85,43 +85,41 @@ class Reread:
             left = self.path.lstat().st_size - read
         except RunError as error:
             self.changed = True
-            return [self._finding(error.message)]
-        expected_lines = expected.lines if expected else self.manifest.tally.traces
-        if self.lines != expected_lines and (expected is not None or ended):
-            self._found.insert(
-                0, self._finding(f"holds {self.lines:,} results, and was written with {expected_lines:,}")
-            )
-        if left and (expected is not None or ended):
-            self._found.append(self._finding(f"ends in {left:,} bytes that are not a line"))
-        if expected is not None and (whole.hexdigest() != expected.sha256 or left):
-            self.changed = True
-            places = integrity.changed_lines(self.path, expected)
-            self._found += [self._finding("not what was written", *place) for place in places]
-        elif self._found:
-            self.changed = True
-        return self._found
+            return [Finding(file=RESULTS, what=error.message)]
+        lines = expected.lines if expected else self.manifest.tally.traces
+        if expected is not None or ended:
+            if self.lines != lines:
+                what = f"holds {self.lines:,} results, and was written with {lines:,}"
+                self._findings.insert(0, Finding(file=RESULTS, what=what))
+            if left:
+                self._note(f"ends in {left:,} bytes that are not a line")
+        if expected is not None and whole.hexdigest() != expected.sha256:
+            # The blocks of the digest may have been changed with the lines; its sum over all is another then.
+            for place in list(integrity.changed_lines(self.path, expected)) or [(1, self.lines)]:
+                self._note("not what was written", *place)
+        self.changed = bool(self._findings)
+        return self._findings
 
-    def _finding(self, what: str, first: int | None = None, last: int | None = None) -> Finding:
+    def _note(self, what: str, first: int | None = None, last: int | None = None) -> None:
         lines = None if first is None else (first, last or first)
-        return Finding(file=RESULTS, lines=lines, what=what)
+        self._findings.append(Finding(file=RESULTS, lines=lines, what=what))
 
     def _look(self, line: bytes) -> None:
         number = self.lines
         try:
             result = read_result(line, self.path, number)
         except RunError as error:
-            self._found.append(self._finding(error.message, number))
+            self._note(error.message, number)
             return
         if result.position in self._seen and self.manifest.counted is not None:
-            before = self._seen[result.position]
-            self._found.append(self._finding(f"a second result of the trace of line {before}", number))
+            self._note(f"a second result of the trace of line {self._seen[result.position]}", number)
         self._seen[result.position] = number
         self._index.add(result, 0, 0)
         self._failed += result.failed
         if result.trace_id != result.trace.id or result.digest != result.trace.digest:
-            self._found.append(self._finding("the trace is not the one that its digest was made of", number))
+            self._note("the trace is not the one that its digest was made of", number)
         if [outcome.chunk_id for outcome in result.outcomes] != [chunk.id for chunk in result.trace.chunks]:
-            self._found.append(self._finding("the outcomes are not those of its chunks", number))
+            self._note("the outcomes are not those of its chunks", number)
         elif self._scorer is not None:
             self._block.append((number, result))
             if len(self._block) == _BLOCK:
@@ -138,14 +136,13 @@ class Reread:
                 [(result.trace, result.outcomes) for _, result in block], claims=[result.claims for _, result in block]
             )
         except (MetricError, DataError, ValueError):
-            self._found.append(self._finding("verdicts here cannot be scored", block[0][0], block[-1][0]))
+            self._note("verdicts here cannot be scored", block[0][0], block[-1][0])
             return
         for (number, result), (scores, _) in zip(block, scored, strict=True):
             for name, value in scores.items():
                 recorded = result.scores.get(name)
                 if not _same(recorded, value):
-                    text = f"{name} is {_plain(recorded)}, and its verdicts give {_plain(value)}"
-                    self._found.append(self._finding(text, number))
+                    self._note(f"{name} is {_plain(recorded)}, and its verdicts give {_plain(value)}", number)
 
     def contradictions(self) -> Iterator[Finding]:
         """Yield what the manifest says that does not follow from the results."""
@@ -217,8 +214,8 @@ def verify(folder: Path) -> Verification:
     except RunError as error:
         if not (folder / MANIFEST).exists():
             raise
-        found = (Finding(file=MANIFEST, what=error.message), *_beside(folder, None))
-        return Verification(folder=str(folder), id=None, condition="changed", results=0, findings=found)
+        broken = (Finding(file=MANIFEST, what=error.message), *_beside(folder, None))
+        return Verification(folder=str(folder), id=None, condition="changed", results=0, findings=broken)
     reading = Reread(folder / RESULTS, manifest)
     findings = reading.findings()
     if manifest.seal is not None and manifest.seal.figures != integrity.figures_of(manifest):

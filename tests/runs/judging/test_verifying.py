@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from judge_eval.runs.columns.parquet import write_parts
+from judge_eval.runs.folder import integrity
 from judge_eval.runs.folder.labels import Label, add_label
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.judging.verify import verify
@@ -92,6 +93,18 @@ def test_a_change_in_a_long_run_is_told_within_a_block_of_lines(tmp_path: Path) 
     folder = judged(tmp_path, 600)
     edit(folder, lambda w: [*w[:400], w[400].replace(b"From the table", b"By hand"), *w[401:]])
     assert told(folder) == ["results.jsonl:400-402: not what was written"]
+
+
+def test_lines_changed_together_with_the_digests_of_their_blocks_are_told(tmp_path: Path) -> None:
+    """The sum over all lines is what counts; the digests of blocks only say where a change is."""
+    folder = judged(tmp_path, 12)
+    edit(folder, lambda written: [written[0].replace(b"Question", b"Quention"), *written[1:]])
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_bytes())
+    results = (folder / "results.jsonl").read_bytes().splitlines(keepends=True)
+    manifest["results"]["blocks"] = list(integrity.blocks_of(results, integrity.block_size(12)))
+    path.write_text(json.dumps(manifest))
+    assert any(text.startswith("results.jsonl:1-12: not what was written") for text in told(folder))
 
 
 @pytest.mark.parametrize("old", [False, True])
