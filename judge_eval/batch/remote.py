@@ -223,7 +223,7 @@ class Remote(ABC):
             rest = b""
             for piece in response.iter_bytes(1 << 20):
                 # What may be the beginning of a key waits for the next piece.
-                data = self._cleaned(rest + piece)
+                data = self.scrub.reply((rest + piece).decode("latin-1")).encode("latin-1")
                 file.write(data[:-_LONGEST_KEY])
                 rest = data[-_LONGEST_KEY:]
             file.write(rest)
@@ -260,9 +260,6 @@ class Remote(ABC):
     def _use(self, key: str) -> None:
         self._key = key
         self.scrub = Scrubber(key, self._address.secrets)
-
-    def _cleaned(self, data: bytes) -> bytes:
-        return self.scrub.reply(data.decode("latin-1")).encode("latin-1")
 
     def _sign(self, request: Any) -> None:
         """Put the key into a request, in the place that this server reads."""

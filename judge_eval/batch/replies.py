@@ -159,17 +159,17 @@ def strangers(files: Sequence[Path], asked: Iterable[bytes], form: LineReader) -
     """Return by file the numbers of lines that answer no request; `asked` are the keys of all requests."""
     unknown = {key for path in files for _, key in lines_of(path, form)}
     unknown.difference_update(asked)
-    found: dict[Path, list[int]] = {}
+    by_file: dict[Path, list[int]] = {}
     for path in files if unknown else ():
         keys = dict(lines_of(path, form))
-        found[path] = [number for number, key in keys.items() if key in unknown]
-        if keys and len(found[path]) == len(keys):
+        by_file[path] = [number for number, key in keys.items() if key in unknown]
+        if keys and len(by_file[path]) == len(keys):
             raise DataError(
                 f"none of its {counted(len(keys), 'line')} answers a request of this batch, so nothing was "
                 "asked or imported; name the replies of this batch, or remove a file that was fetched",
                 file=str(path),
             )
-    return {path: numbers for path, numbers in found.items() if numbers}
+    return {path: numbers for path, numbers in by_file.items() if numbers}
 
 
 def lines_of(path: Path, form: LineReader) -> Iterator[tuple[int, bytes | None]]:

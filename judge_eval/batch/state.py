@@ -21,7 +21,7 @@ from judge_eval.judge_file import JudgeSpec, cascade_spec
 from judge_eval.llm.options import Options
 from judge_eval.record import PlainObject, Record, data_error
 from judge_eval.registry import stated_of
-from judge_eval.runs.folder.files import lock_folder
+from judge_eval.runs.folder.files import lock_folder, os_errors
 from judge_eval.runs.folder.records import Dataset, Tally
 from judge_eval.runs.judging.selection import Selection
 from judge_eval.schema import BlankPolicy, EvidencePolicy
@@ -173,7 +173,7 @@ class Folder:
         self.path = path
         self._lock: IO[bytes] | None = None
         check_owned(path / STATE)
-        try:
+        with os_errors("cannot be used", path):
             if make:
                 path.mkdir(parents=True, exist_ok=True)
             elif not (path / STATE).is_file():
@@ -182,8 +182,6 @@ class Folder:
                 self._lock = lock_folder(path)
             except RunError:
                 raise RunError(f"{path}: another process is working on this batch; wait for it") from None
-        except OSError as error:
-            raise self._unusable(error) from None
         try:
             self.state = self._read() if (path / STATE).is_file() else None
         except RunError:
@@ -242,10 +240,8 @@ class Folder:
     def open_part(self, part: Part) -> IO[bytes]:
         """Open a file of requests of the current round, which must be as it was exported."""
         path = self.place(self.current.number) / part.name
-        try:
+        with os_errors("cannot be read", path):
             file = open_plain(path)
-        except OSError as error:
-            raise RunError(f"cannot be read: {error.strerror}", file=path) from None
         size = os.fstat(file.fileno()).st_size
         if size == part.bytes and hashlib.file_digest(cast(BufferedReader, file), "sha256").hexdigest() == part.digest:
             file.seek(0)
@@ -259,10 +255,8 @@ class Folder:
 
     def save(self, state: BatchState) -> None:
         """Replace the state in one step."""
-        try:
+        with os_errors("cannot be used", self.path):
             write_atomically(self.path / STATE, state.model_dump_json(indent=2).encode() + b"\n")
-        except OSError as error:
-            raise self._unusable(error) from None
         self.state = state
 
     def set_current(self, **changes: Any) -> None:
@@ -291,18 +285,11 @@ class Folder:
     def _read(self) -> BatchState:
         path = self.path / STATE
         try:
-            return BatchState.from_json(read_plain(path, _MOST_STATE))
-        except OSError as error:
-            raise self._unusable(error) from None
+            with os_errors("cannot be used", self.path):
+                return BatchState.from_json(read_plain(path, _MOST_STATE))
         except ValueError as error:
             reason = str(data_error(error)) if isinstance(error, ValidationError) else str(error)
             raise RunError(f"{path}: not the state of a batch, or of another version: {reason}") from None
-
-    def _unusable(self, error: OSError) -> RunError:
-        with suppress(Exception):
-            if self._lock is not None:
-                self._lock.close()
-        return RunError(f"{self.path}: cannot be used: {error.strerror or error}")
 
 
 def found_rounds(path: Path) -> tuple[Round, ...]:
