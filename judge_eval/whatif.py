@@ -303,7 +303,7 @@ def sweep(
     best = [int(np.argmax((sign * table[half == side]).mean(axis=0))) if (half == side).any() else 0 for side in (0, 1)]
     held = np.where(half == 0, table[:, best[1]], table[:, best[0]])
     limits = limits_of(name, table, before)
-    low, high = (limits or (None, None))[0], (limits or (None, None))[1]
+    low, high = limits or (None, None)
     span = None if low is None or high is None else (low - high, high - low)
 
     def figure(column: Floats, bounds: tuple[float | None, float | None] | None) -> Figure:

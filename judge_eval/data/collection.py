@@ -27,9 +27,7 @@ WHOLE = re.compile(r"[+-]?[0-9]{1,9}")
 
 def read_qrels(path: Path | str, name: str | None = None) -> dict[str, dict[str, int]]:
     """Read judgments by query and document: lines of query, iteration, document, grade."""
-    # Fields are separated by white space; empty lines and lines that begin with `#` are passed over. A
-    # negative grade means "in the pool, unjudged". A document that is judged twice for a query is an error.
-    # Errors call the file `name` if it is given.
+    # Empty lines and lines that begin with `#` are skipped. A negative grade means "in the pool, unjudged".
     qrels: dict[str, dict[str, int]] = {}
     name = name or str(path)
     for line, fields in _lines(path, name):
@@ -45,9 +43,8 @@ def read_qrels(path: Path | str, name: str | None = None) -> dict[str, dict[str,
 
 def read_run(path: Path | str) -> dict[str, dict[str, float]]:
     """Read a run, scores by query and document: lines of query, `Q0`, document, rank, score, tag."""
-    # The rank is not read, as in trec_eval: the order follows from the scores. What stands behind the tag is
-    # passed over, as are empty lines and lines that begin with `#`. A document that is retrieved twice for a
-    # query is an error.
+    # The rank is not read, as in trec_eval: the order follows from the scores. Empty lines, lines that begin
+    # with `#` and what stands behind the tag are skipped.
     run: dict[str, dict[str, float]] = {}
     for line, fields in _lines(path, str(path)):
         if len(fields) < 6:
@@ -135,9 +132,11 @@ def load_corpus(path: Path, wanted: Container[str] | None = None) -> Corpus:
 
 def _entries(path: Path, name: str) -> Iterator[tuple[str, str | None, str, int | None]]:
     kind = kind_of(path, name)
-    if kind == "tsv" and not _has_header(path):
-        yield from _bare_lines(path, name)
-        return
+    if kind == "tsv":
+        header = set(first_line(path).decode(errors="replace").rstrip("\r").split("\t"))
+        if header.isdisjoint(ID) or header.isdisjoint(BODY):
+            yield from _bare_lines(path, name)
+            return
     if kind == "json" and head_of(path).lstrip()[:1] == b"{":
         under = "corpus" if "corpus" in objects_in(path, name) else None
         if _by_id({key: value for key, value, _ in islice(entries(path, name, under), 20)}):
@@ -168,11 +167,6 @@ def _entry(record: Mapping[str, Any], name: str, line: int | None) -> tuple[str,
         raise DataError("no text (`text`, `contents`, ...)", file=name, line=line)
     title = record.get("title")
     return str(key), title if isinstance(title, str) and title else None, text, line
-
-
-def _has_header(path: Path) -> bool:
-    cells = first_line(path).decode(errors="replace").rstrip("\r").split("\t")
-    return bool({*ID} & set(cells)) and bool(set(BODY) & set(cells))
 
 
 def _bare_lines(path: Path, name: str) -> Iterator[tuple[str, str | None, str, int | None]]:

@@ -236,7 +236,7 @@ def read_verdicts(path: Path | str) -> RecordedVerdicts:
         before = verdicts.by_chunk.setdefault((row.trace, row.chunk), read)
         if before.grade != read.grade:
             raise DataError(
-                f"chunk {row.chunk!r} of trace {row.trace!r} is judged {_said(before)} and {_said(read)}; "
+                f"chunk {row.chunk!r} of trace {row.trace!r} is judged {_shown(before)} and {_shown(read)}; "
                 "keep one of the two",
                 file=name,
                 line=row.line or None,
@@ -246,7 +246,7 @@ def read_verdicts(path: Path | str) -> RecordedVerdicts:
     return verdicts
 
 
-def _said(verdict: RecordedVerdict) -> str:
+def _shown(verdict: RecordedVerdict) -> str:
     return "not at all" if verdict.grade is None else str(verdict.grade)
 
 

@@ -54,13 +54,11 @@ class Naming:
     def prepared(self, record: Mapping[str, Any], shape: Shape) -> Mapping[str, Any]:
         """Put what is mapped under our names, and decode the lists that stand in texts."""
         record = self.record(record)
-        mapped = {"chunks"} if "chunks" in self.fields else set()
-        lists = (shape.lists - {"chunks"}) | mapped if mapped else shape.lists
+        lists = shape.lists | ({"chunks"} & self.fields.keys())
         spelled = [key for key in lists if isinstance(record.get(key), str)]
         if not spelled:
             return record
-        decoded = {key: decode_list(record[key], key, self._separator) for key in spelled}
-        out = {**record, **decoded}
+        out = {**record, **{key: decode_list(record[key], key, self._separator) for key in spelled}}
         return Mapped(out, self.fields) if self.fields else out
 
     def chunk(self, item: Any, where: str) -> Any:

@@ -179,8 +179,7 @@ class DatasetReading:
 
     def _is_plain(self, sample: Sequence[Mapping[str, Any]]) -> bool:
         options = self._options
-        given = (options.corpus, options.depth, options.records, options.group_by)
-        if options.map or any(each is not None for each in given):
+        if options.map or (options.corpus, options.depth, options.records, options.group_by) != (None,) * 4:
             return False
         lists = [record.get("chunks") for record in sample]
         return all(looks_ours(chunk) for chunks in lists if isinstance(chunks, list) for chunk in chunks)

@@ -25,18 +25,18 @@ class Remarks:
 
     def __init__(self, place: Place = "on line") -> None:
         self._place = place
-        self._said: dict[str, tuple[int, int | None]] = {}
+        self._counts: dict[str, tuple[int, int | None]] = {}
 
     def add(self, sentence: str, number: int | None = None) -> None:
         """Take a sentence in, with the line or row of the record it is said of."""
-        if sentence in self._said or len(self._said) < MOST or sentence == chunks.NO_PASSAGES:
-            count, first = self._said.get(sentence, (0, number))
-            self._said[sentence] = count + 1, first
+        if sentence in self._counts or len(self._counts) < MOST or sentence == chunks.NO_PASSAGES:
+            count, first = self._counts.get(sentence, (0, number))
+            self._counts[sentence] = count + 1, first
 
     def sentences(self) -> tuple[str, ...]:
         """Return each sentence once, with how many records it is true of."""
         sentences = []
-        for sentence, (count, first) in self._said.items():
+        for sentence, (count, first) in self._counts.items():
             records = "1 record" if count == 1 else f"{count} records, the first"
             place = "" if first is None else f" {self._place} {first}"
             sentences.append(f"{sentence} ({records}{place})")
@@ -98,10 +98,11 @@ class TraceIds:
             if self._on_remark is not None:
                 self._on_remark(EQUAL, number)
         self._first[trace.id] = number
-        if self._on_remark is not None and chunks.has_no_passage(trace):
-            self._on_remark(chunks.NO_PASSAGES, number)
-        if self._on_remark is not None and chunks.has_image(trace):
-            self._on_remark(chunks.IMAGES, number)
-        if self._on_remark is not None and chunks.looks_like_file(trace.reference):
-            self._on_remark(chunks.REFERENCE_IS_FILE, number)
+        if self._on_remark is not None:
+            if chunks.has_no_passage(trace):
+                self._on_remark(chunks.NO_PASSAGES, number)
+            if chunks.has_image(trace):
+                self._on_remark(chunks.IMAGES, number)
+            if chunks.looks_like_file(trace.reference):
+                self._on_remark(chunks.REFERENCE_IS_FILE, number)
         return trace

@@ -47,11 +47,11 @@ class RowReader:
         self._options = options or ReadOptions()
         self._faults: list[DataError] = []
         self._remarks: list[str] = []
-        self._reading = DatasetReading(self._options, "", "skip", self._faults.append, self._remark)
+        note = self._remarks.append
+        self._reading = DatasetReading(
+            self._options, "", "skip", self._faults.append, lambda sentence, _: note(sentence)
+        )
         self.shape: Shape | None = None
-
-    def _remark(self, sentence: str, _: int | None) -> None:
-        self._remarks.append(sentence)
 
     def rows(self, number: int, name: str, value: Any) -> Iterator[Row]:
         """Yield the records in what is given as a row: one, or those that stand where the options say."""

@@ -17,7 +17,7 @@ MLFLOW = "mlflow"
 """The format that is not a file: `mlflow.log_run`."""
 
 
-def _found() -> Mapping[str, Format]:
+def _all_formats() -> Mapping[str, Format]:
     """Read which modules of this folder have formats, and import those alone."""
     files = sorted(Path(__file__).parent.glob("*.py"))
     names = [file.stem for file in files if "\nEXPORTS = " in file.read_text(encoding="utf-8")]
@@ -25,7 +25,7 @@ def _found() -> Mapping[str, Format]:
     return dict(sorted((each.name, each) for home in homes for each in home.EXPORTS))
 
 
-FORMATS = _found()
+FORMATS = _all_formats()
 """What a run can be written as, into a file."""
 _SUFFIXES = {suffix: each.name for each in FORMATS.values() for suffix in each.suffixes}
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime, time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -192,9 +193,8 @@ def _opened(path: Path, name: str) -> Iterator[tuple[Any, Any]]:
     opened: list[Any] = []
     try:
         computed = _has_formulas(path, name)
-        opened.append(_load(openpyxl, path, computed=True))
-        if computed:
-            opened.append(_load(openpyxl, path, computed=False))
+        load = partial(openpyxl.load_workbook, path, read_only=True, keep_links=False)
+        opened.extend(load(data_only=only) for only in ((True, False) if computed else (True,)))
         yield opened[0], opened[1] if computed else None
     except (JudgeEvalError, OSError):
         raise
@@ -204,10 +204,6 @@ def _opened(path: Path, name: str) -> Iterator[tuple[Any, Any]]:
     finally:
         for workbook in opened:
             workbook.close()
-
-
-def _load(openpyxl: Any, path: Path, *, computed: bool) -> Any:
-    return openpyxl.load_workbook(path, read_only=True, data_only=computed, keep_links=False)
 
 
 def _has_formulas(path: Path, name: str) -> bool:

@@ -38,7 +38,11 @@ def write_parts(run: Run) -> tuple[Path, Path]:
     paths = run.folder / TRACES, run.folder / VERDICTS
     with os_errors("the Parquet files cannot be written", run.folder), locked(run.folder):
         _write(run.results, run.manifest, paths, arrow, parquet)
-        _take_in(run, paths)
+        there = load_manifest(run.folder)
+        if there.seal is not None:
+            parts = {path.name: sha256_of(path) for path in paths}
+            run.manifest = there.but(results=with_parts(there.seal, parts))
+            write_atomically(run.folder / MANIFEST, run.manifest.model_dump_json(indent=2).encode() + b"\n")
     return paths
 
 
@@ -56,17 +60,6 @@ def _write(results: ResultsFile, manifest: Manifest, paths: tuple[Path, Path], a
         for rows, chunks in _blocks(results, metrics, cluster):
             trace_file.write_table(arrow.Table.from_pylist(rows, schema=traces))
             verdict_file.write_table(arrow.Table.from_pylist(chunks, schema=verdicts))
-
-
-def _take_in(run: Run, paths: tuple[Path, Path]) -> None:
-    """Add the digests of the Parquet files to the manifest of a run that has those of its results."""
-    assert run.folder is not None
-    there = load_manifest(run.folder)
-    if there.seal is None:
-        return
-    parts = {path.name: sha256_of(path) for path in paths}
-    run.manifest = there.but(results=with_parts(there.seal, parts))
-    write_atomically(run.folder / MANIFEST, run.manifest.model_dump_json(indent=2).encode() + b"\n")
 
 
 def load_arrow() -> tuple[Any, Any]:

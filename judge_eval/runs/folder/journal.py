@@ -6,7 +6,7 @@ import json
 import os
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, overload
 
@@ -316,19 +316,17 @@ class Journal:
         self.index, self._size = Index(manifest.metrics, manifest.intervals.cluster), 0
         self._lock: IO[bytes] | None = None
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._lock = lock_folder(folder)
-            if manifest.results is not None or os.path.lexists(folder / RESULTS):
-                self._take_in(folder / RESULTS, take, settle)
-            else:
-                self.write_manifest(settle(manifest))
-            self._notes = Notes(folder, self._size, self.manifest.tally)
-            self._file = open_plain(folder / RESULTS, "ab")
-            if os.fstat(self._file.fileno()).st_size > self._size:  # a line that was torn off
-                self._file.truncate(self._size)
-        except OSError as error:
-            self.close()
-            raise _unwritable(folder, error) from None
+            with _writing(folder):
+                folder.mkdir(parents=True, exist_ok=True)
+                self._lock = lock_folder(folder)
+                if manifest.results is not None or os.path.lexists(folder / RESULTS):
+                    self._take_in(folder / RESULTS, take, settle)
+                else:
+                    self.write_manifest(settle(manifest))
+                self._notes = Notes(folder, self._size, self.manifest.tally)
+                self._file = open_plain(folder / RESULTS, "ab")
+                if os.fstat(self._file.fileno()).st_size > self._size:  # a line that was torn off
+                    self._file.truncate(self._size)
         except BaseException:
             self.close()
             raise
@@ -371,18 +369,17 @@ class Journal:
     def append(self, results: Sequence[TraceResult], taken: Tally | None = None) -> None:
         """Append lines in one write, and note what the run has paid in all, these results included."""
         lines = [encode(result) for result in results]
-        try:
-            data = b"".join(lines)
-            if taken is not None:
-                self._notes.add(self._size + len(data), taken)
-            written = self._file.write(data)
-            if written != len(data):  # a full disk takes a part
-                self._file.truncate(self._size)
-                raise OSError(28, "No space left on device")
-        except OSError as error:
-            with suppress(OSError):
-                self._file.truncate(self._size)
-            raise _unwritable(self.folder, error) from None
+        data = b"".join(lines)
+        if taken is not None:
+            self._notes.add(self._size + len(data), taken)
+        with _writing(self.folder):
+            try:
+                if self._file.write(data) != len(data):  # a full disk takes a part
+                    raise OSError(28, "No space left on device")
+            except OSError:
+                with suppress(OSError):
+                    self._file.truncate(self._size)
+                raise
         for result, line in zip(results, lines, strict=True):
             self.index.add(result, self._size, len(line))
             self._size += len(line)
@@ -403,15 +400,13 @@ class Journal:
 
     def _write(self, manifest: Manifest) -> None:
         self.manifest = manifest
-        try:
+        with _writing(self.folder):
             write_atomically(self.folder / MANIFEST, manifest.model_dump_json(indent=2).encode() + b"\n")
-        except OSError as error:
-            raise _unwritable(self.folder, error) from None
 
     def sort(self) -> Index:
         """Sort the lines into the order of the dataset, each trace once, and return their index."""
         path = self.folder / RESULTS
-        try:
+        with _writing(self.folder):
             os.fsync(self._file.fileno())
             if self.index.in_order():
                 return self.index
@@ -422,8 +417,6 @@ class Journal:
                     out.write(source.read(self.index.lengths[row]))
                 self._file.close()
             self._file = open_plain(path, "ab")
-        except OSError as error:
-            raise _unwritable(self.folder, error) from None
         self.index = target
         self._size = sum(target.lengths)
         return target
@@ -443,10 +436,15 @@ def missing_folder(folder: Path) -> RunError | None:
     return RunError(f"{fault}that were paid for from the cache, if there is one", file=folder)
 
 
-def _unwritable(folder: Path, error: OSError) -> RunError:
-    gone = missing_folder(folder) if isinstance(error, FileNotFoundError) else None
-    return gone or RunError(
-        f"cannot be written: {error.strerror or error}; "
-        f"what was written stays; make room or fix the folder, then run again with {option('resume')}",
-        file=folder,
-    )
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    """Turn an error of the system in the block into a `RunError` that says how to go on."""
+    try:
+        yield
+    except OSError as error:
+        gone = missing_folder(folder) if isinstance(error, FileNotFoundError) else None
+        raise gone or RunError(
+            f"cannot be written: {error.strerror or error}; "
+            f"what was written stays; make room or fix the folder, then run again with {option('resume')}",
+            file=folder,
+        ) from None

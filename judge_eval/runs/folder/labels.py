@@ -112,6 +112,6 @@ class Labelled(Sequence[TraceResult]):
     def _label(self, result: TraceResult) -> TraceResult:
         if result.trace_id not in self._traces:
             return result
-        given = ((chunk, self.labels.get((result.trace_id, chunk.id))) for chunk in result.trace.chunks)
-        chunks = tuple(chunk if label is None else chunk.but(label=label) for chunk, label in given)
+        labelled = ((chunk, self.labels.get((result.trace_id, chunk.id))) for chunk in result.trace.chunks)
+        chunks = tuple(chunk if label is None else chunk.but(label=label) for chunk, label in labelled)
         return result.but(trace=result.trace.but(chunks=chunks))

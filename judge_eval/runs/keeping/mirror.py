@@ -199,12 +199,12 @@ def _push_within(root: Path, tell: Callable[[str], None], grace: float) -> None:
     url = _urls.get(root)
     if url is None or not root.is_dir():
         return
-    told: list[str] = []
-    pusher = threading.Thread(target=_push_and_tell, args=(root, told.append), daemon=True)
+    lines: list[str] = []
+    pusher = threading.Thread(target=_push_and_tell, args=(root, lines.append), daemon=True)
     pusher.start()
     pusher.join(grace)
     late = pusher.is_alive()
-    for line in told:
+    for line in lines:
         tell(line)
     for folder in _changed(root) if late else ():
         there, place = read_note(folder).get("here", {}), public_url(url)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from judge_eval.errors import ConfigError, MetricError, UnknownNameError
-from judge_eval.metrics import parse_metric
+from judge_eval.metrics import Metric, parse_metric
 from judge_eval.metrics.filling import rank_counts
 from judge_eval.metrics.spec import ROUNDING, ends
 from judge_eval.runs.folder import records
@@ -177,6 +177,10 @@ def aggregate(
     interval = estimate.interval if known else None
     low, high = whole.low[measured], whole.high[measured]
     bounded = len(low) > 0 and not (np.isnan(low).any() or np.isnan(high).any())
+    quantiles = None
+    if column.value.size:
+        p20, p50, p90 = np.quantile(column.value, [0.2, 0.5, 0.9]).tolist()
+        quantiles = records.Quantiles(p20=p20, p50=p50, p90=p90)
     return records.Aggregate(
         mean=estimate.value,
         n=int(there.sum()),
@@ -186,17 +190,10 @@ def aggregate(
         interval=ends_of(interval),
         method=None if interval is None else interval.method,
         clusters=estimate.clusters,
-        quantiles=_quantiles(column.value),
+        quantiles=quantiles,
         tags={} if tags is None else _by_tag(column, rows.tolist(), there, tags, kept, limits, measured),
         bounds=(float(low.mean()), float(high.mean())) if bounded else None,
     )
-
-
-def _quantiles(values: NDArray[np.float64]) -> records.Quantiles | None:
-    if not values.size:
-        return None
-    p20, p50, p90 = np.quantile(values, [0.2, 0.5, 0.9]).tolist()
-    return records.Quantiles(p20=p20, p50=p50, p90=p90)
 
 
 def limits_of(metric: str, *values: ArrayLike) -> Limits | None:
@@ -218,25 +215,25 @@ def _holding(limits: Limits, *values: ArrayLike) -> Limits | None:
     return limits
 
 
+def _known(name: str) -> Metric | None:
+    with suppress(MetricError, UnknownNameError):
+        return parse_metric(name)
+    return None
+
+
 def less_is_better(metric: str) -> bool:
     """Return whether a lower value of this metric is better; False if the metric is unknown."""
-    with suppress(MetricError, UnknownNameError):
-        return parse_metric(metric).spec.less_is_better
-    return False
+    return (known := _known(metric)) is not None and known.spec.less_is_better
 
 
 def needs_total(metric: str) -> bool:
     """Return whether a metric rests on how many relevant chunks exist; False if it is unknown."""
-    with suppress(MetricError, UnknownNameError):
-        return parse_metric(metric).needs_total
-    return False
+    return (known := _known(metric)) is not None and known.needs_total
 
 
 def is_partial(metric: str) -> bool:
     """Return whether a metric measures some traces only, those with claims; False if it is unknown."""
-    with suppress(MetricError, UnknownNameError):
-        return parse_metric(metric).spec.claims
-    return False
+    return (known := _known(metric)) is not None and known.spec.claims
 
 
 def is_without_claims(result: records.TraceResult, metric: str) -> bool:
@@ -256,9 +253,7 @@ def main_metric(metrics: Sequence[str]) -> str | None:
 
 def cutoff_of(metric: str) -> int | None:
     """Return the last rank that a metric reads; None if it reads all, or is unknown."""
-    with suppress(MetricError, UnknownNameError):
-        return parse_metric(metric).cutoff
-    return None
+    return None if (known := _known(metric)) is None else known.cutoff
 
 
 def _by_tag(

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from judge_eval.errors import NEVER_ASKED
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.schema import Stage, repeats_of
 
+Name = TypeVar("Name", bound=str)
 MOST_NAMED = 5
 """How many traces a tally names."""
 
@@ -86,9 +87,9 @@ class OutcomeCounts:
         }
 
 
-def total_counts(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+def total_counts(counts: Iterable[Mapping[Name, int]]) -> dict[Name, int]:
     """Add up counts by name, in alphabetical order."""
-    whole = Counter[str]()
+    whole = Counter[Name]()
     for each in counts:
         whole.update(each)
     return dict(sorted(whole.items()))
