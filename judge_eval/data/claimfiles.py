@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from judge_eval import limits
-from judge_eval.data.files.jsonl import read_line
+from judge_eval.data.files.jsonl import json_of_line
 from judge_eval.data.files.opening import reading_file, steady
 from judge_eval.digest import digest_json
 from judge_eval.errors import DataError
@@ -123,7 +123,7 @@ def _entries(data: bytes, name: str) -> Iterator[ClaimsEntry]:
     for number, line in enumerate(data.split(b"\n"), 1):
         try:
             if line.strip():
-                yield _entry(read_line(line, number), number)
+                yield _entry(json_of_line(line, number), number)
         except DataError as error:
             raise error.at(file=name, line=number) from None
 

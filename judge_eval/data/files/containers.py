@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from judge_eval.data.files.jsonfile import DECODER, Fits, JsonText, records, walk
-from judge_eval.data.files.jsonl import bounded_lines, read_line
+from judge_eval.data.files.jsonl import bounded_lines, json_of_line
 from judge_eval.data.files.opening import head_of, reading_file
 from judge_eval.data.files.tables import Row, csv_rows, sheet_rows
 from judge_eval.errors import ConfigError, DataError, needs_extra
@@ -107,7 +107,7 @@ def _jsonl(path: Path, name: str, wanted: str | None) -> Iterator[Row]:
             if not line.strip():
                 continue
             try:
-                record = _checked(read_line(line, number), name, number, "")
+                record = _checked(json_of_line(line, number), name, number, "")
             except DataError as error:
                 record = error.at(file=name, line=number)
             if wanted is None or isinstance(record, DataError):

@@ -50,7 +50,7 @@ def read_jsonl(
             if line.isspace():
                 continue
             try:
-                data = read_line(line, number)
+                data = json_of_line(line, number)
                 if not isinstance(data, dict):
                     raise DataError(f"a line holds one JSON object (a trace), not a {type(data).__name__}")
                 trace = _parsed(_fold(data))
@@ -72,7 +72,7 @@ def bounded_lines(file: IO[bytes]) -> Iterator[bytes]:
         yield line
 
 
-def read_line(line: bytes, number: int) -> Any:
+def json_of_line(line: bytes, number: int) -> Any:
     """Read the JSON of a line; the first may begin with the mark of UTF-8. Raises `DataError`, without the place."""
     if len(line) > limits.LINE:
         raise DataError(f"longer than {limits.LINE // 2**20} MiB; a line holds one trace")
