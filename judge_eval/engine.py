@@ -158,7 +158,7 @@ class OpenTraces:
             else outcome
             for outcome in judged.judgment.outcomes
         )
-        judgment = judged.judgment.model_copy(update={"outcomes": outcomes})
+        judgment = judged.judgment.but(outcomes=outcomes)
         self.done.append(Judged(judged.position, judged.trace, judgment))
 
 

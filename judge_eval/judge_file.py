@@ -162,10 +162,10 @@ class JudgeSpec(Record):
         """Return the same as described by a file."""
 
         def marked(part: Any) -> Any:
-            return part and part.model_copy(update={"file": file})
+            return part and part.but(file=file)
 
         parts = {"cheap": marked(self.cheap), "strong": marked(self.strong), "file": file}
-        return self.model_copy(update={**parts, "member": tuple(map(marked, self.member))})
+        return self.but(**parts, member=tuple(map(marked, self.member)))
 
     @classmethod
     def of_cascade(cls, file: CascadeFile) -> JudgeSpec:
@@ -206,30 +206,22 @@ class JudgeSpec(Record):
             if value is not None and value != known and (known is not None or self.fitted is not None):
                 stated = "none: everything is escalated" if known is None else known
                 raise ConfigError(f"{option(name, value)}: {where} says {stated}; leave one of the two out")
-        cheap = cheap.model_copy(
-            update={
-                "prompt": _prompt(flags.get("cascade_prompt"), cheap.prompt),
-                "mode": cheap.mode or flags.get("cascade_mode"),
-                "base_url": flags.get("cascade_url") or cheap.base_url,
-                "params": {**cheap.params, **_cascade_params(flags)},
-            }
+        cheap = cheap.but(
+            prompt=_prompt(flags.get("cascade_prompt"), cheap.prompt),
+            mode=cheap.mode or flags.get("cascade_mode"),
+            base_url=flags.get("cascade_url") or cheap.base_url,
+            params={**cheap.params, **_cascade_params(flags)},
         )
-        strong = strong.model_copy(
-            update={"prompt": _prompt(flags.get("prompt"), strong.prompt), "mode": strong.mode or flags.get("mode")}
-        )
+        strong = strong.but(prompt=_prompt(flags.get("prompt"), strong.prompt), mode=strong.mode or flags.get("mode"))
         layout = flags.get("layout") or "question"
-        return self.model_copy(
-            update={
-                "cheap": cheap,
-                "strong": strong,
-                "threshold": self.threshold if self.fitted else self.threshold or flags["cascade_threshold"],
-                "explain_positives": self.explain_positives or bool(flags.get("explain_positives")),
-                "evidence": flags.get("evidence") or self.evidence,
-                "blank": flags.get("blank") or self.blank,
-                "relevant": flags.get("relevant") or self.relevant,
-                "layout": layout if layout != "question" else self.layout,
-                "confidence": self.confidence or bool(flags.get("confidence")),
-            }
+        return self.but(
+            cheap=cheap,
+            strong=strong,
+            threshold=self.threshold if self.fitted else self.threshold or flags["cascade_threshold"],
+            explain_positives=self.explain_positives or bool(flags.get("explain_positives")),
+            layout=layout if layout != "question" else self.layout,
+            confidence=self.confidence or bool(flags.get("confidence")),
+            **{name: flags.get(name) or getattr(self, name) for name in ("evidence", "blank", "relevant")},
         )
 
     def called(self, options: Options) -> Options:
@@ -298,7 +290,7 @@ class JudgeSpec(Record):
         if self.repeat > 1:
             raise ConfigError(f"{option('repeat')} and a panel do not go together; give members `sample`s of their own")
         if self.layout != "question":
-            self.model_copy(update={"mode": "decision", "repeat": 2})._laid_out()
+            self.but(mode="decision", repeat=2)._laid_out()
         models: dict[str, str] = {}
         special: dict[str, Options] = {}
         members: list[Member] = []
@@ -359,9 +351,7 @@ class JudgeSpec(Record):
                 members["strong"] = own
             return models, judge, replace(options, members=members)
         # What is given beside the file takes the place of what it says, and is compared with the fit.
-        strong = strong.model_copy(
-            update={"base_url": options.base_url or strong.base_url, "params": {**strong.params, **options.params}}
-        )
+        strong = strong.but(base_url=options.base_url or strong.base_url, params={**strong.params, **options.params})
         members = {"cheap": cheap.options(options, merge=False), "strong": strong.options(options)}
         if cheap.base_url is None:
             members["cheap"] = replace(members["cheap"], base_url=None)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -46,59 +48,14 @@ def _brief(value: object) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
-_MANY = 10**12
+def _table(name: str) -> Mapping[str, Range]:
+    table = tomllib.loads((files("judge_eval") / "ranges.toml").read_text(encoding="utf-8"))[name]
+    return MappingProxyType({key: Range(low, high, isinstance(low, int)) for key, (low, high) in table.items()})
 
-RANGES: Final[Mapping[str, Range]] = MappingProxyType(
-    {
-        # judging
-        "repeat": Range(1, 100),
-        "relevant": Range(1, 127),
-        "workers": Range(1, 100_000),
-        "max_failures": Range(0, _MANY),
-        # data
-        "limit": Range(1, _MANY),
-        "seed": Range(0, 2**63 - 1),
-        # a list made of others
-        "cut": Range(1, _MANY),
-        # people
-        "label_relevant": Range(1, 127),
-        "held_out": Range(0.01, 0.99, whole=False),
-        "n": Range(1, _MANY),
-        "most": Range(1, _MANY),
-        "max_traces": Range(1, _MANY),
-        "baseline_looks": Range(1, 100),
-        # a cascade
-        "cascade_threshold": Range(0.5, 1, whole=False),
-        "alpha": Range(0.0001, 0.5, whole=False),
-        "level": Range(0.5, 0.9999, whole=False),
-        "worst": Range(1, _MANY),
-        # files of a batch
-        "max_requests": Range(1, 10**9),
-        "max_bytes": Range(1, 10**15),
-        "interval": Range(0.01, 86_400, whole=False),
-        "patience": Range(0, 86_400, whole=False),
-        # runs in object storage
-        "push_every": Range(0, 86_400, whole=False),
-        "push_grace": Range(0, 86_400, whole=False),
-        # a fake judge
-        "latency": Range(0, 3_600, whole=False),
-        "keep": Range(0, _MANY),
-    }
-)
+
+RANGES: Final = _table("arguments")
 """By the name of the flag and of the Python argument."""
-
-PARAMS: Final[Mapping[str, Range]] = MappingProxyType(
-    {
-        "temperature": Range(0, 2, whole=False),
-        "top_p": Range(0, 1, whole=False),
-        "min_p": Range(0, 1, whole=False),
-        "presence_penalty": Range(-2, 2, whole=False),
-        "frequency_penalty": Range(-2, 2, whole=False),
-        "max_tokens": Range(1, 10**9),
-        "max_completion_tokens": Range(1, 10**9),
-        "top_logprobs": Range(0, 1_000),
-    }
-)
+PARAMS: Final = _table("parameters")
 """By name, for parameters of a request that mean the same to all servers."""
 
 

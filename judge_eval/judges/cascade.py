@@ -90,7 +90,7 @@ class WholeTraces(JudgeAround):
         if earlier.parts or not earlier.open:
             return (yield from inquiry_of(self.judge, trace, earlier))
         judgment = yield from self.inquire(trace, earlier.known)
-        return judgment.model_copy(update={"calls": join_calls(trace, earlier.calls, judgment.calls)})
+        return judgment.but(calls=join_calls(trace, earlier.calls, judgment.calls))
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +278,7 @@ class Cascade:
         calls = judgment.calls
         if not earlier.parts:  # of an older version, which did not tell whose they are
             calls = join_calls(trace, [c for c in earlier.calls if stands.keys() & set(c.chunk_ids)], calls)
-        return judgment.model_copy(update={"votes": votes, "calls": calls})
+        return judgment.but(votes=votes, calls=calls)
 
     def _cheap_again(
         self, trace: schema.Trace, earlier: schema.Judgment, stands: Mapping[str, schema.Verdict]
@@ -299,7 +299,7 @@ class Cascade:
             return (yield from route_inquiry(inquiry_of(self.cheap, trace, _filled(before, known)), self.routes[0]))
         first = yield from route_inquiry(self.cheap.inquire(trace, {}), self.routes[0])
         calls = join_calls(trace, () if part is None else part.calls, first.calls)
-        return _filled(first, verdicts).model_copy(update={"calls": calls})
+        return _filled(first, verdicts).but(calls=calls)
 
     def _votes(
         self, stage: str, earlier: schema.Judgment, column: tuple[int | None, ...], reopened: Set[str]
@@ -352,7 +352,7 @@ class Cascade:
 
 
 def _of_stage(outcome: schema.Outcome, stage: schema.Stage) -> schema.Outcome:
-    return outcome.model_copy(update={"stage": stage}) if outcome.kind == "verdict" else outcome
+    return outcome.but(stage=stage) if outcome.kind == "verdict" else outcome
 
 
 def _short_of_votes(judgment: schema.Judgment) -> set[str]:
@@ -362,7 +362,7 @@ def _short_of_votes(judgment: schema.Judgment) -> set[str]:
 def _filled(judgment: schema.Judgment, known: Mapping[str, schema.Outcome]) -> schema.Judgment:
     parts = {name: _filled(part, known) for name, part in judgment.parts.items()}
     outcomes = tuple(known.get(outcome.chunk_id, outcome) for outcome in judgment.outcomes)
-    return judgment.model_copy(update={"outcomes": outcomes, "parts": parts})
+    return judgment.but(outcomes=outcomes, parts=parts)
 
 
 def _vote(outcome: schema.Outcome, asked: bool) -> int | None:

@@ -231,7 +231,7 @@ class Panel:
         if None not in parts:
             return judgment
         kept = [call for call in earlier.calls if not earlier.known.keys().isdisjoint(call.chunk_ids)]
-        return judgment.model_copy(update={"calls": join_calls(trace, kept, judgment.calls)})
+        return judgment.but(calls=join_calls(trace, kept, judgment.calls))
 
     def _side_by_side(self, plans: Sequence[Inquiry]) -> Generator[Wave, Sequence[Reply], Sequence[schema.Judgment]]:
         """Lead the members' plans on, their rounds asked as one; return their judgments."""
@@ -297,7 +297,7 @@ def _part_of(trace: schema.Trace, earlier: schema.Judgment, member: Member) -> s
             continue
         words: dict[str, Any] = {} if vote == outcome.grade else dict.fromkeys(_WORDS)
         own = {"grade": vote, "relevant": vote >= member.judge.scale.relevant}
-        outcomes.append(outcome.model_copy(update={**own, **words}))
+        outcomes.append(outcome.but(**own, **words))
     return schema.Judgment(trace_id=trace.id, outcomes=tuple(outcomes))
 
 

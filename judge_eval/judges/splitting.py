@@ -82,7 +82,7 @@ class Splitting:
             failure = schema.NoVerdict(chunk_id="", why="unjudged", detail="the reference was split, nothing else")
         return schema.Judgment(
             trace_id=trace.id,
-            outcomes=tuple(failure.model_copy(update={"chunk_id": chunk.id}) for chunk in trace.chunks),
+            outcomes=tuple(failure.but(chunk_id=chunk.id) for chunk in trace.chunks),
             claims=None if split.claims is None else schema.ClaimsJudged(claims=split.claims),
         )
 

@@ -107,17 +107,8 @@ class Backend(Protocol):
         ...
 
 
-@runtime_checkable
-class Peeking(Protocol):
-    """A backend that can answer some requests at once."""
-
-    def peek(self, requests: Sequence[Request]) -> list[Completion | None]:
-        """Answer what is at hand, in the order of the requests; None if a call is needed."""
-        ...
-
-
 def peek(backend: Backend, requests: Sequence[Request]) -> list[Completion | None]:
-    """Answer what any backend has at hand; None for all requests if it is not `Peeking`."""
+    """Answer what any backend has at hand; None for all requests if it has no `peek`."""
     method = getattr(backend, "peek", None)  # the check of a protocol takes 20 times as long
     completions: list[Completion | None] = [None] * len(requests) if method is None else method(requests)
     return completions

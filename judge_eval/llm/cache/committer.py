@@ -13,7 +13,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from judge_eval.errors import StoreError
-from judge_eval.llm.cache.store import Claiming, Flushing, Immediate, KeyedRow, Store
+from judge_eval.llm.cache.store import Claiming, KeyedRow, OnDisk, Store
 
 _FLUSHED = 1.0
 """Seconds after which what was written is to be on the disk."""
@@ -38,9 +38,8 @@ class Committer:
 
     def __init__(self, store: Store, *, delay: float) -> None:
         self._store = store
-        self._immediate = store if isinstance(store, Immediate) else None
+        self._on_disk = store if isinstance(store, OnDisk) else None
         self._claiming = store if isinstance(store, Claiming) else None
-        self._flushing = store if isinstance(store, Flushing) else None
         self._timers: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.TimerHandle] = WeakKeyDictionary()
         self._delay = delay
         self._queues: WeakKeyDictionary[asyncio.AbstractEventLoop, _Queue] = WeakKeyDictionary()
@@ -64,7 +63,7 @@ class Committer:
         if queue is None:
             queue = self._queues[loop] = _Queue()
         waiter: asyncio.Future[None] = loop.create_future()
-        store = self._immediate if not queue.rows and self.failure is None else None
+        store = self._on_disk if not queue.rows and self.failure is None else None
         if store is not None and store.put_now([(key, value)]):
             self.stored += 1
             waiter.set_result(None)
@@ -93,9 +92,9 @@ class Committer:
         except StoreError as error:
             raise StoreError(f"{error.wording} ({len(rows)} paid answers are not in the cache)") from None
         finally:
-            if self._flushing is not None:
+            if self._on_disk is not None:
                 with contextlib.suppress(StoreError):  # the rows are written; the disk takes them later
-                    self._flushing.flush()
+                    self._on_disk.flush()
             worker, self._worker = self._worker, None
             if worker is not None and self._pid == os.getpid():
                 worker.shutdown(wait=True)
@@ -143,12 +142,12 @@ class Committer:
 
     def _flush_soon(self, loop: asyncio.AbstractEventLoop) -> None:
         """See that what was written is on the disk within a second, without waiting for it."""
-        if self._flushing is not None and loop not in self._timers:
-            self._timers[loop] = loop.call_later(_FLUSHED, self._flush, loop, self._flushing)
+        if self._on_disk is not None and loop not in self._timers:
+            self._timers[loop] = loop.call_later(_FLUSHED, self._flush, loop, self._on_disk)
 
-    def _flush(self, loop: asyncio.AbstractEventLoop, flushing: Flushing) -> None:
+    def _flush(self, loop: asyncio.AbstractEventLoop, on_disk: OnDisk) -> None:
         self._timers.pop(loop, None)
-        self._in_thread(flushing.flush)
+        self._in_thread(on_disk.flush)
 
     def _put(self, rows: list[KeyedRow]) -> None:
         if self._claiming is None:

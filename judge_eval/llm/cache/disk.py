@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 from judge_eval.delimiters import process_secret, stored_secret
 from judge_eval.errors import StoreError
 from judge_eval.llm.cache import database_file as files
 from judge_eval.llm.cache.database_file import DB, INLINE, WAY_OUT, Handles, check_files, inode, store_error
-from judge_eval.llm.cache.store import KEY_BYTES, KeyedRow, Sealer, Store, StoreInfo, check_keys, same_sealer, watch
+from judge_eval.llm.cache.store import KEY_BYTES, KeyedRow, Sealer, Store, StoreInfo, check_keys, same_sealer
 from judge_eval.spelling import option
 
 _BATCH = 500  # SQLite's older limit is 999 parameters; more than 500 gains nothing
@@ -213,7 +215,7 @@ class DiskStore:
     def _watch(self, here: Handles) -> None:
         if not here.watched:
             here.watched = True
-            watch(self)
+            _forks.add(self)
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection | None]:
@@ -267,6 +269,51 @@ class DiskStore:
         except Exception as error:  # sqlite3's, diskcache's and the system's own, which share no base
             here.close_cache()
             raise store_error(self._path, error) from None
+
+
+class _Forks:
+    """The stores that are told of every fork. The system's list of hooks only grows, so there is one for all."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._forking = threading.Lock()
+        self._watched: WeakSet[DiskStore] = WeakSet()
+        self._told: list[DiskStore] = []
+        self._registered = False
+
+    def add(self, who: DiskStore) -> None:
+        with self._lock:
+            self._watched.add(who)
+            if not self._registered and hasattr(os, "register_at_fork"):
+                os.register_at_fork(
+                    before=self._before,
+                    after_in_parent=partial(self._after, child=False),
+                    after_in_child=partial(self._after, child=True),
+                )
+                self._registered = True
+
+    def _before(self) -> None:
+        self._forking.acquire()
+        while True:
+            self._lock.acquire()
+            new = [who for who in self._watched if who not in self._told]
+            if not new:
+                return  # the lock is held over the fork: nobody opens anything now
+            # Released before anybody's own lock is taken, for they take theirs before they come here.
+            self._lock.release()
+            for who in new:
+                who.before_fork()
+                self._told.append(who)
+
+    def _after(self, *, child: bool) -> None:
+        warned, self._told = self._told, []
+        for who in warned:
+            who.after_fork(child=child)
+        self._lock.release()
+        self._forking.release()
+
+
+_forks = _Forks()
 
 
 def _put(cache: Any, items: Sequence[KeyedRow], patience: float) -> None:

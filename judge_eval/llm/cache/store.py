@@ -5,12 +5,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
-from weakref import WeakSet
 
 from judge_eval.errors import ConfigError, StoreError
 from judge_eval.wire import Completion
@@ -124,64 +121,6 @@ def _is_completion(value: bytes) -> bool:
     return True
 
 
-class Forking(Protocol):
-    """Something that must not be carried over a fork as it is."""
-
-    def before_fork(self) -> None:
-        """Let go of what a child may not inherit, and hold still."""
-        ...
-
-    def after_fork(self, *, child: bool) -> None:
-        """Go on, in the parent or in the child."""
-        ...
-
-
-class _Watch:
-    """Who is to be told. The system's list of hooks only grows, so there is one for all."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._forking = threading.Lock()
-        self._watched: WeakSet[Forking] = WeakSet()
-        self._told: list[Forking] = []
-        self._registered = False
-
-    def add(self, who: Forking) -> None:
-        with self._lock:
-            self._watched.add(who)
-            if not self._registered and hasattr(os, "register_at_fork"):
-                os.register_at_fork(
-                    before=self._before,
-                    after_in_parent=partial(self._after, child=False),
-                    after_in_child=partial(self._after, child=True),
-                )
-                self._registered = True
-
-    def _before(self) -> None:
-        self._forking.acquire()
-        while True:
-            self._lock.acquire()
-            new = [who for who in self._watched if who not in self._told]
-            if not new:
-                return  # the lock is held over the fork: nobody opens anything now
-            # Released before anybody's own lock is taken, for they take theirs before they come here.
-            self._lock.release()
-            for who in new:
-                who.before_fork()
-                self._told.append(who)
-
-    def _after(self, *, child: bool) -> None:
-        warned, self._told = self._told, []
-        for who in warned:
-            who.after_fork(child=child)
-        self._lock.release()
-        self._forking.release()
-
-
-watch = _Watch().add
-"""Tells somebody of every fork from now on, as long as it lives."""
-
-
 KEY_BYTES = 32
 """The length of every key."""
 KeyedRow: TypeAlias = tuple[bytes, bytes]
@@ -229,17 +168,12 @@ class Store(Protocol):
 
 
 @runtime_checkable
-class Immediate(Protocol):
-    """A store that can write without waiting, so that an answer is kept the moment it arrives."""
+class OnDisk(Protocol):
+    """A store that can write without waiting; its rows survive the process then, and the machine once flushed."""
 
     def put_now(self, items: Sequence[KeyedRow]) -> bool:
         """Write all rows if that takes no waiting; False if nothing was written, for whatever reason."""
         ...
-
-
-@runtime_checkable
-class Flushing(Protocol):
-    """A store whose rows survive the process once written, and the machine once flushed."""
 
     def flush(self) -> None:
         """Have the disk take what was written; raises `StoreError` if it refuses."""

@@ -256,7 +256,7 @@ _OF_SERVERS = ("base_url", "timeout", "concurrency", "max_reply", "lacking", "ke
 """Options that mean nothing to a fake judge, which makes no calls."""
 
 
-def make_fake(model: str, /, **options: Any) -> FakeBackend:
+def _create(model: str, /, *, params: Mapping[str, Any] | None = None, **options: Any) -> FakeBackend:
     """Make a fake judge that answers by a named rule."""
     # `overlap` counts words shared with the reference; `inverted` says the opposite; `obedient` follows instructions
     # found in chunks; `always` and `never` find everything or nothing relevant; `hash` draws evenly, for tests of
@@ -267,6 +267,7 @@ def make_fake(model: str, /, **options: Any) -> FakeBackend:
     # it draws anew.
     if model not in RULES:
         raise UnknownNameError("fake judge", model, RULES)
+    options = {name: value for name, value in options.items() if name not in _OF_SERVERS} | dict(params or {})
     general = {"latency": options.pop("latency", 0.0), "keep": options.pop("keep", 0)}
     defaults: dict[str, float] = {"seed": 0} if model in ("hash", "flaky") else {}
     if model == "flaky":
@@ -280,14 +281,9 @@ def make_fake(model: str, /, **options: Any) -> FakeBackend:
             raise ConfigError(f"fake/{model}: {name} must be a number, not {value!r}")
     chosen = {**defaults, **options}
     version, script = _SCRIPTS[model]
-    params = tuple(sorted((name, json.dumps(value)) for name, value in chosen.items()))
-    identity = Identity("fake", f"{model}-{version}", params=params)
+    shown = tuple(sorted((name, json.dumps(value)) for name, value in chosen.items()))
+    identity = Identity("fake", f"{model}-{version}", params=shown)
     return FakeBackend(script(**chosen), identity=identity, **general)
-
-
-def _create(model: str, /, *, params: Mapping[str, Any] | None = None, **options: Any) -> FakeBackend:
-    own = {name: value for name, value in options.items() if name not in _OF_SERVERS}
-    return make_fake(model, **own, **(params or {}))
 
 
 create = Provider(_create, takes_logprobs=False)
