@@ -57,8 +57,7 @@ def _folded(text: str) -> str:
     return " ".join(text.replace("`", "'").replace("''", '"').split())
 
 
-_LONG = 1_000
-"""Of a longer text, in which many quotes may be sought, the fold is remembered."""
+_LONG = 1_000  # of a longer text, in which many quotes may be sought, the fold is remembered
 _fold_once = lru_cache(maxsize=2)(_folded)
 
 

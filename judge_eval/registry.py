@@ -71,13 +71,10 @@ class Provider:
         return self.create(*arguments, **options)
 
     def make(self, model: str, options: Mapping[str, Any], unset: Collection[str] = ()) -> Any:
-        """Make a backend.
+        """Make the backend of `provider/model`.
 
-        Args:
-            model: `provider/model`.
-            options: How to call, by name.
-            unset: Which of them are at their default; a factory that takes everything (`**options`) is not
-                given these, so that a new option reaches nobody who does not know it.
+        Options that are `unset`, at their default, are not given to a factory that takes everything (`**options`), so
+        that a new option reaches nobody who does not know it.
 
         Raises:
             ConfigError: An option that could change a verdict is set, and the factory does not take it.
@@ -119,11 +116,7 @@ class Kind:
     name: str = ""
 
     def make(self, prompt: object, options: Mapping[str, Any]) -> Any:
-        """Make a judge from a prompt.
-
-        Args:
-            prompt: A prompt's id, or the path of a file.
-            options: `relevant`, `sample`, `evidence`, `layout`; an option at its default is None or 0.
+        """Make a judge from a prompt's id, or the path of a file; an option at its default is None or 0.
 
         Raises:
             ConfigError: An option is set that the kind does not take, or it is not made from a prompt.

@@ -16,8 +16,7 @@ _CALLS = re.compile(
     r"|(?<=\\[#!~$&])(?=\w)|%(?=\w)|\bGH-(?=\d)"  # numbers of issues, and what GitLab has like them
 )
 _LEADING = re.compile(r"^(?:([-+=/:])|(\d+)([.)]))")
-_JOINER = "\u2060"
-"""A character of no width that separates two others."""
+_JOINER = "\u2060"  # a character of no width that separates two others
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """First characters of a cell that a spreadsheet computes; the last four are full-width forms."""
 
@@ -79,8 +78,7 @@ def _spell(hit: re.Match[str]) -> str:
 
 _HOST = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(:\d{0,5})?")
 """A host and its port; other text after a colon may be a password."""
-_SLASHED = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+:)/?([^/].*)$", re.DOTALL)
-"""A URL that lacks a slash or two."""
+_SLASHED = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+:)/?([^/].*)$", re.DOTALL)  # a URL that lacks a slash or two
 _HIDDEN = "***"
 
 

@@ -19,18 +19,15 @@ from judge_eval.user_text import read_toml
 
 VARIABLE = "JUDGE_EVAL_TRUST_HOSTS"
 """The environment variable with hosts that may be called although only a file names them."""
-_KEY = "trust_hosts"
-"""Its name in the user's own configuration."""
+_KEY = "trust_hosts"  # its name in the user's own configuration
 _VARIABLES = ("OPENAI_BASE_URL", "JUDGE_EVAL_BASE_URL", "JUDGE_EVAL_CACHE")
 """Variables whose addresses the user named."""
-_LOCAL = frozenset({"file", "local", "memory"})
-"""Schemes of addresses on this machine."""
+_LOCAL = frozenset({"file", "local", "memory"})  # schemes of addresses on this machine
 _CHAIN = re.compile(r"::(?=[A-Za-z][A-Za-z0-9+.-]*(?:://|::))")
 _ODD = re.compile(r"[\s\\\x00-\x1f\x7f]")
 _LIST = re.compile(rf"^{_KEY}\s*=\s*\[[^\]]*\]", re.MULTILINE)
 
-_named: set[str] = set()
-"""Hosts that the options of the current command name."""
+_named: set[str] = set()  # hosts that the options of the current command name
 _ask: list[Callable[[str, str], bool]] = []
 """Asks the user whether a host that a file names is trusted; empty if nobody can answer."""
 

@@ -183,11 +183,7 @@ class Completion:
         return json.dumps({f"c{number}": answer_row(answer) for number, answer in enumerate(self.answers, 1)})
 
     def encode(self) -> bytes:
-        """Write it as compact JSON, without `cached`.
-
-        Raises:
-            ValueError: It has numbers that `decode` would refuse.
-        """
+        """Write it as compact JSON, without `cached`; raises `ValueError` if `decode` would refuse its numbers."""
         usage = [int(getattr(self.usage, name)) for name in _USAGE]
         if not all(0 <= count < MOST_TOKENS for count in usage):
             raise ValueError("no number of tokens")
@@ -203,11 +199,7 @@ class Completion:
 
     @classmethod
     def decode(cls, data: bytes) -> Completion:
-        """Read what `encode` wrote; the result says `cached=True`.
-
-        Raises:
-            ValueError: The bytes are not what `encode` writes.
-        """
+        """Read what `encode` wrote, as `cached`; raises `ValueError` if the bytes are anything else."""
         try:
             text, finish, usage, model, dropped, *more = read_json(data)
             spelled = type(text) is type(model) is str and type(dropped) is type(usage) is list
@@ -254,8 +246,7 @@ def joined(first: Completion, second: Completion) -> Completion:
 _FINISHES = get_args(Finish)
 _FINAL = (None, "refused", "unparsable")
 """Of answers: there is one, the model gives none, or gave one of no use."""
-_MOST = 2**53
-"""Beyond it a number is not the same for every reader of JSON."""
+_MOST = 2**53  # beyond it a number is not the same for every reader of JSON
 
 
 def _token(row: Any) -> TokenLogprob:
@@ -451,11 +442,7 @@ class Request:
         return None if ask is None else ask(self)
 
     def halves(self) -> tuple[Request, Request]:
-        """Return two requests that ask together what this one asks.
-
-        Raises:
-            ValueError: It is about one passage alone.
-        """
+        """Return two requests that ask together what this one asks; raises `ValueError` if it has one passage."""
         if len(self.passages) < 2:
             raise ValueError("a request about one passage has no halves")
         counts, cut = self.chunks_by_passage(), len(self.passages) // 2

@@ -182,11 +182,7 @@ class Cascade:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Self:
-        """Make the cascade again that `describe` returned this record of, without its guarantee.
-
-        Raises:
-            JudgeEvalError: A judge cannot be made again.
-        """
+        """Make the cascade of a record of `describe` again, without its guarantee; raises as for other judges."""
         cheap, strong = record[CHEAP], record[STRONG]
         return cls(
             judge_of_record(cheap),
@@ -218,12 +214,7 @@ class Cascade:
         return judges_chunks_alone(self.cheap) and judges_chunks_alone(self.strong)
 
     def check_depth(self, depth: int | None) -> None:
-        """Check that as many chunks of a trace are read as in the fit.
-
-        Raises:
-            ConfigError: They are not: judges that read whole traces would see other lists, and the risk would
-                be of other ranks.
-        """
+        """Raise `ConfigError` unless as many chunks of a trace are read as in the fit: the risk is of these ranks."""
         if self.guarantee is not None and self.guarantee.depth != depth:
             fitted = self.guarantee.depth
             read = "all chunks of a trace" if fitted is None else f"the first {fitted} chunks of a trace"

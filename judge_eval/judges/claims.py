@@ -125,7 +125,7 @@ class Claims(prompted.PromptJudge):
         evidence: EvidencePolicy | None = None,
     ) -> None:
         self.form = form = _form_of_modes(prompt, *_MODES)
-        self._forms: dict[str, ClaimsForm | CellForm] = {"prompt": form}
+        self._forms: dict[str, Any] = {"prompt": form}
         """The forms of all prompts, by the part of the record they are in."""
         if isinstance(form, ClaimsForm):
             if form.listwise:
@@ -195,16 +195,13 @@ class Claims(prompted.PromptJudge):
         own = claim_questions.RowContract(self.form, self.sample, claims)
         if not self.form.listwise:
             return ask_pointwise(own, trace, rows)
-        alone = prompted.fit_form(self._forms["pointwise"], ClaimsForm, "claims")
-        return ask_listwise(
-            own, claim_questions.RowContract(alone, self.sample, claims), trace, rows, claim_questions.WINDOW
-        )
+        alone = claim_questions.RowContract(self._forms["pointwise"], self.sample, claims)
+        return ask_listwise(own, alone, trace, rows, claim_questions.WINDOW)
 
     def _ask_together(self, trace: Trace, claims: Sequence[Claim], whole: claim_questions.Together) -> Asking:
         if isinstance(self.form, CellForm):
             return claim_questions.ask_cells_together(self.form, trace, claims, whole, self.sample)
-        form = prompted.fit_form(self._forms["together"], ClaimsForm, "together")
-        return claim_questions.ask_together(form, trace, claims, whole, self.sample)
+        return claim_questions.ask_together(self._forms["together"], trace, claims, whole, self.sample)
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any], **more: Any) -> Self:

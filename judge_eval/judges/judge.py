@@ -83,11 +83,7 @@ def judges_by_claims(judge: Judge) -> bool:
 
 
 def check_trace(judge: Judge, trace: Trace) -> None:
-    """Check that a trace has what a judge needs beside `Judge.needs`; a judge may need nothing.
-
-    Raises:
-        DataError: It does not.
-    """
+    """Raise `DataError` unless a trace has what a judge needs beside `Judge.needs`; it may need nothing."""
     check: Callable[[Trace], None] | None = getattr(judge, "check_trace", None)
     if check is not None:
         check(trace)
@@ -118,11 +114,7 @@ def as_begun(judge: Judge, record: object) -> Judge:
 
 
 def with_blank(judge: Judge, rule: BlankPolicy | None) -> Judge:
-    """Return a judge that treats chunks without text so; None leaves it as it is.
-
-    Raises:
-        ConfigError: There is no such rule, or the judge has one of its own.
-    """
+    """Return a judge that treats chunks without text so; raises `ConfigError` if it cannot. None changes nothing."""
     if rule is None:
         return judge
     if rule not in (rules := get_args(BlankPolicy)):
@@ -140,16 +132,7 @@ def is_complete(judge: Judge, trace: Trace, earlier: Judgment) -> bool:
 
 
 def inquiry_of(judge: Judge, trace: Trace, earlier: Judgment | None = None) -> Inquiry:
-    """Plan the judging of one trace, from an earlier judgment of it on.
-
-    Args:
-        judge: The plan.
-        trace: What to judge.
-        earlier: What a run that ended early has of the trace; None if nothing.
-
-    Returns:
-        A plan of what is missing; the judgment that it returns is the whole one, with earlier calls.
-    """
+    """Plan what is missing in an earlier judgment of a trace (None: all); it returns the whole, with earlier calls."""
     if earlier is None:
         return judge.inquire(trace, {})
     resume: Callable[[Trace, Judgment], Inquiry] | None = getattr(judge, "resume", None)

@@ -181,11 +181,7 @@ class Panel:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Self:
-        """Make the panel again that `describe` returned this record of.
-
-        Raises:
-            JudgeEvalError: A member cannot be made again.
-        """
+        """Make the panel again that `describe` returned this record of; raises as for other judges."""
         members = [Member(str(m["name"]), judge_of_record(m), str(m["route"])) for m in record["members"]]
         return cls(members, vote=record["vote"], quorum=record["quorum"])
 

@@ -19,8 +19,7 @@ from judge_eval.wire import Completion, Reply, Request
 
 SPLIT_FAILED = "the reference could not be split into claims: "
 """Stands before the reason in a `NoVerdict`."""
-_LARGE = 0.5
-"""A second look is asked for if a greater share of the reference's words is in no quote."""
+_LARGE = 0.5  # a second look is asked for if a greater share of the reference's words is in no quote
 
 
 @dataclass

@@ -177,24 +177,14 @@ def report_start() -> None:
 
 
 class Unavailable:
-    """A backend that never answers, for stacks in which only stored answers count.
-
-    Args:
-        identity: Who would answer, or did.
-        where: Where alone answers may come from.
-        why: Why no call is made.
-    """
+    """A backend that never answers: answers of `identity` come only from `where`, and `why` says why."""
 
     def __init__(self, identity: Identity, where: str, why: str) -> None:
         self.identity: Identity | None = identity
         self._where, self._why = where, why
 
     async def complete(self, request: Request) -> NoReturn:
-        """Never answer.
-
-        Raises:
-            MissError: Always.
-        """
+        """Raise `MissError`, always."""
         raise MissError(self._where, request.trace_id, request.chunk_ids, self._why)
 
     async def aclose(self) -> None:

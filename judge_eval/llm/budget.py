@@ -135,10 +135,8 @@ def why_unpriced(identity: Identity | None) -> str:
 Price = Callable[[Identity, Usage], Decimal | float | None]
 """What tokens cost, in one currency; None if it is not known."""
 
-_MARGIN = 1.5
-"""How many times as many tokens per byte a text may have as any text before."""
-_PER_MESSAGE = 16
-"""Tokens that a chat template puts around a message, at most."""
+_MARGIN = 1.5  # how many times as many tokens per byte a text may have as any text before
+_PER_MESSAGE = 16  # tokens that a chat template puts around a message, at most
 
 
 class _Size(NamedTuple):

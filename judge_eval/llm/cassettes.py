@@ -308,8 +308,7 @@ def _locked(path: Path) -> Iterator[IO[bytes]]:
         raise ConfigError(f"{path}: the cassette cannot be written: {error.strerror}") from None
 
 
-_Key: TypeAlias = tuple[str, bytes]
-"""The route of a request, if there are several, and its digest."""
+_Key: TypeAlias = tuple[str, bytes]  # the route of a request, if there are several, and its digest
 
 
 class Recording(Wrapper):
@@ -318,11 +317,7 @@ class Recording(Wrapper):
     An answer replaces a former one to its request; the rest of the cassette stays. Refusals of the server are recorded
     too, other failures are not. A later, accepted answer replaces one that was not accepted. Several processes may
     record into one file. A method raises `ConfigError` if the cassette cannot be written, or is another backend's.
-
-    Args:
-        inner: Whose answers.
-        path: The cassette; made at the first answer.
-        members: Who answers, by route, if the backend stands for several.
+    `members` says who answers, by route, if the backend stands for several.
     """
 
     def __init__(self, inner: Backend, path: str | Path, members: Mapping[str, Identity | None] | None = None) -> None:
@@ -373,14 +368,10 @@ class Recording(Wrapper):
 
 
 class Replay:
-    """The backend whose answers a cassette holds; it makes no calls.
+    """The backend whose answers a cassette holds, of one judge or that of a `route`; it makes no calls.
 
     A method raises `ConfigError` if there is no such file or it does not hold this judge, and `DataError` if
-    the file is not a cassette.
-
-    Args:
-        path: The cassette; read at the first use.
-        route: Which of several recorded judges this is; "" for a cassette of one judge.
+    the file is not a cassette. It is read at the first use.
     """
 
     def __init__(self, path: str | Path, route: str = "") -> None:
@@ -420,12 +411,7 @@ class Replay:
         return [None if isinstance(answer, RefusedError) else answer for answer in answers]
 
     async def complete(self, request: Request) -> Completion:
-        """Answer what is recorded.
-
-        Raises:
-            MissError: There is no answer; the message names trace and chunks.
-            RefusedError: The server declined this request.
-        """
+        """Answer what is recorded; raises `MissError` if nothing is, and `RefusedError` if the server declined."""
         answer = self._find(request)
         if answer is None:
             advice = f"the request is new or was changed: record it with {option('record', self.path)}"

@@ -14,12 +14,9 @@ from judge_eval.wire import Completion
 
 SHARE = 3
 """If nothing is known, an answer is expected to use one part in so many of its cap."""
-_LEAST = 10
-"""The fewest answers from which others are estimated."""
-_ENOUGH = 1_000
-"""The most answers that are used."""
-_READ = 20_000
-"""The most rows of a cache that are read."""
+_LEAST = 10  # the fewest answers from which others are estimated
+_ENOUGH = 1_000  # the most answers that are used
+_READ = 20_000  # the most rows of a cache that are read
 _VERSION = re.compile(r"[-@:.](?:\d{4}-?\d{2}-?\d{2}|\d{4,8}|v\d+|latest)")
 """What a server may add to the name of a model."""
 

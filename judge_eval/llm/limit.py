@@ -15,8 +15,7 @@ from judge_eval.errors import ConfigError, TransientError
 from judge_eval.llm.backend import Backend, Wrapper, report_start
 from judge_eval.wire import Completion, Request
 
-_SCARCE = 0.25
-"""The share of a quota below which calls are paced."""
+_SCARCE = 0.25  # the share of a quota below which calls are paced
 _LONGEST_GAP, _LONGEST_HOLD = 15.0, 60.0
 """The most seconds for which one reply's headers pace a call, and for which one rejection holds all: a server
 that means more goes on rejecting."""
@@ -84,8 +83,7 @@ _SUSPECTED, _HELD, _CONVINCED = 2 * _FOR, 4.0 * _FOR - 1e-9, 6.0 * _FOR - 1e-9
 """The evidence of so many rejections in a row, for a narrower window, for holding everybody, for a pace."""
 _FIRST, _DEEP, _SLIGHT = 0.2, 0.5, 0.1
 """By how much the pace falls: as a limit is first met, as rejections are the rule again, at a lone one."""
-_RETURN = 5.0
-"""The seconds after which it is back."""
+_RETURN = 5.0  # the seconds after which it is back
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,12 +164,10 @@ UNKNOWN = Pace()
 CallOutcome = Literal["ok", "rejected", "late", "neutral"]
 """How a call ended: with a completion, declined for want of capacity, too late, or telling nothing."""
 
-_SLACK = 0.02
-"""Seconds by which a paced call may make up for a clock that woke late."""
+_SLACK = 0.02  # seconds by which a paced call may make up for a clock that woke late
 _GROWTH = 0.07
 """What a completed call adds to the window after slow start: it rises while fewer than 12% are rejected."""
-_SILENT = 8
-"""Completions in a row without a word of the quota after which nothing that was said of it counts."""
+_SILENT = 8  # completions in a row without a word of the quota after which nothing that was said of it counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -470,8 +466,7 @@ class QuotaGate:
             self._pump(loop)
 
 
-_WRAPPED = 50
-"""Tokens that a server puts around the texts of a call, about."""
+_WRAPPED = 50  # tokens that a server puts around the texts of a call, about
 
 _gates: WeakValueDictionary[str, QuotaGate] = WeakValueDictionary()
 _gates_lock = threading.Lock()

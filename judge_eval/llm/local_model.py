@@ -24,10 +24,8 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 _MODELS: Final = ("model.onnx", "onnx/model.onnx")
-_AT_ONCE = 16
-"""Windows of text in one pass of the model."""
-_OVERLAP = 8
-"""The next window repeats this part of one: an eighth."""
+_AT_ONCE = 16  # windows of text in one pass of the model
+_OVERLAP = 8  # the next window repeats this part of one: an eighth
 
 
 class LocalModel:

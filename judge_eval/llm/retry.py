@@ -14,8 +14,7 @@ from judge_eval.wire import Completion, Request
 if TYPE_CHECKING:
     from tenacity import RetryCallState
 
-_FIRST_TRIES = 4
-"""Attempts at a server that has never answered: a wrong address should be reported soon."""
+_FIRST_TRIES = 4  # attempts at a server that has never answered: a wrong address should be reported soon
 
 
 class Retried(Wrapper):

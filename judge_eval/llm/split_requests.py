@@ -8,8 +8,7 @@ from judge_eval.errors import CallError, FilteredError, RefusedError, RequestToo
 from judge_eval.llm.backend import Backend, Wrapper
 from judge_eval.wire import Completion, DecisionAnswer, Request, joined
 
-_MOST_DECLINED = 8
-"""After so many declined requests about one passage, the server declines them all."""
+_MOST_DECLINED = 8  # after so many declined requests about one passage, the server declines them all
 
 
 class Parted(Wrapper):

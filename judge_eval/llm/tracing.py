@@ -23,13 +23,8 @@ class Traced(Wrapper):
 
     Names and attributes follow the semantic conventions for generative AI. They have no name for a decision
     model: its operation is `decisions`, like its endpoint. Spans go to the tracer of the process, and cost
-    next to nothing without one.
-
-    Args:
-        content: Whether spans carry the messages and the reply.
-
-    Raises:
-        ConfigError: OpenTelemetry's API is not installed.
+    next to nothing without one. With `content` they carry the messages and the reply. Raises `ConfigError` if
+    OpenTelemetry's API is not installed.
     """
 
     def __init__(self, inner: Backend, *, content: bool = False) -> None:

@@ -83,12 +83,7 @@ def _read_prompt(entry: Traversable, name: str) -> AnyPrompt:
 
 
 def prompt_text(name: str | Path) -> str:
-    """Return the file of a prompt as it stands, by id or by its `Path`.
-
-    Raises:
-        PromptError: It cannot be read, or there is no such version.
-        UnknownNameError: There is no such id.
-    """
+    """Return the file of a prompt as it stands, by id or by its `Path`; raises as `load_prompt`."""
     if isinstance(name, Path):
         _table(name, str(name))
         return name.read_text(encoding="utf-8")
@@ -118,7 +113,12 @@ def _parse(data: dict[str, Any], kind: type[R], name: str) -> R:
 
 
 def load_prompt(name: str | Path) -> AnyPrompt:
-    """Load a prompt by id (`support/binary@1`; without a version the newest), or a file by its `Path`."""
+    """Load a prompt by id (`support/binary@1`; without a version the newest), or a file by its `Path`.
+
+    Raises:
+        PromptError: It cannot be read, or there is no such version.
+        UnknownNameError: There is no such id.
+    """
     return _read_prompt(name, str(name)) if isinstance(name, Path) else _shipped(name)
 
 

@@ -19,8 +19,7 @@ from judge_eval.llm.cache.store import Claiming, KeyClaim, Leasing, Store
 from judge_eval.spelling import option
 from judge_eval.wire import Completion, Request
 
-_AT_ONCE = 4
-"""So many batches of claims may be on their way; what comes meanwhile waits and shares the next."""
+_AT_ONCE = 4  # so many batches of claims may be on their way; what comes meanwhile waits and shares the next
 _BATCH = 1000
 
 
@@ -155,12 +154,9 @@ class BatchedLeases:
 
 _ONLINE = f"run once without {option('offline', True)}"
 
-_REPAIRED = ("stop", "length")
-"""The finishes of a reply for which a judge may ask for a repair."""
-_KEPT = 30.0
-"""Seconds for which a lease is kept for a repair that may never come."""
-_ON_THEIR_WAY = 64
-"""Rows on their way behind a network, above which the next one is waited for."""
+_REPAIRED = ("stop", "length")  # the finishes of a reply for which a judge may ask for a repair
+_KEPT = 30.0  # seconds for which a lease is kept for a repair that may never come
+_ON_THEIR_WAY = 64  # rows on their way behind a network, above which the next one is waited for
 _Lease = Literal["kept", "ended", "written"]
 """A lease is kept for a repair, ended here, or ended by the row that is on its way."""
 _Outcome: TypeAlias = Completion | Exception | None  # None: the call was cancelled

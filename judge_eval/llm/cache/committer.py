@@ -15,8 +15,7 @@ from weakref import WeakKeyDictionary
 from judge_eval.errors import StoreError
 from judge_eval.llm.cache.store import Claiming, KeyedRow, OnDisk, Store
 
-_FLUSHED = 1.0
-"""Seconds after which what was written is to be on the disk."""
+_FLUSHED = 1.0  # seconds after which what was written is to be on the disk
 
 
 @dataclass

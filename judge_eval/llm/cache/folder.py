@@ -14,8 +14,7 @@ PROJECT = "project"
 """The name of a project's own cache."""
 FOLDER = ".judge_eval"
 """The folder in a project that holds it."""
-_MARKS = ("judge_eval.toml", "pyproject.toml", ".git")
-"""What lies at the top of a project."""
+_MARKS = ("judge_eval.toml", "pyproject.toml", ".git")  # what lies at the top of a project
 
 
 def cache_place(setting: str | Path) -> str | Path:

@@ -122,8 +122,7 @@ def _check_columns(location: str, rows: Sequence[tuple[str, str, str, bool]]) ->
 
 
 _BATCH = 1000
-_COUNTED = 1_000_000
-"""Above so many rows, the database estimates their number: counting would take seconds."""
+_COUNTED = 1_000_000  # above so many rows, the database estimates their number: counting would take seconds
 
 
 class PostgresStore:

@@ -110,8 +110,7 @@ _FINISHES: Mapping[str, Finish] = {
     "content_filter": "filter",
     "refusal": "refusal",
 }
-_LOWEST = 9999.0
-"""How OpenAI writes a logarithm of minus infinity, without its sign."""
+_LOWEST = 9999.0  # how OpenAI writes a logarithm of minus infinity, without its sign
 _LONGEST = 300  # characters of a model's name
 _STATUS = re.compile(r"[45][0-9]{2}")
 

@@ -67,8 +67,7 @@ def glimpse(value: Any) -> str:
 
 
 JSON = dict[str, Any]
-_MOST_JSON = 250_000
-"""Bytes of compact JSON in one part; OpenAI takes 256 KiB."""
+_MOST_JSON = 250_000  # bytes of compact JSON in one part; OpenAI takes 256 KiB
 
 
 def written_in(dialect: Dialect, asked: wire.Questionnaire) -> JSON:
