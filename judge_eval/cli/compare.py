@@ -8,8 +8,10 @@ from typing import Annotated
 import typer
 
 from judge_eval.cli.flags import completion
+from judge_eval.cli.flags.calling import CallingFlags
 from judge_eval.cli.flags.common import Json, Seed, output_flag
 from judge_eval.cli.flags.groups import only, without
+from judge_eval.cli.flags.judging import SEVERAL, JudgingFlags
 from judge_eval.cli.flags.keeping import Runs
 from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.door import give_json, remark
@@ -31,23 +33,35 @@ def compare(
     numbers: Annotated[NumbersFlags, only("metrics")],
     keeping: Runs,
     gates: Annotated[Gates, without("baseline")],
+    judging: Annotated[JudgingFlags, only("model", "prompt", "mode", "evidence", "judge", *SEVERAL)],
+    calling: Annotated[CallingFlags, without("fleet", "record", "replay", "warm_prefix", "hedge", "otel")],
     cluster: Annotated[str | None, typer.Option(metavar="KEY", help="The key of metadata that groups traces.")] = None,
+    judge_again: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            help="Ask the candidate's judge, named as for `run`, about at most N chunks of the baseline that it never "
+            "saw: the split of the first metric becomes narrower.",
+        ),
+    ] = 0,
     seed: Seed = 0,
     output: Annotated[
         list[Path] | None, output_flag("Write the comparison here: .json, .md (pull request), .xml. Repeatable.")
     ] = None,
     json_: Json = False,
 ) -> None:
-    """Compare runs on the traces they have in common; nothing is judged.
+    """Compare runs on the traces they have in common; nothing is judged, but for --judge-again.
 
-    Example:
+    Examples:
     judge-eval compare label:main latest --max-drop AP@5=0.03 -o report.md
+    judge-eval compare label:main latest --judge-again 200 --model openai/NAME
     """
     from judge_eval.cli.printing.gates import show_checks, write_ci_report
     from judge_eval.cli.printing.output import show_comparison
     from judge_eval.compare.compare import compare as compare_runs
     from judge_eval.compare.gate import check_gates, gate_limits
     from judge_eval.export import text as export
+    from judge_eval.trials.again import ask_again
 
     export.check_suffixes(output or (), FORMATS)
     if len(runs) < 2:
@@ -56,7 +70,11 @@ def compare(
     baseline, *candidates = (keeping.load(name, remark) for name in runs)
     named = numbers.names or list(baseline.manifest.metrics)
     wanted = tuple(dict.fromkeys([*named, *(limit.metric for limit in limits)]))
-    comparison = compare_runs(baseline, *candidates, metrics=wanted, cluster=cluster, seed=seed)
+    again = None
+    if judge_again:
+        with judging.evaluator(calling, numbers, ["P@5"]) as evaluator:
+            again = ask_again(evaluator, baseline, candidates[0], wanted[0], judge_again)
+    comparison = compare_runs(baseline, *candidates, metrics=wanted, cluster=cluster, seed=seed, again=again)
     checks = check_gates(candidates, gates, comparison)
     comparison = comparison.model_copy(update={"checks": tuple(checks)})
     if json_:

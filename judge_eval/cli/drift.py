@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -18,9 +17,6 @@ from judge_eval.cli.printing.door import give_json, remark
 from judge_eval.cli.printing.errors import GATE, verb
 from judge_eval.ranges import RANGES
 
-if TYPE_CHECKING:
-    from judge_eval.eval_run import EvalRun
-
 
 @verb
 def drift(
@@ -33,8 +29,9 @@ def drift(
     ],
     keeping: Runs,
     history: Annotated[
-        Path, typer.Option(help="The file of all looks; it is made by the first.", metavar="FILE")
-    ] = Path("drift.jsonl"),
+        Path | None,
+        typer.Option(help="The file of all looks. Default: drift.jsonl in the folder of runs.", metavar="FILE"),
+    ] = None,
     baseline_looks: Annotated[int, typer.Option(help="How often to ask for the baseline, which shows the noise.")] = 5,
     json_: Json = False,
 ) -> None:
@@ -44,7 +41,7 @@ def drift(
     stopped goes on where it stood. The last look and the last four are tested by permutation within each chunk, so
     that a year of weekly looks gives a false alarm in at most 5 of 100 cases.
 
-    The exit code is 1 if the judge drifted.
+    The exit code is 1 if the judge drifted. `serve` plots the histories in its folder of runs.
 
     Examples:
     judge-eval drift labelled.jsonl --model openai/NAME
@@ -58,11 +55,9 @@ def drift(
     data = Path(anchors)
     earlier = None if data.exists() and not (data / "manifest.json").exists() else keeping.load(anchors, remark)
 
-    def ask(folder: Path) -> EvalRun:
-        with judging.evaluator(replace(calling, cache=str(folder)), numbers, ["P@5"]) as evaluator:
-            return evaluator.evaluate(data if earlier is None else [result.trace for result in earlier.results])
-
-    report = watch_judge(ask, history, earlier, baseline_looks=baseline_looks)
+    asked = data if earlier is None else [result.trace for result in earlier.results]
+    history = history or keeping.out / "drift.jsonl"
+    report = watch_judge(judging.anew(calling, numbers, asked), history, earlier, baseline_looks=baseline_looks)
     if json_:
         give_json(report.model_dump_json(indent=2))
     else:

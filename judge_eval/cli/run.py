@@ -15,7 +15,7 @@ from judge_eval.cli.flags.groups import without
 from judge_eval.cli.flags.judging import JudgingFlags
 from judge_eval.cli.flags.keeping import KeepingFlags
 from judge_eval.cli.flags.numbers import NumbersFlags
-from judge_eval.cli.printing.door import remark, tell
+from judge_eval.cli.printing.door import complain, remark, tell
 from judge_eval.cli.printing.errors import GATE, INCOMPLETE, advise_resume, close, spelled_remark, verb
 from judge_eval.compare.options import Gates
 from judge_eval.data.options import ReadOptions
@@ -36,6 +36,14 @@ def run(
     running: RunningFlags,
     calling: Annotated[CallingFlags, without("base_url")],
     gates: Gates,
+    anchors: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="First ask anew about these labelled traces, as `drift` does (history in FILE.drift.jsonl), and judge "
+            "nothing if the judge drifted.",
+        ),
+    ] = None,
     output: Annotated[
         list[Path] | None, output_flag("Write the run here too: .json, .csv, .md or .xml (JUnit). Repeatable.")
     ] = None,
@@ -56,6 +64,7 @@ def run(
     from judge_eval.runs.columns import parquet as parts
     from judge_eval.runs.keeping.lookup import holds_no_run
     from judge_eval.runs.keeping.mirror import written
+    from judge_eval.trials.drift import watch_judge
     from judge_eval.views.pool import pool_view
     from judge_eval.views.run import cache_view, member_sections
 
@@ -65,6 +74,11 @@ def run(
     check_claims(selection, judging.by_claims)
     baseline = None if gates.baseline is None else keeping.load(gates.baseline, remark)
     gate = RunGate(gates, baseline)
+    if anchors is not None and not running.dry_run:
+        seen = watch_judge(judging.anew(calling, numbers, anchors), anchors.with_name(f"{anchors.name}.drift.jsonl"))
+        (complain if seen.verdict == "drifted" else remark)(f"anchors: {seen.verdict}: {seen.why}")
+        if seen.verdict == "drifted":
+            raise typer.Exit(GATE)
     keeping.page()  # an invalid address is an error before the first call
     reader = replace(reading, relevant=numbers.relevant)
     with readable(data) as (path, name), judging.evaluator(calling, numbers, gate.metrics(numbers.names)) as evaluator:

@@ -16,15 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from judge_eval.compare.changes import Moved
+from judge_eval.compare.pairing import Pairing
 from judge_eval.compare.record import LEAST_SHARED, Attribution, Difference, DifferencePart
 from judge_eval.errors import MetricError
 from judge_eval.metrics import GradeTable, Metric, parse_metric
 from judge_eval.metrics.ragged import offsets_of
 from judge_eval.metrics.spec import DEDUP, ends
 from judge_eval.metrics.table import MISSING
-from judge_eval.runs.columns.packed import cluster_codes
+from judge_eval.runs.columns.packed import Columns, Hashes, cluster_codes, find_ids
 from judge_eval.runs.folder.run import Run
-from judge_eval.schema import Scale
+from judge_eval.runs.scoring.rescore import scale_of
+from judge_eval.schema import Scale, Trace
 from judge_eval.stats import mean_interval
 
 Floats = NDArray[np.float64]
@@ -40,7 +42,12 @@ _FACTORS = (0.5, 2.0)
 
 
 def attributions(
-    moved: Moved, runs: Sequence[Run], scales: tuple[Scale, Scale], judges: str, differences: Sequence[Difference]
+    moved: Moved,
+    runs: Sequence[Run],
+    scales: tuple[Scale, Scale],
+    judges: str,
+    differences: Sequence[Difference],
+    again: Columns | None = None,
 ) -> Iterator[Attribution]:
     """Split the differences between two runs, as far as their metrics can be computed from grades alone.
 
@@ -50,8 +57,9 @@ def attributions(
         scales: Their scales.
         judges: Which judge took whose place, in words.
         differences: Those of this candidate.
+        again: Verdicts of the candidate's judge on more chunks of the baseline.
     """
-    lists = _Lists.of(moved, scales)
+    lists = _Lists.of(moved, scales, again)
     for difference in differences:
         metric = parse_metric(difference.metric)
         if metric.spec.claims or metric.spec.soft or metric.needs_pool:
@@ -60,6 +68,52 @@ def attributions(
             yield _Split(moved, runs, scales, lists, metric).attribution(difference, judges)
         except MetricError:  # a run's totals or its pool serve one of the scales alone
             continue
+
+
+def chunks_to_ask(moved: Moved, runs: Sequence[Run], metric: Metric, count: int) -> list[Trace]:
+    """Choose chunks of the baseline that the candidate's judge never saw, for a narrower split of this metric.
+
+    Those come first whose verdict is least certain times how far it moves the metric of its list.
+
+    Args:
+        moved: The runs brought together.
+        runs: Baseline and candidate.
+        metric: Over grades alone.
+        count: The most chunks.
+
+    Returns:
+        The traces of the baseline with these chunks alone.
+    """
+    scales = scale_of(runs[0]), scale_of(runs[1])
+    crossed = _Split(moved, runs, scales, _Lists.of(moved, scales), metric).crossed[0]
+    known = crossed.rates()[crossed.given]
+    least, row = crossed.table.relevant, np.repeat(np.arange(len(crossed.table)), np.diff(crossed.table.offsets))
+    missing = np.flatnonzero(crossed.table.grades == MISSING)
+    rows, ranks = row[missing], missing - crossed.table.offsets[row[missing]]
+    turn = np.arange(len(rows)) - np.searchsorted(rows, rows)
+    worth = np.zeros(len(rows))
+    for place in range(int(turn.max(initial=-1)) + 1):
+        here, ends_ = turn == place, []
+        for side in (slice(None, least), slice(least, None)):
+            chances = known.copy()
+            part = np.zeros_like(chances[here])
+            part[:, side] = np.maximum(chances[here][:, side], 1e-9)
+            chances[here] = part / part.sum(axis=1, keepdims=True)
+            ends_.append(metric.expected_given(crossed.table, chances)[rows[here]])
+        q = known[here][:, least:].sum(axis=1)
+        worth[here] = np.abs(ends_[1] - ends_[0]) * np.sqrt(q * (1 - q))
+    options = []
+    for pair, place in enumerate(crossed.places.tolist()):
+        at = slice(*np.searchsorted(rows, [place, place + 1]))
+        options += [(-w, pair, rank) for w, rank in zip(worth[at].tolist(), ranks[at].tolist(), strict=True)]
+    chosen: dict[int, list[int]] = {}
+    for _, pair, rank in sorted(options)[:count]:
+        chosen.setdefault(pair, []).append(rank)
+    traces = []
+    for pair, of_trace in sorted(chosen.items()):
+        trace = runs[0].results[int(moved.pairing.a[pair])].trace
+        traces.append(trace.but(chunks=tuple(trace.chunks[rank] for rank in sorted(of_trace))))
+    return traces
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,7 +142,7 @@ class _Lists:
     """The pairs whose two lists hold the same chunks in the same order, shape (pairs,)."""
 
     @classmethod
-    def of(cls, moved: Moved, scales: tuple[Scale, Scale]) -> _Lists:
+    def of(cls, moved: Moved, scales: tuple[Scale, Scale], again: Columns | None = None) -> _Lists:
         pairing = moved.pairing
         sources = (pairing.first, pairing.a, scales[0]), (pairing.second, pairing.b, scales[1])
         chunks = [columns.chunks_of(traces) for columns, traces, _ in sources]
@@ -110,12 +164,24 @@ class _Lists:
             match = np.append(order, -1)[at]
             shared = (match >= 0) & (np.append(parts[j], -1)[match] == parts[i])
             other = np.where(shared, np.append(grades[j], -1)[match], -1)
+            if again is not None and i == 0:
+                asked = _grades_again(pairing, again, keys[: len(texts[0])], names)
+                other = np.where(shared | (asked < 0), other, asked - scales[1].minimum)
             sides.append(_Side(chunks[i][0], chunks[i][2], grades[i], other, shared, times[i] > 0))
         same = pairing.first.sizes[pairing.a] == pairing.second.sizes[pairing.b]
         in_both = [part[same[rows]] for part, (rows, _, _) in zip(parts, chunks, strict=True)]
         unlike = chunks[0][0][same[chunks[0][0]]][in_both[0] != in_both[1]]
         same[unlike] = False
         return cls((sides[0], sides[1]), same)
+
+
+def _grades_again(pairing: Pairing, again: Columns, keys: Ints, names: Hashes) -> Ints:
+    """Return the grade of each chunk of the baseline in a run that asked about some of them; -1 for none."""
+    pair = find_ids(again.ids, pairing.first.ids[pairing.a])
+    rows, code = again.rows, np.searchsorted(names, again.passages).clip(max=len(names) - 1)
+    known = (pair[rows] >= 0) & (names[code] == again.passages) & (again.grades >= 0)
+    graded = dict(zip((pair[rows] * len(names) + code)[known].tolist(), again.grades[known].tolist(), strict=True))
+    return np.array([graded.get(key, -1) for key in keys.tolist()], dtype=np.int64)
 
 
 def _times(keys: Ints) -> Ints:
@@ -236,17 +302,17 @@ class _Split:
                 known = (result.trace.relevant_total for result in run.results_at(traces))
                 totals[side] = np.array([-1 if total is None else total for total in known], dtype=np.int64)
         orders = ((0, 1), (1, 0))
-        self._crossed = [
+        self.crossed = [
             _Crossed.of(lists.sides[i], len(pairing), scales[i], scales[j], metric, totals[i]) for i, j in orders
         ]
 
     def attribution(self, d: Difference, judges: str) -> Attribution:
-        crossed = [self._under(i, self._crossed[i].rates()) for i in (0, 1)]
+        crossed = [self._under(i, self.crossed[i].rates()) for i in (0, 1)]
         own = [side.value for side in self._own]
         both, alike = self._both, self._lists.alike
         by_retrieval = (crossed[1] - own[0] + own[1] - crossed[0]) / 2
         by_judge = own[1] - own[0] - by_retrieval
-        influences = [c.influence(both & ~alike) for c in self._crossed]
+        influences = [c.influence(both & ~alike) for c in self.crossed]
         through = (influences[1] - influences[0]) / 2
         clusters = cluster_codes(self._moved.pairing.first.clusters[self._moved.pairing.a[both]])
         open_ = sum(float((side.high - side.low)[both].mean()) for side in self._own)
@@ -266,7 +332,7 @@ class _Split:
 
     def _under(self, side: int, rates: Floats) -> Floats:
         """Return the values of one retrieval under the other judge; of the same list they are that judge's own."""
-        values = self._crossed[side].values(rates)
+        values = self.crossed[side].values(rates)
         return np.where(self._lists.alike, self._own[1 - side].value, values)
 
     def _share(self) -> float:
@@ -276,7 +342,8 @@ class _Split:
             if self._metric.cutoff is not None:
                 read = side.ranks <= self._metric.cutoff
             read &= self._both[side.rows]
-            shared, total = shared + int(side.shared[read].sum()), total + int(read.sum())
+            shared += int((side.shared | (side.other >= 0))[read].sum())
+            total += int(read.sum())
         return shared / total if total else 1.0
 
     def _part(self, values: Floats, through: Floats, clusters: list[int] | None, open_: float) -> DifferencePart:
@@ -303,9 +370,9 @@ class _Split:
         """Return how far the retrieval part falls and rises if unshared chunks flip half or twice as often."""
         means = []
         for side in (0, 1):
-            corners = [self._crossed[side].rates(up, down) for up, down in product(_FACTORS, repeat=2)]
+            corners = [self.crossed[side].rates(up, down) for up, down in product(_FACTORS, repeat=2)]
             means.append([float(self._under(side, rates)[both].mean()) for rates in corners])
-        base = [float(self._under(side, self._crossed[side].rates())[both].mean()) for side in (0, 1)]
+        base = [float(self._under(side, self.crossed[side].rates())[both].mean()) for side in (0, 1)]
         low = (min(means[1]) - base[1] - max(means[0]) + base[0]) / 2
         high = (max(means[1]) - base[1] - min(means[0]) + base[0]) / 2
         return min(low, 0.0), max(high, 0.0)

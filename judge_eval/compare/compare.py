@@ -6,19 +6,20 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from judge_eval.compare.attribution import attributions
+from judge_eval.compare.attribution import attributions, chunks_to_ask
 from judge_eval.compare.changes import Moved, changes, counts_of, moved_between
 from judge_eval.compare.record import Comparison, Difference, PairOfRuns, RunRef, TraceChange, opening_of
 from judge_eval.digest import short
 from judge_eval.errors import RunError
 from judge_eval.metrics import Metric, parse_metric
-from judge_eval.runs.columns.packed import Places, cluster_codes
+from judge_eval.runs.columns.packed import Columns, Places, cluster_codes
 from judge_eval.runs.columns.parquet import columns_of
 from judge_eval.runs.folder.describing import escalation, judge_differences, judges_in_words, without_claims
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import less_is_better, limits_of, main_metric
 from judge_eval.runs.scoring.rescore import rescore, scale_of
 from judge_eval.safe_text import counted
+from judge_eval.schema import Trace
 from judge_eval.stats import PairedComparison, compare_paired, holm, tukey_hsd
 from judge_eval.stats.estimate import ends_of
 
@@ -35,6 +36,7 @@ def compare(
     cluster: str | None = None,
     seed: int = 0,
     keep: int = KEEP,
+    again: Run | None = None,
 ) -> Comparison:
     """Compare runs with a baseline, trace by trace, without a call.
 
@@ -50,6 +52,7 @@ def compare(
         cluster: The key of `metadata` that groups traces; as in the baseline where None.
         seed: Of the randomisation tests.
         keep: How many changed traces of each candidate to name.
+        again: Verdicts of the first candidate's judge on chunks of the baseline (`traces_to_ask`), for the split.
 
     Raises:
         RunError: There is no candidate, or one has no trace in common with the baseline.
@@ -76,7 +79,25 @@ def compare(
         for place, (moved, run) in enumerate(zip(moves, others, strict=True), 1)
         for change in changes(moved.pairing, moved.kinds, before, run, place, keep)
     ]
-    return weigh(baseline, candidates, moves, traces, seed=seed)
+    asked = None if again is None else columns_of(again, (), key)
+    return weigh(baseline, candidates, moves, traces, seed=seed, again=asked)
+
+
+def traces_to_ask(baseline: Run, candidate: Run, metric: str, count: int) -> list[Trace]:
+    """Choose chunks of the baseline about which to ask the candidate's judge; see `chunks_to_ask`.
+
+    Raises:
+        RunError: The metric needs more than grades.
+    """
+    parsed = parse_metric(metric)
+    if parsed.spec.claims or parsed.spec.soft or parsed.needs_pool:
+        raise RunError(f"{parsed}: a difference is split for metrics over grades alone")
+    name, key = str(parsed), baseline.manifest.intervals.cluster
+    scored = scored_by(baseline, [name]), scored_by(candidate, [name])
+    moved = moved_between(
+        (baseline, candidate), scored, (columns_of(scored[0], (name,), key), columns_of(scored[1], (name,), key)), 1
+    )
+    return chunks_to_ask(moved, (baseline, candidate), parsed, count)
 
 
 def scored_by(run: Run, metrics: Sequence[str]) -> Run:
@@ -91,6 +112,7 @@ def weigh(
     traces: Sequence[TraceChange] = (),
     *,
     seed: int = 0,
+    again: Columns | None = None,
 ) -> Comparison:
     """Return what traces that were brought together say about their runs."""
     pairings = [each.pairing for each in moved]
@@ -129,6 +151,7 @@ def weigh(
             (scale_of(baseline), scale_of(run)),
             judges_in_words(baseline.manifest, run.manifest),
             [d for d in differences if d.candidate == place],
+            again if place == 1 else None,
         )
     )
     sentences = []

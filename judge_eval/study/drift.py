@@ -266,6 +266,35 @@ def drift_report(history: DriftHistory, notes: Sequence[str] = ()) -> DriftRepor
     )  # fmt: skip
 
 
+class DriftPoint(Record):
+    """One look in a plot."""
+
+    label: str
+    created: datetime
+    mean: float
+    """The share of right verdicts, or of relevant ones where nothing is labelled."""
+    interval: tuple[float, float] | None
+    href: None = None
+
+
+def drift_points(history: DriftHistory) -> list[DriftPoint]:
+    """Return the looks of a history in time, each with the share of its verdicts and an interval by whole traces."""
+    if history.anchors is None:
+        return []
+    labels, points = _relevant(history.anchors.labels, history.anchors.relevant), []
+    traces = [trace for trace, _ in history.anchors.chunks]
+    for look in history.looks:
+        share = _right(_relevant(look.grades, history.anchors.relevant)[:, None], labels)[:, 0]
+        there = np.flatnonzero(~np.isnan(share))
+        if there.size:
+            names = [traces[k] for k in there.tolist()]
+            figure = Figure.of(mean_interval(share[there], clusters=names, limits=(0.0, 1.0)))
+            label = "baseline" if look.baseline else ", ".join(look.models) or "look"
+            mean, interval = float(share[there].mean()), figure.interval
+            points.append(DriftPoint(label=label, created=look.at, mean=mean, interval=interval))
+    return points
+
+
 def _relevant(grades: Sequence[int | None], least: int) -> Floats:
     return np.array([np.nan if grade is None else float(grade >= least) for grade in grades])
 

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.stats_attribution import TwoRuns, draw, split, true_parts
 from judge_eval import EvalRun
-from judge_eval.compare.compare import compare
+from judge_eval.compare.compare import compare, traces_to_ask
 from judge_eval.compare.gate import check_gates
 from judge_eval.compare.options import Gates
 from judge_eval.errors import RefusedError
@@ -164,3 +164,34 @@ def test_equal_texts_of_a_list_are_paired_in_order() -> None:
     verdicts = np.array([[1, 0]]), np.array([[1, 0]])
     part = split(TwoRuns(lists, verdicts), "P@3")
     assert part.shared == pytest.approx(4 / 6)
+
+
+def test_asking_again_fills_the_baseline_with_the_candidates_verdicts() -> None:
+    """With every unshared chunk of the baseline asked, one crossed mean is known and not estimated."""
+    first, second, one, two = shuffled(3)
+    before, after = run_of(first, one, "a"), run_of(second, two, "b")
+    traces = traces_to_ask(before, after, "P@4", 1000)
+    assert {(t.id, c.id) for t in traces for c in t.chunks} == {
+        (n, c) for n in NAMES for c in first[n][:4] if c not in second[n]
+    }
+    again = run_of({t.id: "".join(c.id for c in t.chunks) for t in traces}, two, "b")
+    part, plain = (compare(before, after, metrics=["P@4"], again=each).attribution("P@4") for each in (again, None))
+    assert part is not None
+    assert plain is not None
+    known = float(np.mean([sum((n, c) in two for c in first[n][:4]) / 4 for n in NAMES]))
+    own = [float(np.mean([sum((n, c) in by for c in lists[n][:4]) / 4 for n in NAMES]))
+           for lists, by in ((first, one), (second, two))]  # fmt: skip
+    crossed = brute_force(second, two, one, first, "P@4")
+    assert part.retrieval.value == pytest.approx((crossed - own[0] + own[1] - known) / 2, abs=1e-12)
+    assert part.shared > plain.shared
+
+
+def test_the_chunks_asked_first_move_the_metric_most() -> None:
+    """With one chunk to ask, none of another list or rank is worth more: rank 1 before rank 3 for RR."""
+    lists = dict.fromkeys(NAMES[:8], "abc")
+    others = {n: "def" if n == NAMES[0] else "abc" for n in NAMES[:8]}
+    judged_by = {(n, c) for n in NAMES[:8] for c in "ad" if n > NAMES[2]}
+    (trace,) = traces_to_ask(
+        run_of(lists, judged_by, "a"), run_of(others, judged_by | {(NAMES[1], "a")}, "b"), "RR@3", 1
+    )
+    assert (trace.id, [c.id for c in trace.chunks]) == (NAMES[0], ["a"])

@@ -1,0 +1,25 @@
+"""Asking a candidate's judge about chunks of the baseline that it never saw."""
+
+from __future__ import annotations
+
+from judge_eval.compare.compare import traces_to_ask
+from judge_eval.errors import ConfigError
+from judge_eval.evaluator import Evaluator
+from judge_eval.judges.judge import judges_chunks_alone
+from judge_eval.runs.folder.describing import judge_differences
+from judge_eval.runs.folder.run import Run
+
+
+def ask_again(evaluator: Evaluator, baseline: Run, candidate: Run, metric: str, count: int) -> Run | None:
+    """Ask about at most `count` chunks, those that narrow the split of a metric most; None if there is none to ask.
+
+    Raises:
+        ConfigError: The evaluator's judge is not the candidate's, or its verdict depends on the other chunks of a list.
+    """
+    differ = judge_differences(candidate.manifest, evaluator.begin(candidate.manifest.dataset))
+    if differ:
+        raise ConfigError(f"this is not the judge of {candidate.name}: {differ[0]}")
+    if not judges_chunks_alone(evaluator.judge):
+        raise ConfigError("this judge reads all chunks of a list together; single ones cannot be asked about again")
+    traces = traces_to_ask(baseline, candidate, metric, count)
+    return evaluator.evaluate(traces) if traces else None
