@@ -54,44 +54,6 @@ def _table(name: str) -> Mapping[str, Range]:
 
 
 RANGES: Final = _table("arguments")
-RANGES: Final[Mapping[str, Range]] = MappingProxyType(
-    {
-        # judging
-        "repeat": Range(1, 100),
-        "relevant": Range(1, 127),
-        "workers": Range(1, 100_000),
-        "max_failures": Range(0, _MANY),
-        # data
-        "limit": Range(1, _MANY),
-        "seed": Range(0, 2**63 - 1),
-        # a list made of others
-        "cut": Range(1, _MANY),
-        # people
-        "label_relevant": Range(1, 127),
-        "held_out": Range(0.01, 0.99, whole=False),
-        "n": Range(1, _MANY),
-        "judge_again": Range(0, _MANY),
-        "most": Range(1, _MANY),
-        "max_traces": Range(1, _MANY),
-        "baseline_looks": Range(1, 100),
-        # a cascade
-        "cascade_threshold": Range(0.5, 1, whole=False),
-        "alpha": Range(0.0001, 0.5, whole=False),
-        "level": Range(0.5, 0.9999, whole=False),
-        "worst": Range(1, _MANY),
-        # files of a batch
-        "max_requests": Range(1, 10**9),
-        "max_bytes": Range(1, 10**15),
-        "interval": Range(0.01, 86_400, whole=False),
-        "patience": Range(0, 86_400, whole=False),
-        # runs in object storage
-        "push_every": Range(0, 86_400, whole=False),
-        "push_grace": Range(0, 86_400, whole=False),
-        # a fake judge
-        "latency": Range(0, 3_600, whole=False),
-        "keep": Range(0, _MANY),
-    }
-)
 """By the name of the flag and of the Python argument."""
 PARAMS: Final = _table("parameters")
 """By name, for parameters of a request that mean the same to all servers."""
