@@ -36,14 +36,6 @@ def run(
     running: RunningFlags,
     calling: Annotated[CallingFlags, without("base_url")],
     gates: Gates,
-    anchors: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="First ask anew about these labelled traces, as `drift` does (history in FILE.drift.jsonl), and judge "
-            "nothing if the judge drifted.",
-        ),
-    ] = None,
     output: Annotated[
         list[Path] | None, output_flag("Write the run here too: .json, .csv, .md or .xml (JUnit). Repeatable.")
     ] = None,
@@ -74,7 +66,7 @@ def run(
     check_claims(selection, judging.by_claims)
     baseline = None if gates.baseline is None else keeping.load(gates.baseline, remark)
     gate = RunGate(gates, baseline)
-    if anchors is not None and not running.dry_run:
+    if (anchors := running.anchors) is not None and not running.dry_run:
         seen = watch_judge(judging.anew(calling, numbers, anchors), anchors.with_name(f"{anchors.name}.drift.jsonl"))
         (complain if seen.verdict == "drifted" else remark)(f"anchors: {seen.verdict}: {seen.why}")
         if seen.verdict == "drifted":

@@ -63,8 +63,16 @@ _setting = partial(Setting, panel=CALLING)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningFlags:
-    """How a run goes, and which pool it joins."""
+    """How a run goes, what comes before it, and which pool it joins."""
 
+    anchors: Annotated[
+        Path | None,
+        Setting(
+            "First ask anew about these labelled traces, as `drift` does (history in FILE.drift.jsonl), and judge nothing "
+            "if the judge drifted.",
+            metavar="FILE",
+        ),
+    ] = None
     pool: Annotated[
         Path | None,
         Setting("Add the run to this pool (.json; made if there is none), and score all its runs anew.", "Pool"),
