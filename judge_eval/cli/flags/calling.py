@@ -68,7 +68,7 @@ class RunningFlags:
     anchors: Annotated[
         Path | None,
         Setting(
-            "First ask anew about these labelled traces, as `drift` does (history in FILE.drift.jsonl), and judge nothing "
+            "Ask anew about these labelled traces first, as `drift` does (history in FILE.drift.jsonl); judge nothing "
             "if the judge drifted.",
             metavar="FILE",
         ),
