@@ -1,6 +1,7 @@
 """Runs the benchmarks one after the other: `python -m benchmarks [NAME ...]`.
 
-`--smoke` runs each on little data, to see that it works; its figures mean nothing.
+`--smoke` runs each on little data, to see that it works; its figures mean nothing. Other options go to the
+benchmark that is named: `python -m benchmarks stats_calibration --only gate_power`.
 """
 
 from __future__ import annotations
@@ -37,14 +38,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHMARKS)}")
     parser.add_argument("--smoke", action="store_true", help="on little data, as a test that they work")
-    args = parser.parse_args()
+    words = sys.argv[1:]
+    of_one = next((k for k, w in enumerate(words) if w[:1] == "-" and w not in ("--smoke", "-h", "--help")), len(words))
+    args, options = parser.parse_args(words[:of_one]), words[of_one:]
+    if options and len(args.names) != 1:
+        parser.error(f"{options[0]}: name one benchmark that takes it")
     unknown = set(args.names) - BENCHMARKS.keys()
     if unknown:
         parser.error(f"no benchmark {', '.join(sorted(unknown))}; known: {', '.join(BENCHMARKS)}")
     for name in args.names or BENCHMARKS:
         print(f"-- {name}", flush=True)
         small = BENCHMARKS[name] if args.smoke else ()
-        subprocess.run([sys.executable, "-m", f"benchmarks.{name}", *small], check=True)
+        subprocess.run([sys.executable, "-m", f"benchmarks.{name}", *small, *options], check=True)
 
 
 if __name__ == "__main__":

@@ -10,8 +10,9 @@ import hashlib
 import itertools
 import json
 import math
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from functools import partial
@@ -328,25 +329,26 @@ def cells(simulations: int) -> list[partial[list[Line]]]:
     def draws(part: float, least: int = 50) -> int:
         return max(least, round(simulations * part))
 
-    populations, tenth, many = range(len(POPULATIONS)), draws(0.1), draws(1)
+    populations, tenth, half, many = range(len(POPULATIONS)), draws(0.1), draws(0.5), draws(1)
     return [
         partial(few_hits),
-        *(partial(gate_power, tenth, traces=(n,)) for n in (20, 50, 100, 200)),
-        *(partial(gate_errors, tenth, populations=(k,)) for k in range(len(PAIRS))),
-        *(partial(gate_planning, draws(0.04), populations=(k,)) for k in populations),
-        *(partial(few_labels, draws(0.04), judges=(k,)) for k in range(len(JUDGES))),
+        *(partial(gate_power, draws(0.4), traces=(n,)) for n in (20, 50, 100, 200)),
+        *(partial(gate_errors, half, populations=(k,)) for k in range(len(PAIRS))),
+        *(partial(gate_planning, draws(0.2), populations=(k,)) for k in populations),
+        *(partial(few_labels, draws(0.4), judges=(k,)) for k in range(len(JUDGES))),
         *(
-            partial(failed_means, draws(0.04, 4), sizes=(n,), shares=(share,), ratios=(ratio,))
+            partial(failed_means, draws(0.2, 4), sizes=(n,), shares=(share,), ratios=(ratio,))
             for n in (100, 300)
             for share, ratio in itertools.product(SHARES, RATIOS)
         ),
-        partial(failed_gates, draws(0.02, 4)),
-        *(partial(difference_coverage, tenth, populations=(k,)) for k in populations),
-        partial(skewed_null, tenth),
-        partial(unreachable, draws(0.02)),
-        *(partial(detectable, draws(0.02), populations=(k,)) for k in populations),
+        *(partial(failed_means, draws(0.2, 4), sizes=(200,), shares=(s,), ratios=(1,)) for s in (0.02, 0.05, 0.1)),
+        partial(failed_gates, draws(0.4, 4)),
+        *(partial(difference_coverage, half, populations=(k,)) for k in populations),
+        partial(skewed_null, many),
+        partial(unreachable, many),
+        *(partial(detectable, draws(0.04), populations=(k,)) for k in populations),
         *(
-            partial(agreement_coverage, draws(0.03, 4), traces=(n,), judges=(judge,))
+            partial(agreement_coverage, draws(0.15, 4), traces=(n,), judges=(judge,))
             for judge in AGREEING
             for n in (20, 50, 100)
         ),
@@ -356,10 +358,10 @@ def cells(simulations: int) -> list[partial[list[Line]]]:
         *(partial(drift_alarms, draws(0.1, 4), noise=noise, fall=0.05) for noise in (0.0, 0.02, 0.05)),
         *(partial(drift_alarms, draws(0.1, 4), noise=n, fall=0.075, up=0.025) for n in (0.0, 0.02, 0.05)),
         *(partial(small_samples, tenth, populations=(k,)) for k in range(len(SMALL))),
-        *(partial(chunk_labels, draws(0.004, 4), metrics=(name,)) for name in METRICS),
+        *(partial(chunk_labels, draws(0.04, 4), metrics=(name,)) for name in METRICS),
         *(partial(sequential_coverage, draws(0.02, 4), judges=(k,)) for k in (0, 3, 4)),
         partial(planned_width, draws(0.002, 4)),
-        partial(hit_rates, tenth),
+        partial(hit_rates, many),
         partial(paired_null, many),
         partial(clustered_null, many),
         *(partial(mean_coverage, many, traces=n) for n in (20, 50)),
@@ -388,8 +390,29 @@ def _digest(cell: partial[list[Line]]) -> str:
     return found.hexdigest()[:16]
 
 
+def figure(line: Line) -> str:
+    """Return what a line measures, without its cell."""
+    parts = re.split(r", |: ", line.name)
+    return ", ".join(parts[: 2 if parts[0].strip() in ("coverage", "bias", "settled traces", "type I", "power") else 1])
+
+
+def summary(lines: Sequence[Line]) -> Iterator[str]:
+    """Say of each figure of several cells what the least, the mean and the greatest rate is."""
+    by_figure: dict[str, list[Line]] = {}
+    for line in lines:
+        by_figure.setdefault(figure(line), []).append(line)
+    for name, cells in by_figure.items():
+        if len(cells) > 1:
+            rates = [line.rate for line in cells]
+            draws = sorted({line.simulations for line in cells})
+            of = f"{draws[0]}" if len(draws) == 1 else f"{draws[0]} to {draws[-1]}"
+            least, mean, most = min(rates), sum(rates) / len(rates), max(rates)
+            of = f"{len(cells)} cells, {of} draws"
+            yield f"{name:<50} least {least:.4f}, mean {mean:.4f}, greatest {most:.4f} of {of}"
+
+
 def main() -> int:
-    """Print all rates; 1 if one breaks its bounds with the default number of draws or more."""
+    """Print all rates, then each figure over its cells; 1 if one breaks its bounds with the default draws or more."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--simulations", type=int, default=FULL)
     parser.add_argument("--processes", type=int, default=2)
@@ -399,13 +422,14 @@ def main() -> int:
     if given.cache is not None:
         given.cache.mkdir(parents=True, exist_ok=True)
     chosen = [c for c in cells(given.simulations) if not given.only or c.func.__name__ in given.only]
-    kept = True
+    all_lines: list[Line] = []
     with ProcessPoolExecutor(given.processes, mp_context=get_context("spawn")) as pool:
         for lines in pool.map(partial(cached, folder=given.cache), chosen):
             for line in lines:
                 print(line, flush=True)
-                kept = kept and line.kept
-    return 0 if kept or given.simulations < FULL else 1
+            all_lines += lines
+    print("", *summary(all_lines), sep="\n")
+    return 0 if all(line.kept for line in all_lines) or given.simulations < FULL else 1
 
 
 if __name__ == "__main__":

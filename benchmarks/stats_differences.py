@@ -52,7 +52,7 @@ def detectable(
     seed: int = 13,
     populations: Sequence[int] = range(len(POPULATIONS)),
     traces: Sequence[int] = (10, 20, 50),
-    metrics: Sequence[int] = (5,),
+    metrics: Sequence[int] = (1, 5),
 ) -> list[Line]:
     """Traces "can show a difference of d": do new ones whose true difference is d show it, under Holm?
 

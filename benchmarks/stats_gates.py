@@ -152,9 +152,10 @@ def gate_planning(
     populations: Sequence[int] = range(len(POPULATIONS)),
     pilots: Sequence[int] = (20, 50),
 ) -> list[Line]:
-    """A gate is undecided and names a number of traces: does a new sample of so many decide as it said?
+    """A gate is undecided and names a number of traces: does a new sample of so many decide, and as it said?
 
-    The limit is .05 above the true drop, and .04 below it where there is so much.
+    The limit is .05 above the true drop, and .04 below it where there is so much. A pilot misleads if its drop is
+    on the other side of the limit than the true one: then a sample of the planned size decides otherwise.
     """
     lines = []
     for place in populations:
@@ -162,9 +163,10 @@ def gate_planning(
         for limit in (0.05 - truth, -0.04 - truth):
             if limit <= 0.005:
                 continue
+            true = "passed" if -truth < limit else "failed"
             for n in pilots:
                 rng = np.random.default_rng((seed, place, n))
-                advised = reached = 0
+                count = Counter[str]()
                 for _ in range(simulations):
                     known = difference_of(judged(draw(rng, n)))
                     if decide_drop(known, limit)[0] != "undecided":
@@ -172,11 +174,19 @@ def gate_planning(
                     wanted = planned_traces(known, limit)[1]
                     if wanted is None:
                         continue
-                    advised += 1
                     said = "passed" if known.lost[0] < limit else "failed"
-                    after = difference_of(judged(draw(rng, min(wanted, 10_000))))
-                    reached += decide_drop(after, limit)[0] == said
-                where = f"{name}, limit {limit:.2f}, pilot of {n}"
+                    outcome = decide_drop(difference_of(judged(draw(rng, min(wanted, 10_000)))), limit)[0]
+                    count["advised"] += 1
+                    count["decided"] += outcome != "undecided"
+                    count["led"] += said == true
+                    count["as said"] += said == outcome
+                    count["led as said"] += said == true == outcome
+                where, led, advised = f"{name}, limit {limit:.2f}, pilot of {n}", count["led"], count["advised"]
                 if advised >= 20:
-                    lines.append(Line(f"planned traces decide, {where}", reached / advised, advised, 0.75, 1))
+                    lines.append(Line(f"planned traces decide, {where}", count["decided"] / advised, advised, 0.75, 1))
+                    lines.append(Line(f"  as said, misled or not, {where}", count["as said"] / advised, advised))
+                    lines.append(Line(f"pilots that mislead, {where}", (advised - led) / simulations, simulations))
+                if led >= 20:
+                    rate = count["led as said"] / led
+                    lines.append(Line(f"planned traces decide as said, {where}", rate, led, 0.75, 1))
     return lines
