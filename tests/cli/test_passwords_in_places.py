@@ -71,9 +71,17 @@ def test_every_spelling_of_an_address(flag: str, address: str, desk: Desk) -> No
     assert not [path for path in desk.folder.rglob("*") if PASSWORD in str(path)]
 
 
+def test_a_blank_before_the_address_of_runs_is_named(desk: Desk) -> None:
+    """The folder of runs as a URL with a blank: the message says what to mend."""
+    told = desk("run", "t.jsonl", "--model", "fake/overlap", "--out", " s3://bucket/runs")
+    assert told.code == 2
+    assert "--out: the address has a blank before or after it" in told.err
+
+
 @pytest.mark.parametrize("cache", CACHES)
 def test_the_address_of_a_cache_makes_no_folder(cache: str, desk: Desk) -> None:
-    """A blank before the URL, or the driver's own form, is refused without a word of it."""
+    """A blank before the URL, or the driver's own form, is refused by name without a word of it."""
+    reason = "a blank before or after" if "://" in cache else "connection string"
     (desk.folder / "t.jsonl").write_text(
         json.dumps({"id": "t", "query": "q", "reference": "r", "chunks": ["c"]}) + "\n"
     )
@@ -84,7 +92,8 @@ def test_the_address_of_a_cache_makes_no_folder(cache: str, desk: Desk) -> None:
     ):
         assert told.code == 2, told.out + told.err
         assert PASSWORD not in told.out + told.err
-    with pytest.raises(ConfigError) as raised:
+        assert reason in told.err
+    with pytest.raises(ConfigError, match=reason) as raised:
         open_store(cache)
     assert PASSWORD not in str(raised.value)
     assert not [path for path in desk.folder.rglob("*") if PASSWORD in str(path)]

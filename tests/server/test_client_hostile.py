@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -159,7 +160,12 @@ def test_replies_are_bounded_in_bytes_and_time(monkeypatch: pytest.MonkeyPatch) 
         Client(f"http://127.0.0.1:{server.port}").list_runs()
     monkeypatch.setattr(client_module, "_WHOLE", 2)
     head = b"HTTP/1.1 200 OK\r\ncontent-length: 900\r\n\r\n"
-    for pieces in ([head] + [b" "] * 900, [bytes([byte]) for byte in b"HTTP/1.1 200 OK\r\nx: " + b"y" * 900]):
-        dripping = RawServer(lambda _, pieces=pieces: pieces, pause=0.05)  # type: ignore[misc]
-        with dripping as server, pytest.raises(RunError, match=r"too slowly|no whole reply"):
-            Client(f"http://127.0.0.1:{server.port}", timeout=0.3).list_runs()
+    bodies, headers = [head] + [b" "] * 900, [bytes([byte]) for byte in b"HTTP/1.1 200 OK\r\nx: " + b"y" * 900]
+    for pieces in (bodies, headers):
+        with RawServer(lambda _, pieces=pieces: pieces, pause=0.05) as server:  # type: ignore[misc]
+            with pytest.raises(RunError, match=r"too slowly|no whole reply"):
+                Client(f"http://127.0.0.1:{server.port}", timeout=0.3).list_runs()
+            readers = [thread for thread in threading.enumerate() if thread.name == "judge_eval client"]
+            for reader in readers if pieces is bodies else ():
+                reader.join(timeout=15)
+                assert not reader.is_alive(), "the body is read on after the error"

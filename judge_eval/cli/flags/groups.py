@@ -187,11 +187,10 @@ def _check(flag: Parameter, value: Any) -> None:
     for each in value if isinstance(value, list | tuple) else [value]:
         if isinstance(each, str):
             check_text(shown, each)
-            if is_address(each):
-                check_spelling_of_place(each, shown)
-        elif isinstance(each, Path) and is_address(each):
-            place = public_url(str(each).strip())
-            raise ConfigError(f"{shown} {place}: this is a file or folder of this machine, never a URL")
+        if isinstance(each, str | Path) and is_address(each):
+            check_spelling_of_place(each, shown)
+            if isinstance(each, Path):
+                raise ConfigError(f"{shown} {public_url(str(each))}: this is a file or folder here, never a URL")
 
 
 def _word(flag: Parameter) -> str:

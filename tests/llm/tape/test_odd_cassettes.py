@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -106,5 +107,9 @@ def test_a_line_without_end_is_refused_before_it_is_whole_in_memory(
         file.truncate(path.stat().st_size + 2**30)  # a gigabyte of nothing, which takes no room
     more = [cassette.tape_row(ask("new"), ANSWERS[0])]
     for use_of in (cassette.read, cassette.tidy, lambda path: cassette.append(path, IDENTITY, more)):
+        tracemalloc.start()
         with pytest.raises(DataError, match=rf"tape\.jsonl:{len(rows) + 1}: longer than"):
             use_of(path)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 2**24
