@@ -294,12 +294,10 @@ class Form(Protocol):
     @property
     def digest(self) -> bytes:
         """32 bytes over the texts, the output contract and the version of whoever reads the reply."""
-        ...
 
     @property
     def scale(self) -> Scale:
         """The grades asked for. Binary forms ask for `verdict` (a bool), graded ones for `grade` (an int)."""
-        ...
 
     @property
     def listwise(self) -> bool:
@@ -309,21 +307,17 @@ class Form(Protocol):
         without `id`. The fields of an object, in order: `id` (listwise only), `evidence`, `reason`,
         `instruction_in_chunk`, and `verdict` or `grade`.
         """
-        ...
 
     @property
     def schema(self) -> Mapping[str, Any]:
         """The strict JSON schema of the reply."""
-        ...
 
     @property
     def schema_name(self) -> str:
         """The name the schema goes by, letters and underscores."""
-        ...
 
     def render(self, request: Request) -> tuple[Message, ...]:
         """Write the messages: static system text, question, reference or answer, passages."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -45,16 +45,13 @@ class Judge(Protocol):
     @property
     def scale(self) -> Scale:
         """The grades it gives, with the threshold in force."""
-        ...
 
     @property
     def needs(self) -> tuple[Literal["reference", "answer"], ...]:
         """What a trace must bring besides its question."""
-        ...
 
     def describe(self) -> dict[str, Any]:
         """Everything about it that could change a verdict, as plain JSON data, for a run's manifest."""
-        ...
 
     def inquire(self, trace: Trace, known: Mapping[str, Verdict] = ...) -> Inquiry:
         """Plan the judging of one trace.
@@ -63,7 +60,6 @@ class Judge(Protocol):
             trace: What to judge.
             known: Verdicts by chunk id that are already there and not asked for again.
         """
-        ...
 
 
 class ModelUse(NamedTuple):

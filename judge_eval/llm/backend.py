@@ -91,7 +91,6 @@ class Backend(Protocol):
     @property
     def identity(self) -> Identity | None:
         """Who answers; None if answers must not be stored (those of a scripted function, for instance)."""
-        ...
 
     async def complete(self, request: Request) -> Completion:
         """Answer one request.
@@ -100,11 +99,9 @@ class Backend(Protocol):
             CallError: This call brought no completion; others may.
             FatalCallError: No call can succeed.
         """
-        ...
 
     async def aclose(self) -> None:
         """Give back connections and files; safe to call twice."""
-        ...
 
 
 def peek(backend: Backend, requests: Sequence[Request]) -> list[Completion | None]:

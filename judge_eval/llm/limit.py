@@ -365,7 +365,6 @@ class Advertising(Protocol):
     @property
     def scope(self) -> str:
         """The name of the quota: equal where base URL, key and model are; nothing secret."""
-        ...
 
 
 @dataclass(slots=True, eq=False)

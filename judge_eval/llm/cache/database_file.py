@@ -163,6 +163,24 @@ def open_reader(path: Path) -> sqlite3.Connection:
     return con
 
 
+_FAULTS = (
+    (("full", "no space", "file too large"), "no space left for the cache {}; make room, then resume the run"),
+    (
+        ("disk i/o error",),
+        "the disk refused to read or write the cache {}; see whether it is full, over its quota or failing, then "
+        "resume the run",
+    ),
+    (
+        ("readonly", "read-only", "permission"),
+        f"the cache cannot be written {{}}; make it writable or name another folder with {option('cache')}",
+    ),
+    (("locked", "busy"), "another process has held the cache for too long; try again when it is done"),
+    (("malformed", "not a database", "no such table"), f"the cache is damaged {{}}; {WAY_OUT}"),
+    (("",), f"the cache cannot be used {{}}; {WAY_OUT}"),
+)
+"""What an error's words mean, the first that fits, and the way out."""
+
+
 def store_error(path: Path, error: BaseException) -> StoreError:
     """Say what went wrong with a database, and the way out."""
     chain: list[str] = []
@@ -171,24 +189,8 @@ def store_error(path: Path, error: BaseException) -> StoreError:
         chain.append(str(cause) or type(cause).__name__)
         cause = cause.__cause__ or cause.__context__
     text = " ".join(chain).lower()
-    detail = chain[-1]
-    if "full" in text or "no space" in text or "file too large" in text:
-        return StoreError(f"{path}: no space left for the cache ({detail}); make room, then resume the run")
-    if "disk i/o error" in text:
-        return StoreError(
-            f"{path}: the disk refused to read or write the cache ({detail}); see whether it is full, over "
-            "its quota or failing, then resume the run"
-        )
-    if "readonly" in text or "read-only" in text or "permission" in text:
-        return StoreError(
-            f"{path}: the cache cannot be written ({detail}); make it writable or name another "
-            f"folder with {option('cache')}"
-        )
-    if "locked" in text or "busy" in text:
-        return StoreError(f"{path}: another process has held the cache for too long; try again when it is done")
-    if "malformed" in text or "not a database" in text or "no such table" in text:
-        return StoreError(f"{path}: the cache is damaged ({detail}); {WAY_OUT}")
-    return StoreError(f"{path}: the cache cannot be used ({detail}); {WAY_OUT}")
+    message = next(message for words, message in _FAULTS if any(word in text for word in words))
+    return StoreError(f"{path}: {message.format(f'({chain[-1]})')}")
 
 
 def inode(path: Path) -> int:

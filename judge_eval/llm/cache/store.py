@@ -85,11 +85,9 @@ class Resealable(Protocol):
 
     def blocks(self) -> Iterator[list[tuple[bytes, object]]]:
         """Yield every key with its sealed row, some at a time."""
-        ...
 
     def put_many(self, items: Sequence[KeyedRow]) -> None:
         """Write rows under the seal in force."""
-        ...
 
 
 def reseal(store: Resealable) -> tuple[int, int]:
@@ -148,23 +146,18 @@ class Store(Protocol):
     @property
     def corrupt(self) -> int:
         """How many rows were refused so far because they are not what was written."""
-        ...
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Look up keys, in their order; None for one without an undamaged row."""
-        ...
 
     def put_many(self, items: Sequence[KeyedRow]) -> None:
         """Write all rows or none, in place of former ones. They are kept once this returns."""
-        ...
 
     def info(self) -> StoreInfo:
         """Count the stored replies."""
-        ...
 
     def close(self) -> None:
         """Give back what is open; a later use opens it again."""
-        ...
 
 
 @runtime_checkable
@@ -173,11 +166,9 @@ class OnDisk(Protocol):
 
     def put_now(self, items: Sequence[KeyedRow]) -> bool:
         """Write all rows if that takes no waiting; False if nothing was written, for whatever reason."""
-        ...
 
     def flush(self) -> None:
         """Have the disk take what was written; raises `StoreError` if it refuses."""
-        ...
 
 
 @runtime_checkable
@@ -186,11 +177,9 @@ class Leasing(Protocol):
 
     def take_lease(self, key: bytes) -> bool:
         """Lease a key for this process; False while someone else has it. Ends with the process."""
-        ...
 
     def release_lease(self, key: bytes) -> None:
         """Give a lease back."""
-        ...
 
 
 class KeyClaim(NamedTuple):
@@ -210,15 +199,12 @@ class Claiming(Leasing, Protocol):
 
     def claim_many(self, keys: Sequence[bytes]) -> list[KeyClaim]:
         """Look up keys, and lease those without a row and without another lease."""
-        ...
 
     def put_claimed(self, items: Sequence[KeyedRow]) -> int:
         """Write rows and end their leases; return how many others leased or wrote: those stay."""
-        ...
 
     def release_many(self, keys: Sequence[bytes]) -> None:
         """Give leases back."""
-        ...
 
 
 def check_keys(items: Sequence[KeyedRow]) -> None:
