@@ -7,13 +7,13 @@ import hmac
 import os
 import re
 import secrets
-import stat
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 from judge_eval.digest import digest_parts
+from judge_eval.files import open_plain
 
 PUBLIC = b"judge_eval fence 1"
 """The key of the marks that pages, recordings and offline judges see; it is not secret."""
@@ -79,36 +79,26 @@ def stored_secret(folder: Path) -> bytes:
     if kept is not None:
         return kept
     beside = folder / f".new-fence-{secrets.token_hex(8)}"
-    try:
+    with suppress(OSError):
         handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(secrets.token_bytes(32))
                 file.flush()
                 os.fsync(file.fileno())
-            if os.path.lexists(path):  # what could not be read above, unless another process was faster
+            try:
+                os.link(beside, path)
+            except FileExistsError:  # what could not be read above, unless another process was faster
                 if _read(path) is None:
                     beside.replace(path)
-            else:
-                with suppress(FileExistsError):
-                    os.link(beside, path)
         finally:
             beside.unlink(missing_ok=True)
-    except OSError:
-        return _read(path) or process_secret()
     return _read(path) or process_secret()
 
 
 def _read(path: Path) -> bytes | None:
-    try:
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
-    except OSError:
-        return None
-    with os.fdopen(handle, "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode) or (os.name == "posix" and status.st_mode & 0o077):
-            return None
-        with suppress(OSError):
-            kept = file.read(64)
-            return kept if len(kept) == 32 else None
+    with suppress(OSError), open_plain(path) as file:
+        private = os.name != "posix" or not os.fstat(file.fileno()).st_mode & 0o077
+        kept = file.read(64)
+        return kept if private and len(kept) == 32 else None
     return None

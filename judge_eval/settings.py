@@ -149,14 +149,10 @@ def to_mapping(record: Any, names: Collection[str] | None = None) -> dict[str, A
     values = {}
     for field in _fields(type(record)):
         value = getattr(record, field.name)
-        if (names is None or field.name in names) and value != default_of(field):
+        default = field.default if field.default_factory is MISSING else field.default_factory()
+        if (names is None or field.name in names) and value != default:
             values[field.name] = _plain(value)
     return values
-
-
-def default_of(field: Field[Any]) -> Any:
-    """Return a field's default; `MISSING` if it has none."""
-    return field.default if field.default_factory is MISSING else field.default_factory()
 
 
 def divided(

@@ -13,6 +13,7 @@ from pydantic_core import from_json
 
 from judge_eval.errors import Why
 from judge_eval.quotes import is_evidence, stands_in
+from judge_eval.safe_text import shortened
 from judge_eval.schema import Scale
 from judge_eval.wire import Completion, Passage
 
@@ -159,8 +160,7 @@ def without_surrogates(text: str) -> str:
 def glanced(value: Any) -> str:
     """Show a value of a reply in a few characters."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=True, default=str)
-    text = without_surrogates(" ".join(text.split()))
-    return repr(text if len(text) <= 60 else text[:57] + "...")
+    return repr(shortened(without_surrogates(text), 60))
 
 
 def reply_object(text: str) -> dict[str, Any]:

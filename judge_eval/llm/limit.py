@@ -110,11 +110,6 @@ class Pace:
     """The calls started until then, which say nothing about the pace since."""
 
     @property
-    def suspected(self) -> bool:
-        """Whether rejections came close together."""
-        return self.doubt > _SUSPECTED
-
-    @property
     def rule(self) -> bool:
         """Whether rejections are the rule."""
         return self.doubt >= _HELD
@@ -316,7 +311,7 @@ def _rejected(state: RateState, now: float, retry_after: float | None, number: i
     window = max(1.0, state.window - 0.5)
     denied = replace(
         state, window=window, pace=pace, rejected=state.rejected + 1, streak=0,
-        slow_start=state.slow_start and not pace.suspected, wary_until=now + 2 * state.latency,
+        slow_start=state.slow_start and pace.doubt <= _SUSPECTED, wary_until=now + 2 * state.latency,
     )  # fmt: skip
     empty = requests is not None and requests.left(now) < 1
     if retry_after is None or not (pace.rule or empty):
