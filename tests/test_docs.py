@@ -95,7 +95,7 @@ def test_every_block_is_of_a_kind_that_is_checked() -> None:
     """No block escapes: code of other tools is `text`, everything else is executed or parsed."""
     languages = {block.language for blocks in PAGES.values() for block in blocks}
     assert languages == {"python", "bash", "json", "toml", "yaml", "text"}
-    assert set(_of("text")) == {"migrating.md", "server.md"}
+    assert set(_of("text")) == {"agents.md", "migrating.md", "server.md"}
     assert sum(len(blocks) for blocks in _of("python").values()) > 15
     marks = [block.mark for blocks in PAGES.values() for block in blocks if block.mark in ELSEWHERE]
     assert sorted(marks) == sorted(ELSEWHERE)
@@ -275,6 +275,13 @@ def test_the_list_for_language_models_holds_every_page() -> None:
     assert {name for name in PAGES if f"({name})" not in text} == set()
     assert "- [For coding agents](agents.md): What an agent needs to set up judging" in text
     assert "## Reference" in text
+
+
+def test_the_texts_for_language_models_hold_every_page() -> None:
+    """`llms-full.txt` has the whole text of each page that a person wrote."""
+    whole = _hook("llms").texts(yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"])
+    for name in PAGES:
+        assert (DOCS / name).read_text(encoding="utf-8").strip() in whole, name
 
 
 @pytest.mark.slow

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,10 +40,15 @@ _CODES: dict[int, tuple[type[JudgeEvalError], ...]] = {
 """The errors of each status; the first that fits counts."""
 
 
-def create_app(settings: ServerSettings, evaluator: Evaluator | None = None) -> FastAPI:
-    """Make the application; without an evaluator it takes no submissions, else it closes it at the end."""
+def create_app(settings: ServerSettings, evaluator: Evaluator | None = None, *, tools: bool = False) -> FastAPI:
+    """Make the application; without an evaluator it takes no submissions, else it closes it at the end.
+
+    With `tools` (extra `mcp`) agents find the tools of the Model Context Protocol at `/mcp`.
+    """
     library, incoming = Library(settings.root), Incoming()
     submissions = None if evaluator is None else Submissions(library, evaluator, settings.limits)
+
+    routes, sessions = _tool_routes(settings, evaluator) if tools else ([], nullcontext)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -52,7 +57,8 @@ def create_app(settings: ServerSettings, evaluator: Evaluator | None = None) -> 
         if submissions is not None:
             submissions.start()
         try:
-            yield
+            async with sessions():
+                yield
         finally:
             incoming.close()
             if submissions is not None:
@@ -69,6 +75,7 @@ def create_app(settings: ServerSettings, evaluator: Evaluator | None = None) -> 
     )
     app.include_router(make_router(settings, library, store_at(settings.cache), submissions, incoming))
     app.include_router(make_pages())
+    app.router.routes.extend(routes)
     app.add_exception_handler(JudgeEvalError, partial(_told, root=settings.root))
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
@@ -76,6 +83,18 @@ def create_app(settings: ServerSettings, evaluator: Evaluator | None = None) -> 
     describe_bodies(app)
     app.add_middleware(Guard, settings=settings)
     return app
+
+
+def _tool_routes(settings: ServerSettings, evaluator: Evaluator | None) -> tuple[list[Any], Callable[[], Any]]:
+    """Return the routes of the tools, and what keeps their sessions; the guard checks hosts, tokens and sizes."""
+    from mcp.server.transport_security import TransportSecuritySettings
+
+    from judge_eval.server.mcp import make_tools
+
+    server = make_tools(settings.root, evaluator, settings.limits, files=False)
+    guarded = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    routes = server.streamable_http_app(max_request_body_size=settings.limits.body, transport_security=guarded).routes
+    return list(routes), server.session_manager.run
 
 
 def _answer(code: int, kind: str, message: str, **more: Any) -> Response:

@@ -19,7 +19,10 @@ from judge_eval.llm.http.secrets import keys_to_hide
 from judge_eval.server import settings as bounds
 from judge_eval.trust import is_loopback
 
-LARGE = ("/api/v1/runs", "/api/v1/runs/upload")
+TOOLS = "/mcp"
+"""The path of the tools for agents."""
+
+LARGE = ("/api/v1/runs", "/api/v1/runs/upload", TOOLS)
 """Paths that take traces or runs."""
 
 OPEN = ("/api/v1/health",)
@@ -175,7 +178,7 @@ class Guard:
         limit = self._most(path)
         if length.isdigit() and int(length) > limit:
             return 413, _too_large(limit)
-        if self._token is not None and path.startswith("/api/") and path not in OPEN:
+        if self._token is not None and path.startswith(("/api/", TOOLS)) and path not in OPEN:
             kind, _, token = headers.get(b"authorization", b"").partition(b" ")
             same = hmac.compare_digest(token.strip(), self._token)
             if kind.lower() != b"bearer" or not same:

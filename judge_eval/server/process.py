@@ -74,9 +74,16 @@ if TYPE_CHECKING:
 
 
 def serve(
-    settings: ServerSettings, evaluator: Evaluator | None = None, *, ready: Callable[[str], None] | None = None
+    settings: ServerSettings,
+    evaluator: Evaluator | None = None,
+    *,
+    ready: Callable[[str], None] | None = None,
+    tools: bool = False,
 ) -> None:
-    """Serve until stopped (at once by a second SIGTERM); `ready` gets the address that takes connections."""
+    """Serve until stopped (at once by a second SIGTERM); `ready` gets the address that takes connections.
+
+    With `tools` agents find the tools of the Model Context Protocol at `/mcp`.
+    """
     try:
         import uvicorn
 
@@ -106,7 +113,7 @@ def serve(
                 os._exit(128 + sig)
             super().handle_exit(sig, frame)
 
-    Server(make_config(create_app(settings, evaluator))).run(sockets=[listener])
+    Server(make_config(create_app(settings, evaluator, tools=tools))).run(sockets=[listener])
 
 
 def make_config(app: FastAPI) -> uvicorn.Config:

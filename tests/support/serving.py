@@ -24,9 +24,9 @@ FIXTURES = Path(__file__).parents[2] / "fixtures"
 
 
 @contextmanager
-def serving(settings: ServerSettings, evaluator: Evaluator | None = None) -> Iterator[str]:
-    """Serve in a thread; yields the address."""
-    config = make_config(create_app(settings, evaluator))
+def serving(settings: ServerSettings, evaluator: Evaluator | None = None, *, tools: bool = False) -> Iterator[str]:
+    """Serve in a thread, with `tools` for agents too; yields the address."""
+    config = make_config(create_app(settings, evaluator, tools=tools))
     config.port = 0
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)

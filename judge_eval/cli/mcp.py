@@ -1,0 +1,70 @@
+"""`mcp`: the tools for coding agents, over the Model Context Protocol."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from judge_eval.cli import start_is_over
+from judge_eval.cli.flags.calling import CallingFlags
+from judge_eval.cli.flags.groups import only, without
+from judge_eval.cli.flags.judging import ServingJudge
+from judge_eval.cli.flags.keeping import Runs
+from judge_eval.cli.flags.numbers import NumbersFlags
+from judge_eval.cli.printing.door import remark
+from judge_eval.cli.printing.errors import verb
+from judge_eval.server.settings import TOKEN, ServerLimits, ServerSettings, Serving
+
+
+@verb
+def mcp(
+    runs: Runs,
+    serving: Annotated[Serving, only("host", "port", "allowed_hosts")],
+    limits: ServerLimits,
+    judging: ServingJudge,
+    numbers: Annotated[NumbersFlags, only("metrics", "relevant")],
+    calling: Annotated[CallingFlags, without("offline", "fleet", "record", "replay", "warm_prefix", "hedge", "otel")],
+    http: Annotated[
+        bool, typer.Option("--http", help="Listen at --host and --port, path /mcp, instead of standard input.")
+    ] = False,
+) -> None:
+    """Offer tools to coding agents: judge retrievals, list the worst traces, compare, gate, try what-ifs.
+
+    Without --model nothing is judged. Over --http the pages and the REST API are served too, a caller brings its data
+    (no file of this machine is read), and JUDGE_EVAL_SERVER_TOKEN is the token.
+
+    Examples:
+    judge-eval mcp --model openai/NAME --metrics AP@5
+    judge-eval mcp --http --port 9000
+    """
+    from contextlib import nullcontext
+
+    from judge_eval.errors import ConfigError, needs_extra
+    from judge_eval.runs.keeping.mirror import is_mirror, shown
+
+    if is_mirror(runs.out):
+        raise ConfigError(f"{shown(runs.out)}: tools need a local folder of runs; use `runs pull` first")
+    try:
+        from judge_eval.server.mcp import make_tools
+    except ImportError as error:
+        raise needs_extra(f"tools for agents need {error.name}", "mcp") from None
+    evaluator = judging.evaluator(calling, numbers) if judging.is_named else nullcontext()
+    start_is_over()
+    with evaluator as judge:
+        if not http:
+            make_tools(runs.out, judge, limits, files=True).run("stdio")
+            return
+        from judge_eval.server.process import serve
+
+        settings = ServerSettings(
+            root=runs.out,
+            host=serving.host,
+            port=serving.port,
+            token=os.environ.get(TOKEN) or None,
+            allowed_hosts=serving.allowed_hosts,
+            cache=None if calling.no_cache else calling.location,
+            limits=limits,
+        )
+        serve(settings, judge, ready=lambda url: remark(f"tools for agents at {url}/mcp"), tools=True)
