@@ -24,7 +24,9 @@ def first_sentence(page: Path) -> str:
     """Return the first sentence of a page, after a colon; nothing where the page is written by a program."""
     text = page.read_text(encoding="utf-8") if page.is_file() else ""
     paragraphs = (" ".join(part.split()) for part in text.split("\n\n"))
-    first = next((part for part in paragraphs if part and not part.startswith(("#", "```", "|", "<", ":", "!", "---"))), "")
+    first = next(
+        (part for part in paragraphs if part and not part.startswith(("#", "```", "|", "<", ":", "!", "---"))), ""
+    )
     return f": {first.split('. ')[0].rstrip('.:')}." if first else ""
 
 

@@ -47,7 +47,7 @@ def mcp(
     if is_mirror(runs.out):
         raise ConfigError(f"{shown(runs.out)}: tools need a local folder of runs; use `runs pull` first")
     try:
-        from judge_eval.server.mcp import make_tools
+        from judge_eval.server.tools import make_tools
     except ImportError as error:
         raise needs_extra(f"tools for agents need {error.name}", "mcp") from None
     evaluator = judging.evaluator(calling, numbers) if judging.is_named else nullcontext()

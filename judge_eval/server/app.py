@@ -89,7 +89,7 @@ def _tool_routes(settings: ServerSettings, evaluator: Evaluator | None) -> tuple
     """Return the routes of the tools, and what keeps their sessions; the guard checks hosts, tokens and sizes."""
     from mcp.server.transport_security import TransportSecuritySettings
 
-    from judge_eval.server.mcp import make_tools
+    from judge_eval.server.tools import make_tools
 
     server = make_tools(settings.root, evaluator, settings.limits, files=False)
     guarded = TransportSecuritySettings(enable_dns_rebinding_protection=False)

@@ -119,14 +119,11 @@ def make_tools(root: Path, evaluator: Evaluator | None, limits: ServerLimits, *,
 
     @tool
     def check_gate(
-        run: RunName,
-        baseline: RunName | None = None,
-        fail_under: Limits = [],
-        max_drop: Limits = [],  # noqa: B006
+        run: RunName, baseline: RunName | None = None, fail_under: Limits | None = None, max_drop: Limits | None = None
     ) -> str:
         """Say whether a run keeps limits on its means and on its drop from a baseline: passed, failed or undecided."""
         loaded = load(run)
-        gates = Gates(fail_under=tuple(fail_under), max_drop=tuple(max_drop), baseline=baseline)
+        gates = Gates(fail_under=tuple(fail_under or ()), max_drop=tuple(max_drop or ()), baseline=baseline)
         if not gates.has_limits:
             raise ConfigError("give a limit, such as AP@5=0.7")
         against = None if baseline is None else load(baseline).compare(loaded)
