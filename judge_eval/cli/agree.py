@@ -30,12 +30,8 @@ def agree(
     labelling: LabellingFlags,
     numbers: Annotated[NumbersFlags, only("metrics")],
     keeping: Runs,
-    systems: Annotated[
-        bool, typer.Option("--systems", help="The runs are systems: compare how judge and labels rank them.")
-    ] = False,
-    all_: Annotated[
-        bool, typer.Option("--all", help="Every figure, the table of grades, and the traces that differ most.")
-    ] = False,
+    systems: Annotated[bool, "The runs are systems: compare how judge and labels rank them."] = False,
+    all_: Annotated[bool, "Every figure, the table of grades, and the traces that differ most."] = False,
     seed: Seed = 0,
     json_: Json = False,
 ) -> None:

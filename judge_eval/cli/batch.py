@@ -46,10 +46,8 @@ def submit(
     server: Server,
     patience: Annotated[
         float,
-        typer.Option(
-            help="Seconds to look for a batch whose creation was not confirmed, before it is created again: "
-            "servers list new batches with a delay."
-        ),
+        "Seconds to look for a batch whose creation was not confirmed, before it is created again: "
+        "servers list new batches with a delay.",
     ] = 60,
 ) -> None:
     """Submit the files; a file that was already submitted is not submitted again.
@@ -105,7 +103,7 @@ def cancel(
     folder: Place,
     server: Server,
     batches: Annotated[list[str] | None, typer.Argument(help="Ids of batches of this round.")] = None,
-    doubles: Annotated[bool, typer.Option("--doubles", help="Cancel the duplicate batches.")] = False,
+    doubles: Annotated[bool, "Cancel the duplicate batches."] = False,
 ) -> None:
     """Cancel batches; replies that are already there can still be fetched.
 
@@ -130,8 +128,8 @@ def cancel(
 def fetch(
     folder: Place,
     server: Server,
-    wait: Annotated[bool, typer.Option("--wait", help="Ask again until every batch has ended.")] = False,
-    interval: Annotated[float, typer.Option(help="With --wait: seconds between checks.")] = 60,
+    wait: Annotated[bool, "Ask again until every batch has ended."] = False,
+    interval: Annotated[float, "With --wait: seconds between checks."] = 60,
 ) -> None:
     """Download the replies of the batches that have ended.
 
@@ -175,8 +173,8 @@ def export_(
             "attempts",
         ),
     ],
-    max_requests: Annotated[int, typer.Option(help="The greatest number of requests in a file.")] = 50_000,
-    max_bytes: Annotated[int, typer.Option(help="The greatest size of a file in bytes.")] = 190_000_000,
+    max_requests: Annotated[int, "The greatest number of requests in a file."] = 50_000,
+    max_bytes: Annotated[int, "The greatest size of a file in bytes."] = 190_000_000,
     quiet: Quiet = False,
 ) -> None:
     """Write the requests that the cache does not answer into files for a server's batches.
@@ -253,10 +251,8 @@ def import_(
     replies: Annotated[list[Path] | None, typer.Argument(help="Files of replies, from a server of your own.")] = None,
     finish: Annotated[
         Literal["online", "batch", "later", "missing"],
-        typer.Option(
-            help="What to do with requests without a reply: ask `online`, export as the next `batch`, leave "
-            "for `later`, or count as `missing` verdicts."
-        ),
+        "What to do with requests without a reply: ask `online`, export as the next `batch`, leave "
+        "for `later`, or count as `missing` verdicts.",
     ] = "online",
     json_: Json = False,
     quiet: Quiet = False,

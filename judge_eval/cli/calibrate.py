@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-
 from judge_eval.cli.flags.common import Json, LabellingFlags, Seed, output_flag
 from judge_eval.cli.flags.keeping import OneRun
 from judge_eval.cli.printing.door import give_json, remark
@@ -21,17 +19,13 @@ if TYPE_CHECKING:
 def calibrate(
     chosen: OneRun,
     labelling: LabellingFlags,
-    probabilities: Annotated[
-        bool, typer.Option("--probabilities", help="Calibrate the judge's probabilities instead of its grades.")
-    ] = False,
+    probabilities: Annotated[bool, "Calibrate the judge's probabilities instead of its grades."] = False,
     method: Annotated[
         Literal["logistic", "isotonic"] | None,
-        typer.Option(help="How probabilities are mapped. Default: the better method on held-out traces."),
+        "How probabilities are mapped. Default: the better method on held-out traces.",
     ] = None,
-    objective: Annotated[
-        Literal["kappa", "f1", "youden"], typer.Option(help="The figure that the threshold maximises.")
-    ] = "kappa",
-    held_out: Annotated[float, typer.Option(help="The share of labelled traces to measure on.")] = 0.5,
+    objective: Annotated[Literal["kappa", "f1", "youden"], "The figure that the threshold maximises."] = "kappa",
+    held_out: Annotated[float, "The share of labelled traces to measure on."] = 0.5,
     output: Annotated[
         Path | None, output_flag("Write the calibration to this file (.json), for `score --calibration`.")
     ] = None,

@@ -28,19 +28,16 @@ app = typer.Typer(
 class FittingFlags:
     """What the threshold is to keep, and on how large a sample it is found."""
 
-    alpha: Annotated[
-        float, typer.Option(help="The greatest accepted risk: the share of answers that differ from the target's.")
-    ] = 0.05
+    alpha: Annotated[float, "The greatest accepted risk: the share of answers that differ from the target's."] = 0.05
     level: Annotated[
         float, typer.Option("--confidence", help="The probability with which the risk stays below this limit.")
     ] = 0.95
-    n: Annotated[int | None, typer.Option("--n", help="How many traces to draw. Default: all, at most 300.")] = None
-    seed: Annotated[int, typer.Option(help="The seed of the sample and of the chunk drawn from each trace.")] = 0
+    n: Annotated[int | None, "How many traces to draw. Default: all, at most 300."] = None
+    seed: Annotated[int, "The seed of the sample and of the chunk drawn from each trace."] = 0
     target: Annotated[
-        Literal["strong", "labels"],
-        typer.Option(help="Whose answers count as correct: the strong judge's, or people's labels."),
+        Literal["strong", "labels"], "Whose answers count as correct: the strong judge's, or people's labels."
     ] = "strong"
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show calls, cache hits and tokens; make no call.")] = False
+    dry_run: Annotated[bool, "Show calls, cache hits and tokens; make no call."] = False
 
 
 @app.command("fit")

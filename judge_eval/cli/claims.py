@@ -41,14 +41,10 @@ def claims(
         Path | None, output_flag("The file to write (.jsonl): missing entries are added; standard output if not given.")
     ] = None,
     prompt: Annotated[
-        str, typer.Option(help="The prompt that splits references: its id, or file:PATH for one of your own.")
+        str, "The prompt that splits references: its id, or file:PATH for one of your own."
     ] = "claims/split",
-    force: Annotated[
-        bool, typer.Option("--force", help="Split all references again and overwrite the file: edits are lost.")
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show calls, cache hits and tokens; make no call.")
-    ] = False,
+    force: Annotated[bool, "Split all references again and overwrite the file: edits are lost."] = False,
+    dry_run: Annotated[bool, "Show calls, cache hits and tokens; make no call."] = False,
     batch: Annotated[
         Path | None,
         typer.Option(

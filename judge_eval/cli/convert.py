@@ -23,9 +23,7 @@ def convert(
     data: Annotated[Path, typer.Argument(help="Traces: a file or folder of any known format.")],
     reading: ReadOptions,
     output: Annotated[Path | None, output_flag("The JSON Lines file to write; standard output if not given.")] = None,
-    on_invalid: Annotated[
-        Literal["error", "skip"], typer.Option(help="What to do with an invalid record."), Setting(file=True)
-    ] = "error",
+    on_invalid: Annotated[Literal["error", "skip"], "What to do with an invalid record.", Setting(file=True)] = "error",
     quiet: Quiet = False,
 ) -> None:
     """Turn a dataset of any known format into ours, record by record.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from judge_eval.cli.flags.common import Json, LabellingFlags
 from judge_eval.cli.flags.groups import only
 from judge_eval.cli.flags.keeping import OneRun
@@ -20,11 +18,7 @@ def correct(
     chosen: OneRun,
     labelling: LabellingFlags,
     sequential: Annotated[
-        bool,
-        typer.Option(
-            "--sequential",
-            help="Intervals that hold at every look, so that labelling may stop when one is narrow enough.",
-        ),
+        bool, "Intervals that hold at every look, so that labelling may stop when one is narrow enough."
     ] = False,
     json_: Json = False,
 ) -> None:

@@ -40,7 +40,7 @@ def doctor(
     numbers: Annotated[NumbersFlags, only("metrics")],
     keeping: Runs,
     calling: Annotated[CallingFlags, only("cache", "base_url", "timeout", "params", "unsupported", "key_command")],
-    live: Annotated[bool, typer.Option("--live", help="Also make one call to the judge.")] = False,
+    live: Annotated[bool, "Also make one call to the judge."] = False,
     json_: Json = False,
 ) -> None:
     """Show the settings in force with their sources, and what does not work and why.

@@ -32,7 +32,7 @@ def drift(
         Path | None,
         typer.Option(help="The file of all looks. Default: drift.jsonl in the folder of runs.", metavar="FILE"),
     ] = None,
-    baseline_looks: Annotated[int, typer.Option(help="How often to ask for the baseline, which shows the noise.")] = 5,
+    baseline_looks: Annotated[int, "How often to ask for the baseline, which shows the noise."] = 5,
     json_: Json = False,
 ) -> None:
     """Ask a judge again about the same chunks: is it still the judge that it was?

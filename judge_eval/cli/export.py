@@ -21,11 +21,8 @@ def export(
     ] = None,
     format: Annotated[
         str | None,
-        typer.Option(
-            "--format",
-            help="trec-run, trec-qrels, jsonl, csv, parquet, json, markdown, phoenix, inspect or mlflow; "
-            "by default the format of the suffix.",
-        ),
+        "trec-run, trec-qrels, jsonl, csv, parquet, json, markdown, phoenix, inspect or mlflow; "
+        "by default the format of the suffix.",
     ] = None,
     table: Annotated[
         str | None,
@@ -34,12 +31,8 @@ def export(
             help="Write this table, with csv, parquet, json or jsonl; claims: one row per claim and trace.",
         ),
     ] = None,
-    tracking_uri: Annotated[
-        str | None, typer.Option(help="mlflow: where MLflow keeps its runs; by default MLFLOW_TRACKING_URI.")
-    ] = None,
-    experiment: Annotated[
-        str | None, typer.Option(help="mlflow: the experiment's name; by default MLFLOW_EXPERIMENT_NAME.")
-    ] = None,
+    tracking_uri: Annotated[str | None, "mlflow: where MLflow keeps its runs; by default MLFLOW_TRACKING_URI."] = None,
+    experiment: Annotated[str | None, "mlflow: the experiment's name; by default MLFLOW_EXPERIMENT_NAME."] = None,
     safe_cells: SafeCells = False,
     quiet: Quiet = False,
 ) -> None:

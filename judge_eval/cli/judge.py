@@ -28,13 +28,13 @@ def judge(
     file: Annotated[
         str | None, typer.Argument(help="A JSON file with one trace; - reads it from standard input.", metavar="FILE")
     ] = None,
-    query: Annotated[str | None, typer.Option("--query", help="The question.")] = None,
-    reference: Annotated[str | None, typer.Option(help="The reference answer.")] = None,
-    answer: Annotated[str | None, typer.Option(help="The generated answer.")] = None,
+    query: Annotated[str | None, "The question."] = None,
+    reference: Annotated[str | None, "The reference answer."] = None,
+    answer: Annotated[str | None, "The generated answer."] = None,
     chunk: Annotated[
         list[str] | None, typer.Option("--chunk", "-c", help="A retrieved chunk; repeat in rank order.")
     ] = None,
-    trace: Annotated[Path | None, typer.Option("--trace", help="The same as FILE.")] = None,
+    trace: Annotated[Path | None, "The same as FILE."] = None,
     json_: Json = False,
 ) -> None:
     """Judge one trace and show every verdict, the quoted evidence marked.

@@ -35,10 +35,9 @@ def pool(
     ],
     numbers: Annotated[NumbersFlags, only("metrics")],
     keeping: Runs,
-    depth: Annotated[int | None, typer.Option(help="How many ranks of each run enter the pool; else all.")] = None,
+    depth: Annotated[int | None, "How many ranks of each run enter the pool; else all."] = None,
     conflicts: Annotated[
-        Settling,
-        typer.Option(help="Which verdict counts if runs disagree: most runs', the first run's, or none (an error)."),
+        Settling, "Which verdict counts if runs disagree: most runs', the first run's, or none (an error)."
     ] = "majority",
     output: Annotated[
         list[Path] | None,

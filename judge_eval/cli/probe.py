@@ -27,7 +27,7 @@ def probe(
     probes: Annotated[
         list[str] | None, typer.Option("--only", help="Run only this probe; repeatable, or with commas.")
     ] = None,
-    limit: Annotated[int, typer.Option(help="Probe with a random sample of this many traces.")] = 50,
+    limit: Annotated[int, "Probe with a random sample of this many traces."] = 50,
     seed: Seed = 0,
     fail_over: Annotated[
         list[str] | None,

@@ -45,7 +45,7 @@ def list_prompts() -> None:
 @verb
 def show_prompt(
     name: Annotated[str, typer.Argument(help="A prompt's id, with @VERSION for an older one, or the path of a file.")],
-    toml: Annotated[bool, typer.Option("--toml", help="Print its file, to begin one of your own with.")] = False,
+    toml: Annotated[bool, "Print its file, to begin one of your own with."] = False,
 ) -> None:
     """Show a prompt as the judge reads it.
 

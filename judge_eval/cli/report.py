@@ -32,19 +32,13 @@ def report(
     output: Annotated[Path, output_flag("The file to write.")] = Path("report.html"),
     baseline: Annotated[
         str | None,
-        typer.Option(
-            help="Compare RUN with this run. Default: the baseline that RUN was judged "
-            "with (--baseline), if it exists. none: no comparison."
-        ),
+        "Compare RUN with this run. Default: the baseline that RUN was judged "
+        "with (--baseline), if it exists. none: no comparison.",
     ] = None,
     max_traces: Annotated[
-        int,
-        typer.Option(help="How many traces to include in full, those that need attention first."),
-        Setting(aliases=("--most",)),
+        int, "How many traces to include in full, those that need attention first.", Setting(aliases=("--most",))
     ] = 10_000,
-    page: Annotated[
-        str | None, typer.Option(help="The page to write: run, compare, matrix, or a page of an installed package.")
-    ] = None,
+    page: Annotated[str | None, "The page to write: run, compare, matrix, or a page of an installed package."] = None,
 ) -> None:
     """Write a report for people: one HTML file that works offline and makes no requests.
 

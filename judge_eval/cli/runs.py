@@ -26,8 +26,8 @@ app = typer.Typer(help="The folder of runs.", no_args_is_help=True)
 @verb
 def list_runs(
     keeping: Runs,
-    label: Annotated[str | None, typer.Option(help="Only runs of this label.")] = None,
-    tag: Annotated[list[str] | None, typer.Option(help="Only runs with this tag; repeatable.")] = None,
+    label: Annotated[str | None, "Only runs of this label."] = None,
+    tag: Annotated[list[str] | None, "Only runs with this tag; repeatable."] = None,
     json_: Json = False,
 ) -> None:
     """List runs, newest first; unreadable runs come last, with the reason.
@@ -60,10 +60,7 @@ def list_runs(
 def merge_(
     run: Annotated[list[str], typer.Argument(help="Each shard's run: its folder, its id or the start of it.")],
     keeping: Annotated[KeepingFlags, AT_ONCE],
-    partial: Annotated[
-        bool,
-        typer.Option("--partial", help="Merge the shards that exist; the others can be merged with the result later."),
-    ] = False,
+    partial: Annotated[bool, "Merge the shards that exist; the others can be merged with the result later."] = False,
     json_: Json = False,
 ) -> None:
     """Merge the runs of all shards into the run that one machine would have made.
@@ -122,7 +119,7 @@ def import_(
         Path,
         typer.Argument(help="Verdicts from elsewhere: JSON Lines, CSV, TREC qrels, a run's folder or its results."),
     ],
-    data: Annotated[str, typer.Option(help="The traces that were judged: a file, folder or URL of any known format.")],
+    data: Annotated[str, "The traces that were judged: a file, folder or URL of any known format."],
     reading: ReadOptions,
     selection: Annotated[Selection, without("claims")],
     numbers: NumbersFlags,

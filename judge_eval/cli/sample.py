@@ -32,19 +32,13 @@ def sample(
     ),
     by: Annotated[
         Literal["none", "grade", "cluster", "neyman", "uncertain"] | None,
-        typer.Option(
-            help="none: all alike (the default); grade: equally many traces of each highest grade, weighted later; "
-            "cluster: whole clusters; neyman, uncertain: more where labels should differ from verdicts."
-        ),
+        "none: all alike (the default); grade: equally many traces of each highest grade, weighted later; "
+        "cluster: whole clusters; neyman, uncertain: more where labels should differ from verdicts.",
     ] = None,
-    without: Annotated[
-        Path | None,
-        typer.Option("--without", help="A file of labels: its traces are not chosen again; a plan learns from it."),
-    ] = None,
-    chunks: Annotated[bool, typer.Option("--chunks", help="Choose single chunks instead of whole traces.")] = False,
+    without: Annotated[Path | None, "A file of labels: its traces are not chosen again; a plan learns from it."] = None,
+    chunks: Annotated[bool, "Choose single chunks instead of whole traces."] = False,
     metric: Annotated[
-        str | None,
-        typer.Option("--metric", help="With --chunks: prefer chunks whose label can move this metric, AP@K or RR@K."),
+        str | None, "With --chunks: prefer chunks whose label can move this metric, AP@K or RR@K."
     ] = None,
     seed: Seed = 0,
     safe_cells: SafeCells = False,

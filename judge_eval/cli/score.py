@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from judge_eval.cli.flags.common import Json, output_flag
 from judge_eval.cli.flags.keeping import OneRun
 from judge_eval.cli.flags.numbers import NumbersFlags
@@ -22,11 +20,7 @@ def score(
         list[Path] | None, output_flag("Write the scored run here: .json, .csv or .md. Repeatable.")
     ] = None,
     calibration: Annotated[
-        Path | None,
-        typer.Option(
-            "--calibration",
-            help="A file written by `calibrate -o` for this judge: a threshold or calibrated probabilities.",
-        ),
+        Path | None, "A file written by `calibrate -o` for this judge: a threshold or calibrated probabilities."
     ] = None,
     json_: Json = False,
 ) -> None:

@@ -21,8 +21,8 @@ LISTED = 1000
 def show(
     chosen: OneRun,
     trace: Annotated[str | None, typer.Argument(help="A trace's id: show its verdicts.")] = None,
-    failed: Annotated[bool, typer.Option("--failed", help="List only traces with failed verdicts.")] = False,
-    worst: Annotated[int | None, typer.Option(help="List this many traces with the worst scores, worst first.")] = None,
+    failed: Annotated[bool, "List only traces with failed verdicts."] = False,
+    worst: Annotated[int | None, "List this many traces with the worst scores, worst first."] = None,
     sort: Annotated[
         str | None,
         typer.Option(
@@ -32,13 +32,9 @@ def show(
             autocompletion=completion.metrics,
         ),
     ] = None,
-    limit: Annotated[
-        int | None, typer.Option(help=f"List at most this many traces; {LISTED} by default, with --json all.")
-    ] = None,
-    tags: Annotated[
-        bool, typer.Option("--tags", help="Show each metric by tag, its percentiles, and the claims covered by tag.")
-    ] = False,
-    members: Annotated[bool, typer.Option("--members", help="Show how well the members of a panel agree.")] = False,
+    limit: Annotated[int | None, f"List at most this many traces; {LISTED} by default, with --json all."] = None,
+    tags: Annotated[bool, "Show each metric by tag, its percentiles, and the claims covered by tag."] = False,
+    members: Annotated[bool, "Show how well the members of a panel agree."] = False,
     json_: Json = False,
 ) -> None:
     """Show a run and its traces, or one trace with its verdicts, reasons and evidence.

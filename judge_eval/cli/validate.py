@@ -28,7 +28,7 @@ def validate(
     reading: Annotated[ReadOptions, without("depth")],
     judging: Annotated[JudgingFlags, only("prompt", "mode")],
     numbers: Annotated[NumbersFlags, only("metrics", "relevant")],
-    most: Annotated[int, typer.Option(help="How many errors to print.")] = 20,
+    most: Annotated[int, "How many errors to print."] = 20,
 ) -> None:
     """Read a dataset without judging it; print file, line and field of every error.
 

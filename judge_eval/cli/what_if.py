@@ -42,12 +42,10 @@ def what_if(
         ),
     ] = None,
     conflicts: Annotated[
-        Settling, typer.Option(help="Which verdict counts if runs disagree: most runs', the first run's, or none.")
+        Settling, "Which verdict counts if runs disagree: most runs', the first run's, or none."
     ] = "majority",
-    judge_missing: Annotated[
-        bool, typer.Option("--judge-missing", help="Judge the chunks without a verdict (with --model); the cost first.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="With --judge-missing: only say the cost.")] = False,
+    judge_missing: Annotated[bool, "Judge the chunks without a verdict (with --model); the cost first."] = False,
+    dry_run: Annotated[bool, "With --judge-missing: only say the cost."] = False,
     json_: Json = False,
 ) -> None:
     """Make a run of new lists from the verdicts of runs, and compare it with each of them. Nothing is judged.

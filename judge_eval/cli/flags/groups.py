@@ -62,6 +62,7 @@ def flags_of(group: type) -> Mapping[str, Parameter]:
     flags = {}
     for field in fields(group):
         hint = hints_of(group)[field.name]
+        hint = _helped(field.name, hint)
         setting = setting_of(hint) or Setting()
         if not setting.flag or get_origin(hint) is not Annotated:
             continue
@@ -87,7 +88,7 @@ def flags_of(group: type) -> Mapping[str, Parameter]:
 
 def _option(name: str, kind: Any, setting: Setting) -> OptionInfo:
     option: OptionInfo = Option(
-        *(setting.flags or ((f"--{name.replace('_', '-')}",) if kind is bool else ())),
+        *(setting.flags or ((f"--{name.strip('_').replace('_', '-')}",) if kind is bool or name[-1] == "_" else ())),
         help=setting.help,
         rich_help_panel=setting.panel,
         metavar=setting.metavar,
@@ -95,6 +96,16 @@ def _option(name: str, kind: Any, setting: Setting) -> OptionInfo:
         autocompletion=getattr(completion, setting.completion) if setting.completion else None,
     )
     return option
+
+
+def _helped(name: str, hint: Any) -> Any:
+    """Make an option of a flag's annotation whose help is a plain text: `Annotated[int, "How many to draw."]`."""
+    kind, *extras = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    texts = [extra for extra in extras if isinstance(extra, str)]
+    if not texts:
+        return hint
+    others = [extra for extra in extras if not isinstance(extra, str)]
+    return Annotated[kind, _option(name, kind, Setting(*texts)), *others]
 
 
 def spread(function: Callable[..., None]) -> Callable[..., None]:
@@ -111,6 +122,7 @@ def spread(function: Callable[..., None]) -> Callable[..., None]:
             taken = _taken(group, extras)
             groups[parameter.name] = group, list(taken)
         else:
+            hint = _helped(parameter.name, hint)
             taken = {parameter.name: parameter.replace(annotation=hint, kind=Parameter.KEYWORD_ONLY)}
             _bound(parameter.name, hint)
         if twice := flat.keys() & taken.keys():
