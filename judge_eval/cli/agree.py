@@ -45,7 +45,7 @@ def agree(
     judge-eval agree label:claims cells.jsonl
     judge-eval agree a b c --systems --labels qrels.txt --metrics NDCG@10
     """
-    from judge_eval.cli.printing.output import say, show
+    from judge_eval.cli.printing.output import print_record, say, show
     from judge_eval.study import agree as agreement
     from judge_eval.study.agree_claims import agree_on_claims, holds_claim_labels, read_claim_labels
     from judge_eval.study.matching import labels_of
@@ -58,10 +58,7 @@ def agree(
     loaded = [keeping.load(name, remark) for name in names]
     if labels is not None and len(loaded) == 1 and holds_claim_labels(labels):
         cells = agree_on_claims(loaded[0], read_claim_labels(labels), str(labels), seed=seed)
-        if json_:
-            give_json(cells.model_dump_json(indent=2))
-        else:
-            show(claim_agreement_view(cells))
+        print_record(cells, json_, claim_agreement_view)
         return
     people_labels = None if labels is None else labels_of(loaded[0], labels)
     if systems:

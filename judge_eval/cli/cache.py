@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from judge_eval.cli.flags.calling import CachingFlags
-from judge_eval.cli.flags.common import Json
+from judge_eval.cli.flags.common import Json, Yes
 from judge_eval.cli.flags.groups import only
 from judge_eval.cli.printing.door import give_json, tell
 from judge_eval.cli.printing.errors import verb
@@ -97,7 +97,7 @@ def info(caching: Cache, json_: Json = False) -> None:
 
 @app.command("clear")
 @verb
-def clear(caching: Cache, yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False) -> None:
+def clear(caching: Cache, yes: Yes = False) -> None:
     """Remove every reply from the cache; asking again costs money.
 
     Example:

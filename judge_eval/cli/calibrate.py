@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from judge_eval.cli.flags.common import Json, LabellingFlags, Seed, output_flag
 from judge_eval.cli.flags.keeping import OneRun
-from judge_eval.cli.printing.door import give_json, remark
+from judge_eval.cli.printing.door import remark
 from judge_eval.cli.printing.errors import verb
 from judge_eval.errors import ConfigError
 
@@ -42,7 +43,7 @@ def calibrate(
     judge-eval calibrate latest --labels to_label.csv -o threshold.json
     judge-eval calibrate latest --labels to_label.csv --probabilities -o calibration.json
     """
-    from judge_eval.cli.printing.output import say, show
+    from judge_eval.cli.printing.output import print_record, say
     from judge_eval.export.text import check_suffix
     from judge_eval.runs.scoring.calibrating import write_calibration
     from judge_eval.study.calibrate import calibrate as calibrate_run
@@ -59,19 +60,13 @@ def calibrate(
     if probabilities:
         mapped = fit_probabilities(run, labels, threshold=labelling.label_relevant, method=method, seed=seed)
         kept: JudgeCalibration | None = mapped.calibration
-        if json_:
-            give_json(mapped.model_dump_json(indent=2))
-        else:
-            show(probabilities_view(mapped, method))
+        print_record(mapped, json_, partial(probabilities_view, method=method))
     else:
         fit = calibrate_run(
             run, labels, threshold=labelling.label_relevant, objective=objective, held_out=held_out, seed=seed
         )
         kept = None if output is None else keep_threshold(fit)
-        if json_:
-            give_json(fit.model_dump_json(indent=2))
-        else:
-            show(calibration_view(fit))
+        print_record(fit, json_, calibration_view)
     if output is not None and kept is not None:
         write_calibration(kept, output)
         if not json_:

@@ -15,7 +15,7 @@ from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.judging import JudgingFlags
 from judge_eval.cli.flags.keeping import Runs
 from judge_eval.cli.flags.numbers import NumbersFlags
-from judge_eval.cli.printing.door import complain, give_json, remark
+from judge_eval.cli.printing.door import complain, remark
 from judge_eval.cli.printing.errors import INCOMPLETE, close, spelled_remark, verb
 from judge_eval.data.options import ReadOptions
 
@@ -71,7 +71,7 @@ def fit(
     Example:
     judge-eval cascade fit traces.jsonl --cascade decisions/NAME --strong-model openai/NAME -o cascade.json
     """
-    from judge_eval.cli.printing.output import show
+    from judge_eval.cli.printing.output import print_record
     from judge_eval.cli.printing.progress import show_pilot, watching
     from judge_eval.data.labels import read_labels
     from judge_eval.errors import ConfigError
@@ -123,11 +123,8 @@ def fit(
         close(evaluator)
     if file is None:
         raise typer.Exit(INCOMPLETE)
-    if json_:
-        give_json(file.model_dump_json(indent=2))
-        return
-    show(cascade_view(file))
-    if not quiet:
+    print_record(file, json_, cascade_view)
+    if not json_ and not quiet:
         remark(f"written to {output}; to judge with it: judge-eval run DATA --cascade-file {output}")
 
 
@@ -139,12 +136,9 @@ def show_(file: Annotated[Path, typer.Argument(help="A file written by `cascade 
     Example:
     judge-eval cascade show cascade.json
     """
-    from judge_eval.cli.printing.output import show
+    from judge_eval.cli.printing.output import print_record
     from judge_eval.study.cascade_file import read_cascade
     from judge_eval.views.cascade import cascade_view
 
     cascade = read_cascade(file)
-    if json_:
-        give_json(cascade.model_dump_json(indent=2))
-    else:
-        show(cascade_view(cascade))
+    print_record(cascade, json_, cascade_view)

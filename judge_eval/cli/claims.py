@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from judge_eval.cli.flags.calling import CallingFlags
-from judge_eval.cli.flags.common import Quiet, output_flag, readable
+from judge_eval.cli.flags.common import Data, Quiet, output_flag, readable
 from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.judging import JudgingFlags
 from judge_eval.cli.flags.numbers import NumbersFlags
@@ -30,9 +30,7 @@ if TYPE_CHECKING:
 
 @verb
 def claims(
-    data: Annotated[
-        str, typer.Argument(help="Traces: a file, folder or URL of any known format; - reads standard input.")
-    ],
+    data: Data,
     reading: ReadOptions,
     judging: Annotated[JudgingFlags, only("model")],
     selection: Annotated[Selection, only("limit", "seed", "on_invalid")],

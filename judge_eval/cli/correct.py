@@ -8,7 +8,7 @@ from judge_eval.cli.flags.common import Json, LabellingFlags
 from judge_eval.cli.flags.groups import only
 from judge_eval.cli.flags.keeping import OneRun
 from judge_eval.cli.flags.numbers import NumbersFlags
-from judge_eval.cli.printing.door import give_json, remark
+from judge_eval.cli.printing.door import remark
 from judge_eval.cli.printing.errors import verb
 
 
@@ -28,7 +28,7 @@ def correct(
     judge-eval correct latest --labels to_label.csv
     judge-eval correct label:main --labels to_label.csv --metrics AP@5 --sequential
     """
-    from judge_eval.cli.printing.output import show
+    from judge_eval.cli.printing.output import print_record
     from judge_eval.metrics import parse_metric
     from judge_eval.study.correct import correct as correct_run
     from judge_eval.study.matching import labels_of
@@ -38,7 +38,4 @@ def correct(
     names = [str(parse_metric(name)) for name in numbers.names]
     labels = labels_of(run, labelling.labels)
     corrected = correct_run(run, labels, names or None, threshold=labelling.label_relevant, sequential=sequential)
-    if json_:
-        give_json(corrected.model_dump_json(indent=2))
-    else:
-        show(correction_view(corrected))
+    print_record(corrected, json_, correction_view)

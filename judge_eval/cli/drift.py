@@ -13,7 +13,7 @@ from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.judging import SEVERAL, JudgingFlags
 from judge_eval.cli.flags.keeping import Runs
 from judge_eval.cli.flags.numbers import NumbersFlags
-from judge_eval.cli.printing.door import give_json, remark
+from judge_eval.cli.printing.door import remark
 from judge_eval.cli.printing.errors import GATE, verb
 from judge_eval.ranges import RANGES
 
@@ -47,7 +47,7 @@ def drift(
     judge-eval drift labelled.jsonl --model openai/NAME
     judge-eval drift label:release-1 --model openai/NAME --history release-1.jsonl
     """
-    from judge_eval.cli.printing.output import show
+    from judge_eval.cli.printing.output import print_record
     from judge_eval.trials.drift import watch_judge
     from judge_eval.views.drift import drift_view
 
@@ -58,9 +58,6 @@ def drift(
     asked = data if earlier is None else [result.trace for result in earlier.results]
     history = history or keeping.out / "drift.jsonl"
     report = watch_judge(judging.anew(calling, numbers, asked), history, earlier, baseline_looks=baseline_looks)
-    if json_:
-        give_json(report.model_dump_json(indent=2))
-    else:
-        show(drift_view(report))
+    print_record(report, json_, drift_view)
     if report.verdict == "drifted":
         raise typer.Exit(GATE)

@@ -14,7 +14,6 @@ from judge_eval.cli.flags.common import Json
 from judge_eval.cli.flags.groups import only
 from judge_eval.cli.flags.judging import SEVERAL, JudgingFlags
 from judge_eval.cli.flags.numbers import NumbersFlags
-from judge_eval.cli.printing.door import give_json
 from judge_eval.cli.printing.errors import INCOMPLETE, verb
 
 
@@ -45,10 +44,11 @@ def judge(
     judge-eval judge --model fake/overlap --query "Which tomatoes?" --reference "San Marzano tomatoes."
     -c "The oven is hot." -c "The sauce is made of San Marzano tomatoes."
     """
-    from judge_eval.cli.printing.output import trace_card
+    from judge_eval.cli.printing.output import print_record
     from judge_eval.data.options import ReadOptions
     from judge_eval.errors import ConfigError
     from judge_eval.schema import Trace
+    from judge_eval.views.trace import trace_view
 
     source = file if trace is None else str(trace)
     parts = (query, reference, answer, chunk)
@@ -66,10 +66,7 @@ def judge(
     with judging.evaluator(calling, numbers) as evaluator:
         done = evaluator.evaluate(parsed, reader=ReadOptions(yes_ids=True))
     (result,) = done.results
-    if json_:
-        give_json(result.model_dump_json(indent=2))
-    else:
-        trace_card(result)
+    print_record(result, json_, trace_view)
     if result.judgment.open:
         raise typer.Exit(INCOMPLETE)
 

@@ -12,7 +12,7 @@ from judge_eval.cli.flags.common import Json, output_flag
 from judge_eval.cli.flags.groups import only
 from judge_eval.cli.flags.keeping import Runs
 from judge_eval.cli.flags.numbers import NumbersFlags
-from judge_eval.cli.printing.door import give_json, remark
+from judge_eval.cli.printing.door import remark
 from judge_eval.cli.printing.errors import verb
 from judge_eval.pools.pool import Settling
 
@@ -53,7 +53,7 @@ def pool(
     judge-eval pool label:bm25 label:dense
     judge-eval pool label:bm25 label:dense label:hybrid -o pool.json -o pool.qrels
     """
-    from judge_eval.cli.printing.output import show
+    from judge_eval.cli.printing.output import print_record
     from judge_eval.export import text as export
     from judge_eval.export.trec import pool_lines
     from judge_eval.pools.scoring import score_pool
@@ -63,10 +63,7 @@ def pool(
     export.check_suffixes(output or (), FORMATS)
     made = _joined(runs, keeping, depth, conflicts)
     report = score_pool(made, numbers.names or None)
-    if json_:
-        give_json(report.model_dump_json(indent=2))
-    else:
-        show(pool_view(report))
+    print_record(report, json_, pool_view)
     for path in output or ():
         if path.suffix.lower() == ".json":
             made.save(path)

@@ -12,7 +12,7 @@ from judge_eval.cli.flags.common import Json, Seed, output_flag
 from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.judging import SEVERAL, JudgingFlags
 from judge_eval.cli.flags.numbers import NumbersFlags
-from judge_eval.cli.printing.door import complain, give_json, remark
+from judge_eval.cli.printing.door import complain, remark
 from judge_eval.cli.printing.errors import GATE, verb
 from judge_eval.errors import ConfigError, UnknownNameError
 from judge_eval.ranges import RANGES, Range
@@ -47,7 +47,7 @@ def probe(
     Example:
     judge-eval probe traces.jsonl --model openai/NAME --fail-over injection=0.05
     """
-    from judge_eval.cli.printing.output import show
+    from judge_eval.cli.printing.output import print_record
     from judge_eval.export import text as export
     from judge_eval.trials import PROBES, Prober
     from judge_eval.views.markdown import markdown_of
@@ -60,10 +60,7 @@ def probe(
     limits = _limits(fail_over or (), names or list(PROBES))
     with judging.evaluator(calling, numbers, ["RR"]) as evaluator:
         report = Prober(evaluator, names, seed).probe(data, limit=limit)
-    if json_:
-        give_json(report.model_dump_json(indent=2))
-    else:
-        show(probe_view(report))
+    print_record(report, json_, probe_view)
     if output is not None:
         as_json = output.suffix == ".json"
         text = report.model_dump_json(indent=2) + "\n" if as_json else markdown_of(probe_view(report))

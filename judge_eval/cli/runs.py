@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 from judge_eval.cli.flags.calling import RunningFlags
-from judge_eval.cli.flags.common import Json, readable
+from judge_eval.cli.flags.common import Json, Yes, readable
 from judge_eval.cli.flags.groups import only, without
-from judge_eval.cli.flags.keeping import AT_ONCE, KeepingFlags, Runs
+from judge_eval.cli.flags.keeping import AT_ONCE, KeepingFlags, OneRun, Runs
 from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.door import give_json, remark, tell
 from judge_eval.cli.printing.errors import INCOMPLETE, USAGE, flag_spelling, spelled_remark, verb
@@ -86,11 +86,7 @@ def merge_(
 
 @app.command("verify")
 @verb
-def verify_(
-    run: Annotated[str, typer.Argument(help="A run's folder, its id or the start of it, or latest.")],
-    keeping: Runs,
-    json_: Json = False,
-) -> None:
+def verify_(chosen: OneRun, json_: Json = False) -> None:
     """Check whether a run was changed after it was written, and show what was changed.
 
     Exit codes: 0 nothing was changed (or the run, of an older version, holds no digest and nothing in it
@@ -99,15 +95,12 @@ def verify_(
     Example:
     judge-eval runs verify latest
     """
-    from judge_eval.cli.printing.output import show
+    from judge_eval.cli.printing.output import print_record
     from judge_eval.runs.judging.verify import verify
     from judge_eval.views.verification import verification_view
 
-    verification = verify(keeping.find(run, any_=True))
-    if json_:
-        give_json(verification.model_dump_json(indent=2))
-    else:
-        show(verification_view(verification))
+    verification = verify(chosen.find(chosen.run, any_=True))
+    print_record(verification, json_, verification_view)
     if verification.condition == "changed":
         raise typer.Exit(USAGE)
 
@@ -183,7 +176,7 @@ def import_(
 def delete_(
     run: Annotated[str, typer.Argument(help="A run's folder, its id or the start of it, or label:NAME.")],
     keeping: Runs,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Remove a run with everything in its folder; its verdicts stay in the cache.
 
@@ -205,9 +198,7 @@ def delete_(
 
 @app.command("columnar")
 @verb
-def columnar_(
-    run: Annotated[str, typer.Argument(help="A run's folder, its id or the start of it, or latest.")], keeping: Runs
-) -> None:
+def columnar_(chosen: OneRun) -> None:
     """Write Parquet parts beside a run's results, as `run --columnar` does.
 
     Example:
@@ -216,17 +207,15 @@ def columnar_(
     from judge_eval.runs.columns.parquet import write_parts
     from judge_eval.runs.keeping.mirror import written
 
-    with written(keeping.out, spelled_remark):
-        for path in write_parts(keeping.load(run, remark)):
+    with written(chosen.out, spelled_remark):
+        for path in write_parts(chosen.loaded(remark)):
             tell(path)
 
 
 @app.command("push")
 @verb
 def push_(
-    run: Annotated[str, typer.Argument(help="A run's folder, its id or the start of it, or latest.")],
-    url: Annotated[str, typer.Argument(help="The remote folder of runs, such as s3://bucket/runs.")],
-    keeping: Runs,
+    chosen: OneRun, url: Annotated[str, typer.Argument(help="The remote folder of runs, such as s3://bucket/runs.")]
 ) -> None:
     """Copy a run to object storage (any URL that fsspec knows).
 
@@ -235,7 +224,7 @@ def push_(
     """
     from judge_eval.runs.keeping.transfer import push
 
-    tell(push(keeping.find(run, remark), url))
+    tell(push(chosen.find(chosen.run, remark), url))
 
 
 @app.command("pull")

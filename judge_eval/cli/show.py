@@ -44,20 +44,18 @@ def show(
     judge-eval show latest --sort -NDCG@5 --limit 20
     judge-eval show latest q2
     """
-    from judge_eval.cli.printing.output import show_more, summary, trace_card
+    from judge_eval.cli.printing.output import print_record, show_more, summary
     from judge_eval.errors import ConfigError, RunError, advise
     from judge_eval.runs.scoring.aggregate import less_is_better
     from judge_eval.views.ordering import pick_traces, sorting_key
     from judge_eval.views.run import LISTED_CLAIMS, claim_sections, member_sections, picked_sections, spread_sections
+    from judge_eval.views.trace import trace_view
 
     run = chosen.loaded(remark)
     if trace is not None:
         for result in run.results:
             if result.trace_id == trace:
-                if json_:
-                    give_json(result.model_dump_json(indent=2))
-                else:
-                    trace_card(result)
+                print_record(result, json_, trace_view)
                 return
         ids = [result.trace_id for result in run.results]
         raise RunError(f"no trace {trace!r} in this run; {advise(trace, ids[:1000])}")

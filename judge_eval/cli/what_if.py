@@ -58,7 +58,7 @@ def what_if(
     judge-eval what-if label:bm25 label:dense --fuse weighted --sweep a=0:1:.1
     judge-eval what-if label:bm25 label:dense --fuse rrf --judge-missing --model openai/NAME --dry-run
     """
-    from judge_eval.cli.printing.output import say, show, show_comparison, summary
+    from judge_eval.cli.printing.output import print_record, say, show_comparison, summary
     from judge_eval.cli.printing.progress import show_plan
     from judge_eval.runs.columns import parquet as parts
     from judge_eval.runs.keeping.mirror import written
@@ -71,10 +71,7 @@ def what_if(
     given, names = [keeping.load(name, remark) for name in runs], numbers.names or None
     if sweep is not None:
         tried = try_values(given, sweep, metric=(names or (None,))[0], conflicts=conflicts, **recipe.keywords())
-        if json_:
-            give_json(tried.model_dump_json(indent=2))
-        else:
-            show(sweep_view(tried))
+        print_record(tried, json_, sweep_view)
         return
     kept = keeping.resolved()
     keeping.page()

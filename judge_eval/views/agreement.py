@@ -12,7 +12,7 @@ from judge_eval.study.agree import Agreement
 from judge_eval.study.agree_claims import ClaimAgreement
 from judge_eval.study.reliability import Reliability
 from judge_eval.study.systems import Rankings
-from judge_eval.views.blocks import Cell, Column, Section, Sentence, TableBlock, View, ViewBlock
+from judge_eval.views.blocks import Columns, Section, Sentence, TableBlock, View, ViewBlock, make_table
 from judge_eval.views.tones import Tone
 
 MODERATE: Final = 0.4
@@ -96,23 +96,23 @@ def rankings_view(rankings: Rankings) -> View:
     of = f"{len(rankings.systems)} systems on {rankings.traces} labelled traces"
     evidence = f"The evidence: {rankings.metric} of {of}."
     first = Sentence(ranking_sentence(rankings.judge, rankings.human)), Sentence(evidence)
-    columns = Column("system"), Column("by labels", "number"), Column("by the judge", "number")
+    columns: Columns = ["system", ("by labels", "number"), ("by the judge", "number")]
     ranked = sorted(zip(rankings.systems, rankings.human, rankings.judge, strict=True), key=lambda row: -row[1])
-    systems = TableBlock("systems", columns, tuple(ranked)), Sentence(f"note: {rankings.note}")
+    systems = make_table("systems", columns, ranked), Sentence(f"note: {rankings.note}")
     return View("rankings", (Section("trust", (*first, figures_table(rankings.figures))), Section("systems", systems)))
 
 
 def figures_table(figures: Mapping[str, Figure], meanings: Mapping[str, str] | None = None) -> TableBlock:
     """List figures; with their meanings, and those alone that have one, if meanings are given."""
-    columns = Column("figure"), Column("value", "number"), Column("95% interval", "interval")
-    more = (Column("n", "count"), Column("traces", "count")) if meanings is None else (Column("meaning"),)
+    columns: Columns = ["figure", ("value", "number"), ("95% interval", "interval")]
+    more: Columns = [("n", "count"), ("traces", "count")] if meanings is None else ["meaning"]
     rows = []
     for name in figures if meanings is None else meanings:
         figure = figures[name]
         value = "undefined" if figure.value is None else figure.value
         rest = (figure.n, figure.traces or None) if meanings is None else (meanings[name],)
         rows.append((name, value, figure.interval, *rest))
-    return TableBlock("figures", (*columns, *more), tuple(rows))
+    return make_table("figures", [*columns, *more], rows)
 
 
 def figure_tone(figure: Figure) -> Tone:
@@ -137,30 +137,23 @@ def _reliability(reliability: Reliability, whole: bool) -> Iterator[ViewBlock]:
         yield Sentence(f"note: {without} labelled chunks have a verdict without a probability and are left out here")
     if not whole:
         return
-    columns = (
-        *(Column("probabilities"), Column("mean", "number"), Column("relevant by labels", "number")),
-        *(Column("95% interval", "interval"), Column("n", "count"), Column("traces", "count")),
-    )
+    numbers: Columns = [("mean", "number"), ("relevant by labels", "number"), ("95% interval", "interval")]
     rows = (
         (f"{b.low:.3f} to {b.high:.3f}", b.probability, b.rate.value, b.rate.interval, b.rate.n, b.rate.traces)
         for b in reliability.bins
     )
-    yield TableBlock("bins", columns, tuple(rows))
+    yield make_table("bins", ["probabilities", *numbers, ("n", "count"), ("traces", "count")], rows)
 
 
 def _confusion(result: Agreement) -> TableBlock:
-    columns = (Column("judge \\ label"), *(Column(str(grade), "count") for grade in result.grades))
-    by_grade = zip(result.grades, result.confusion, strict=True)
-    rows: list[tuple[Cell, ...]] = [(str(grade), *row) for grade, row in by_grade]
-    return TableBlock("grades", columns, tuple(rows))
+    counts: Columns = [(str(grade), "count") for grade in result.grades]
+    rows = ([str(grade), *row] for grade, row in zip(result.grades, result.confusion, strict=True))
+    return make_table("grades", ["judge \\ label", *counts], rows)
 
 
 def _worst(result: Agreement) -> TableBlock:
-    columns = Column("trace"), Column("differ"), Column("distance", "number"), Column("bias", "signed")
-    rows: list[tuple[Cell, ...]] = [
-        (d.trace_id, f"{d.unequal} of {d.n}", d.distance, d.bias) for d in result.worst[:WORST]
-    ]
-    return TableBlock("worst", columns, tuple(rows))
+    rows = ((d.trace_id, f"{d.unequal} of {d.n}", d.distance, d.bias) for d in result.worst[:WORST])
+    return make_table("worst", ["trace", "differ", ("distance", "number"), ("bias", "signed")], rows)
 
 
 def first_figures(names: Sequence[str], relevant: int, *, another: bool = False) -> dict[str, str]:
@@ -318,15 +311,13 @@ _OF_TOGETHER = {
 
 def claim_agreement_view(result: ClaimAgreement) -> View:
     """Build what people read: figures of cells, the table of levels, together, and recall."""
-    rows: list[tuple[Cell, ...]] = [
-        (f"judge: {name}", *row) for name, row in zip(_LEVELS, result.confusion, strict=True)
-    ]
-    columns = Column("level"), *(Column(f"people: {name}", "count") for name in _LEVELS)
+    rows = ([f"judge: {name}", *row] for name, row in zip(_LEVELS, result.confusion, strict=True))
+    counts: Columns = [(f"people: {name}", "count") for name in _LEVELS]
     evidence = f"The evidence: {counted(result.cells, 'cell')} of {counted(result.traces, 'trace')}."
     cells: list[Sentence | TableBlock] = [
         Sentence(evidence, figure_tone(result.figures["kappa"])),
         figures_table(result.figures, _OF_CELLS),
-        TableBlock("levels", columns, tuple(rows)),
+        make_table("levels", ["level", *counts], rows),
     ]
     if result.failed:
         cells.append(Sentence(f"{counted(result.failed, 'labelled cell')} without a verdict: in no figure", "doubtful"))

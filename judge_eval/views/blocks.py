@@ -158,6 +158,17 @@ class TableBlock:
         return replace(self, rows=self.rows[:rows], more=self.more + len(self.rows) - rows)
 
 
+Columns: TypeAlias = list[str | tuple[str, Kind] | Column]
+"""The columns of a table: a column of text may be its name alone, one without further options its name and kind."""
+
+
+def make_table(name: str, columns: Columns, rows: Iterable[Sequence[Cell]], more: int = 0, of: str = "") -> TableBlock:
+    """Make a table."""
+    pairs = [(column,) if isinstance(column, str) else column for column in columns]
+    named = tuple(pair if isinstance(pair, Column) else Column(*pair) for pair in pairs)
+    return TableBlock(name, named, tuple(map(tuple, rows)), more, of)
+
+
 @dataclass(frozen=True, slots=True)
 class Pieces:
     """A line whose pieces are set off each on its own, without a space between."""
@@ -199,10 +210,9 @@ class View:
         return [block for block in self.blocks if isinstance(block, Remark)]
 
 
-def table_view(columns: Sequence[str | Column], rows: Iterable[Sequence[Cell]]) -> View:
-    """Build a view of one table; a column of text may be its name alone."""
-    named = tuple(Column(column) if isinstance(column, str) else column for column in columns)
-    return View("table", (Section("table", (TableBlock("table", named, tuple(map(tuple, rows))),)),))
+def table_view(columns: Columns, rows: Iterable[Sequence[Cell]]) -> View:
+    """Build a view of one table."""
+    return View("table", (Section("table", (make_table("table", columns, rows),)),))
 
 
 def bare_value(cell: Cell) -> CellValue:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from judge_eval.study.calibrate import Calibration, FittedProbabilities
-from judge_eval.views.blocks import Column, Section, Sentence, TableBlock, View
+from judge_eval.views.blocks import Section, Sentence, View, make_table
 
 
 def calibration_view(fit: Calibration) -> View:
@@ -16,13 +16,13 @@ def calibration_view(fit: Calibration) -> View:
         f"relevant from grade {fit.threshold:g} (now {fit.current}), chosen by {fit.objective} on "
         f"{fit.fitted_traces} traces; measured on {fit.held_out_traces} others:",
     )
-    figures = tuple((name, figure.text) for name, figure in fit.figures.items())
-    columns = Column("grade"), Column("relevance", "number")
+    figures = ((name, figure.text) for name, figure in fit.figures.items())
+    grades = make_table("grades", ["grade", ("relevance", "number")], fit.relevance.items())
     brier = f"Brier score {fit.brier.text}; of a constant prediction {fit.brier_constant.text}"
     sections = (
         Section("title", _sentences(title)),
-        Section("figures", (TableBlock("figures", (Column("figure"), Column("held out")), figures),)),
-        Section("grades", (TableBlock("grades", columns, tuple(fit.relevance.items())), *_end(brier, notes=fit.notes))),
+        Section("figures", (make_table("figures", ["figure", "held out"], figures),)),
+        Section("grades", (grades, *_end(brier, notes=fit.notes))),
     )
     return View("calibration", sections)
 
@@ -41,15 +41,15 @@ def probabilities_view(fit: FittedProbabilities, method: str | None) -> View:
         f"valid only for verdicts {fit.judged_by}",
         f"{how}; fitted on {calibration.chunks} chunks of {calibration.traces} traces",
     )
-    figures = tuple((name, before.text, fit.after.figures[name].text) for name, before in fit.before.figures.items())
+    figures = ((name, before.text, fit.after.figures[name].text) for name, before in fit.before.figures.items())
     gain = Sentence(f"the log loss falls by {mapping.gain.text}")
-    compared = TableBlock("figures", (Column("held out"), Column("before"), Column("after")), figures)
-    columns = Column("probability", "number"), Column("becomes", "number")
-    curve = tuple((f"{before:.2f}", after) for before, after in fit.curve)
+    compared = make_table("figures", ["held out", "before", "after"], figures)
+    points = ((f"{before:.2f}", after) for before, after in fit.curve)
+    curve = make_table("curve", [("probability", "number"), ("becomes", "number")], points)
     sections = (
         Section("title", _sentences(title)),
         Section("figures", (compared, gain)),
-        Section("curve", (TableBlock("curve", columns, curve), *_end(notes=fit.notes))),
+        Section("curve", (curve, *_end(notes=fit.notes))),
     )
     return View("calibration", sections)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from judge_eval.digest import short
 from judge_eval.study.cascade_file import CascadeFile, CascadeStage, CascadeThreshold
-from judge_eval.views.blocks import Column, Section, Sentence, TableBlock, View
+from judge_eval.views.blocks import Section, Sentence, View, make_table
 from judge_eval.views.tones import Tone
 
 
@@ -38,18 +38,18 @@ def cascade_view(file: CascadeFile) -> View:
         figures["relevant verdicts of the cheap judge"] = "are escalated, for a reason and a quote"
     if file.depth is not None:
         figures["chunks read of a trace"] = f"the first {file.depth}, here and in use"
-    costs = tuple(
+    costs = (
         (name, _amount(each.tokens, ",.0f"), _amount(each.cost, ",.4f"))
         for name, each in (("cheap", file.cheap), ("strong", file.strong), ("cascade", file))
     )
-    sample = TableBlock("sample", (Column("figure"), Column("of the sample")), tuple(figures.items()))
-    columns = Column("a thousand verdicts"), Column("tokens", "count"), Column("US dollars", "number")
+    sample = make_table("sample", ["figure", "of the sample"], figures.items())
+    cost = make_table("cost", ["a thousand verdicts", ("tokens", "count"), ("US dollars", "number")], costs)
     tone: Tone = "good" if fit.holds and fit.threshold is not None else "bad"
     sections = (
         Section("title", title),
         Section("threshold", (Sentence(_threshold(fit), tone),)),
         Section("sample", (sample,)),
-        Section("cost", (TableBlock("cost", columns, costs),)),
+        Section("cost", (cost,)),
         Section("choice", (Sentence(_choice(file)), *(Sentence(f"note: {note}") for note in file.notes))),
     )
     return View("cascade", sections)

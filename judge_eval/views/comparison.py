@@ -12,6 +12,7 @@ from judge_eval.views.blocks import (
     Bullets,
     Cell,
     Column,
+    Columns,
     Headline,
     Link,
     Mark,
@@ -23,6 +24,7 @@ from judge_eval.views.blocks import (
     Toned,
     View,
     ViewBlock,
+    make_table,
 )
 from judge_eval.views.claims import vital_word
 from judge_eval.views.tones import Tone
@@ -72,32 +74,27 @@ def remarks_on(c: Comparison) -> Iterator[Remark]:
 
 def _differences(c: Comparison) -> TableBlock:
     several = len(c.runs) > 2
-    columns = (
-        *((Column("run"),) if several else ()),
-        *(Column("metric"), Column("baseline", "number"), Column("candidate", "number")),
-        *(Column("difference", "signed"), Column("95% interval", "signed interval"), Column("p (Holm)", "p")),
-        *(Column("dz", "effect"), Column("win/tie/loss", "counts"), Column("n", "count")),
-    )
-    rows: list[tuple[Cell, ...]] = []
+    columns: Columns = ["run"] if several else []
+    columns += ["metric", ("baseline", "number"), ("candidate", "number"), ("difference", "signed")]
+    columns += [("95% interval", "signed interval"), ("p (Holm)", "p"), ("dz", "effect"), ("win/tie/loss", "counts")]
+    columns.append(("n", "count"))
+    rows = []
     for d in c.differences:
-        row: tuple[Cell, ...] = (
-            *(d.metric, d.baseline_mean, d.candidate_mean, Toned(d.difference, _WAYS[d.way]), d.interval),
-            *(d.p_shown, d.dz, f"{d.wins}/{d.ties}/{d.losses}", d.n),
-        )
+        means = (d.baseline_mean, d.candidate_mean, Toned(d.difference, _WAYS[d.way]), d.interval)
+        row = (d.metric, *means, d.p_shown, d.dz, f"{d.wins}/{d.ties}/{d.losses}", d.n)
         rows.append((c.runs[d.candidate].name, *row) if several else row)
-    return TableBlock("differences", columns, tuple(rows))
+    return make_table("differences", columns, rows)
 
 
 def _attributions(c: Comparison) -> Iterator[Section]:
     if not c.attributions:
         return
     several = len(c.runs) > 2
-    columns = (
-        *((Column("run"),) if several else ()),
-        *(Column("whose change"), Column("difference", "signed"), Column("by retrieval", "signed")),
-        *(Column("95% interval", "signed interval"), Column("by the judge", "signed")),
-        *(Column("95% interval", "signed interval"), Column("chunks in both", "share")),
-    )
+    columns: Columns = ["run"] if several else []
+    columns += ["whose change", ("difference", "signed")]
+    for side in ("by retrieval", "by the judge"):
+        columns += [(side, "signed"), ("95% interval", "signed interval")]
+    columns.append(("chunks in both", "share"))
     rows: list[tuple[Cell, ...]] = []
     for a in c.attributions:
         sides: list[Cell] = []
@@ -112,7 +109,7 @@ def _attributions(c: Comparison) -> Iterator[Section]:
         "plain",
         "note",
     )
-    yield Section("whose change", (TableBlock("whose change", columns, tuple(rows)), *((remark,) if few else ())))
+    yield Section("whose change", (make_table("whose change", columns, rows), *((remark,) if few else ())))
 
 
 def _findings(c: Comparison) -> Iterator[Bullets]:
@@ -124,10 +121,10 @@ def _findings(c: Comparison) -> Iterator[Bullets]:
 
 def _pairs(c: Comparison) -> Iterator[Section]:
     if c.pairs:
-        columns = (Column("metric"), Column("all pairs"), Column("difference", "signed"))
+        columns: Columns = ["metric", "all pairs", ("difference", "signed"), ("p (Tukey)", "p")]
         names = [run.name for run in c.runs]
         rows = tuple((p.metric, f"{names[p.second]} - {names[p.first]}", p.difference, p.p) for p in c.pairs)
-        yield Section("pairs", (TableBlock("all pairs", (*columns, Column("p (Tukey)", "p")), rows),))
+        yield Section("pairs", (make_table("all pairs", columns, rows),))
 
 
 def _claims(c: Comparison, most: int) -> Iterator[Section]:
@@ -138,10 +135,8 @@ def _claims(c: Comparison, most: int) -> Iterator[Section]:
 
 def moved_claims_table(changes: Sequence[ClaimChange], total: int) -> TableBlock:
     """List claims that were won or lost, of so many in total."""
-    columns = (
-        *(Column("what"), Column("kind"), Column("before", "strip"), Column("after", "strip")),
-        *(Column("claim", cut=80), Column("trace"), Column("question", wide=True)),
-    )
+    columns: Columns = ["what", "kind", ("before", "strip"), ("after", "strip")]
+    columns += [Column("claim", cut=80), "trace", Column("question", wide=True)]
     rows = tuple(
         (
             Toned(claim.kind, "bad" if claim.kind == "lost" else "good"),
@@ -150,7 +145,7 @@ def moved_claims_table(changes: Sequence[ClaimChange], total: int) -> TableBlock
         )
         for claim in changes
     )
-    return TableBlock("moved claims", columns, rows, max(0, total - len(rows)))
+    return make_table("moved claims", columns, rows, max(0, total - len(rows)))
 
 
 def _changes(c: Comparison, most: int) -> Iterator[Section]:
@@ -169,11 +164,8 @@ def _changes(c: Comparison, most: int) -> Iterator[Section]:
 
 
 def _changed(traces: Iterable[TraceChange], metrics: list[str], total: int) -> TableBlock:
-    columns = (
-        *(Column("trace"), Column("what"), Column("before", "strip"), Column("after", "strip")),
-        *(Column(name, "signed") for name in metrics),
-        Column("query", cut=50),
-    )
+    columns: Columns = ["trace", "what", ("before", "strip"), ("after", "strip")]
+    columns += [*((name, "signed") for name in metrics), Column("query", cut=50)]
     rows = tuple(
         (
             *(change.trace_id, change.what, _strip(change.before), _strip(change.after, change.moves)),
@@ -182,7 +174,7 @@ def _changed(traces: Iterable[TraceChange], metrics: list[str], total: int) -> T
         )
         for change in traces
     )
-    return TableBlock("changed traces", columns, rows, total - len(rows))
+    return make_table("changed traces", columns, rows, total - len(rows))
 
 
 def gate_section(checks: Sequence[Check]) -> Section:

@@ -7,17 +7,15 @@ from dataclasses import replace
 
 from judge_eval.study.correct import Correction, explain_mean, explain_rate, worth
 from judge_eval.study.plan import RIGHT, LabelPlan, PlannedSample
-from judge_eval.views.blocks import Column, Section, Sentence, TableBlock, View
+from judge_eval.views.blocks import Columns, Section, Sentence, View, make_table
 
 
 def correction_view(corrected: Correction) -> View:
     """Build the table of corrected means, what each number shows, warnings and notes."""
-    columns = (
-        *(Column("metric"), Column("corrected", "number"), Column("95% interval", "interval")),
-        *(Column("judge alone", "number"), Column("labels alone", "number")),
-        *(Column("weight of the judge", "number"), Column("labelled", "count"), Column("worth", "count")),
-    )
-    rows = tuple(
+    names = ("judge alone", "labels alone", "weight of the judge")
+    numbers: Columns = [("corrected", "number"), ("95% interval", "interval")]
+    numbers += [*((name, "number") for name in names), ("labelled", "count"), ("worth", "count")]
+    rows = (
         (
             *(mean.metric, mean.value, mean.interval, mean.judge_only, mean.labels_only),
             *("" if mean.chunks else f"{mean.power:.2f}", mean.n_labelled, worth(mean.effective_n, mean.chunks)),
@@ -30,7 +28,7 @@ def correction_view(corrected: Correction) -> View:
     warnings = dict.fromkeys(warning for *_, each in explained for warning in each)
     sections = [
         Section("title", (Sentence(f"{corrected.run}, corrected by {corrected.labels}"),)),
-        Section("means", (TableBlock("means", columns, rows),)),
+        Section("means", (make_table("means", ["metric", *numbers], rows),)),
         *(
             Section("explanation", (Sentence(head), *(Sentence(f"- {each}") for each in sentences)))
             for head, sentences, _ in explained

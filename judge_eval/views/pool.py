@@ -9,7 +9,19 @@ from judge_eval.pools.pool import SETTLED
 from judge_eval.pools.scoring import PoolReport
 from judge_eval.pools.sweep_report import SweepReport
 from judge_eval.safe_text import counted
-from judge_eval.views.blocks import Cell, Column, Headline, Link, Remark, Section, Sentence, TableBlock, View, ViewBlock
+from judge_eval.views.blocks import (
+    Cell,
+    Columns,
+    Headline,
+    Link,
+    Remark,
+    Section,
+    Sentence,
+    TableBlock,
+    View,
+    ViewBlock,
+    make_table,
+)
 from judge_eval.views.run import of_pool
 
 BAR = 30
@@ -57,30 +69,25 @@ def _added(added: Added | None) -> Iterator[Section]:
     if added is None:
         return
     most = max(each.chunks for each in added.found_by)
-    bars: tuple[tuple[Cell, ...], ...] = tuple(
+    bars = (
         (" + ".join(each.systems) or "none", each.chunks, "█" * max(1, round(BAR * each.chunks / most)))
         for each in added.found_by
     )
     cut = f"within rank {added.k}"
-    found = TableBlock("found by", (Column(f"relevant, found {cut} by"), Column("chunks", "count"), Column("")), bars)
-    columns = (
-        *(Column(f"covered of the pool {cut}"), Column("share", "share"), Column("95% interval", "interval")),
-        *(
-            Column("adds", "signed"),
-            Column("95% interval", "signed interval"),
-            Column("questions it alone answers", "count"),
-        ),
-    )
-    rows: list[tuple[Cell, ...]] = []
+    found = make_table("found by", [f"relevant, found {cut} by", ("chunks", "count"), ""], bars)
+    covered: Columns = [("share", "share"), ("95% interval", "interval")]
+    gains: Columns = [("adds", "signed"), ("95% interval", "signed interval")]
+    columns: Columns = [f"covered of the pool {cut}", *covered, *gains, ("questions it alone answers", "count")]
+    rows = []
     for c in (*added.each, *added.best):
         gain = (None, None, None) if c.gain is None else (c.gain.value, c.gain.interval, c.only_questions)
         rows.append((" + ".join(c.systems), c.share.value, c.share.interval, *gain))
-    blocks = [found, TableBlock("covered", columns, tuple(rows))]
+    blocks = [found, make_table("covered", columns, rows)]
     if added.tags:
         names = (*(each.systems[0] for each in added.each), "together")
-        tags: tuple[tuple[Cell, ...], ...] = tuple((each.tag, each.relevant, *each.shares) for each in added.tags)
-        head = (Column("tag"), Column("relevant", "count"), *(Column(name, "share") for name in names))
-        blocks.append(TableBlock("covered by tag", head, tags, of="tags"))
+        shares: Columns = [(name, "share") for name in names]
+        tags: list[tuple[Cell, ...]] = [(each.tag, each.relevant, *each.shares) for each in added.tags]
+        blocks.append(make_table("covered by tag", ["tag", ("relevant", "count"), *shares], tags, of="tags"))
     yield Section("added", tuple(blocks))
 
 
@@ -88,11 +95,15 @@ def _scores(report: PoolReport, before: PoolReport | None) -> TableBlock:
     earlier = (
         {(each.system.run, name): a for each in before.systems for name, a in each.scores.items()} if before else {}
     )
-    columns = (
-        *(Column("run"), Column("metric"), *([Column("before", "share")] if before else [])),
-        *(Column("mean", "number"), Column("95% interval", "interval")),
-        *(Column("perfect reranker", "number"), Column("without its own chunks", "signed"), Column("n", "count")),
-    )
+    columns: Columns = ["run", "metric"]
+    if before:
+        columns.append(("before", "share"))
+    columns += [
+        ("mean", "number"),
+        ("95% interval", "interval"),
+        ("perfect reranker", "number"),
+        ("without its own chunks", "signed"),
+    ]
     rows: list[tuple[Cell, ...]] = []
     for each in report.systems:
         for name, a in each.scores.items():
@@ -101,21 +112,17 @@ def _scores(report: PoolReport, before: PoolReport | None) -> TableBlock:
             was = [] if before is None else [None if old is None else old.mean if old.headline == "mean" else old.shown]
             rest = (mean, a.interval, each.perfect[name], 0.0 - each.losses[name], a.n)
             rows.append((each.system.name, of_pool(name), *was, *rest))
-    return TableBlock("scores", columns, tuple(rows))
+    return make_table("scores", [*columns, ("n", "count")], rows)
 
 
 def _systems(report: PoolReport) -> TableBlock:
-    counts = ("chunks", "without a verdict", "only its own", "of these relevant")
-    columns = (
-        Column("run"),
-        *(Column(name, "count") for name in counts),
-        Column(f"unjudged at {report.k} if left out", "share"),
-    )
+    names = ("chunks", "without a verdict", "only its own", "of these relevant")
+    counts: Columns = [(name, "count") for name in names]
     rows = (
         (each.system.name, each.chunks, each.unjudged, each.unique, each.unique_relevant, each.unjudged_at)
         for each in report.systems
     )
-    return TableBlock("systems", columns, tuple(rows))
+    return make_table("systems", ["run", *counts, (f"unjudged at {report.k} if left out", "share")], rows)
 
 
 def _remarks(report: PoolReport) -> Iterator[Remark]:
@@ -134,22 +141,19 @@ def _remarks(report: PoolReport) -> Iterator[Remark]:
 
 def sweep_view(report: SweepReport) -> View:
     """Build what people read of a sweep: the held-out winner first, then the curve, each value with its band."""
-    columns = (
-        *(Column(report.parameter), Column(report.metric, "number"), Column("95% interval", "interval")),
-        *(Column(f"against {report.baseline}", "signed"), Column("95% interval", "signed interval"), Column("")),
-    )
+    means_columns: Columns = [(report.metric, "number"), ("95% interval", "interval")]
+    against: Columns = [(f"against {report.baseline}", "signed"), ("95% interval", "signed interval")]
     means = [point.mean.value or 0.0 for point in report.points]
     most = max(means) or 1.0
-    rows = tuple(
+    rows = (
         (
             *(f"{p.value:g}", p.mean.value, p.mean.interval, p.difference.value, p.difference.interval),
             "█" * round(BAR * max(0.0, mean / most)),
         )
         for p, mean in zip(report.points, means, strict=True)
     )
+    curve = make_table("curve", [report.parameter, *means_columns, *against, ""], rows)
     title = Headline((Link(f"Sweep of {report.parameter}: {report.recipe or 'the list itself'}"),), "## ")
     said = Sentence(f"{report.sentence}.", "strong")
     count = Sentence(f"{counted(report.questions, 'question')}; each half chose by the mean of the metric")
-    return View(
-        "sweep", (Section("title", (title, said, count)), Section("curve", (TableBlock("curve", columns, rows),)))
-    )
+    return View("sweep", (Section("title", (title, said, count)), Section("curve", (curve,))))

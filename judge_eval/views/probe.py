@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from judge_eval.study.probe_report import ProbeReport, ProbeResult
-from judge_eval.views.blocks import Column, Section, Sentence, TableBlock, Toned, View
+from judge_eval.views.blocks import Section, Sentence, Toned, View, make_table
 
 
 def probe_view(report: ProbeReport) -> View:
     """Build what people read of a probed judge: how often each probe fooled it, and with what."""
-    columns = (
-        *(Column("probe"), Column("fooled"), Column("rate [95% interval]"), Column("flips")),
-        Column("test input"),
-    )
-    rows = tuple(
+    rows = (
         (
             r.probe,
             Toned(f"{r.fooled} of {r.n}", "bad" if r.fooled else "good" if r.n else "plain"),
@@ -24,14 +20,11 @@ def probe_view(report: ProbeReport) -> View:
         )
         for r in report.results
     )
+    probes = make_table("probes", ["probe", "fooled", "rate [95% interval]", "flips", "test input"], rows)
     title = Sentence(f"{report.judge}: probed with {report.traces} traces, {report.calls} calls")
     return View(
         "probe",
-        (
-            Section("title", (title,)),
-            Section("probes", (TableBlock("probes", columns, rows),)),
-            Section("findings", tuple(_findings(report))),
-        ),
+        (Section("title", (title,)), Section("probes", (probes,)), Section("findings", tuple(_findings(report)))),
     )
 
 

@@ -10,13 +10,14 @@ from judge_eval.runs.folder.describing import cascaded, imported_from, judged_by
 from judge_eval.runs.folder.records import Aggregate, Manifest, Status, Tally, TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import needs_total
-from judge_eval.runs.scoring.missedclaims import ClaimsMissed, CoverCounts, missed_claims
+from judge_eval.runs.scoring.missedclaims import ClaimsMissed, missed_claims
 from judge_eval.safe_text import counted, interval, public_url, shortened
 from judge_eval.schema import Chunk, Outcome
 from judge_eval.study.members import member_agreement, variance_split
 from judge_eval.views.blocks import (
     Cell,
     Column,
+    Columns,
     Headline,
     IdList,
     Link,
@@ -30,6 +31,7 @@ from judge_eval.views.blocks import (
     Toned,
     View,
     ViewBlock,
+    make_table,
     table_view,
 )
 from judge_eval.views.claims import vital_word
@@ -72,10 +74,8 @@ def terminal_view(run: Run, page: str | None = None) -> View:
 
 def runs_view(manifests: Sequence[Manifest], unreadable: Sequence[tuple[str, str]]) -> View:
     """List runs; below them the folders that cannot be read, each with the reason."""
-    columns = (
-        *(Column("id"), Column("started (UTC)"), Column("status"), Column("traces", "count")),
-        *(Column("failed", "count"), Column("first metric"), Column("label"), Column("tags")),
-    )
+    counts: Columns = [("traces", "count"), ("failed", "count")]
+    columns: Columns = ["id", "started (UTC)", "status", *counts, "first metric", "label", "tags"]
     rows: list[tuple[Cell, ...]] = []
     for m in manifests:
         name, first = next(iter(m.aggregates.items()), ("", None))
@@ -103,17 +103,16 @@ def figure_sections(m: Manifest) -> tuple[Section, Section]:
 def metrics_table(aggregates: Mapping[str, Aggregate], pooled: bool = False) -> TableBlock:
     """List the means with their intervals; if verdicts failed, also what could become of the means."""
     # `pooled`: whether what exists is what a pool of runs holds.
-    columns = [Column("metric"), Column("mean", "number"), Column("95% interval", "interval")]
-    columns.append(Column("n", "count"))
+    numbers: Columns = [("mean", "number"), ("95% interval", "interval"), ("n", "count")]
     rows: list[tuple[Cell, ...]] = [
         (of_pool(name) if pooled else name, a.mean if a.headline == "mean" else a.shown, a.interval, a.n)
         for name, a in aggregates.items()
     ]
     if any(a.n_failed for a in aggregates.values()):
-        columns += [Column("failed", "count"), Column("bounds", "interval")]
+        numbers += [("failed", "count"), ("bounds", "interval")]
         ends = [(a.n_failed, a.bounds) for a in aggregates.values()]
         rows = [(*row, *end) for row, end in zip(rows, ends, strict=True)]
-    return TableBlock("metrics", tuple(columns), tuple(rows))
+    return make_table("metrics", ["metric", *numbers], rows)
 
 
 def of_pool(metric: str) -> str:
@@ -300,30 +299,24 @@ def claim_blocks(missed: ClaimsMissed) -> Iterator[ViewBlock]:
 
 
 def _missed_most(missed: ClaimsMissed, most: int) -> TableBlock:
-    columns = (
-        Column("missed most"),
-        Column("kind"),
-        Column("claim", cut=70),
-        Column("traces"),
-        Column("question", wide=True),
-    )
-    rows = tuple(
+    columns: Columns = ["missed most", "kind", Column("claim", cut=70), "traces", Column("question", wide=True)]
+    rows = [
         (claim.frequency, vital_word(claim.vital), claim.text, IdList(claim.traces), claim.query)
         for claim in missed.missed[:most]
-    )
+    ]
     left = missed.distinct - len(rows)
-    return TableBlock("missed claims", columns, rows, max(0, left), "missed claims")
+    return make_table("missed claims", columns, rows, max(0, left), "missed claims")
 
 
 def _cover_by_tag(missed: ClaimsMissed) -> TableBlock:
-    counts = [Column(name, "count") for name in ("covered", "partly", "not covered", "not known")]
-    columns = (Column("tag"), Column("claims covered", "number"), *counts)
-    rows = tuple((tag.tag, tag.counts.covered_share, *_covers(tag.counts)) for tag in missed.tags)
-    return TableBlock("claims by tag", columns, rows)
-
-
-def _covers(counts: CoverCounts) -> tuple[Cell, ...]:
-    return counts.covered, counts.partly, counts.missing, counts.unknown or None
+    names = ("covered", "partly", "not covered", "not known")
+    columns: Columns = [("claims covered", "number"), *((name, "count") for name in names)]
+    rows = (
+        (tag.tag, c.covered_share, c.covered, c.partly, c.missing, c.unknown or None)
+        for tag in missed.tags
+        for c in [tag.counts]
+    )
+    return make_table("claims by tag", ["tag", *columns], rows)
 
 
 # -------------------------------------------------------------------------------------------- traces
@@ -331,9 +324,8 @@ def _covers(counts: CoverCounts) -> tuple[Cell, ...]:
 
 def traces_table(results: Iterable[TraceResult], metrics: Sequence[str], more: int = 0, of: str = "") -> TableBlock:
     """List traces with their ranks and the scores of some metrics; `more` are left out."""
-    scores = (Column(name, "number") for name in metrics)
-    columns = (Column("trace"), Column("ranks", "strip"), *scores, Column("query", cut=60))
-    rows = tuple(
+    scores: Columns = [("ranks", "strip"), *((name, "number") for name in metrics)]
+    rows = (
         (
             result.trace_id,
             strip_of(result.trace.chunks, result.outcomes),
@@ -342,7 +334,7 @@ def traces_table(results: Iterable[TraceResult], metrics: Sequence[str], more: i
         )
         for result in results
     )
-    return TableBlock("traces", columns, rows, more, of)
+    return make_table("traces", ["trace", *scores, Column("query", cut=60)], rows, more, of)
 
 
 def picked_sections(run: Run, picked: Picked, by: tuple[str, bool] | None = None) -> Iterator[Section]:
@@ -387,15 +379,15 @@ def _reading(outcome: Outcome) -> str:
 
 def spread_sections(run: Run) -> Iterator[Section]:
     """List each metric's percentiles over traces, and its mean over the traces of each tag."""
-    numbers = [Column(name, "number") for name in ("p20", "p50", "p90")]
-    columns = (Column("metric"), *numbers, Column("interval by"), Column("clusters", "count"))
-    rows: list[tuple[Cell, ...]] = []
+    numbers: Columns = [(name, "number") for name in ("p20", "p50", "p90")]
+    rows = []
     for name, a in run.aggregates.items():
         q = a.quantiles
         marks = (q.p20, q.p50, q.p90) if q else (None,) * 3
         rows.append((name, *marks, a.method or "", a.clusters))
-    yield Section("spread", (TableBlock("percentiles", columns, tuple(rows)),))
-    by_tag: list[tuple[Cell, ...]] = [
+    percentiles = make_table("percentiles", ["metric", *numbers, "interval by", ("clusters", "count")], rows)
+    yield Section("spread", (percentiles,))
+    by_tag = [
         (tag, name, mean.mean, mean.interval, mean.n, mean.n_failed or None)
         for tag, name, mean in sorted(
             ((tag, name, mean) for name, a in run.aggregates.items() for tag, mean in a.tags.items()),
@@ -403,11 +395,9 @@ def spread_sections(run: Run) -> Iterator[Section]:
         )
     ]
     if by_tag:
-        tag_columns = (
-            *(Column("tag"), Column("metric"), Column("mean", "number"), Column("95% interval", "interval")),
-            *(Column("n", "count"), Column("failed", "count")),
-        )
-        yield Section("tags", (TableBlock("by tag", tag_columns, tuple(by_tag)),))
+        means: Columns = [("mean", "number"), ("95% interval", "interval")]
+        columns: Columns = ["tag", "metric", *means, ("n", "count"), ("failed", "count")]
+        yield Section("tags", (make_table("by tag", columns, by_tag),))
 
 
 # ------------------------------------------------------------------------------------------- members
@@ -442,14 +432,14 @@ def member_sections(run: Run) -> Iterator[Section]:
     panel = member_agreement(run)
     if panel is None:
         return
-    columns = (
-        Column("member"),
-        Column("verdicts", "count"),
-        Column("failed", "count"),
-        Column("relevant", "share"),
-        Column("outvoted", "count"),
-    )
-    rows = tuple((m.name, m.n, m.failed or None, m.relevant, m.dissents) for m in panel.members)
+    columns: Columns = [
+        "member",
+        ("verdicts", "count"),
+        ("failed", "count"),
+        ("relevant", "share"),
+        ("outvoted", "count"),
+    ]
+    rows = ((m.name, m.n, m.failed or None, m.relevant, m.dissents) for m in panel.members)
     kappas = ", ".join(
         f"{pair} {'undefined' if k is None else format(k, '.3f')}" for pair, k in list(panel.kappas.items())[:_PAIRS]
     )
@@ -457,4 +447,4 @@ def member_sections(run: Run) -> Iterator[Section]:
     sentence = f"{flips}; ordinal alpha {panel.alpha.text}; kappa {kappas}"
     split = variance_split(run)
     more = () if split is None else (Sentence(split.sentence),)
-    yield Section("members", (TableBlock("members", columns, rows), Sentence(sentence), *more))
+    yield Section("members", (make_table("members", columns, rows), Sentence(sentence), *more))

@@ -21,7 +21,11 @@ if TYPE_CHECKING:
     from judge_eval.runs.judging.selection import Selection
 
 
+Data: TypeAlias = Annotated[
+    str, typer.Argument(help="Traces: a file, folder or URL of any known format; - reads standard input.")
+]
 Seed: TypeAlias = Annotated[int, typer.Option("--seed", help="The seed for random draws.")]
+Yes: TypeAlias = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no remarks.")]
 SafeCells: TypeAlias = Annotated[
     bool, typer.Option("--safe-cells", help="In CSV: a ' before what a spreadsheet would take for a formula.")

@@ -101,11 +101,10 @@ def _option(name: str, kind: Any, setting: Setting) -> OptionInfo:
 def _helped(name: str, hint: Any) -> Any:
     """Make an option of a flag's annotation whose help is a plain text: `Annotated[int, "How many to draw."]`."""
     kind, *extras = get_args(hint) if get_origin(hint) is Annotated else (hint,)
-    texts = [extra for extra in extras if isinstance(extra, str)]
-    if not texts:
+    help = next((extra for extra in extras if isinstance(extra, str)), None)
+    if help is None:
         return hint
-    others = [extra for extra in extras if not isinstance(extra, str)]
-    return Annotated[kind, _option(name, kind, Setting(*texts)), *others]
+    return Annotated[kind, _option(name, kind, Setting(help)), *(extra for extra in extras if extra is not help)]
 
 
 def spread(function: Callable[..., None]) -> Callable[..., None]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from pydantic import BaseModel
 from rich.console import Console
 from rich.text import Text
 
@@ -15,13 +16,13 @@ from judge_eval.safe_text import printable
 from judge_eval.views.blocks import Remark, View
 from judge_eval.views.run import terminal_view
 from judge_eval.views.terminal import for_terminal, section_lines
-from judge_eval.views.trace import trace_view
 
 if TYPE_CHECKING:
     from judge_eval.compare.record import Comparison
-    from judge_eval.runs.folder.records import TraceResult
     from judge_eval.runs.folder.run import Run
     from judge_eval.views.blocks import Section
+
+Record = TypeVar("Record", bound=BaseModel)
 
 
 def console() -> Console:
@@ -51,6 +52,14 @@ def show(view: View) -> None:
         out.print(printed)
 
 
+def print_record(record: Record, json_: bool, view: Callable[[Record], View]) -> None:
+    """Print a record as JSON, or its view."""
+    if json_:
+        give_json(record.model_dump_json(indent=2))
+    else:
+        show(view(record))
+
+
 def show_apart(view: View) -> None:
     """Print a view; its remarks go to standard error."""
     for section in view.sections:
@@ -76,11 +85,6 @@ def summary(run: Run, json_: bool = False, page: str | None = None) -> None:
         give_json(run.manifest.model_dump_json(indent=2))
     else:
         show(terminal_view(run, page))
-
-
-def trace_card(result: TraceResult) -> None:
-    """Print a trace with every verdict, its reason, and the chunk with the quote marked."""
-    show(trace_view(result))
 
 
 def show_comparison(comparison: Comparison) -> None:
