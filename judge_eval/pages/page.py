@@ -55,10 +55,6 @@ class PageData:
     """What is read when it is looked at, such as traces in full."""
 
 
-def _no_data(*_: object) -> PageData:
-    return PageData("judge_eval", {})
-
-
 @dataclass(frozen=True, slots=True)
 class Page:
     """One kind of page."""
@@ -68,7 +64,7 @@ class Page:
     """Where a server shows it."""
     script: str | Path
     """Its module, a file of `pages/web/` or a path; it calls `page(NAME, draw)` of `dom.js`."""
-    make: Callable[[Sequence[Run], PageSettings], PageData] = _no_data
+    make: Callable[[Sequence[Run], PageSettings], PageData] = lambda *_: PageData("judge_eval", {})
     """Makes its data from runs."""
     texts: Mapping[str, Text] = field(default_factory=dict)
     """The texts that its script asks for by `phrase(NAME)`, beyond those that all pages have."""

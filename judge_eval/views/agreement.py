@@ -12,7 +12,7 @@ from judge_eval.study.agree import Agreement
 from judge_eval.study.agree_claims import ClaimAgreement
 from judge_eval.study.reliability import Reliability
 from judge_eval.study.systems import Rankings
-from judge_eval.views.blocks import Columns, Section, Sentence, TableBlock, View, ViewBlock, make_table
+from judge_eval.views.blocks import Cell, Columns, Section, Sentence, TableBlock, View, ViewBlock, make_table
 from judge_eval.views.tones import Tone
 
 MODERATE: Final = 0.4
@@ -147,7 +147,8 @@ def _reliability(reliability: Reliability, whole: bool) -> Iterator[ViewBlock]:
 
 def _confusion(result: Agreement) -> TableBlock:
     counts: Columns = [(str(grade), "count") for grade in result.grades]
-    rows = ([str(grade), *row] for grade, row in zip(result.grades, result.confusion, strict=True))
+    by_grade = zip(result.grades, result.confusion, strict=True)
+    rows: list[tuple[Cell, ...]] = [(str(grade), *row) for grade, row in by_grade]
     return make_table("grades", ["judge \\ label", *counts], rows)
 
 
@@ -311,7 +312,8 @@ _OF_TOGETHER = {
 
 def claim_agreement_view(result: ClaimAgreement) -> View:
     """Build what people read: figures of cells, the table of levels, together, and recall."""
-    rows = ([f"judge: {name}", *row] for name, row in zip(_LEVELS, result.confusion, strict=True))
+    by_level = zip(_LEVELS, result.confusion, strict=True)
+    rows: list[tuple[Cell, ...]] = [(f"judge: {name}", *row) for name, row in by_level]
     counts: Columns = [(f"people: {name}", "count") for name in _LEVELS]
     evidence = f"The evidence: {counted(result.cells, 'cell')} of {counted(result.traces, 'trace')}."
     cells: list[Sentence | TableBlock] = [

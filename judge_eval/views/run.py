@@ -51,7 +51,9 @@ FIRST_TRACES = 20
 
 def summary_view(run: Run) -> View:
     """Build the summary of a run for people who are not at its folder: Markdown, a comment, a note."""
-    return View("run", (title_section(run), *figure_sections(run.manifest), *claim_sections(run)))
+    m = run.manifest
+    title = Headline((Link(m.name, m.href),), "## judge_eval: "), Sentence(described_by(m))
+    return View("run", (Section("title", title), *figure_sections(m), *claim_sections(run)))
 
 
 def notebook_view(run: Run) -> View:
@@ -64,7 +66,10 @@ def notebook_view(run: Run) -> View:
 
 def terminal_view(run: Run, page: str | None = None) -> View:
     """Build what a command prints when a run has ended, or is shown: it names the folder last."""
-    blocks: list[ViewBlock] = [*place_of(run)]
+    blocks: list[ViewBlock] = []
+    if run.folder is not None:
+        status = Toned(run.status, status_tone(run.status))
+        blocks.append(Pieces((f"run {run.id[:8]} (", status, f") in {run.folder}")))
     if page is not None:
         blocks.append(Sentence(f"its page: {page}"))
     metrics, remarks = figure_sections(run.manifest)
@@ -86,12 +91,6 @@ def runs_view(manifests: Sequence[Manifest], unreadable: Sequence[tuple[str, str
     for folder, reason in unreadable:
         rows.append((folder[:40], "", Toned("unreadable", "bad"), None, None, "", reason, ""))
     return table_view(columns, rows)
-
-
-def title_section(run: Run) -> Section:
-    """Name the run, and say what was judged, by whom and how."""
-    m = run.manifest
-    return Section("title", (Headline((Link(m.name, m.href),), "## judge_eval: "), Sentence(described_by(m))))
 
 
 def figure_sections(m: Manifest) -> tuple[Section, Section]:
@@ -125,13 +124,6 @@ def described_by(m: Manifest) -> str:
     return f"{m.dataset.name}: {counted(m.tally.traces, 'trace')}, {judged_by(m)}"
 
 
-def place_of(run: Run) -> Iterator[Pieces]:
-    """Say where a run is kept, and how far it got."""
-    if run.folder is not None:
-        status = Toned(run.status, status_tone(run.status))
-        yield Pieces((f"run {run.id[:8]} (", status, f") in {run.folder}"))
-
-
 def status_tone(status: Status) -> Tone:
     """Return how the status of a run is set off."""
     if status == "done":
@@ -145,7 +137,8 @@ def status_tone(status: Status) -> Tone:
 def remarks_of(m: Manifest) -> list[Remark]:
     """Return everything that a reader of a run's numbers should know, the gravest first."""
     # Every medium shows all of it; what is added here appears in each of them.
-    return [*_failures(m), *_doubts(m), *_data(m), *_dropped(m.tally), *_reranking(m), *_cascade(m)]
+    cascade = (Remark("cascade", text, "plain") for text in cascaded(m))
+    return [*_failures(m), *_doubts(m), *_data(m), *_reranking(m), *cascade]
 
 
 def _failures(m: Manifest) -> Iterator[Remark]:
@@ -231,16 +224,8 @@ def _data(m: Manifest) -> Iterator[Remark]:
     if skipped := m.dataset.skipped:
         yield Remark("skipped", f"{counted(skipped, 'invalid record was', 'invalid records were')} skipped")
     yield from (Remark("data", text) for text in m.dataset.remarks)
-
-
-def _dropped(t: Tally) -> Iterator[Remark]:
-    if t.dropped:
-        yield Remark("dropped", f"the server would not take: {', '.join(t.dropped)}", "plain")
-
-
-def _cascade(m: Manifest) -> Iterator[Remark]:
-    for text in cascaded(m):
-        yield Remark("cascade", text, "plain")
+    if m.tally.dropped:
+        yield Remark("dropped", f"the server would not take: {', '.join(m.tally.dropped)}", "plain")
 
 
 def _reranking(m: Manifest) -> Iterator[Remark]:

@@ -109,18 +109,13 @@ def _chunk(rank: int, chunk: Chunk, outcome: Outcome, result: TraceResult) -> It
     state = Toned(verdict, outcome_tone(outcome))
     yield Pieces((f"{rank}. [{outcome.sign}] ", state, one_line(f"  {chunk.id}{label}")))
     title = (f"{one_line(chunk.title)}: ",) if chunk.title else ()
-    yield Pieces((*title, *evidence_pieces(chunk, outcome)), 3)
+    parts = enumerate(marked(" ".join(chunk.text.split()), outcome.quote))  # every second part is evidence
+    yield Pieces((*title, *(Toned(part, "evidence") if place % 2 else part for place, part in parts)), 3)
     if reason := outcome.explanation:
         name = "" if outcome.kind == "verdict" and outcome.reason is None else "reason: "
         yield Pieces((f"{name}{one_line(reason)}",), 3)
     yield from (Pieces((Toned(note, "doubtful"),), 3) for note in outcome_notes(outcome))
     yield from _chunk_claims(outcome, result)
-
-
-def evidence_pieces(chunk: Chunk, outcome: Outcome) -> Iterator[Toned | str]:
-    """Yield a chunk's text in pieces; those that are evidence have that tone."""
-    for place, piece in enumerate(marked(" ".join(chunk.text.split()), outcome.quote)):
-        yield Toned(piece, "evidence") if place % 2 else piece
 
 
 def outcome_notes(outcome: Outcome) -> Iterator[str]:
