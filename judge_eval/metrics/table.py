@@ -442,8 +442,7 @@ def _chances_assumed(table: GradeTable, places: IntValues, grades: Grades) -> Va
     if table.chances is None:
         return None
     sure = np.eye(table.chances.shape[1])[np.maximum(grades, 0)]
-    chances: Values = np.where((table.grades[places] == MISSING)[:, None], sure, table.chances[places])
-    return chances
+    return np.where((table.grades[places] == MISSING)[:, None], sure, table.chances[places])
 
 
 def _gather(offsets: NDArray[np.int64], rows: IntValues) -> tuple[IntValues, NDArray[np.int64]]:

@@ -99,8 +99,7 @@ def chunk_weights(rank: Ints, labelled: Ints, chances: Floats | None = None) -> 
     sums = np.bincount(rank[labelled], weights=share, minlength=there.size)
     if (bare := np.flatnonzero((there > 0) & (sums == 0))).size:
         raise bare_rank(int(bare[0]))
-    result: Floats = share * (there / np.maximum(sums, 1e-300))[rank[labelled]]
-    return result
+    return share * (there / np.maximum(sums, 1e-300))[rank[labelled]]
 
 
 def bare_rank(rank: int) -> ValueError:
@@ -122,8 +121,7 @@ def expected_by_verdict(cells: Ints, labelled: Ints, values: Floats, weight: Flo
     np.add.at(sums, cells[labelled], weight[:, None] * flat)
     overall = (weight[:, None] * flat).sum(axis=0) / weight.sum()
     means = np.where(weights[:, None] > 0, sums / np.maximum(weights, 1e-300)[:, None], overall)
-    result: Floats = means[cells].reshape(len(cells), *values.shape[1:])
-    return result
+    return means[cells].reshape(len(cells), *values.shape[1:])
 
 
 ExpectedMetric: TypeAlias = Callable[[Floats], Floats]
@@ -216,5 +214,4 @@ def _needed(own: Ints, label: Floats, expected: Floats, weight: Floats, count: i
     total = total + 2 * half
     with np.errstate(divide="ignore", invalid="ignore"):
         step = np.log(seen / (total - seen)) - np.log(likely / (total - likely))
-    result: Floats = np.where(total > 0, np.clip(np.nan_to_num(step), -1, 1), 0.0)
-    return result
+    return np.where(total > 0, np.clip(np.nan_to_num(step), -1, 1), 0.0)

@@ -128,8 +128,7 @@ def bins_of(probabilities: Floats, most: int) -> Ints:
     _, inverse, counts = np.unique(probabilities, return_inverse=True, return_counts=True)
     middle = (np.cumsum(counts) - counts / 2) / counts.sum()
     _, bins = np.unique((middle * most).astype(np.int64), return_inverse=True)
-    places: Ints = bins[inverse].astype(np.int64)
-    return places
+    return bins[inverse].astype(np.int64)
 
 
 def clipped(probabilities: Floats) -> Floats:
@@ -327,14 +326,12 @@ def _deal(codes: Ints, groups: int, folds: int, seed: int) -> Ints:
     order = np.random.default_rng(seed).permutation(groups)
     fold = np.empty(groups, dtype=np.int64)
     fold[order] = np.arange(groups) % folds
-    dealt: Ints = fold[codes]
-    return dealt
+    return fold[codes]
 
 
 def _logit(p: Floats) -> Floats:
     limited = clipped(p)
-    logit: Floats = np.log(limited / (1 - limited))
-    return logit
+    return np.log(limited / (1 - limited))
 
 
 def _platt(x: Floats, y: Floats) -> tuple[float, float]:

@@ -127,8 +127,7 @@ def _midranks(values: Floats) -> Floats:
     """Return the ranks from 1, ascending; equal values share the mean of their ranks."""
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     ends = counts.cumsum()
-    ranks: Floats = ((2 * ends - counts + 1) / 2)[inverse]
-    return ranks
+    return ((2 * ends - counts + 1) / 2)[inverse]
 
 
 def _tie_groups(descending: Floats) -> list[tuple[int, int]]:
