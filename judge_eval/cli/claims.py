@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from judge_eval.cli.flags.calling import CallingFlags
-from judge_eval.cli.flags.common import Data, Quiet, output_flag, readable
+from judge_eval.cli.flags.common import Quiet, TracesFile, output_flag, readable
 from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.judging import JudgingFlags
 from judge_eval.cli.flags.numbers import NumbersFlags
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @verb
 def claims(
-    data: Data,
+    data: TracesFile,
     reading: ReadOptions,
     judging: Annotated[JudgingFlags, only("model")],
     selection: Annotated[Selection, only("limit", "seed", "on_invalid")],

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from judge_eval.cli.flags.calling import CallingFlags, RunningFlags
-from judge_eval.cli.flags.common import Data, Json, Quiet, check_claims, output_flag, readable
+from judge_eval.cli.flags.common import Json, Quiet, TracesFile, check_claims, output_flag, readable
 from judge_eval.cli.flags.groups import without
 from judge_eval.cli.flags.judging import JudgingFlags
 from judge_eval.cli.flags.keeping import KeepingFlags
@@ -25,7 +25,7 @@ from judge_eval.safe_text import counted
 
 @verb
 def run(
-    data: Data,
+    data: TracesFile,
     reading: ReadOptions,
     judging: JudgingFlags,
     numbers: NumbersFlags,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from judge_eval.cli.flags.common import Data, readable
+from judge_eval.cli.flags.common import TracesFile, readable
 from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.judging import JudgingFlags
 from judge_eval.cli.flags.numbers import NumbersFlags
@@ -22,7 +22,7 @@ from judge_eval.views.tones import BAD, GOOD
 @verb
 def validate(
     context: typer.Context,
-    data: Data,
+    data: TracesFile,
     reading: Annotated[ReadOptions, without("depth")],
     judging: Annotated[JudgingFlags, only("prompt", "mode")],
     numbers: Annotated[NumbersFlags, only("metrics", "relevant")],

@@ -12,7 +12,7 @@ from judge_eval.study.agree import Agreement
 from judge_eval.study.agree_claims import ClaimAgreement
 from judge_eval.study.reliability import Reliability
 from judge_eval.study.systems import Rankings
-from judge_eval.views.blocks import Cell, Columns, Section, Sentence, TableBlock, View, ViewBlock, make_table
+from judge_eval.views.blocks import Cell, Section, Sentence, TableBlock, TableColumns, View, ViewBlock, make_table
 from judge_eval.views.tones import Tone
 
 MODERATE: Final = 0.4
@@ -96,7 +96,7 @@ def rankings_view(rankings: Rankings) -> View:
     of = f"{len(rankings.systems)} systems on {rankings.traces} labelled traces"
     evidence = f"The evidence: {rankings.metric} of {of}."
     first = Sentence(ranking_sentence(rankings.judge, rankings.human)), Sentence(evidence)
-    columns: Columns = ["system", ("by labels", "number"), ("by the judge", "number")]
+    columns: TableColumns = ["system", ("by labels", "number"), ("by the judge", "number")]
     ranked = sorted(zip(rankings.systems, rankings.human, rankings.judge, strict=True), key=lambda row: -row[1])
     systems = make_table("systems", columns, ranked), Sentence(f"note: {rankings.note}")
     return View("rankings", (Section("trust", (*first, figures_table(rankings.figures))), Section("systems", systems)))
@@ -104,8 +104,8 @@ def rankings_view(rankings: Rankings) -> View:
 
 def figures_table(figures: Mapping[str, Figure], meanings: Mapping[str, str] | None = None) -> TableBlock:
     """List figures; with their meanings, and those alone that have one, if meanings are given."""
-    columns: Columns = ["figure", ("value", "number"), ("95% interval", "interval")]
-    more: Columns = [("n", "count"), ("traces", "count")] if meanings is None else ["meaning"]
+    columns: TableColumns = ["figure", ("value", "number"), ("95% interval", "interval")]
+    more: TableColumns = [("n", "count"), ("traces", "count")] if meanings is None else ["meaning"]
     rows = []
     for name in figures if meanings is None else meanings:
         figure = figures[name]
@@ -137,7 +137,7 @@ def _reliability(reliability: Reliability, whole: bool) -> Iterator[ViewBlock]:
         yield Sentence(f"note: {without} labelled chunks have a verdict without a probability and are left out here")
     if not whole:
         return
-    numbers: Columns = [("mean", "number"), ("relevant by labels", "number"), ("95% interval", "interval")]
+    numbers: TableColumns = [("mean", "number"), ("relevant by labels", "number"), ("95% interval", "interval")]
     rows = (
         (f"{b.low:.3f} to {b.high:.3f}", b.probability, b.rate.value, b.rate.interval, b.rate.n, b.rate.traces)
         for b in reliability.bins
@@ -146,7 +146,7 @@ def _reliability(reliability: Reliability, whole: bool) -> Iterator[ViewBlock]:
 
 
 def _confusion(result: Agreement) -> TableBlock:
-    counts: Columns = [(str(grade), "count") for grade in result.grades]
+    counts: TableColumns = [(str(grade), "count") for grade in result.grades]
     by_grade = zip(result.grades, result.confusion, strict=True)
     rows: list[tuple[Cell, ...]] = [(str(grade), *row) for grade, row in by_grade]
     return make_table("grades", ["judge \\ label", *counts], rows)
@@ -314,7 +314,7 @@ def claim_agreement_view(result: ClaimAgreement) -> View:
     """Build what people read: figures of cells, the table of levels, together, and recall."""
     by_level = zip(_LEVELS, result.confusion, strict=True)
     rows: list[tuple[Cell, ...]] = [(f"judge: {name}", *row) for name, row in by_level]
-    counts: Columns = [(f"people: {name}", "count") for name in _LEVELS]
+    counts: TableColumns = [(f"people: {name}", "count") for name in _LEVELS]
     evidence = f"The evidence: {counted(result.cells, 'cell')} of {counted(result.traces, 'trace')}."
     cells: list[Sentence | TableBlock] = [
         Sentence(evidence, figure_tone(result.figures["kappa"])),

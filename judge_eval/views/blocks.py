@@ -158,11 +158,13 @@ class TableBlock:
         return replace(self, rows=self.rows[:rows], more=self.more + len(self.rows) - rows)
 
 
-Columns: TypeAlias = list[str | tuple[str, Kind] | Column]
+TableColumns: TypeAlias = list[str | tuple[str, Kind] | Column]
 """The columns of a table: a column of text may be its name alone, one without further options its name and kind."""
 
 
-def make_table(name: str, columns: Columns, rows: Iterable[Sequence[Cell]], more: int = 0, of: str = "") -> TableBlock:
+def make_table(
+    name: str, columns: TableColumns, rows: Iterable[Sequence[Cell]], more: int = 0, of: str = ""
+) -> TableBlock:
     """Make a table."""
     pairs = [(column,) if isinstance(column, str) else column for column in columns]
     named = tuple(pair if isinstance(pair, Column) else Column(*pair) for pair in pairs)
@@ -210,7 +212,7 @@ class View:
         return [block for block in self.blocks if isinstance(block, Remark)]
 
 
-def table_view(columns: Columns, rows: Iterable[Sequence[Cell]]) -> View:
+def table_view(columns: TableColumns, rows: Iterable[Sequence[Cell]]) -> View:
     """Build a view of one table."""
     return View("table", (Section("table", (make_table("table", columns, rows),)),))
 

@@ -12,7 +12,6 @@ from judge_eval.views.blocks import (
     Bullets,
     Cell,
     Column,
-    Columns,
     Headline,
     Link,
     Mark,
@@ -21,6 +20,7 @@ from judge_eval.views.blocks import (
     Sentence,
     Strip,
     TableBlock,
+    TableColumns,
     Toned,
     View,
     ViewBlock,
@@ -74,7 +74,7 @@ def remarks_on(c: Comparison) -> Iterator[Remark]:
 
 def _differences(c: Comparison) -> TableBlock:
     several = len(c.runs) > 2
-    columns: Columns = ["run"] if several else []
+    columns: TableColumns = ["run"] if several else []
     columns += ["metric", ("baseline", "number"), ("candidate", "number"), ("difference", "signed")]
     columns += [("95% interval", "signed interval"), ("p (Holm)", "p"), ("dz", "effect"), ("win/tie/loss", "counts")]
     columns.append(("n", "count"))
@@ -90,7 +90,7 @@ def _attributions(c: Comparison) -> Iterator[Section]:
     if not c.attributions:
         return
     several = len(c.runs) > 2
-    columns: Columns = ["run"] if several else []
+    columns: TableColumns = ["run"] if several else []
     columns += ["whose change", ("difference", "signed")]
     for side in ("by retrieval", "by the judge"):
         columns += [(side, "signed"), ("95% interval", "signed interval")]
@@ -121,7 +121,7 @@ def _findings(c: Comparison) -> Iterator[Bullets]:
 
 def _pairs(c: Comparison) -> Iterator[Section]:
     if c.pairs:
-        columns: Columns = ["metric", "all pairs", ("difference", "signed"), ("p (Tukey)", "p")]
+        columns: TableColumns = ["metric", "all pairs", ("difference", "signed"), ("p (Tukey)", "p")]
         names = [run.name for run in c.runs]
         rows = tuple((p.metric, f"{names[p.second]} - {names[p.first]}", p.difference, p.p) for p in c.pairs)
         yield Section("pairs", (make_table("all pairs", columns, rows),))
@@ -135,7 +135,7 @@ def _claims(c: Comparison, most: int) -> Iterator[Section]:
 
 def moved_claims_table(changes: Sequence[ClaimChange], total: int) -> TableBlock:
     """List claims that were won or lost, of so many in total."""
-    columns: Columns = ["what", "kind", ("before", "strip"), ("after", "strip")]
+    columns: TableColumns = ["what", "kind", ("before", "strip"), ("after", "strip")]
     columns += [Column("claim", cut=80), "trace", Column("question", wide=True)]
     rows = tuple(
         (
@@ -164,7 +164,7 @@ def _changes(c: Comparison, most: int) -> Iterator[Section]:
 
 
 def _changed(traces: Iterable[TraceChange], metrics: list[str], total: int) -> TableBlock:
-    columns: Columns = ["trace", "what", ("before", "strip"), ("after", "strip")]
+    columns: TableColumns = ["trace", "what", ("before", "strip"), ("after", "strip")]
     columns += [*((name, "signed") for name in metrics), Column("query", cut=50)]
     rows = tuple(
         (

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from judge_eval.study.correct import Correction, explain_mean, explain_rate, worth
 from judge_eval.study.plan import RIGHT, LabelPlan, PlannedSample
-from judge_eval.views.blocks import Columns, Section, Sentence, View, make_table
+from judge_eval.views.blocks import Section, Sentence, TableColumns, View, make_table
 
 
 def correction_view(corrected: Correction) -> View:
     """Build the table of corrected means, what each number shows, warnings and notes."""
     names = ("judge alone", "labels alone", "weight of the judge")
-    numbers: Columns = [("corrected", "number"), ("95% interval", "interval")]
+    numbers: TableColumns = [("corrected", "number"), ("95% interval", "interval")]
     numbers += [*((name, "number") for name in names), ("labelled", "count"), ("worth", "count")]
     rows = (
         (

@@ -11,13 +11,13 @@ from judge_eval.pools.sweep_report import SweepReport
 from judge_eval.safe_text import counted
 from judge_eval.views.blocks import (
     Cell,
-    Columns,
     Headline,
     Link,
     Remark,
     Section,
     Sentence,
     TableBlock,
+    TableColumns,
     View,
     ViewBlock,
     make_table,
@@ -75,9 +75,9 @@ def _added(added: Added | None) -> Iterator[Section]:
     )
     cut = f"within rank {added.k}"
     found = make_table("found by", [f"relevant, found {cut} by", ("chunks", "count"), ""], bars)
-    covered: Columns = [("share", "share"), ("95% interval", "interval")]
-    gains: Columns = [("adds", "signed"), ("95% interval", "signed interval")]
-    columns: Columns = [f"covered of the pool {cut}", *covered, *gains, ("questions it alone answers", "count")]
+    covered: TableColumns = [("share", "share"), ("95% interval", "interval")]
+    gains: TableColumns = [("adds", "signed"), ("95% interval", "signed interval")]
+    columns: TableColumns = [f"covered of the pool {cut}", *covered, *gains, ("questions it alone answers", "count")]
     rows = []
     for c in (*added.each, *added.best):
         gain = (None, None, None) if c.gain is None else (c.gain.value, c.gain.interval, c.only_questions)
@@ -85,7 +85,7 @@ def _added(added: Added | None) -> Iterator[Section]:
     blocks = [found, make_table("covered", columns, rows)]
     if added.tags:
         names = (*(each.systems[0] for each in added.each), "together")
-        shares: Columns = [(name, "share") for name in names]
+        shares: TableColumns = [(name, "share") for name in names]
         tags: list[tuple[Cell, ...]] = [(each.tag, each.relevant, *each.shares) for each in added.tags]
         blocks.append(make_table("covered by tag", ["tag", ("relevant", "count"), *shares], tags, of="tags"))
     yield Section("added", tuple(blocks))
@@ -95,7 +95,7 @@ def _scores(report: PoolReport, before: PoolReport | None) -> TableBlock:
     earlier = (
         {(each.system.run, name): a for each in before.systems for name, a in each.scores.items()} if before else {}
     )
-    columns: Columns = ["run", "metric"]
+    columns: TableColumns = ["run", "metric"]
     if before:
         columns.append(("before", "share"))
     columns += [
@@ -117,7 +117,7 @@ def _scores(report: PoolReport, before: PoolReport | None) -> TableBlock:
 
 def _systems(report: PoolReport) -> TableBlock:
     names = ("chunks", "without a verdict", "only its own", "of these relevant")
-    counts: Columns = [(name, "count") for name in names]
+    counts: TableColumns = [(name, "count") for name in names]
     rows = (
         (each.system.name, each.chunks, each.unjudged, each.unique, each.unique_relevant, each.unjudged_at)
         for each in report.systems
@@ -141,8 +141,8 @@ def _remarks(report: PoolReport) -> Iterator[Remark]:
 
 def sweep_view(report: SweepReport) -> View:
     """Build what people read of a sweep: the held-out winner first, then the curve, each value with its band."""
-    means_columns: Columns = [(report.metric, "number"), ("95% interval", "interval")]
-    against: Columns = [(f"against {report.baseline}", "signed"), ("95% interval", "signed interval")]
+    means_columns: TableColumns = [(report.metric, "number"), ("95% interval", "interval")]
+    against: TableColumns = [(f"against {report.baseline}", "signed"), ("95% interval", "signed interval")]
     means = [point.mean.value or 0.0 for point in report.points]
     most = max(means) or 1.0
     rows = (

@@ -17,7 +17,6 @@ from judge_eval.study.members import member_agreement, variance_split
 from judge_eval.views.blocks import (
     Cell,
     Column,
-    Columns,
     Headline,
     IdList,
     Link,
@@ -28,6 +27,7 @@ from judge_eval.views.blocks import (
     Sentence,
     Strip,
     TableBlock,
+    TableColumns,
     Toned,
     View,
     ViewBlock,
@@ -79,8 +79,8 @@ def terminal_view(run: Run, page: str | None = None) -> View:
 
 def runs_view(manifests: Sequence[Manifest], unreadable: Sequence[tuple[str, str]]) -> View:
     """List runs; below them the folders that cannot be read, each with the reason."""
-    counts: Columns = [("traces", "count"), ("failed", "count")]
-    columns: Columns = ["id", "started (UTC)", "status", *counts, "first metric", "label", "tags"]
+    counts: TableColumns = [("traces", "count"), ("failed", "count")]
+    columns: TableColumns = ["id", "started (UTC)", "status", *counts, "first metric", "label", "tags"]
     rows: list[tuple[Cell, ...]] = []
     for m in manifests:
         name, first = next(iter(m.aggregates.items()), ("", None))
@@ -102,7 +102,7 @@ def figure_sections(m: Manifest) -> tuple[Section, Section]:
 def metrics_table(aggregates: Mapping[str, Aggregate], pooled: bool = False) -> TableBlock:
     """List the means with their intervals; if verdicts failed, also what could become of the means."""
     # `pooled`: whether what exists is what a pool of runs holds.
-    numbers: Columns = [("mean", "number"), ("95% interval", "interval"), ("n", "count")]
+    numbers: TableColumns = [("mean", "number"), ("95% interval", "interval"), ("n", "count")]
     rows: list[tuple[Cell, ...]] = [
         (of_pool(name) if pooled else name, a.mean if a.headline == "mean" else a.shown, a.interval, a.n)
         for name, a in aggregates.items()
@@ -284,7 +284,7 @@ def claim_blocks(missed: ClaimsMissed) -> Iterator[ViewBlock]:
 
 
 def _missed_most(missed: ClaimsMissed, most: int) -> TableBlock:
-    columns: Columns = ["missed most", "kind", Column("claim", cut=70), "traces", Column("question", wide=True)]
+    columns: TableColumns = ["missed most", "kind", Column("claim", cut=70), "traces", Column("question", wide=True)]
     rows = [
         (claim.frequency, vital_word(claim.vital), claim.text, IdList(claim.traces), claim.query)
         for claim in missed.missed[:most]
@@ -295,7 +295,7 @@ def _missed_most(missed: ClaimsMissed, most: int) -> TableBlock:
 
 def _cover_by_tag(missed: ClaimsMissed) -> TableBlock:
     names = ("covered", "partly", "not covered", "not known")
-    columns: Columns = [("claims covered", "number"), *((name, "count") for name in names)]
+    columns: TableColumns = [("claims covered", "number"), *((name, "count") for name in names)]
     rows = (
         (tag.tag, c.covered_share, c.covered, c.partly, c.missing, c.unknown or None)
         for tag in missed.tags
@@ -309,7 +309,7 @@ def _cover_by_tag(missed: ClaimsMissed) -> TableBlock:
 
 def traces_table(results: Iterable[TraceResult], metrics: Sequence[str], more: int = 0, of: str = "") -> TableBlock:
     """List traces with their ranks and the scores of some metrics; `more` are left out."""
-    scores: Columns = [("ranks", "strip"), *((name, "number") for name in metrics)]
+    scores: TableColumns = [("ranks", "strip"), *((name, "number") for name in metrics)]
     rows = (
         (
             result.trace_id,
@@ -364,7 +364,7 @@ def _reading(outcome: Outcome) -> str:
 
 def spread_sections(run: Run) -> Iterator[Section]:
     """List each metric's percentiles over traces, and its mean over the traces of each tag."""
-    numbers: Columns = [(name, "number") for name in ("p20", "p50", "p90")]
+    numbers: TableColumns = [(name, "number") for name in ("p20", "p50", "p90")]
     rows = []
     for name, a in run.aggregates.items():
         q = a.quantiles
@@ -380,8 +380,8 @@ def spread_sections(run: Run) -> Iterator[Section]:
         )
     ]
     if by_tag:
-        means: Columns = [("mean", "number"), ("95% interval", "interval")]
-        columns: Columns = ["tag", "metric", *means, ("n", "count"), ("failed", "count")]
+        means: TableColumns = [("mean", "number"), ("95% interval", "interval")]
+        columns: TableColumns = ["tag", "metric", *means, ("n", "count"), ("failed", "count")]
         yield Section("tags", (make_table("by tag", columns, by_tag),))
 
 
@@ -417,7 +417,7 @@ def member_sections(run: Run) -> Iterator[Section]:
     panel = member_agreement(run)
     if panel is None:
         return
-    columns: Columns = [
+    columns: TableColumns = [
         "member",
         ("verdicts", "count"),
         ("failed", "count"),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from judge_eval.runs.judging.selection import Selection
 
 
-Data: TypeAlias = Annotated[
+TracesFile: TypeAlias = Annotated[
     str, typer.Argument(help="Traces: a file, folder or URL of any known format; - reads standard input.")
 ]
 Seed: TypeAlias = Annotated[int, typer.Option("--seed", help="The seed for random draws.")]
