@@ -184,7 +184,7 @@ def delete_(
     judge-eval runs delete label:trial --yes
     """
     from judge_eval.errors import RunError
-    from judge_eval.runs.keeping.deleting import delete_run
+    from judge_eval.runs.keeping.lookup import delete_run
 
     folder = keeping.find(run, remark, any_=True)
     if not yes:

@@ -23,8 +23,7 @@ from judge_eval.runs.folder.journal import read_result
 from judge_eval.runs.folder.labels import Labelled, given_labels, with_labels
 from judge_eval.runs.folder.records import Manifest, Status, TraceResult
 from judge_eval.runs.folder.run import Run, load_manifest
-from judge_eval.runs.keeping.deleting import delete_run
-from judge_eval.runs.keeping.lookup import LABELLED, Listing, listing, newest_labelled
+from judge_eval.runs.keeping.lookup import LABELLED, Listing, delete_run, listing, newest_labelled
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.views.data import JSON
 

@@ -22,8 +22,7 @@ from judge_eval.runs.folder.records import Manifest, Status
 from judge_eval.runs.folder.run import load_manifest
 from judge_eval.runs.judging.selection import Selection
 from judge_eval.runs.judging.start import folder_name
-from judge_eval.runs.keeping.deleting import is_being_written
-from judge_eval.runs.keeping.lookup import names_in
+from judge_eval.runs.keeping.lookup import is_being_written, names_in
 from judge_eval.server.library import Library
 from judge_eval.server.models import Submission
 from judge_eval.server.settings import ServerLimits

@@ -1,16 +1,19 @@
-"""The folder of runs: finding, listing, naming."""
+"""The folder of runs: finding, listing, naming, deleting."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 
 from judge_eval.data.remote import is_url
 from judge_eval.errors import RunError, advise
-from judge_eval.runs.folder.files import MANIFEST
+from judge_eval.files import hold, open_plain
+from judge_eval.runs.folder.files import MANIFEST, os_errors
 from judge_eval.runs.folder.records import Manifest, Shard
 from judge_eval.runs.folder.run import load_manifest
 from judge_eval.runs.keeping.mirror import bring_run, refresh_mirror, run_at, shown
@@ -178,3 +181,31 @@ def newest_of(
     if newest is not None:
         bring_run(newest[0])
     return newest
+
+
+def delete_run(folder: Path) -> None:
+    """Remove a run with everything in its folder.
+
+    Raises:
+        FileNotFoundError: It is gone already.
+        RunError: A process is judging it, or the folder cannot be changed.
+    """
+    if is_being_written(folder):
+        raise RunError("the run cannot be deleted while a process is judging it")
+    grave = folder.parent / f".deleted-{uuid4()}"
+    if not folder.is_dir():
+        raise FileNotFoundError(folder)
+    with os_errors("the run cannot be deleted"):
+        folder.rename(grave)  # in one step: no reader ever sees half a run
+    shutil.rmtree(grave, ignore_errors=True)
+
+
+def is_being_written(folder: Path) -> bool:
+    """Tell whether a process holds the lock of a run's folder."""
+    try:
+        with open_plain(folder / ".lock") as file:
+            return not hold(file, wait=False)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
