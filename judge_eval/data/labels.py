@@ -282,11 +282,8 @@ def _share(row: GradedRow, name: str) -> float | None:
     value: Any = row.beside.get(name)
     if is_missing(value):
         return None
-    try:
-        share = float(value)
-    except (TypeError, ValueError):
-        share = -1.0
-    if not 0 <= share <= 1:
+    share = decimal_number(value)
+    if share is None or not 0 <= share <= 1:
         raise row.fault(f"{value!r} is not a probability; give a number from 0 to 1", name)
     return share
 

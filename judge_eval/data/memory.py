@@ -31,9 +31,10 @@ class MemoryRows:
     def rows(self) -> Iterator[tuple[str, Any]]:
         """Yield what names each row in a message, counted from 0, and the row."""
         # A row is a mapping of plain values by column; of a list it is the item, a `Trace` as it is.
-        labels, rows = self._labels(), self._rows()
-        for place, row in enumerate(rows):
-            label = None if labels is None else labels[place]
+        index: Any = self.data.index if self.kind == "pandas" else None
+        counts = type(index).__name__ == "RangeIndex" and (index.start, index.step) == (0, 1)
+        for place, row in enumerate(self._rows()):
+            label = None if index is None or counts else index[place]
             yield row_name(place, label, row), row
 
     def names(self) -> list[str]:
@@ -48,29 +49,21 @@ class MemoryRows:
         """Whether its rows have columns: a list of `Trace`s has none."""
         return self.kind != "list" or not any(isinstance(item, Trace) for item in self.data)
 
-    def _labels(self) -> Any:
-        index: Any = self.data.index if self.kind == "pandas" else None
-        counts = type(index).__name__ == "RangeIndex" and (index.start, index.step) == (0, 1)
-        return None if counts else index
-
     def _rows(self) -> Iterator[Any]:
         if self.kind == "list":
             yield from map(record_of, self.data)
-        elif self.kind == "pandas":
+            return
+        if self.kind == "pandas":
             yield from _pandas_rows(self.data)
-        else:
-            for row in self._dicts():
-                yield {str(key): cell(value, dense=True) for key, value in row.items()}
-
-    def _dicts(self) -> Iterator[Mapping[str, Any]]:
+            return
+        rows = self.data
         if self.kind == "polars":
-            yield from self.data.iter_rows(named=True)
+            rows = self.data.iter_rows(named=True)
         elif self.kind == "arrow":
             _see_twice(self.data.column_names)
-            for batch in self.data.to_batches(max_chunksize=256):
-                yield from batch.to_pylist()
-        else:
-            yield from self.data
+            rows = (row for batch in self.data.to_batches(max_chunksize=256) for row in batch.to_pylist())
+        for row in rows:
+            yield {str(key): cell(value, dense=True) for key, value in row.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
@@ -458,10 +459,8 @@ def _items(text: JsonText, steps: Steps, before: str) -> Iterator[Element]:
 def _head(text: JsonText) -> list[Any]:
     head = []
     with suppress(DataError):  # the reading of the records raises it
-        for item, _ in text.elements():
+        for item, _ in islice(text.elements(), LOOKED):
             head.append(item)
-            if len(head) == LOOKED:
-                break
     return head
 
 

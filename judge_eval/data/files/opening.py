@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import codecs
-import io
-import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import BinaryIO
 
@@ -63,76 +62,66 @@ def steady(path: Path) -> Iterator[Path]:
                 source = path.open("rb")
             path = stack.enter_context(copied(source, name, path.suffix))
         if path.is_file():
-            with reading_file(name), path.open("rb") as file:
-                packed = _begins(file, PACKED)
-            if packed is not None:
+            if (module := _begins(path, name, PACKED)) is not None:
                 suffix = Path(path.stem).suffix if path.suffix in (".bz2", ".gz", ".xz") else path.suffix
-                most = max(limits.UNPACKED, limits.RATIO * path.stat().st_size)
-                source = _Unpacking(path, packed, most, name)  # type: ignore[assignment]
-                path = stack.enter_context(copied(source, name, suffix))
-            with reading_file(name), path.open("rb") as file:
-                encoding = _begins(file, MARKS)
-            if encoding is not None:
-                path = stack.enter_context(_in_utf8(path, encoding, name))
+                path = stack.enter_context(_in_a_file(_unpacked(path, module), name, suffix))
+            if (encoding := _begins(path, name, MARKS)) is not None:
+                path = stack.enter_context(_in_a_file(_in_utf8(path, encoding), name, path.suffix))
         yield path
 
 
-def _begins(file: BinaryIO, known: dict[bytes, str]) -> str | None:
-    head = file.read(8)
+def _begins(path: Path, name: str, known: dict[bytes, str]) -> str | None:
+    with reading_file(name), path.open("rb") as file:
+        head = file.read(8)
     return next((value for mark, value in known.items() if head.startswith(mark)), None)
 
 
 @contextmanager
 def copied(source: BinaryIO, name: str, suffix: str = "") -> Iterator[Path]:
     """Copy a stream to a temporary file, read as JSON Lines where no suffix says otherwise, and close it."""
-    with tempfile.NamedTemporaryFile(prefix="judge_eval-", suffix=suffix or ".jsonl") as file:
-        with reading_file(name), source:
-            shutil.copyfileobj(source, file, _BLOCK)
-            file.flush()
-        yield Path(file.name)
-
-
-class _Unpacking(io.RawIOBase):
-    """What a packed file holds, up to a limit."""
-
-    def __init__(self, path: Path, module: str, most: int, name: str) -> None:
-        import importlib
-
-        try:
-            self._file = importlib.import_module(module).open(path, "rb")
-        except ImportError:
-            raise DataError(f"packed, and this Python has no {module}; unpack it first", file=name) from None
-        self._left, self._most, self._name, self._module = most, most, name, module
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        """Read the next bytes."""
-        try:
-            data: bytes = self._file.read(_BLOCK if size < 0 else size)
-        except Exception as error:  # zlib and lzma have errors of their own, beside OSError and EOFError
-            raise DataError(f"cannot be unpacked ({self._module}): {error}", file=self._name) from None
-        self._left -= len(data)
-        if self._left < 0:
-            fault = f"unpacks to more than {self._most // 2**20:,} MiB; unpack it yourself"
-            raise DataError(fault, file=self._name)
-        return data
-
-    def close(self) -> None:
-        if not self.closed:
-            self._file.close()
-        super().close()
+    with _in_a_file(_blocks(source), name, suffix) as path:
+        yield path
 
 
 @contextmanager
-def _in_utf8(path: Path, encoding: str, name: str) -> Iterator[Path]:
-    with tempfile.NamedTemporaryFile(prefix="judge_eval-", suffix=path.suffix or ".jsonl") as out:
+def _in_a_file(blocks: Iterable[bytes], name: str, suffix: str) -> Iterator[Path]:
+    with tempfile.NamedTemporaryFile(prefix="judge_eval-", suffix=suffix or ".jsonl") as file:
         try:
-            with reading_file(name), path.open(encoding=encoding, newline="") as file:
-                while block := file.read(_BLOCK):
-                    out.write(block.encode("utf-8", "surrogatepass"))
-        except UnicodeError as error:
-            raise DataError(f"not {encoding.upper()}, as its mark says: {error}", file=name) from None
-        out.flush()
-        yield Path(out.name)
+            with reading_file(name):
+                file.writelines(blocks)
+                file.flush()
+        except DataError as error:
+            raise error.at(file=name) from None
+        yield Path(file.name)
+
+
+def _blocks(source: BinaryIO) -> Iterator[bytes]:
+    with source:
+        while block := source.read(_BLOCK):
+            yield block
+
+
+def _unpacked(path: Path, module: str) -> Iterator[bytes]:
+    """Yield what a packed file holds, up to a limit."""
+    most = left = max(limits.UNPACKED, limits.RATIO * path.stat().st_size)
+    try:
+        for block in _blocks(import_module(module).open(path, "rb")):
+            left -= len(block)
+            if left < 0:
+                raise DataError(f"unpacks to more than {most // 2**20:,} MiB; unpack it yourself")
+            yield block
+    except DataError:
+        raise
+    except ImportError:
+        raise DataError(f"packed, and this Python has no {module}; unpack it first") from None
+    except Exception as error:  # zlib and lzma have errors of their own, beside OSError and EOFError
+        raise DataError(f"cannot be unpacked ({module}): {error}") from None
+
+
+def _in_utf8(path: Path, encoding: str) -> Iterator[bytes]:
+    try:
+        with path.open(encoding=encoding, newline="") as file:
+            while block := file.read(_BLOCK):
+                yield block.encode("utf-8", "surrogatepass")
+    except UnicodeError as error:
+        raise DataError(f"not {encoding.upper()}, as its mark says: {error}") from None

@@ -98,26 +98,22 @@ def csv_rows(path: Path, name: str, delimiter: str | None) -> Iterator[Row]:
         delimiter = ";" if b";" in head and b"," not in head else ","
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.reader(file, delimiter=delimiter, strict=True)
-        try:
-            cells = next(reader, None)
-        except (csv.Error, UnicodeDecodeError) as error:
-            raise _not_csv(error, path, name, 1) from None
-        if cells is None:
-            return
-        header = Header(cells, name, 1)
+        header: Header | None = None
         while True:
             line = reader.line_num + 1
             try:
                 cells = next(reader, None)
             except (csv.Error, UnicodeDecodeError) as error:
-                # What follows cannot be told apart any more.
                 fault = _not_csv(error, path, name, line)
-                yield Row(fault, fault.line)
+                if header is None:
+                    raise fault from None
+                yield Row(fault, fault.line)  # what follows cannot be told apart any more
                 return
             if cells is None:
                 return
-            row = header.row(cells, line)
-            if row is not None:
+            if header is None:
+                header = Header(cells, name, 1)
+            elif (row := header.row(cells, line)) is not None:
                 yield row
 
 

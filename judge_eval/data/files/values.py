@@ -240,15 +240,18 @@ def rest(record: Mapping[str, Any], *used: str) -> dict[str, Any]:
 
 
 def completed(
-    data: dict[str, Any], record: Mapping[str, Any], used: set[str], **texts: str | tuple[str, ...]
+    data: dict[str, Any], record: Mapping[str, Any], used: set[str], id_key: str = "", **texts: str | tuple[str, ...]
 ) -> dict[str, Any]:
-    """Add optional texts (each of its key, or of the first of its keys), the id, the tags, and the rest."""
+    """Add optional texts (each of its key, or of the first of its keys), the id, the tags, and the rest.
+
+    `id_key` is what the tool calls the id, if it is none of the usual names.
+    """
     for field, keys in texts.items():
         known = [keys] if isinstance(keys, str) else list(keys)
         value = text({key: number_text(record.get(key)) for key in known}, *known)
         if value is not None and not is_mapped(record, field):
             data[field] = value
-    own = next((key for key in ("id", "_id", "trace_uuid") if not is_missing(record.get(key))), None)
+    own = next((key for key in ("id", "_id", "trace_uuid", id_key) if not is_missing(record.get(key))), None)
     if own is not None and isinstance(key := number_text(record[own]), str | int | float):
         data["id"] = key
         used = {*used, own}

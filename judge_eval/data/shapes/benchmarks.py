@@ -16,14 +16,8 @@ CHOSEN = (
 )
 """Said of a data set whose passages were not retrieved."""
 QUERY = ("query", "question")
-
-
-def _identified(data: dict[str, Any], record: Data, key: str) -> set[str]:
-    """Take the id of a record from a key of the tool's own; return the key where it was used."""
-    if values.is_missing(record.get(key)) or not isinstance(record[key], str | int | float):
-        return set()
-    data["id"] = str(number_text(record[key]))
-    return {key}
+ASSERTIONS = frozenset({"javascript", "python", "fn", "eval", "grade", "cost", "latency", "regex", "levenshtein"})
+"""promptfoo's assertions of one word that hold no answer."""
 
 
 def _answers(data: dict[str, Any], answers: Sequence[Any], key: str) -> bool:
@@ -62,8 +56,8 @@ def _ragchecker(record: Data) -> Iterator[dict[str, Any]]:
         "query": values.need_text(record, *QUERY),
         "chunks": values.items(record, "retrieved_context"),
     }
-    used = {*QUERY, "retrieved_context", "gt_answer", "response", *_identified(data, record, "query_id")}
-    yield values.completed(data, record, used, reference="gt_answer", answer="response")
+    used = {*QUERY, "retrieved_context", "gt_answer", "response"}
+    yield values.completed(data, record, used, "query_id", reference="gt_answer", answer="response")
 
 
 def _autorag(record: Data) -> Iterator[dict[str, Any]]:
@@ -76,7 +70,6 @@ def _autorag(record: Data) -> Iterator[dict[str, Any]]:
             chunk[field] = value
     data: dict[str, Any] = {"query": values.need_text(record, *QUERY), "chunks": chunks}
     used = {*QUERY, "retrieved_contents", "retrieved_ids", "retrieve_scores", "generated_texts"}
-    used |= _identified(data, record, "qid")
     wanted = values.decode_mapping(record.get("retrieval_gt"))
     groups = [group if isinstance(group, list) else [group] for group in wanted] if isinstance(wanted, list) else []
     relevant = {str(key) for group in groups for key in group}
@@ -88,7 +81,7 @@ def _autorag(record: Data) -> Iterator[dict[str, Any]]:
     truths = values.decode_mapping(record.get("generation_gt"))
     if _answers(data, truths if isinstance(truths, list) else [truths], "generation_gt"):
         used.add("generation_gt")
-    yield values.completed(data, record, used, answer="generated_texts")
+    yield values.completed(data, record, used, "qid", answer="generated_texts")
 
 
 def _financebench(record: Data) -> Iterator[dict[str, Any]]:
@@ -98,8 +91,7 @@ def _financebench(record: Data) -> Iterator[dict[str, Any]]:
     data: dict[str, Any] = {"query": values.need_text(record, *QUERY), "chunks": chunks, REMARKS: [CHOSEN]}
     data["relevant_total"] = len(chunks)
     used = {*QUERY, "evidence", "evidence_text", "evidence_text_full_page", "answer"}
-    used |= _identified(data, record, "financebench_id")
-    yield values.completed(data, record, used, reference="answer")
+    yield values.completed(data, record, used, "financebench_id", reference="answer")
 
 
 def _crag(record: Data) -> Iterator[dict[str, Any]]:
@@ -107,10 +99,10 @@ def _crag(record: Data) -> Iterator[dict[str, Any]]:
     passages = _passages(pages, "search_results", "page_snippet", "page_url", "page_last_modified")
     chunks = [{**chunk, "title": page.get("page_name")} for page, chunk in passages]
     data: dict[str, Any] = {"query": values.need_text(record, *QUERY), "chunks": chunks}
-    used = {*QUERY, "search_results", "answer", *_identified(data, record, "interaction_id")}
+    used = {*QUERY, "search_results", "answer"}
     if _answers(data, [record.get("answer"), *values.maybe_list(record, "alt_ans")], "alt_ans"):
         used.add("alt_ans")
-    yield values.completed(data, record, used)
+    yield values.completed(data, record, used, "interaction_id")
 
 
 def _rgb(record: Data) -> Iterator[dict[str, Any]]:
@@ -164,6 +156,67 @@ def _squad_question(record: Data, context: str, title: Any, beside: Data) -> dic
     return values.completed(data, {**beside, **record}, used)
 
 
+def _hotpot(record: Data) -> Iterator[dict[str, Any]]:
+    context = _pairs(record.get("context"), "context", "title", "sentences")
+    facts = _pairs(record.get("supporting_facts"), "supporting_facts", "title", "sent_id")
+    gold = {str(title) for title, _ in facts}
+    chunks = []
+    for place, (title, sentences) in enumerate(context):
+        if not isinstance(sentences, list):
+            raise DataError("a paragraph is a title with its list of sentences", field=f"context[{place}]")
+        body, title = "".join(map(str, sentences)).strip(), str(title)
+        chunks.append({"id": title, "title": title, "text": body, "label": int(title in gold)})
+    data: dict[str, Any] = {"query": values.need_text(record, "question"), "chunks": chunks}
+    if gold:
+        data["relevant_total"] = len(gold)
+    used = {"question", "answer", "context", "supporting_facts"}
+    yield values.completed(data, record, used, reference="answer")
+
+
+def _pairs(value: Any, field: str, left: str, right: str) -> list[tuple[Any, Any]]:
+    if isinstance(value, Mapping):
+        sides = values.as_list(value.get(left), f"{field}.{left}"), values.as_list(value.get(right), f"{field}.{right}")
+        value = list(zip(*sides, strict=False))
+    out = []
+    for place, pair in enumerate(values.as_list(value if value is not None else [], field)):
+        if not isinstance(pair, list | tuple) or len(pair) != 2:
+            raise DataError(f"is {values.kind(pair)}; a pair belongs here", field=f"{field}[{place}]")
+        out.append((pair[0], pair[1]))
+    return out
+
+
+def _promptfoo(record: Data) -> Iterator[dict[str, Any]]:
+    context = values.decode_mapping(record.get("context"))
+    if values.is_missing(context):
+        raise DataError("the retrieved text is missing; the variable `context` must hold it", field="context")
+    data: dict[str, Any] = {
+        "query": values.need_text(record, *QUERY, "prompt", "input"),
+        "chunks": [context] if isinstance(context, str) else values.as_list(context, "context"),
+    }
+    outputs = [key for key in record if key.startswith("[")]
+    if len(outputs) == 1 and (answer := values.text(record, outputs[0])) is not None:
+        data["answer"] = answer  # of several providers nobody can say whose chunks these are
+    expected = sorted(key for key in record if key.startswith("__expected"))
+    for key in expected:
+        reference = _expected(str(record[key] or ""))
+        if reference:
+            data["reference"] = reference
+            break
+    used = {*QUERY, "prompt", "input", "context", "__description", *expected}
+    yield values.completed(data, record, used | ({outputs[0]} if len(outputs) == 1 else set()))
+
+
+def _expected(cell: str) -> str | None:
+    """Take the expected answer out of a promptfoo assertion; None where it is about something else."""
+    head, colon, value = cell.partition(":")
+    name = head.split("(", 1)[0].strip()
+    if name in ("equals", "similar", "contains", "icontains", "factuality", "context-recall", "answer") and colon:
+        return value.strip()
+    bare = name.removeprefix("not-")
+    typed = bare.replace("-", "").isalpha() and bare.islower() and ("-" in name or bare in ASSERTIONS)
+    return None if typed else cell.strip() or None
+
+
 SHAPES = (
     Shape(
         "ragchecker",
@@ -215,5 +268,22 @@ SHAPES = (
         ),
         _squad,
         frozenset({"title", "paragraphs", "question", "context", "answers"}),
+    ),
+    Shape(
+        "hotpotqa",
+        "HotpotQA: paragraphs with supporting facts",
+        lambda keys: has(keys, "question", "context", "supporting_facts"),
+        _hotpot,
+        frozenset({"question", "answer", "context", "supporting_facts"}),
+    ),
+    Shape(
+        "promptfoo",
+        "promptfoo's table of tests, or of results",
+        lambda keys: (
+            "context" in keys
+            and (any(key.startswith("__") for key in keys) or has(keys, "Status", "Score", "Grader Reason"))
+        ),
+        _promptfoo,
+        frozenset({"query", "question", "context", "__expected", "__description"}),
     ),
 )
