@@ -13,7 +13,8 @@ from judge_eval.batch.replies import lines_of
 from judge_eval.batch.state import Folder, Part, Round, request_keys
 from judge_eval.errors import ConfigError, RefusedError, TransientError
 from judge_eval.llm.http import anthropic_messages, gemini, openai
-from judge_eval.providers import known_providers
+from judge_eval.llm.http.client import address_of
+from judge_eval.providers import built_in, known_providers
 from judge_eval.registry import split_model
 
 REMOTES: Mapping[str, type[Remote]] = {
@@ -29,8 +30,20 @@ def remote_class(model: str) -> type[Remote]:
 
 
 def remote_of(folder: Folder, base_url: str | None = None, key_command: Sequence[str] = ()) -> Remote:
-    """Return the server of a folder's batch; arguments as of `Remote.of`."""
-    return remote_class(folder.known.settings.model).of(folder, base_url, key_command)
+    """Return the server at a base URL, else the trusted one that a batch's folder names."""
+    settings = folder.known.settings
+    options, (name, model) = settings.options, split_model(settings.model)
+    if base_url is None:
+        folder.check_host(options.base_url)
+    provider = known_providers().get(name) or built_in()["openai"]
+    return remote_class(settings.model)(
+        address_of(base_url or options.base_url, provider, model),
+        model=model,
+        key_variable=options.key_env or provider.key_env,
+        key_command=key_command or provider.key_command,
+        key_header=provider.key_header,
+        keyless=provider.keyless,
+    )
 
 
 PATIENCE = 60.0

@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import NoneType
-from typing import IO, Any, ClassVar, NoReturn, Self
+from typing import IO, Any, ClassVar, NoReturn
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from judge_eval.batch.replies import LineReply
-from judge_eval.batch.state import Folder, Part
+from judge_eval.batch.state import Part
 from judge_eval.errors import CallError, RefusedError, TransientError
 from judge_eval.files import replacing
 from judge_eval.foreign import read_json
@@ -25,8 +25,6 @@ from judge_eval.llm.http.failures import Declined, beginning, raise_failure
 from judge_eval.llm.http.key_command import key_command as of_words
 from judge_eval.llm.http.secrets import Scrubber
 from judge_eval.llm.options import MOST_BYTES
-from judge_eval.providers import built_in, known_providers
-from judge_eval.registry import split_model
 
 OVER = frozenset({"completed", "expired", "cancelled"})
 """States in which a batch has brought all it will."""
@@ -86,23 +84,6 @@ class Remote(ABC):
     _download_query: ClassVar[Mapping[str, str]] = {}
     _streamed: ClassVar[tuple[str, ...]] = ()
     """How the paths end whose replies go to the disk, without a limit."""
-
-    @classmethod
-    def of(cls, folder: Folder, base_url: str | None = None, key_command: Sequence[str] = ()) -> Self:
-        """Return the server at a base URL, else the trusted one that a batch's folder names."""
-        settings = folder.known.settings
-        options, (name, model) = settings.options, split_model(settings.model)
-        if base_url is None:
-            folder.check_host(options.base_url)
-        provider = known_providers().get(name) or built_in()["openai"]
-        return cls(
-            endpoint.address_of(base_url or options.base_url, provider, model),
-            model=model,
-            key_variable=options.key_env or provider.key_env,
-            key_command=key_command or provider.key_command,
-            key_header=provider.key_header,
-            keyless=provider.keyless,
-        )
 
     @classmethod
     def line(cls, key: bytes, body: bytes) -> bytes:

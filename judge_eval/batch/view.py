@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from judge_eval.batch.flow import Imported
+from judge_eval.batch.remote import RemoteBatch
 from judge_eval.batch.state import Folder, Part, Round
 from judge_eval.safe_text import counted
 from judge_eval.views.blocks import Remark, Section, Sentence, View, ViewBlock
-
-if TYPE_CHECKING:
-    from judge_eval.batch.remote import RemoteBatch
 
 
 def imported_view(imported: Imported) -> View:

@@ -7,17 +7,15 @@ import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from judge_eval.data.remote import error_text
 from judge_eval.errors import ConfigError, JudgeEvalError, needs_extra
 from judge_eval.export.tables import TableName, claim_rows, table_of
 from judge_eval.export.text import as_json, as_markdown
+from judge_eval.runs.folder.run import Run
 from judge_eval.safe_text import public_url
 from judge_eval.views.run import described_by
-
-if TYPE_CHECKING:
-    from judge_eval.runs.folder.run import Run
 
 NOTE = "mlflow.note.content"
 TABLES = "mlflow.loggedArtifacts"

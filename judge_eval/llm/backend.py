@@ -176,8 +176,8 @@ def report_start() -> None:
 class Unavailable:
     """A backend that never answers: answers of `identity` come only from `where`, and `why` says why."""
 
-    def __init__(self, identity: Identity, where: str, why: str) -> None:
-        self.identity: Identity | None = identity
+    def __init__(self, identity: Identity | None, where: str, why: str) -> None:
+        self.identity = identity
         self._where, self._why = where, why
 
     async def complete(self, request: Request) -> NoReturn:

@@ -18,7 +18,7 @@ from judge_eval.errors import ConfigError, DataError, RunError
 from judge_eval.files import replacing
 from judge_eval.metrics.ragged import offsets_of
 from judge_eval.record import KEPT, Record, data_error
-from judge_eval.runs.columns.packed import Hashes, Places, Small, passage_hash, question_hash
+from judge_eval.runs.columns.packed import Hashes, Places, Small, hash_number, passage_hash, question_hash
 from judge_eval.runs.folder.describing import judge_differences
 from judge_eval.runs.folder.journal import cluster_of
 from judge_eval.runs.folder.records import name_of
@@ -253,14 +253,9 @@ class _Lists:
         self.grades.extend(grades)
 
 
-def hash_value(digest: bytes) -> int:
-    """Return the 8 bytes of a hash as a number."""
-    return int.from_bytes(digest, "little")
-
-
 def passages_of(chunks: Sequence[Chunk]) -> list[int]:
     """Return the hash of each chunk's title and text, 0 without a text; repeats in a list differ."""
-    hashes = [0 if chunk.is_blank else hash_value(passage_hash(chunk.title, chunk.text)) for chunk in chunks]
+    hashes = [0 if chunk.is_blank else hash_number(passage_hash(chunk.title, chunk.text)) for chunk in chunks]
     if len(set(hashes)) == len(hashes):
         return hashes
     seen: Counter[int] = Counter()
@@ -272,7 +267,7 @@ def passages_of(chunks: Sequence[Chunk]) -> list[int]:
 
 def asked_of(trace: Trace) -> int:
     """Return the hash of what a trace asks."""
-    return hash_value(question_hash(trace.query, trace.reference, trace.answer))
+    return hash_number(question_hash(trace.query, trace.reference, trace.answer))
 
 
 def places_in(pool: Pool, span: range, chunks: Sequence[Chunk]) -> list[int | None]:

@@ -18,7 +18,7 @@ from judge_eval.eval_run import EvalRun
 from judge_eval.evaluator import DEFAULT_METRICS, Evaluator
 from judge_eval.judge_file import read_judge
 from judge_eval.judges.kinds import mode_for
-from judge_eval.llm.backend import Backend, Identity
+from judge_eval.llm.backend import Backend, Unavailable, Wrapper
 from judge_eval.llm.cassettes import Replay
 from judge_eval.llm.fake.fake_backend import FakeBackend
 from judge_eval.llm.options import Options
@@ -30,44 +30,37 @@ from judge_eval.user_text import prompt_name, read_params
 from judge_eval.wire import Completion, Request
 
 
-class Cassette:
+class Cassette(Wrapper):
     """A cassette that need not be there yet: what it lacks is an error that says how to record it.
 
     Messages call it `shown`, and `command` is what records it.
     """
 
     def __init__(self, path: Path, shown: str, command: str) -> None:
-        self._replay = Replay(path) if path.exists() else None
+        missing = Unavailable(None, f"{shown} (the cassette does not exist)", f"record it: {command}")
+        super().__init__(Replay(path) if path.exists() else missing)
         self._shown, self._command = shown, command
 
     def of_route(self, route: str) -> Cassette:
         """Return the part of the cassette that holds the answers of one of several judges."""
         other = copy(self)
-        other._replay = self._replay and self._replay.of_route(route)
+        if isinstance(self.inner, Replay):
+            other.inner = self.inner.of_route(route)
         return other
-
-    @property
-    def identity(self) -> Identity | None:
-        """Who answered when it was recorded; None where nothing was recorded."""
-        return self._replay.identity if self._replay else None
 
     def peek(self, requests: Sequence[Request]) -> list[Completion | None]:
         """Answer what is recorded, in the order of the requests."""
-        return self._replay.peek(requests) if self._replay else [None] * len(requests)
+        return self.inner.peek(requests) if isinstance(self.inner, Replay) else [None] * len(requests)
 
     async def complete(self, request: Request) -> Completion:
         """Answer what is recorded; a miss names trace and chunks, and the command that records it."""
-        if self._replay is not None:
-            try:
-                return await self._replay.complete(request)
-            except MissError:
-                advice = f"the request is new or was changed; record it: {self._command}"
-                raise MissError(self._shown, request.trace_id, request.chunk_ids, advice) from None
-        where = f"{self._shown} (the cassette does not exist)"
-        raise MissError(where, request.trace_id, request.chunk_ids, f"record it: {self._command}")
-
-    async def aclose(self) -> None:
-        """Do nothing: nothing is held open."""
+        try:
+            return await self.inner.complete(request)
+        except MissError:
+            if not isinstance(self.inner, Replay):
+                raise
+            advice = f"the request is new or was changed; record it: {self._command}"
+            raise MissError(self._shown, request.trace_id, request.chunk_ids, advice) from None
 
 
 Models: TypeAlias = str | Backend | Mapping[str, str | Backend]

@@ -14,7 +14,7 @@ from judge_eval.data.files.containers import kind_of, rows
 from judge_eval.errors import DataError
 from judge_eval.record import Record, data_error
 from judge_eval.runs.folder.journal import cluster_of
-from judge_eval.runs.folder.judgedclaims import Said, told_of_claims
+from judge_eval.runs.folder.judgedclaims import ClaimVerdict, answers_on_claims, verdict_of
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import fill_clusters
@@ -23,7 +23,7 @@ from judge_eval.schema import ClaimSupport
 from judge_eval.stats import agreement_of, mean_interval
 from judge_eval.stats.rank_correlation import spearman
 
-LEVELS: Final[Mapping[Said, int]] = {"none": 0, "contradicts": 0, "partial": 1, "full": 2}
+LEVELS: Final[Mapping[ClaimVerdict, int]] = {"none": 0, "contradicts": 0, "partial": 1, "full": 2}
 """The three levels of a cell; a chunk that contradicts a claim does not support it."""
 FIGURES: Final = ("kappa", "kappa_quadratic", "kappa_ge1", "kappa_ge2", "accuracy", "precision_ge1", "recall_ge1")
 """What is measured of cells."""
@@ -166,9 +166,9 @@ def _count(counts: _Counts, result: TraceResult, line: LabelledClaims, cluster: 
         counts.elsewhere += len(named.keys() - known) if outcome is not None else 1
         if outcome is None:
             continue
-        for claim, told in zip(claims, told_of_claims(outcome, claims), strict=True):
-            people: Said = named.get(claim.id, "none")
-            judge: Said = told.support if isinstance(told, ClaimSupport) else told
+        for claim, support in zip(claims, answers_on_claims(outcome, claims), strict=True):
+            people: ClaimVerdict = named.get(claim.id, "none")
+            judge = verdict_of(support)
             if judge is None:
                 counts.failed += 1
                 whole = False

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from judge_eval.runs.folder.judgedclaims import Cover, JudgedClaim, Said
+from judge_eval.runs.folder.judgedclaims import ClaimVerdict, Cover, JudgedClaim
 
 COVER_WORDS: Final[dict[Cover, str]] = {
     "missing": "not covered",
@@ -15,7 +15,7 @@ COVER_WORDS: Final[dict[Cover, str]] = {
     "covered": "covered",
 }
 """From what is to be looked at first to what is well."""
-SAID_WORDS: Final[dict[Said, str]] = {
+SAID_WORDS: Final[dict[ClaimVerdict, str]] = {
     "full": "says it in full",
     "partial": "says it in part",
     "contradicts": "contradicts it",

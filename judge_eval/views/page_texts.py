@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TypeAlias
 
-from judge_eval.runs.folder.judgedclaims import SAID_SIGNS
+from judge_eval.runs.folder.judgedclaims import CLAIM_SIGNS
 from judge_eval.views.claims import SAID_WORDS
 
 Text: TypeAlias = str | tuple[str, str]
@@ -23,8 +23,8 @@ def page_texts() -> Mapping[str, Text]:
         name: text if isinstance(text, str) else (text[0], text[1]) for name, text in table.items()
     }
     for said, words in SAID_WORDS.items():
-        texts[f"claims.said{SAID_SIGNS[said]}"] = words
-        texts[f"claims.cell{SAID_SIGNS[said]}"] = f"Rank {{rank}}{'' if said else ' has'} {words}"
+        texts[f"claims.said{CLAIM_SIGNS[said]}"] = words
+        texts[f"claims.cell{CLAIM_SIGNS[said]}"] = f"Rank {{rank}}{'' if said else ' has'} {words}"
     return texts
 
 

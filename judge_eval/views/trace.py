@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from judge_eval.quotes import marked
-from judge_eval.runs.folder.judgedclaims import SAID_SIGNS, Cover, JudgedClaim, Said, judged_claims
+from judge_eval.runs.folder.judgedclaims import CLAIM_SIGNS, ClaimVerdict, Cover, JudgedClaim, judged_claims
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.safe_text import number, one_line
 from judge_eval.schema import Chunk, ClaimSupport, Outcome
@@ -24,7 +24,7 @@ _COVER_TONES: Final[dict[Cover, Tone]] = {
     "unknown": "doubtful",
     "covered": "good",
 }
-_SUPPORT_TONES: Final[dict[Said, Tone]] = {"full": "good", "contradicts": "doubtful", None: "bad"}
+_SUPPORT_TONES: Final[dict[ClaimVerdict, Tone]] = {"full": "good", "contradicts": "doubtful", None: "bad"}
 
 
 def strip(outcomes: Iterable[Outcome]) -> str:
@@ -85,7 +85,7 @@ def _claims(claims: Sequence[JudgedClaim]) -> Iterator[ViewBlock]:
     """Draw the claims, a line each, with a sign a rank: what is missing stands first."""
     yield _named("claims", cover_sentence(claims))
     if claims:
-        legend = ", ".join(f"{SAID_SIGNS[verdict]} {meaning}" for verdict, meaning in SAID_WORDS.items())
+        legend = ", ".join(f"{CLAIM_SIGNS[verdict]} {meaning}" for verdict, meaning in SAID_WORDS.items())
         yield Pieces((Toned(f"a sign a rank: {legend}", "quiet"),), 3)
     width = max((len(cover_word(claim)) for claim in claims), default=0)
     for claim in needed_first(claims):
@@ -99,7 +99,7 @@ def _supports(claim: JudgedClaim) -> Strip:
     for rank, (verdict, support) in enumerate(zip(claim.verdicts, claim.supports, strict=True), 1):
         quote = f": {support.quote}" if isinstance(support, ClaimSupport) and support.quote else ""
         title = f"rank {rank} {SAID_WORDS[verdict]}{quote}"
-        marks.append(Mark(SAID_SIGNS[verdict], _SUPPORT_TONES.get(verdict, "plain"), title))
+        marks.append(Mark(CLAIM_SIGNS[verdict], _SUPPORT_TONES.get(verdict, "plain"), title))
     return Strip(tuple(marks))
 
 
@@ -133,7 +133,7 @@ def _chunk_claims(outcome: Outcome, result: TraceResult) -> Iterator[Pieces]:
     for support in outcome.supports or ():
         text = one_line(texts.get(support.claim, support.claim)).rstrip(".")
         quote = f": {one_line(support.quote)!r}" if support.quote else ""
-        pieces: list[Toned | str] = [f"[{SAID_SIGNS[support.support]}] {text}{quote}"]
+        pieces: list[Toned | str] = [f"[{CLAIM_SIGNS[support.support]}] {text}{quote}"]
         if support.quote and support.quote_found is False:
             pieces.append(Toned(" (not found in the chunk, or too short)", "doubtful"))
         yield Pieces(tuple(pieces), 3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -115,6 +116,11 @@ def question_hash(query: str, reference: str | None, answer: str | None) -> byte
     return digest_parts([query, reference or "", answer or ""])[:8]
 
 
+def hash_number(digest: bytes) -> int:
+    """Return the 8 bytes of a hash as a number, as columns hold them."""
+    return int.from_bytes(digest, sys.byteorder)
+
+
 def label_code(label: int | None) -> int:
     """Return the code of a label in `Columns.labels`; a label that is not a grade stays one that is not."""
     return NO_LABEL if label is None else max(NO_LABEL, min(label, 99))
@@ -200,8 +206,7 @@ def put_labels(columns: Columns, labels: Mapping[tuple[str, str], int], onto: Sm
         row = rows[trace]
         if row >= 0:
             start, end = columns.starts[row : row + 2]
-            wanted = np.frombuffer(chunk_hash(chunk), dtype=np.uint64)[0]
-            places = start + np.flatnonzero(columns.chunk_ids[start:end] == wanted)
+            places = start + np.flatnonzero(columns.chunk_ids[start:end] == hash_number(chunk_hash(chunk)))
             onto[places] = label_code(label)
             matched += len(places)
     return matched

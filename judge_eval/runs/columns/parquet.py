@@ -112,7 +112,7 @@ def _blocks(
             "relevant_total": trace.relevant_total,
             "tags": list(trace.tags),
             "cluster": cluster_of(trace, cluster),
-            "question": hash_number(question),
+            "question": packed.hash_number(question),
             "offset": offset,
             "line": line,
         }
@@ -133,13 +133,8 @@ def _chunk_rows(result: TraceResult) -> Iterator[dict[str, Any]]:
             "chunk_id": chunk.id,
             **{name: getattr(outcome, name, None) for name in ("grade", "relevant", "confidence", "stage", "why")},
             "label": None if chunk.label is None else packed.label_code(chunk.label),
-            "passage": hash_number(packed.passage_hash(chunk.title, chunk.text)),
+            "passage": packed.hash_number(packed.passage_hash(chunk.title, chunk.text)),
         }
-
-
-def hash_number(digest: bytes) -> int:
-    """Return the 8 bytes of a hash as the number that the parts hold."""
-    return int(np.frombuffer(digest, dtype=np.uint64)[0])
 
 
 def parts_fit(origin: Any, path: Path, metrics: Sequence[str], cluster: str) -> bool:
@@ -270,7 +265,8 @@ def _read(
         places[here, 0], places[here, 1] = columns["offset"].to_numpy(), columns["line"].to_numpy()
         if columns["cluster"].null_count < len(batch):
             clusters[here] = [
-                0 if name is None else hash_number(packed.chunk_hash(name)) for name in columns["cluster"].to_pylist()
+                0 if name is None else packed.hash_number(packed.chunk_hash(name))
+                for name in columns["cluster"].to_pylist()
             ]
         for column, name in enumerate(metrics):
             scores[here, column] = columns[name].to_numpy(zero_copy_only=False)
@@ -286,7 +282,7 @@ def _read(
         columns = {name: batch.column(name) for name in batch.schema.names}
         if chunk_ids:
             ids_of_chunks = columns["chunk_id"]
-            hashes = [hash_number(packed.chunk_hash(name)) for name in ids_of_chunks.dictionary.to_pylist()]
+            hashes = [packed.hash_number(packed.chunk_hash(name)) for name in ids_of_chunks.dictionary.to_pylist()]
             names[here] = np.array(hashes, dtype=np.uint64)[ids_of_chunks.indices.to_numpy()]
         if probabilities:  # parts of older versions lack the column, and the results are read
             likely[here] = columns["confidence"].to_numpy(zero_copy_only=False)

@@ -10,13 +10,13 @@ from judge_eval.schema import Claim, ClaimsJudged, ClaimSupport, Outcome, Suppor
 
 Cover: TypeAlias = Literal["missing", "partly", "unknown", "covered"]
 """Whether what was retrieved says a claim: not at all, in part, nobody knows, in full."""
-Said: TypeAlias = Support | Literal["none"] | None
+ClaimVerdict: TypeAlias = Support | Literal["none"] | None
 """What a chunk says of a claim; None where it has no verdict."""
 
-ToldOfClaim: TypeAlias = ClaimSupport | Literal["none"] | None
+ClaimAnswer: TypeAlias = ClaimSupport | Literal["none"] | None
 """The same with its quote."""
 
-SAID_SIGNS: Final[dict[Said, str]] = {"full": "+", "partial": "~", "contradicts": "x", "none": ".", None: "!"}
+CLAIM_SIGNS: Final[dict[ClaimVerdict, str]] = {"full": "+", "partial": "~", "contradicts": "x", "none": ".", None: "!"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class JudgedClaim:
     """One claim of a trace's reference, with what came of it."""
 
     claim: Claim
-    supports: tuple[ToldOfClaim, ...]
+    supports: tuple[ClaimAnswer, ...]
     """What each chunk says, in rank order."""
     asked: bool
     """Whether it was asked if all chunks cover it together."""
@@ -32,9 +32,9 @@ class JudgedClaim:
     """What came of that; None where there is no verdict, or nobody asked."""
 
     @property
-    def verdicts(self) -> tuple[Said, ...]:
+    def verdicts(self) -> tuple[ClaimVerdict, ...]:
         """What each chunk says, in rank order, without the quotes."""
-        return tuple(support.support if isinstance(support, ClaimSupport) else support for support in self.supports)
+        return tuple(map(verdict_of, self.supports))
 
     @property
     def cover(self) -> Cover:
@@ -50,14 +50,19 @@ class JudgedClaim:
     @property
     def signs(self) -> str:
         """One sign a rank: `+` in full, `~` in part, `x` contradicts, `.` does not say it, `!` no verdict."""
-        return "".join(SAID_SIGNS[verdict] for verdict in self.verdicts)
+        return "".join(CLAIM_SIGNS[verdict] for verdict in self.verdicts)
 
-    def ranks(self, verdict: Said) -> tuple[int, ...]:
+    def ranks(self, verdict: ClaimVerdict) -> tuple[int, ...]:
         """Return the ranks, from 1, whose chunks say this of it."""
         return tuple(rank for rank, each in enumerate(self.verdicts, 1) if each == verdict)
 
 
-def told_of_claims(outcome: Outcome, claims: Sequence[Claim]) -> tuple[ToldOfClaim, ...]:
+def verdict_of(answer: ClaimAnswer) -> ClaimVerdict:
+    """Return what a chunk says of a claim, without its quote."""
+    return answer.support if isinstance(answer, ClaimSupport) else answer
+
+
+def answers_on_claims(outcome: Outcome, claims: Sequence[Claim]) -> tuple[ClaimAnswer, ...]:
     """Return what a chunk says of each claim; nobody knows if its verdict was not asked or is missing."""
     if outcome.kind == "no_verdict" or outcome.supports is None:
         return (None,) * len(claims)
@@ -69,7 +74,7 @@ def judged_claims(judged: ClaimsJudged | None, outcomes: Sequence[Outcome]) -> t
     """Put together what a trace's chunks say of its claims, in their order; None without claims."""
     if judged is None:
         return None
-    rows = [told_of_claims(outcome, judged.claims) for outcome in outcomes]
+    rows = [answers_on_claims(outcome, judged.claims) for outcome in outcomes]
     return tuple(
         JudgedClaim(
             claim=claim,

@@ -105,12 +105,11 @@ class Counting:
             cost=self._stack.spent(self._start),
             retries=counts.retries,
             dropped=counts.dropped,
-            cache=dict(sorted(counts.cache.items())),
+            cache=counts.cache,
         )
-        return taken if self.before == _NOTHING else total([self.before, taken])
+        return total([self.before, taken])
 
 
-_NOTHING = Tally()
 _SUMMED = (
     *("traces", "verdicts", "failed_verdicts", "failed_traces", "fewer_votes", "repeated"),
     *("calls", "hits", "input_tokens", "output_tokens"),

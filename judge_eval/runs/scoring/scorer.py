@@ -14,8 +14,8 @@ from judge_eval.errors import DataError, MetricError
 from judge_eval.metrics import ClaimTable, GradeTable, Metric, parse_metric
 from judge_eval.metrics.metric import try_metric
 from judge_eval.runs.folder.graded import GradedTrace
-from judge_eval.runs.folder.judgedclaims import told_of_claims
-from judge_eval.schema import Claim, ClaimsJudged, ClaimSupport, Outcome, Scale, Trace, TracePool
+from judge_eval.runs.folder.judgedclaims import answers_on_claims, verdict_of
+from judge_eval.schema import Claim, ClaimsJudged, Outcome, Scale, Trace, TracePool
 
 Row = tuple[str | None, ...]
 
@@ -35,8 +35,7 @@ def claims_of_judged(
         if known is None and any(outcome.kind == "verdict" for outcome in outcomes):
             raise MetricError(f"trace {trace.id} was not judged by claims; judge it by them, or leave the metric out")
         of: tuple[Claim, ...] | None = trace.claims if known is None else known.claims
-        by_chunk = [told_of_claims(outcome, of or ()) for outcome in outcomes]
-        rows.append([tuple(s.support if isinstance(s, ClaimSupport) else s for s in supports) for supports in by_chunk])
+        rows.append([tuple(map(verdict_of, answers_on_claims(outcome, of or ()))) for outcome in outcomes])
         vital.append(None if of is None else [claim.vital for claim in of])
         together_of = {} if known is None else known.together
         together.append([together_of.get(claim.id, "unasked") for claim in of or ()])

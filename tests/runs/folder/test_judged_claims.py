@@ -6,12 +6,12 @@ from itertools import product
 
 import pytest
 
-from judge_eval.runs.folder.judgedclaims import SAID_SIGNS, JudgedClaim, judged_claims
+from judge_eval.runs.folder.judgedclaims import CLAIM_SIGNS, JudgedClaim, judged_claims
 from judge_eval.schema import Claim, ClaimsJudged, ClaimSupport, NoVerdict, Verdict
 from judge_eval.views.claims import claims_in_words, cover_sentence, cover_word, needed_first
 from tests.support.claims import SAID, claimed, espresso, outcome_of
 
-BY_SIGN = {sign: said for said, sign in SAID_SIGNS.items()}
+BY_SIGN = {sign: said for said, sign in CLAIM_SIGNS.items()}
 
 
 def judged(signs: str, together: object = "unasked") -> JudgedClaim:
