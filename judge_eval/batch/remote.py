@@ -20,7 +20,7 @@ from judge_eval.errors import CallError, RefusedError, TransientError
 from judge_eval.files import replacing
 from judge_eval.foreign import read_json
 from judge_eval.llm.http import client as endpoint
-from judge_eval.llm.http.client import is_packed, too_large
+from judge_eval.llm.http.bounded import is_packed, too_large
 from judge_eval.llm.http.failures import Declined, beginning, raise_failure
 from judge_eval.llm.http.key_command import key_command as of_words
 from judge_eval.llm.http.secrets import Scrubber

@@ -133,6 +133,12 @@ def caches_prompt_from(backend: Backend) -> int:
     return int(_stated(backend, "caches_prompt_from"))
 
 
+def is_outdated(backend: Backend, stored: Completion) -> bool:
+    """Whether an answer was made without a parameter, such as the temperature, that the server is known to take."""
+    takes = _stated(backend, "takes_more") if stored.dropped else None
+    return bool(takes(stored.dropped)) if callable(takes) else False
+
+
 class Wrapper:
     """A backend around a backend, which passes on everything; `complete` raises as `Backend.complete`."""
 

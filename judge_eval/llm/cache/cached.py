@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 from weakref import WeakKeyDictionary
 
 from judge_eval.errors import CallError, MissError, StoreError
-from judge_eval.llm.backend import Backend, Identity, Wrapper
+from judge_eval.llm.backend import Backend, Identity, Wrapper, is_outdated
 from judge_eval.llm.cache.committer import Committer
 from judge_eval.llm.cache.store import Claiming, KeyClaim, Leasing, Store
 from judge_eval.spelling import option
@@ -392,6 +392,8 @@ class Cached(Wrapper):
             completion = Completion.decode(value)
         except ValueError:
             self._bad.add((key, hash(value)))
+            return None
+        if is_outdated(self.inner, completion):
             return None
         self._counts.hits += 1
         return completion

@@ -15,6 +15,8 @@ OutputMode = Literal["strict", "json_schema", "json_object", "tool", "prompt"]
 
 _MODES: tuple[OutputMode, ...] = ("strict", "json_schema", "json_object", "tool", "prompt")
 _DROPPABLE = ("temperature", "top_p", "top_logprobs", "logprobs", "seed")
+SAMPLING = ("temperature", "top_p", "seed")
+"""Parameters without which a model answers otherwise."""
 ONLY_1 = "temperature_except_1"
 """What a server lacks that takes no temperature but 1."""
 _UNSUPPORTED = re.compile(
@@ -68,6 +70,11 @@ class Capabilities:
         if "max_completion_tokens" in names or "max_tokens" in names:
             cap = "" if "max_tokens" in names else "max_tokens"
         return cls(_MODES[rank], cap, frozenset(name for name in names if name in (*_DROPPABLE, ONLY_1)))
+
+    def sampled(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Return parameters as they shape answers: those that are left out are not among them."""
+        kept = {name: value for name, value in params.items() if name not in {*SAMPLING} & self.without}
+        return {**kept, "temperature": 1} if ONLY_1 in self.without and "temperature" in kept else kept
 
     def after(self, objection: Objection, sent: Sequence[str]) -> Capabilities | None:
         """Leave out what a server's words object to, of the parameters sent; None if they do not say it."""

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import logging
 import os
-import zlib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
+from typing import Any, TypedDict
 from urllib.parse import parse_qsl, quote, urljoin, urlsplit
 from weakref import WeakKeyDictionary
 
 from judge_eval.digest import canonical_json, digest_json
-from judge_eval.errors import CallError, ConfigError, TransientError, UnknownNameError, needs_extra
+from judge_eval.errors import CallError, ConfigError, TransientError, UnknownNameError
 from judge_eval.foreign import read_json, within
 from judge_eval.llm.backend import Identity
+from judge_eval.llm.http.bounded import Received
 from judge_eval.llm.http.chat_format import status_of
+from judge_eval.llm.http.connection import Connection, Endpoint, Transport, open_connection
 from judge_eval.llm.http.failures import beginning, raise_failure, rate_signal
 from judge_eval.llm.http.key_command import key_command as of_words
 from judge_eval.llm.http.secrets import Scrubber, credentials_in
@@ -32,80 +31,8 @@ from judge_eval.spelling import option
 from judge_eval.trust import is_loopback
 from judge_eval.wire import Completion
 
-ASKED_CODING = "gzip"
-"""The one content coding that is requested and read: its output can be bounded."""
-
-
-class Received(NamedTuple):
-    """An HTTP reply, read whole."""
-
-    status: int
-    headers: Mapping[str, str]
-    content: bytes
-
-
-async def receive(response: Any, most: int, place: str) -> Received:
-    """Read a streamed response of at most so many bytes, packed and unpacked, and free its connection."""
-    try:
-        packed = is_packed(response.headers, place)
-        parts, size = [], 0
-        async with aclosing(response.aiter_raw()) as stream:
-            async for part in stream:
-                size += len(part)
-                if size > most:
-                    raise too_large(most, place)
-                parts.append(part)
-    finally:
-        await response.aclose()
-    content = parts[0] if len(parts) == 1 else b"".join(parts)
-    if packed and content:
-        content = unpack(content, most, place)
-    return Received(response.status_code, response.headers, content)
-
-
-def unpack(content: bytes, most: int, place: str) -> bytes:
-    """Unpack gzip; raises `CallError` above `most` bytes, and `TransientError` if it is invalid."""
-    reader = zlib.decompressobj(wbits=31)
-    try:
-        text = reader.decompress(content, most + 1)
-    except zlib.error:
-        text = b""
-    if len(text) > most:
-        raise too_large(most, place)
-    if not reader.eof:
-        raise TransientError(f"{place} sent a reply that is labelled gzip and is not", kind="body")
-    return text
-
-
-def is_packed(headers: Mapping[str, str], place: str) -> bool:
-    """Whether a body must be unpacked; raises `CallError` for a coding that was not requested."""
-    codings = headers.get("content-encoding")
-    if not codings:
-        return False
-    names = [name for part in codings.split(",") if (name := part.strip().lower()) not in ("", "identity")]
-    if not names:
-        return False
-    if names not in (["gzip"], ["x-gzip"]):
-        shown = ", ".join(names)[:60].encode("ascii", "replace").decode()
-        raise CallError(
-            f"{place} sent a reply in the content coding {shown!r}; only gzip was asked for and is read",
-            why="unparsable",
-        )
-    return True
-
-
-def too_large(most: int, place: str) -> CallError:
-    """Make the error of a reply that is too large."""
-    return CallError(
-        f"the reply of {place} is larger than {most:,} bytes, the most that is read of one (`max_reply`)",
-        why="unparsable",
-    )
-
-
 DEFAULT = "https://api.openai.com/v1"
 _PORTS = {"http": 80, "https": 443}
-_PIECE = 2**19
-"""Bytes of a body that are handed over at once."""
 _NOT_SENT = {
     "ConnectError", "ConnectTimeout", "PoolTimeout", "ClientConnectorError", "ClientConnectorDNSError",
     "ClientConnectorCertificateError", "ClientConnectorSSLError", "ConnectionTimeoutError",
@@ -176,85 +103,6 @@ def read_key(variable: str, address: Address, keyless: bool = False) -> str:
     return key
 
 
-class HttpClient:
-    """The SDK's client and its HTTP connections to one server, for one event loop.
-
-    Requests go out over the SDK's HTTP client with the SDK's headers, but not through its methods: a call
-    takes 0.13 ms of CPU here, 0.73 through the SDK's `post` and 2.4 through `chat.completions.create`. Each
-    call keeps its connection. The transport `auto` takes `aiohttp` if it is installed.
-    """
-
-    def __init__(self, server: HttpBackend, key: str) -> None:
-        import openai
-
-        address, calls, timeout, transport = server._address, server._concurrency, server._timeout, server._transport
-        # The SDK's own limits keep 100 connections alive; their class belongs to the HTTP library it runs on.
-        limits: Any = type(openai.DEFAULT_CONNECTION_LIMITS)(
-            max_connections=calls, max_keepalive_connections=calls, keepalive_expiry=60.0
-        )
-        wait = openai.Timeout(timeout, connect=min(_CONNECT, timeout))
-        options: dict[str, Any] = {"limits": limits, "timeout": wait, "follow_redirects": False}
-        kind: Any = openai.DefaultAsyncHttpxClient if transport == "httpx" else openai.DefaultAioHttpClient
-        try:
-            http = kind(**options)
-        except RuntimeError:  # its package is not installed
-            if transport == "aiohttp":
-                raise needs_extra("the transport 'aiohttp' needs its package", "fast") from None
-            http = openai.DefaultAsyncHttpxClient(**options)
-        self._client = openai.AsyncOpenAI(
-            api_key=key, base_url=address.url, max_retries=0, timeout=wait, http_client=http
-        )
-        sent = {**self._client.default_headers, **self._client.auth_headers}
-        for name, value in sent.items():
-            # Without the SDK's headers about this machine and its retries, which take time.
-            if isinstance(value, str) and not name.lower().startswith("x-stainless-"):
-                http.headers[name] = value
-        http.headers["accept-encoding"] = ASKED_CODING
-        http.headers.update(server._headers)
-        self._http: Any = http
-        self._header, self._authorization = server._header, address.authorization
-        self.use(key)
-        self._url = http.build_request("POST", server._url).url
-        self._most, self._place = server._max_reply, address.public
-        library = next(base.__module__ for base in type(http).__mro__ if base.__name__ == "AsyncClient")
-        self._log = logging.getLogger(library.partition(".")[0])
-        self._clean = Scrubber(key, address.secrets).log_record
-        if urlsplit(address.url).query:  # the library logs each URL whole
-            self._log.addFilter(self._clean)
-
-    def use(self, key: str) -> None:
-        """Send this key from now on, unless user name and password stand in its place."""
-        self.key = key
-        headers = self._http.headers
-        if self._header != "authorization":
-            headers.pop("authorization", None)
-            headers[self._header] = key
-        else:
-            headers["authorization"] = f"Bearer {key}"
-        if self._authorization is not None:
-            headers["authorization"] = self._authorization
-
-    async def post(self, content: bytes) -> Received:
-        """Send a body and read the reply, whatever its status; raises as `receive`."""
-        sent: Any = content
-        headers = {}
-        if len(content) > _PIECE:  # a warning of one library, which its users may have turned into errors
-            sent, headers = _pieces(content), {"content-length": str(len(content))}
-        request = self._http.build_request("POST", self._url, content=sent, headers=headers)
-        response = await self._http.send(request, stream=True)
-        return await receive(response, self._most, self._place)
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        self._log.removeFilter(self._clean)
-        await self._client.close()
-
-
-async def _pieces(content: bytes) -> AsyncIterator[bytes]:
-    for start in range(0, len(content), _PIECE):
-        yield content[start : start + _PIECE]
-
-
 def timed_out(timeout: float, place: str) -> TransientError:
     """Make the error of a call that took too long."""
     return TransientError(f"no answer from {place} within {timeout:g} s", kind="timeout")
@@ -278,12 +126,6 @@ def unreachable(error: BaseException, timeout: float, place: str, scrub: Callabl
     return TransientError(
         f"{what}: {place}: {innermost[:200] or type(chain[-1]).__name__}", kind="connection", sent=sent
     )
-
-
-_CONNECT = 30.0
-
-Transport: TypeAlias = Literal["auto", "httpx", "aiohttp"]
-"""The HTTP library: `aiohttp`, of the extra `fast`, takes less CPU than `httpx`; `auto` prefers it."""
 
 
 class EndpointOptions(TypedDict, total=False):
@@ -353,15 +195,23 @@ class HttpBackend:
         self._address = address_of(base_url, self.entry, model)
         if "{model}" in path and ".." in model:
             raise ConfigError(f"the model {model!r} cannot stand in an address")
-        self._url = self._address.under(path.replace("{model}", quote(model, safe="@/:")))
-        self._header = key_header or self.entry.key_header
-        self._timeout, self._concurrency = timeout, concurrency
-        self._transport, self._max_reply, self._headers = transport, max_reply, headers
+        self._timeout, self._transport = timeout, transport
+        self._endpoint = Endpoint(
+            url=self._address.under(path.replace("{model}", quote(model, safe="@/:"))),
+            place=self._address.public,
+            key_header=key_header or self.entry.key_header,
+            headers=headers,
+            authorization=self._address.authorization,
+            secrets=self._address.secrets,
+            calls=concurrency,
+            timeout=timeout,
+            most=max_reply,
+        )
         self.key_variable = key_variable or self.entry.key_env
         """The environment variable that holds the key; "" if there is none."""
         words = tuple(key_command) or (() if key_variable else self.entry.key_command)
         self._command = of_words(words) if words else None
-        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, HttpClient] = WeakKeyDictionary()
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Connection] = WeakKeyDictionary()
         self.listener: Callable[[RateSignal], None] | None = None
         """Called with what the server advertises of its limits."""
 
@@ -402,9 +252,9 @@ class HttpBackend:
 
     def facts(self) -> list[tuple[str, str]]:
         """Tell what is sent where, for people."""
-        header = "Authorization: Bearer" if self._header == "authorization" else self._header
+        header = self._endpoint.key_header.replace("authorization", "Authorization: Bearer")
         return [
-            ("sent to", f"POST {Address.parse(self._url).public}"),
+            ("sent to", f"POST {Address.parse(self._endpoint.url).public}"),
             ("key", self.key_source),
             ("header with the key", header),
             *([("documented at", self.entry.docs)] if self.entry.docs else []),
@@ -432,12 +282,12 @@ class HttpBackend:
             self.listener(signal)
         return received
 
-    def _use(self, client: HttpClient, key: str) -> None:
+    def _use(self, client: Connection, key: str) -> None:
         if client.key != key:
             self.__dict__["scrub"] = Scrubber(key, (*self._address.secrets, client.key))
             client.use(key)
 
-    async def _posted(self, client: HttpClient, body: bytes) -> Received:
+    async def _posted(self, client: Connection, body: bytes) -> Received:
         try:
             async with asyncio.timeout(self._timeout):
                 return await client.post(body)
@@ -491,13 +341,13 @@ class HttpBackend:
         if client is not None:
             await client.aclose()
 
-    def _client(self) -> HttpClient:
+    def _client(self) -> Connection:
         loop = asyncio.get_running_loop()
         client = self._clients.get(loop)
         if client is None:
             key = self._key()
             self.__dict__["scrub"] = Scrubber(key, self._address.secrets)
-            client = self._clients[loop] = HttpClient(self, key)
+            client = self._clients[loop] = open_connection(self._endpoint, key, self._transport)
         elif self._command is not None:
             self._use(client, self._command.key())
         return client

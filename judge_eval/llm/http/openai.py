@@ -18,6 +18,7 @@ from judge_eval.errors import DeniedError
 from judge_eval.files import replacing
 from judge_eval.foreign import read_json
 from judge_eval.llm.http import client
+from judge_eval.llm.http.bounded import Received
 from judge_eval.llm.http.capabilities import LEFT_OUT, Capabilities, Objection
 from judge_eval.llm.http.chat_format import Bodies, plain_params, read_choice
 from judge_eval.llm.http.decisions import Decisions
@@ -114,12 +115,13 @@ class OpenAI(client.HttpBackend):
         entry = self.entry
         self._bodies = self._writer(model, plain_params({"temperature": 0, **(params or {})}, self._writer.ours))
         self._params = self._bodies.params
-        self.identity = client.identified(entry.name, model, self.place, self._params, self.variant)
         self._decisions: Decisions | None = None
         self._ask = partial(Decisions, model, params={"dialect": entry.decisions}, **calling)
         self.parts_requests = bool(entry.decisions) and entry.name != "openai"
         """Whether its decision models are asked under the same name, and requests to them may be split."""
         stated = (*entry.unsupported, *lacking)
+        sampled = Capabilities.lacking(stated).sampled(self._params)
+        self.identity = client.identified(entry.name, model, self.place, sampled, self.variant)
         self._learned = LearnedForm(f"{self.place}{self.variant} {model}", stated)
         self._can = self._learned.recall()
         self._talks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
@@ -128,8 +130,6 @@ class OpenAI(client.HttpBackend):
         self._hopeless: DeniedError | None = None
         """Why no form of a request was taken; None if one was, or none was tried."""
         self._negotiating = False
-        self._began = 0.0
-        """When the call that goes ahead was made."""
         self._unanswered = 0
         """How many requests were declined or are under way since the server was last known to take none."""
         self._sure_until = 0.0
@@ -140,13 +140,18 @@ class OpenAI(client.HttpBackend):
         """What this server takes, as far as it is known."""
         return self._can
 
+    def takes_more(self, dropped: Sequence[str]) -> bool:
+        """Whether the server is known to take a parameter that shapes answers and is among those left out."""
+        then = Capabilities.lacking(dropped).sampled(self._params)
+        return bool(self._accepted) and then | self._can.sampled(self._params) != then
+
     def body(self, request: Request) -> bytes:
         """Write the JSON body that `complete` would send now."""
         return self._bodies.write(request, self._can)
 
     def read(self, content: bytes, status: int = 200) -> Completion:
         """Read a reply from a file; raises as `complete`, or `Declined` if the server objects to the form."""
-        return self._read(client.Received(status, {}, content), self._can)
+        return self._read(Received(status, {}, content), self._can)
 
     def shown(self, value: Any) -> str:
         """Show the beginning of what a server wrote, in one line and without a key."""
@@ -210,15 +215,16 @@ class OpenAI(client.HttpBackend):
         return completion
 
     async def _first(self, request: Request) -> Completion:
-        """Call a server that has not answered yet: one call goes ahead, the others wait for a while."""
+        """Call a server that has not answered yet: one call goes ahead, the others wait for it."""
         lock, can = self._talk(), self._can
-        if not await self._turn(lock):  # the first call takes long: this one is made beside it
-            try:
+        if not await self._turn(lock):
+            if self._accepted:
+                return await self.complete(request)
+            try:  # the first takes long: this one is made beside it
                 return await self._noted(request)
             except Declined as declined:
                 async with lock:
                     return await self._later(request, declined, can)
-        self._began = monotonic()
         try:
             if not self._accepted:
                 if monotonic() < self._sure_until:
@@ -232,15 +238,15 @@ class OpenAI(client.HttpBackend):
         return await self.complete(request)
 
     async def _turn(self, lock: asyncio.Lock) -> bool:
-        """Wait for the lock while a form is negotiated, else for a while; return whether it is held."""
-        while True:
+        """Wait for the lock until the server has answered, or for a while; return whether it is held."""
+        while not self._accepted:
             try:
                 async with asyncio.timeout(_PATIENCE):
                     return await lock.acquire()
             except TimeoutError:
-                few = self._unanswered <= _BESIDE or monotonic() - self._began > _SLOW
-                if few and not self._negotiating and self._hopeless is None:
+                if self._unanswered <= _BESIDE and not self._negotiating and self._hopeless is None:
                     return False
+        return False
 
     async def _later(self, request: Request, declined: Declined, can: Capabilities) -> Completion:
         """Answer a request that was declined as `can` says; meanwhile another may have found a form."""
@@ -290,6 +296,8 @@ class OpenAI(client.HttpBackend):
             return completion
         if known:
             raise first from None
+        if self._unanswered > len(tried):  # another request was declined, too
+            self._sure_until = monotonic() + _PAUSE
         self._unanswered = 0
         self._hopeless = DeniedError(
             f"{first.detail} (no form of a request is taken: {len(tried)} were tried)", first.cause
@@ -321,7 +329,7 @@ class OpenAI(client.HttpBackend):
             if not declined:
                 self._unanswered = max(0, self._unanswered - 1)
 
-    def _read(self, received: client.Received, can: Capabilities) -> Completion:
+    def _read(self, received: Received, can: Capabilities) -> Completion:
         return replace(self._completion(received, self._reader), dropped=can.dropped)
 
 
@@ -329,8 +337,7 @@ WIRE = "openai-chat"
 MOST_REQUESTS = 8
 """The most requests of a negotiation, the first one included."""
 _PATIENCE = 1.0  # seconds that calls wait for the very first one
-_BESIDE = 2  # calls that are made beside it if it takes longer
-_SLOW = 4.0  # seconds after which it is not about to be declined, and all are made
+_BESIDE = 2  # calls that are made beside it if it takes longer; a negotiation needs the rest of the 8
 _PAUSE = 10.0  # seconds in which a server that takes nothing gets no further request
 create = Provider(OpenAI, answers_questions=False, takes_batches=True, hosts=built_in()["openai"].hosts)
 """Makes the `openai` backend, and those of the table of providers."""

@@ -60,10 +60,13 @@ def ask(backend: Balanced, count: int, start: int = 0) -> list[object]:
 def test_calls_go_where_the_fewest_are_in_flight() -> None:
     """A server that answers nothing has half of the calls in flight at most; the other one does the rest."""
     with ChatServer() as slow, ChatServer() as quick:
-        slow.together = 1000  # it answers nothing until all the others are answered
 
         async def go() -> None:
             backend = Balanced([create("m", base_url=server.url) for server in (slow, quick)])
+            await asyncio.gather(*(backend.complete(request(100 + n)) for n in range(2)))
+            slow.reset()
+            quick.reset()
+            slow.together = 1000  # it answers nothing until all the others are answered
             queue = iter(range(80))
 
             async def work() -> None:

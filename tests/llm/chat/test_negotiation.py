@@ -8,13 +8,15 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
 
+from judge_eval import Evaluator, Trace
 from judge_eval.errors import CallError, DeniedError, RefusedError
 from judge_eval.llm.http.openai import FILE, OpenAI, create, forget_forms
-from judge_eval.llm.options import LOGPROBS
+from judge_eval.llm.options import LOGPROBS, Options
 from judge_eval.wire import Completion
 from tests.support.canned import Canned, error
 from tests.support.chat_server import ChatServer
@@ -177,7 +179,7 @@ def test_a_server_that_takes_nothing_gets_few_requests() -> None:
 
 @pytest.mark.parametrize("takes", ["nothing", "tool"])
 def test_a_slow_server_that_declines_gets_few_requests(takes: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However long it takes to decline, all calls together send few requests before the first answer."""
+    """However long it takes to decline, all calls together send at most 8 requests before the first answer."""
     monkeypatch.setattr("judge_eval.llm.http.openai._PATIENCE", 0.02)
     sent: list[int] = []
     condition = CONDITIONS.get(takes, lambda body: False)
@@ -187,11 +189,24 @@ def test_a_slow_server_that_declines_gets_few_requests(takes: str, monkeypatch: 
             canned = super().answer(raw, headers)
             if not sent and canned.status == 200:
                 sent.append(len(self.calls))
-            return replace(canned, delay=0.1)
+            return replace(canned, delay=0.3)
 
     with Slow((condition, lambda: "This is not taken.")) as server:
         complete(create("m", base_url=server.url), 24)
-        assert (sent or [len(server.calls)])[0] <= 8 + 1  # one makes sure that the first was not odd
+        assert (sent or [len(server.calls)])[0] <= 8
+
+
+def test_calls_go_on_beside_a_first_one_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If another call is answered meanwhile, nobody waits for the first."""
+    monkeypatch.setattr("judge_eval.llm.http.openai._PATIENCE", 0.02)
+    with ChatServer() as server:
+        server.script(Canned(fate="hang"))
+        started = monotonic()
+        first, *others = complete(create("m", base_url=server.url, timeout=2), 40)
+        assert isinstance(first, CallError)
+        assert all(isinstance(each, Completion) for each in others)
+        assert server.counts["paid"] == 39
+        assert monotonic() - started < 5
 
 
 def test_one_odd_first_request_stops_nobody() -> None:
@@ -234,6 +249,37 @@ def test_what_was_negotiated_is_remembered(tmp_path: Path) -> None:
         old = create("m", base_url=server.url)
         old.remember_in(tmp_path)
         assert old.capabilities.dropped == ()
+
+
+def test_what_was_left_out_tells_answers_apart(tmp_path: Path) -> None:
+    """An answer without the temperature is one to the same request until the server is known to take it."""
+    options = Options(attempts=1)
+
+    def calls(*numbers: int, **more: Any) -> int:
+        forget_forms()
+        (tmp_path / FILE).unlink(missing_ok=True)
+        before = server.counts["paid"]
+        asked = [Trace(id=f"q{n}", query="When?", reference="nine", chunks=[f"At nine {n}."]) for n in numbers]
+        settings = replace(options, base_url=server.url, **more)
+        with Evaluator("openai/m", cache=tmp_path, options=settings) as evaluator:
+            run = evaluator.evaluate(asked)
+        assert run.manifest.tally.failed_verdicts == 0
+        return server.counts["paid"] - before
+
+    with Stubborn((CONDITIONS["no temperature"], lambda: "florb")) as server:
+        assert calls(1, 2, 3) == 3
+        assert calls(1, 2, 3) == 0
+        assert calls(1, 2, 3, unsupported=("temperature",)) == 3  # asked for without one
+        assert calls(1, 2, 3, params={"temperature": None}) == 0  # which is the same
+        server.conditions = ()
+        assert calls(1, 2, 3) == 0  # nothing shows that the server has learned
+        assert calls(4) == 1
+        first = Trace(id="q5", query="When?", reference="nine", chunks=["At nine 5."])
+        with Evaluator("openai/m", cache=tmp_path, options=replace(options, base_url=server.url)) as evaluator:
+            assert evaluator.evaluate(first).manifest.tally.calls == 1  # it takes a temperature
+            again = Trace(id="q1", query="When?", reference="nine", chunks=["At nine 1."])
+            assert evaluator.evaluate(again).manifest.tally.calls == 1
+            assert evaluator.evaluate(again).manifest.tally.calls == 0
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"x": 1}', "\x00", '{"URL m": {"unsupported": 7, "date": []}}'])

@@ -16,7 +16,7 @@ import pytest
 
 from judge_eval.errors import CallError, DeniedError, FatalCallError, JudgeEvalError, TransientError
 from judge_eval.llm.http import client as endpoint
-from judge_eval.llm.http.client import Received
+from judge_eval.llm.http.bounded import Received
 from judge_eval.llm.http.openai import OpenAI, create
 from judge_eval.llm.limit import RateSignal
 from tests.support import odd
@@ -60,7 +60,7 @@ class OddClient:
 @pytest.mark.slow
 def test_odd_bodies(monkeypatch: pytest.MonkeyPatch) -> None:
     """No status, header or body raises what is not the package's own, through client, ladder and judge."""
-    monkeypatch.setattr(endpoint, "HttpClient", OddClient)
+    monkeypatch.setattr(endpoint, "open_connection", OddClient)
     monkeypatch.setattr(OddClient, "rng", random.Random(11))
     count = full_count(3000)
     outcomes = {"completion": 0, "call": 0, "fatal": 0}

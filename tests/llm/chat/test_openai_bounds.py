@@ -15,7 +15,7 @@ from typing import Literal
 import pytest
 
 from judge_eval.errors import CallError, ConfigError, FatalCallError, TransientError
-from judge_eval.llm.http.client import unpack
+from judge_eval.llm.http.bounded import unpack
 from judge_eval.llm.http.openai import OpenAI, create
 from judge_eval.llm.options import MOST_BYTES
 from judge_eval.wire import Completion

@@ -203,10 +203,11 @@ def test_hang(chat: ChatServer, transport: Transport) -> None:
 @pytest.mark.slow
 def test_connections_are_reused_up_to_the_concurrency(chat: ChatServer, transport: Transport) -> None:
     """150 calls in flight really are, over at most 150 connections, which the next 150 use again."""
-    chat.together = 150
     backend = create("m", base_url=chat.url, transport=transport, concurrency=150)
 
     async def go() -> None:
+        await backend.complete(ask())  # others wait for the first answer
+        chat.together = 150
         for turn in range(2):
             await asyncio.gather(*(backend.complete(ask(f"text {turn} {n}")) for n in range(150)))
         await backend.aclose()
