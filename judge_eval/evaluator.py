@@ -422,9 +422,9 @@ def evaluate(data: Traces, model: str | Backend, **settings: Unpack[EvaluateKeyw
         model: See `Evaluator`.
         settings: Keyword arguments of `Evaluator` and of `Evaluator.evaluate`.
     """
-    given: dict[str, Any] = dict(settings)
-    of_run = {name: given.pop(name) for name in [*given] if name in signature(Evaluator.evaluate).parameters}
-    with Evaluator(model, **given) as evaluator:
+    own: dict[str, Any] = dict(settings)
+    of_run = {name: own.pop(name) for name in [*own] if name in signature(Evaluator.evaluate).parameters}
+    with Evaluator(model, **own) as evaluator:
         return evaluator.evaluate(data, **of_run)
 
 

@@ -48,13 +48,11 @@ class ModelSpec(Record):
     """Sent with every request, besides those of the judge."""
     unsupported: tuple[str, ...] = ()
     """What its server does not take, besides what the judge's does not."""
-    file: str = Field("", exclude=True)
-    """The file that names it."""
 
-    def options(self, options: Options, *, merge: bool = True) -> Options:
-        """Return how this model is called, given how all are called; `merge` adds their parameters."""
+    def options(self, options: Options, file: str, *, merge: bool = True) -> Options:
+        """Return how this model, which `file` names, is called if all are called so; `merge` adds their parameters."""
         if self.base_url not in (options.base_url, *options.fleet):
-            check_address(self.base_url, self.file or "the judge", stated_of(self.model).hosts)
+            check_address(self.base_url, file or "the judge", stated_of(self.model).hosts)
         return replace(
             options,
             base_url=self.base_url or options.base_url,
@@ -131,7 +129,7 @@ class JudgeSpec(Record):
         # A key of a server is refused, as are unknown keys.
         data = {name: value for name, value in table.items() if name != "fitted"}
         if "fit" in data:
-            return cls.of_cascade(cascade_of_data(data, where)).named_by(where)
+            return cls.of_cascade(cascade_of_data(data, where)).but(file=where)
         _check_names(data, cls, where)
         members = data.get("member", [])
         if not isinstance(members, list) or not all(isinstance(member, dict) for member in members):
@@ -156,16 +154,7 @@ class JudgeSpec(Record):
             raise ConfigError(f"{where}: {', '.join(sorted(single))}: a cascade is of two judges asked once")
         if (spec.cheap is None) is not (spec.strong is None):
             raise ConfigError(f"{where}: a cascade needs both tables, [cheap] and [strong]")
-        return spec.named_by(where)
-
-    def named_by(self, file: str) -> JudgeSpec:
-        """Return the same as described by a file."""
-
-        def marked(part: Any) -> Any:
-            return part and part.but(file=file)
-
-        parts = {"cheap": marked(self.cheap), "strong": marked(self.strong), "file": file}
-        return self.but(**parts, member=tuple(map(marked, self.member)))
+        return spec.but(file=where)
 
     @classmethod
     def of_cascade(cls, file: CascadeFile) -> JudgeSpec:
@@ -232,8 +221,8 @@ class JudgeSpec(Record):
                     f"{option('param', python='params')} {name}={options.params[name]}: the judge file says "
                     f"{value}; leave one of the two out"
                 )
-        own = {name: getattr(self, name) for name in ("base_url", "key_env", "params", "unsupported", "file")}
-        return ModelSpec(model=self.model or "", **own).options(options)
+        own = {name: getattr(self, name) for name in ("base_url", "key_env", "params", "unsupported")}
+        return ModelSpec(model=self.model or "", **own).options(options, self.file)
 
     def keywords(self, options: Options | None = None, *, fitting: bool = False) -> dict[str, Any]:
         """Return the keywords of the `Evaluator` that judges so; `options` fill what the judge leaves open.
@@ -299,7 +288,7 @@ class JudgeSpec(Record):
                 raise ConfigError(f"member {number} of the panel names no model; write model = 'openai/NAME'")
             model = member.model
             mode = member.mode or self.mode or mode_for(model)
-            own = member.options(plain if kind_named(mode).asks == "questions" else options)
+            own = member.options(plain if kind_named(mode).asks == "questions" else options, self.file)
             same = (r for r, m in models.items() if m == model and special.get(r, options) == own)
             if (route := next(same, None)) is None:
                 route = model if model not in models else f"{model} #{number}"
@@ -346,13 +335,16 @@ class JudgeSpec(Record):
         )
         models = {"cheap": cheap.model, "strong": strong.model}
         if fitted is None:
-            members = {"cheap": cheap.options(options, merge=mode_for(cheap.model) != "decision")}
-            if (own := strong.options(options)) != options:
+            members = {"cheap": cheap.options(options, self.file, merge=mode_for(cheap.model) != "decision")}
+            if (own := strong.options(options, self.file)) != options:
                 members["strong"] = own
             return models, judge, replace(options, members=members)
         # What is given beside the file takes the place of what it says, and is compared with the fit.
         strong = strong.but(base_url=options.base_url or strong.base_url, params={**strong.params, **options.params})
-        members = {"cheap": cheap.options(options, merge=False), "strong": strong.options(options)}
+        members = {
+            "cheap": cheap.options(options, self.file, merge=False),
+            "strong": strong.options(options, self.file),
+        }
         if cheap.base_url is None:
             members["cheap"] = replace(members["cheap"], base_url=None)
         fitted.check(judge, _backends(models, members))

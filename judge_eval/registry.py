@@ -207,11 +207,11 @@ def provider_names() -> list[str]:
 @cache
 def _wires() -> Mapping[str, str]:
     """Find what servers may speak, and the module of each, without importing it."""
-    found = {}
+    modules = {}
     for file in (files("judge_eval") / "llm" / "http").iterdir():
         if file.name.endswith(".py") and (match := _WIRE.search(file.read_text(encoding="utf-8"))):
-            found[match[1]] = f"judge_eval.llm.http.{file.name[:-3]}"
-    return found
+            modules[match[1]] = f"judge_eval.llm.http.{file.name[:-3]}"
+    return modules
 
 
 def _served(entry: ProviderEntry) -> Provider:

@@ -100,8 +100,8 @@ class BatchSettings(Record):
             return None
         if "cascade" in self.cascade or "cascade_file" in self.cascade:
             own = {"model": self.model or None, "evidence": self.evidence, "relevant": self.relevant}
-            return cascade_spec({**own, **self.cascade}).named_by(STATE)
-        return JudgeSpec.model_validate(self.cascade).named_by(STATE)
+            return cascade_spec({**own, **self.cascade}).but(file=STATE)
+        return JudgeSpec.model_validate(self.cascade).but(file=STATE)
 
     @property
     def options(self) -> Options:

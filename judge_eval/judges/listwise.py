@@ -27,12 +27,9 @@ class Listwise(prompted.PromptJudge):
         pointwise: The pointwise prompt for chunks that are left open; by default the listwise prompt's id
             without its first part, in the same version (`listwise/support/binary@1` goes with
             `support/binary@1`). If there is none on its scale, the listwise prompt asks about each alone.
-        relevant: The least grade that counts as relevant; by default the prompt's threshold.
+        relevant: As of `Pointwise`, like `sample` and `evidence`.
         max_tokens: The cap on a reply's tokens for each chunk; by default the prompt's.
         window: The most chunks in one request, >= 2; longer lists are asked in several.
-        sample: Which sample to ask for; 0 is the first.
-        evidence: What becomes of a relevant verdict whose quote is missing, too short or not in the chunk;
-            by default the prompt's policy, else `flag`.
 
     Raises:
         ConfigError: The window is below 2.

@@ -111,7 +111,7 @@ class LocalModel:
     ) -> np.ndarray[Any, np.dtype[np.float64]]:
         longest = max(len(window.ids) for window in windows)
         columns = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}
-        given = {}
+        inputs = {}
         for each in session.get_inputs():
             if each.name not in columns:
                 raise ConfigError(f"{self._file} wants {each.name!r}, which a model of texts does not")
@@ -119,8 +119,8 @@ class LocalModel:
             for row, window in zip(rows, windows, strict=True):
                 values = getattr(window, columns[each.name])
                 row[: len(values)] = values
-            given[each.name] = rows
-        logits = np.asarray(session.run(None, given)[0], dtype=np.float64)
+            inputs[each.name] = rows
+        logits = np.asarray(session.run(None, inputs)[0], dtype=np.float64)
         if logits.ndim != 2 or not 0 <= self._label < logits.shape[1] or not np.isfinite(logits).all():
             raise ConfigError(f"{self._file} answers in the shape {logits.shape}, not with a number for each label")
         if logits.shape[1] == 1:

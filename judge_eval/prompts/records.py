@@ -79,8 +79,8 @@ class PromptRecord(Digested):
             elif (names := set(template.get_identifiers())) != wanted:
                 odd = ", ".join(f"${n}" for n in sorted(names - wanted))
                 lost = ", ".join(f"${n}" for n in sorted(wanted - names))
-                found = "; ".join(t for t in (odd and f"unknown {odd}", lost and f"missing {lost}") if t)
-                faults.append(f"{name}: the placeholders do not fit: {found}")
+                problems = "; ".join(t for t in (odd and f"unknown {odd}", lost and f"missing {lost}") if t)
+                faults.append(f"{name}: the placeholders do not fit: {problems}")
         if faults:
             raise PromptError(f"prompt {self.id!r}, {'; '.join(faults)}")
 

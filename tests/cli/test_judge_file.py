@@ -102,7 +102,7 @@ def test_files_from_before_are_judge_files(name: str, tmp_path: Path) -> None:
     spec = read_judge(KEPT / name)
     (tmp_path / "j.toml").write_text(to_toml(spec.table()))
     again = read_judge(tmp_path / "j.toml")
-    assert again.named_by("") == spec.named_by("")
+    assert again.but(file="") == spec.but(file="")
     assert spec.keywords()["model"] == again.keywords()["model"]
     if spec.fitted is not None and again.fitted is not None:
         assert again.fitted.digest == spec.fitted.digest
@@ -187,7 +187,7 @@ def test_doctor_prints_the_judge_as_a_file(desk: Desk) -> None:
     assert '[cheap]\n  model = "fake/overlap"\n  mode = "decision"' in done.out
     table = json.loads(desk("doctor", "--judge", "j.toml", "--json").out)["judge"]
     (desk.folder / "again.toml").write_text(to_toml(table))
-    again, before = (read_judge(desk.folder / name).named_by("") for name in ("again.toml", "j.toml"))
+    again, before = (read_judge(desk.folder / name).but(file="") for name in ("again.toml", "j.toml"))
     assert again == before
 
 

@@ -89,12 +89,12 @@ def written_in(dialect: Dialect, asked: wire.Questionnaire) -> JSON:
 
 
 def _question(dialect: Dialect, question: wire.DecisionQuestion) -> JSON:
-    told: Any = question.text
+    text: Any = question.text
     if question.data:
-        told = f"{question.text}\n{json_text(question.data)}"
+        text = f"{question.text}\n{json_text(question.data)}"
         if dialect.input == "parts":
-            told = [_text_part(question.text), _data_part(question.data)]
-    asked: JSON = {"type": dialect.scale if question.levels else dialect.statement, dialect.text: told}
+            text = [_text_part(question.text), _data_part(question.data)]
+    asked: JSON = {"type": dialect.scale if question.levels else dialect.statement, dialect.text: text}
     if question.levels:
         asked[dialect.levels] = [
             {"label": level.label, "description": level.description}

@@ -54,8 +54,8 @@ class KeyCommand:
             what = "took too long" if isinstance(error, subprocess.TimeoutExpired) else "cannot be run"
             raise ConfigError(f"the key command {name!r} {what}") from None
         if done.returncode:
-            said = " ".join(done.stderr.decode("utf-8", "replace").split())[:200]
-            raise ConfigError(f"the key command {name!r} ended with {done.returncode}: {Scrubber('')(said)}")
+            detail = " ".join(done.stderr.decode("utf-8", "replace").split())[:200]
+            raise ConfigError(f"the key command {name!r} ended with {done.returncode}: {Scrubber('')(detail)}")
         text, until = done.stdout.decode("utf-8", "replace").strip(), float("inf")
         if text.startswith("{"):
             text, until = _of_json(text)
