@@ -72,7 +72,7 @@ class PromptForm(FencedForm):
     def __init__(self, prompt: Prompt, repair: Repair, *, pinned: bool = True) -> None:
         super().__init__(prompt, pinned, repair.digest, READING)
         system, contract = map(prompt.with_levels, (prompt.system, prompt.contract))
-        self._show(system, contract, prompt.chunk, prompt.titled_chunk)
+        self._show(system, contract, prompt.chunk, prompt.titled_chunk, repair.unreadable)
         self.repair, self._user = repair, Template(prompt.user.strip())
 
     @property
@@ -101,10 +101,6 @@ class PromptForm(FencedForm):
             return object_schema(fields)
         item = object_schema({"id": {"type": "integer"}, **fields})
         return object_schema({"verdicts": {"type": "array", "items": item}})
-
-    def unreadable(self, problem: str) -> str:
-        """Return what is said of an answer that could not be read."""
-        return Template(self.repair.unreadable.strip()).substitute(problem=problem)
 
     def render(self, request: Request) -> tuple[Message, ...]:
         """Write the system and the user message, what is not ours between fences; see `FencedForm`."""

@@ -107,7 +107,7 @@ class ClaimsForm(FencedForm):
 
     def __init__(self, prompt: ClaimsPrompt, *, pinned: bool = True) -> None:
         super().__init__(prompt, pinned, CLAIM_READING)
-        self._show(prompt.system, prompt.contract, prompt.chunk, prompt.titled_chunk)
+        self._show(prompt.system, prompt.contract, prompt.chunk, prompt.titled_chunk, prompt.unreadable)
         self._user, self._claim = Template(prompt.user.strip()), Template(prompt.claim.strip())
 
     @property
@@ -124,10 +124,6 @@ class ClaimsForm(FencedForm):
     def schema(self) -> Mapping[str, Any]:
         """The strict JSON schema of the reply, fields in the order they are to be written."""
         return _SCHEMAS[self.prompt.mode][1]
-
-    def unreadable(self, problem: str) -> str:
-        """Return what is said of an answer that could not be read."""
-        return Template(self.prompt.unreadable.strip()).substitute(problem=problem)
 
     def second_look(self, problem: str = "") -> str:
         """Return what is said of an answer that lacks something."""

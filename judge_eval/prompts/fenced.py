@@ -23,9 +23,14 @@ class FencedForm(PromptedForm):
     _key = PUBLIC
     _twin: Self | None = None
 
-    def _show(self, system: str, contract: str, chunk: str, titled_chunk: str) -> None:
+    def unreadable(self, problem: str) -> str:
+        """Return what is said of an answer that could not be read."""
+        return self._unreadable.substitute(problem=problem)
+
+    def _show(self, system: str, contract: str, chunk: str, titled_chunk: str, unreadable: str) -> None:
         self._system = Message("system", system.strip() + "\n" + contract.strip())
         self._chunk, self._titled = Template(chunk.strip()), Template(titled_chunk.strip())
+        self._unreadable = Template(unreadable.strip())
 
     def _fence(self, asked: list[str], passages: Sequence[Passage]) -> tuple[str, str]:
         """Return the mark for what is asked, and the passages one after the other, each with its own mark."""

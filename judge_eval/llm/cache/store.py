@@ -80,45 +80,6 @@ def same_sealer(mark: str) -> Sealer:
     return sealer
 
 
-class Resealable(Protocol):
-    """A store whose rows can be walked through as they stand."""
-
-    def blocks(self) -> Iterator[list[tuple[bytes, object]]]:
-        """Yield every key with its sealed row, some at a time."""
-
-    def put_many(self, items: Sequence[KeyedRow]) -> None:
-        """Write rows under the seal in force."""
-
-
-def reseal(store: Resealable) -> tuple[int, int]:
-    """Seal with the key all readable rows with a plain seal; return how many, and how many are invalid."""
-    keyed, plain = Sealer.from_environment(), Sealer()
-    if not keyed.keyed:
-        raise ConfigError(f"there is no key to seal with: set {KEY_VARIABLE}")
-    sealed = refused = 0
-    for block in store.blocks():
-        rows = []
-        for key, row in block:
-            if keyed.unseal(key, row) is not None:
-                continue
-            value = plain.unseal(key, row)
-            if value is None or not _is_completion(value):
-                refused += 1
-            else:
-                rows.append((key, value))
-        store.put_many(rows)
-        sealed += len(rows)
-    return sealed, refused
-
-
-def _is_completion(value: bytes) -> bool:
-    try:
-        Completion.decode(value)
-    except ValueError:
-        return False
-    return True
-
-
 KEY_BYTES = 32
 """The length of every key."""
 KeyedRow: TypeAlias = tuple[bytes, bytes]
@@ -205,6 +166,42 @@ class Claiming(Leasing, Protocol):
 
     def release_many(self, keys: Sequence[bytes]) -> None:
         """Give leases back."""
+
+
+class Resealable(Store, Protocol):
+    """A store whose rows can be walked through as they stand."""
+
+    def blocks(self) -> Iterator[list[tuple[bytes, object]]]:
+        """Yield every key with its sealed row, some at a time."""
+
+
+def reseal(store: Resealable) -> tuple[int, int]:
+    """Seal with the key all readable rows with a plain seal; return how many, and how many are invalid."""
+    keyed, plain = Sealer.from_environment(), Sealer()
+    if not keyed.keyed:
+        raise ConfigError(f"there is no key to seal with: set {KEY_VARIABLE}")
+    sealed = refused = 0
+    for block in store.blocks():
+        rows = []
+        for key, row in block:
+            if keyed.unseal(key, row) is not None:
+                continue
+            value = plain.unseal(key, row)
+            if value is None or not _is_completion(value):
+                refused += 1
+            else:
+                rows.append((key, value))
+        store.put_many(rows)
+        sealed += len(rows)
+    return sealed, refused
+
+
+def _is_completion(value: bytes) -> bool:
+    try:
+        Completion.decode(value)
+    except ValueError:
+        return False
+    return True
 
 
 def check_keys(items: Sequence[KeyedRow]) -> None:
