@@ -89,12 +89,10 @@ def submit(
                     "`batch submit` looks for it before it submits again"
                 ) from None
             batch = again[0]
-        except RefusedError:
-            # The file may be gone from the server; it is brought anew the next time.
-            folder.set_part(part.name, phase="exported", file_id=None)
-            raise
-        except Exception:
-            folder.set_part(part.name, phase="exported")
+        except Exception as error:
+            # If the server refused, the file may be gone from it; it is uploaded anew the next time.
+            kept = None if isinstance(error, RefusedError) else file_id
+            folder.set_part(part.name, phase="exported", file_id=kept)
             raise
         _note(folder, part.name, batch)
         tell(f"{part.name}: {part.requests:,} requests submitted as {batch.id}")

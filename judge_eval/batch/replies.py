@@ -22,7 +22,7 @@ from judge_eval.safe_text import counted
 from judge_eval.wire import Completion, Reply, Request, Usage
 
 NOTHING, FAILURE, SUCCESS = range(3)
-"""What a line says of its request: the greater goes before the lesser."""
+"""What a line brings for its request; the greater takes precedence."""
 
 
 @runtime_checkable
@@ -47,7 +47,7 @@ class BatchBackend(Backend, Protocol):
 
 
 class LineReply(NamedTuple):
-    """What a line of replies says of its request."""
+    """A line of replies."""
 
     key: bytes
     status: int | None

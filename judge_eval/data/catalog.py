@@ -88,7 +88,7 @@ RETRIEVED = re.compile(
 )
 """Names of lists that may hold the chunks."""
 BESIDE = re.compile(r"reference|ground|gold|expected|relevant|positive|negative|(?:^|_)(?:ids?|scores?)$")
-"""Names of lists that stand beside the chunks."""
+"""Names of lists that are not the chunks."""
 
 
 def check_one_list(records: Sequence[Mapping[str, Any]], shape: Shape, name: str) -> None:
@@ -124,7 +124,7 @@ LIKELY: Mapping[str, re.Pattern[str]] = {
     "chunks": re.compile(r"chunk|context|passage|document|docs|retriev|source|node|hit|result|evidence"),
     "reference": re.compile(r"reference|ground|truth|expected|gold|target|answer|label|ideal"),
 }
-"""What the keys of our fields are likely to be called elsewhere."""
+"""Likely names of our fields in other tools' data."""
 
 
 def likely_map(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:

@@ -24,7 +24,7 @@ _IMPORTANCE = {"vital": True, "okay": False, "ok": False}
 
 @dataclass(frozen=True, slots=True)
 class ClaimsEntry:
-    """The claims of one reference, or of a question whatever its reference."""
+    """The claims of one reference, or of all references to a question."""
 
     query: str | None
     """The question; None where the entry goes by `qid` alone."""
@@ -34,13 +34,13 @@ class ClaimsEntry:
     qid: str | None = None
     """The id of the trace, where the entry names one and no reference."""
     line: int = 0
-    """Where it stands, from 1."""
+    """The line number, from 1."""
 
 
 class ClaimsFile:
     """Claims by question and reference, as one JSON object a line.
 
-    A line holds `query`, `reference` and `claims`, each with `text` and, where told, `id`, `vital` and
+    A line holds `query`, `reference` and `claims`, each with `text` and perhaps `id`, `vital` and
     `quote`; or, as AutoNuggetizer writes them, `qid`, `query` and `nuggets`, each with `text` and
     `importance` (`vital` or `okay`). A line without a reference is of every reference to its question.
     """
@@ -62,7 +62,7 @@ class ClaimsFile:
 
     @property
     def digest(self) -> str:
-        """64 hexadecimal digits over what it says, whatever its order, spacing and quotes."""
+        """64 hexadecimal digits over the claims; order, spacing and quotes do not change it."""
         rows = [
             [entry.query, entry.reference, entry.qid, [[c.id, c.text, c.vital] for c in entry.claims]]
             for entry in self.entries

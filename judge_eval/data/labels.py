@@ -24,7 +24,7 @@ _JSON = (".jsonl", ".ndjson", ".json")
 
 @dataclass(frozen=True, slots=True)
 class GradedRow:
-    """What a file says of one chunk."""
+    """The grade of one chunk in a file."""
 
     trace: str
     chunk: str
@@ -42,7 +42,7 @@ class GradedRow:
 
 
 def graded_rows(path: Path | str, fields: Sequence[str] = ("label",)) -> Iterator[GradedRow]:
-    """Read what a file says of each chunk; its suffix tells the format.
+    """Read the grade of each chunk in a file; the suffix names the format.
 
     - `.jsonl`, `.ndjson`, `.json`: a line is a trace with its `id` and graded `chunks`, or one grade
       (`trace_id`, `chunk_id`, the grade).
@@ -195,17 +195,17 @@ GRADES = ("grade", "verdict", "label", "relevant")
 
 @dataclass(frozen=True, slots=True)
 class RecordedVerdict:
-    """What was said of one chunk elsewhere, as it stands in the file."""
+    """A verdict from elsewhere on one chunk, as it is in the file."""
 
     grade: int | None
-    """None where it has no verdict."""
+    """None if there is no verdict."""
     why: Why = "unjudged"
-    """Why it has none."""
+    """Why there is none."""
     reason: str = ""
     """The judge's reason, or what happened where it has no verdict."""
     evidence: str = ""
     confidence: float | None = None
-    """The probability that the chunk is relevant, where it was told."""
+    """The probability that the chunk is relevant, if the file has it."""
     where: str = ""
     """File and line, for messages."""
 

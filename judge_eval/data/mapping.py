@@ -45,10 +45,8 @@ class Naming:
             return record
         taken = set(self.fields.values())
         out = {key: value for key, value in record.items() if key not in taken}
-        for ours, theirs in self.fields.items():
-            value = dig(record, theirs)
-            if not is_missing(value):
-                out[ours] = value
+        mapped = {ours: dig(record, theirs) for ours, theirs in self.fields.items()}
+        out |= {ours: value for ours, value in mapped.items() if not is_missing(value)}
         return Mapped(out, self.fields)
 
     def prepared(self, record: Mapping[str, Any], shape: Shape) -> Mapping[str, Any]:
@@ -165,19 +163,16 @@ def _record(name: str, members: list[Row], taken: set[str], naming: Naming) -> d
 
 
 def _one_value(members: list[Row], records: list[Mapping[str, Any]], keys: tuple[str, ...]) -> Any:
-    grouped_value: Any = None
-    first: Row | None = None
+    entries: list[tuple[Row, str, Any]] = []
     for row, record in zip(members, records, strict=True):
         key = next((key for key in keys if not is_missing(record.get(key))), None)
-        if key is None:
-            continue
-        value = record[key]
-        if first is None:
-            grouped_value, first = value, row
-        elif value != grouped_value:
-            fault = f"differs from {first.place}, in rows of one trace: group by another key"
+        if key is not None:
+            entries.append((row, key, record[key]))
+    for row, key, value in entries:
+        if value != entries[0][2]:
+            fault = f"differs from {entries[0][0].place}, in rows of one trace: group by another key"
             raise DataError(f"{row.place} {fault}", field=key)
-    return grouped_value
+    return entries[0][2] if entries else None
 
 
 def _number(value: Any) -> float | None:

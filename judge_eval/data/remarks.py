@@ -11,7 +11,7 @@ from judge_eval.errors import DataError
 from judge_eval.schema import Trace, made_id
 
 OnRemark: TypeAlias = Callable[[str, int | None], None] | None
-"""Whom to tell of a record what is worth knowing: a sentence, and its line or row where that is known."""
+"""Called with a remark on a record, a sentence, and with its line or row if that is known."""
 
 Place: TypeAlias = Literal["on line", "in row"]
 """What stands before the number of a place: lines of files count from 1, rows in memory from 0."""
@@ -21,20 +21,20 @@ MOST = 20
 
 
 class Remarks:
-    """Counts sentences that are said of many records."""
+    """Counts remarks that apply to many records."""
 
     def __init__(self, place: Place = "on line") -> None:
         self._place = place
         self._counts: dict[str, tuple[int, int | None]] = {}
 
     def add(self, sentence: str, number: int | None = None) -> None:
-        """Take a sentence in, with the line or row of the record it is said of."""
+        """Count a sentence about the record at this line or row."""
         if sentence in self._counts or len(self._counts) < MOST or sentence == chunks.NO_PASSAGES:
             count, first = self._counts.get(sentence, (0, number))
             self._counts[sentence] = count + 1, first
 
     def sentences(self) -> tuple[str, ...]:
-        """Return each sentence once, with how many records it is true of."""
+        """Return each sentence once, with the number of its records."""
         sentences = []
         for sentence, (count, first) in self._counts.items():
             records = "1 record" if count == 1 else f"{count} records, the first"
@@ -63,7 +63,7 @@ class ScoreOrder:
             self._rising += all(a <= b for a, b in itertools.pairwise(scores))
 
     def sentences(self) -> tuple[str, ...]:
-        """Ask for the order if scores rise in at least nine of ten traces; else say nothing."""
+        """Return a question about the order if scores rise in at least nine of ten traces; else nothing."""
         if self._rising < FEW_RISING or self._rising * 10 < self._scored * 9:
             return ()
         which = f"all {self._scored:,}" if self._rising == self._scored else f"{self._rising:,} of {self._scored:,}"

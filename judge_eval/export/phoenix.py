@@ -15,7 +15,7 @@ from judge_eval.schema import Outcome
 NAME = "judge_eval"
 
 
-def document_annotations(run: Run, name: str = NAME) -> Iterator[str]:
+def document_annotations(run: Run) -> Iterator[str]:
     """Yield, in parts, the JSON body of `POST /v1/document_annotations`."""
     # Each annotation names the retriever's span and the document's place in it (counted from 0), so the
     # traces must have been read from spans. A failed verdict has a label and no score. Phoenix takes no
@@ -23,13 +23,13 @@ def document_annotations(run: Run, name: str = NAME) -> Iterator[str]:
     yield '{"data": ['
     first = True
     for result in run.results:
-        for annotation in annotated(result, name, run.id):
+        for annotation in annotated(result, run.id):
             yield ("" if first else ",") + "\n" + json.dumps(annotation, ensure_ascii=False, allow_nan=False)
             first = False
     yield "\n]}\n"
 
 
-def annotated(result: TraceResult, name: str, run_id: str) -> list[dict[str, Any]]:
+def annotated(result: TraceResult, run_id: str) -> list[dict[str, Any]]:
     """Return the annotations of one trace, which must have been read from a span."""
     span = result.trace.metadata.get("span_id")
     if not isinstance(span, str) or not span:
@@ -48,7 +48,7 @@ def annotated(result: TraceResult, name: str, run_id: str) -> list[dict[str, Any
             {
                 "span_id": span,
                 "document_position": position,
-                "name": name,
+                "name": NAME,
                 "annotator_kind": "LLM",
                 "result": {key: value for key, value in judged.items() if value not in (None, "")},
                 "metadata": {"chunk_id": outcome.chunk_id, "run_id": run_id, **_source(outcome)},

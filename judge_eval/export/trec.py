@@ -14,8 +14,8 @@ ABSENT = "not-retrieved-"
 """What stands in the judgments for relevant chunks that are known to exist but were not retrieved."""
 
 
-def run_lines(run: Run, tag: str = "judge_eval") -> Iterator[str]:
-    """Yield `query Q0 chunk rank score tag`, a line a chunk; white space in an id is written as `%20`."""
+def run_lines(run: Run) -> Iterator[str]:
+    """Yield `query Q0 chunk rank score judge_eval`, a line a chunk; white space in an id is written as `%20`."""
     # Readers sort by the score and break ties by the id, whatever the rank says. So the score written is the
     # number of chunks from this one to the end of the list: strictly decreasing, however the retriever
     # scored. Two ids that are equal once white space is escaped are an error.
@@ -24,7 +24,7 @@ def run_lines(run: Run, tag: str = "judge_eval") -> Iterator[str]:
         query, safe = safe_trace(result.trace_id), _escaper(f"chunk ids of trace {result.trace_id!r}")
         count = len(result.trace.chunks)
         for rank, chunk in enumerate(result.trace.chunks, 1):
-            yield f"{query} Q0 {safe(chunk.id)} {rank} {count - rank + 1} {tag}\n"
+            yield f"{query} Q0 {safe(chunk.id)} {rank} {count - rank + 1} judge_eval\n"
 
 
 def qrels_lines(run: Run) -> Iterator[str]:

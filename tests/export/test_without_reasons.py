@@ -112,7 +112,7 @@ def test_what_people_read_says_it(runs: dict[str, EvalRun], name: str) -> None:
     notes = []
     for result in run.results:
         trace = result.trace.model_copy(update={"metadata": {"span_id": "ab" * 8}})
-        notes += annotated(result.model_copy(update={"trace": trace}), "judge_eval", run.id)
+        notes += annotated(result.model_copy(update={"trace": trace}), run.id)
     for note, verdict in zip(notes, verdicts(run), strict=True):
         assert note["result"].get("explanation", "") == verdict.explanation
         assert note["metadata"].get("stage") == verdict.stage

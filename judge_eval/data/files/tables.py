@@ -233,8 +233,7 @@ def _rows(values: Any, formulas: Any, name: str) -> Iterator[Row]:
         raise DataError(f"has {COLUMNS:,} columns or more; a table of traces has few", file=name, line=line)
     width = min(COLUMNS, len(header.names) + BESIDE)
     for number, cells, spelled in _cells(values, line + 1, width, formulas):
-        row = _row(header, cells, spelled, number, name)
-        if row is not None:
+        if (row := _row(header, cells, spelled, number, name)) is not None:
             yield row
 
 

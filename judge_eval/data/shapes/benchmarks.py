@@ -14,7 +14,7 @@ CHOSEN = (
     "holds passages that people chose, in no retriever's ranking: their labels are for measuring the judge, "
     "and ranking metrics say nothing of a retriever"
 )
-"""Said of a data set whose passages were not retrieved."""
+"""The remark on a data set whose passages were not retrieved."""
 QUERY = ("query", "question")
 ASSERTIONS = frozenset({"javascript", "python", "fn", "eval", "grade", "cost", "latency", "regex", "levenshtein"})
 """promptfoo's assertions of one word that hold no answer."""

@@ -1,4 +1,4 @@
-"""The claims of a judged trace, each with what its chunks say of it."""
+"""The claims of a judged trace, each with what its chunks say about it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from judge_eval.schema import Claim, ClaimsJudged, ClaimSupport, Outcome, Suppor
 Cover: TypeAlias = Literal["missing", "partly", "unknown", "covered"]
 """Whether what was retrieved says a claim: not at all, in part, nobody knows, in full."""
 ClaimVerdict: TypeAlias = Support | Literal["none"] | None
-"""What a chunk says of a claim; None where it has no verdict."""
+"""What a chunk says about a claim; None if the chunk has no verdict."""
 
 ClaimAnswer: TypeAlias = ClaimSupport | Literal["none"] | None
 """The same with its quote."""
@@ -21,7 +21,7 @@ CLAIM_SIGNS: Final[dict[ClaimVerdict, str]] = {"full": "+", "partial": "~", "con
 
 @dataclass(frozen=True, slots=True)
 class JudgedClaim:
-    """One claim of a trace's reference, with what came of it."""
+    """One claim of a trace's reference, with its verdicts."""
 
     claim: Claim
     supports: tuple[ClaimAnswer, ...]
@@ -29,7 +29,7 @@ class JudgedClaim:
     asked: bool
     """Whether it was asked if all chunks cover it together."""
     together: bool | None
-    """What came of that; None where there is no verdict, or nobody asked."""
+    """The answer to that; None if there is none, or it was not asked."""
 
     @property
     def verdicts(self) -> tuple[ClaimVerdict, ...]:
@@ -71,7 +71,7 @@ def answers_on_claims(outcome: Outcome, claims: Sequence[Claim]) -> tuple[ClaimA
 
 
 def judged_claims(judged: ClaimsJudged | None, outcomes: Sequence[Outcome]) -> tuple[JudgedClaim, ...] | None:
-    """Put together what a trace's chunks say of its claims, in their order; None without claims."""
+    """Return a trace's claims with what its chunks say about them, in order; None without claims."""
     if judged is None:
         return None
     rows = [answers_on_claims(outcome, judged.claims) for outcome in outcomes]

@@ -27,7 +27,7 @@ error. All three are resumable."""
 
 
 def name_of(label: str | None, run_id: str) -> str:
-    """Return what people call a run: its label, else the first eight characters of its id."""
+    """Return the name of a run: its label, else the first eight characters of its id."""
     return label or run_id[:8]
 
 
@@ -39,7 +39,7 @@ JUDGED = ("outcomes", "calls", "votes", "claims", "parts")
 
 
 class TraceResult(Record):
-    """What came of one trace: a line of `results.jsonl`."""
+    """The result of one trace: a line of `results.jsonl`."""
 
     v: int = Field(default=FORMAT, ge=1, le=FORMAT)
     position: int = Field(ge=0)
@@ -426,7 +426,7 @@ class Manifest(Record):
 
     @property
     def name(self) -> str:
-        """What people call the run: its label, else the start of its id."""
+        """The run's label, else the start of its id."""
         return name_of(self.label, self.id)
 
     @property

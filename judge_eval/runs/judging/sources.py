@@ -84,7 +84,7 @@ class PassageCheck:
 
 
 TraceCheck: TypeAlias = Callable[[Trace], None]
-"""What every trace must pass; raises `DataError` where one does not."""
+"""Checks a trace; raises `DataError` if it does not pass."""
 
 
 def admitted(row: ReadRow, check: TraceCheck, ids: TraceIds) -> Trace:
@@ -169,7 +169,7 @@ Traces: TypeAlias = Trace | Mapping[str, Any] | str | Path | Iterable[Any] | Asy
 any iterable of `Trace`s, of mappings of any known shape, or of `(query, reference, chunks)`."""
 
 OnSkip: TypeAlias = Callable[[DataError], None] | None
-"""Whom to tell of a record that is skipped."""
+"""Called with the error of a record that is skipped."""
 
 
 class Replayable:
@@ -317,7 +317,7 @@ class _Rows:
         # A table stays as it is; what stands in a list may be changed while a run goes on.
         self._kept = list(read_memory(rows, selection.reader)) if rows.kind == "list" else None
         self.place = -1
-        """Of the row whose trace came last."""
+        """The place of the row whose trace was read last."""
 
     @property
     def stand_alone(self) -> bool:

@@ -21,7 +21,7 @@ from judge_eval.runs.keeping.mirror import bring_run, refresh_mirror, run_at, sh
 LABELLED = "label:"
 """What stands before a label where a run is named."""
 _NAMED = 3
-"""How many of the runs that were passed over are named."""
+"""How many of the skipped runs are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Listing:
     runs: list[tuple[Path, Manifest]]
     """Folder and manifest of each run, newest first."""
     unreadable: list[tuple[Path, RunError]]
-    """What should be a run and cannot be read, by name, with what is wrong."""
+    """Folders of runs that cannot be read, by name, each with its error."""
 
 
 def listing(root: Path, load: Callable[[Path], Manifest] = load_manifest) -> Listing:
