@@ -393,7 +393,8 @@ def _digest(cell: partial[list[Line]]) -> str:
 def figure(line: Line) -> str:
     """Return what a line measures, without its cell."""
     parts = re.split(r", |: ", line.name)
-    return ", ".join(parts[: 2 if parts[0].strip() in ("coverage", "bias", "settled traces", "type I", "power") else 1])
+    places = 2 if parts[0].strip() in ("coverage", "bias", "settled traces", "type I", "power") else 1
+    return ", ".join(parts[: places + (parts[1:2] == ["bias"])])
 
 
 def summary(lines: Sequence[Line]) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """Killed with SIGKILL at any moment, a command goes on to the same verdicts and pays nothing twice.
 
-Two kills of each way of judging, and 30 with `JUDGE_EVAL_FUZZ=100000`.
+Thirty kills of each way of judging; two of those that differ in the wire alone, and 30 with `JUDGE_EVAL_FUZZ=100000`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tests.support.own_wires import ContentServer, MessagesServer
 from tests.support.unsure_server import MODELS, UnsureServer, dataset
 
 pytestmark = pytest.mark.slow
-KILLS = full_count(2, 3e-4)
+MANY, FEW = 30, full_count(2, 3e-4)
 CONCURRENCY, IN_FLIGHT = 4, 8  # calls, and with them those whose answers are being written
 Step = tuple[str, ...]
 
@@ -66,12 +66,13 @@ class Way:
     server: Callable[[], ChatServer | BatchServer]
     steps: Callable[[str], Iterator[Step]]
     traces: int
+    kills: int = MANY
 
 
 WAYS = {
     "run": Way(lambda: ChatServer(latency=0.002), online("--model", "openai/m"), 12),
-    "messages": Way(lambda: MessagesServer(latency=0.002), online("--model", "anthropic/m"), 12),
-    "content": Way(lambda: ContentServer(latency=0.002), online("--model", "gemini/m"), 12),
+    "messages": Way(lambda: MessagesServer(latency=0.002), online("--model", "anthropic/m"), 12, FEW),
+    "content": Way(lambda: ContentServer(latency=0.002), online("--model", "gemini/m"), 12, FEW),
     "cascade": Way(lambda: UnsureServer(latency=0.002), online(*MODELS, "--cascade-threshold", "0.75"), 12),
     "batch": Way(BatchServer, by_batch(), 6),
     "claims by batch": Way(lambda: BatchServer(verdict=by_words), by_batch("--mode", "claims"), 4),
@@ -144,16 +145,16 @@ def test_a_kill_at_any_moment_loses_and_repeats_nothing(way: str, tmp_path: Path
     (tmp_path / "whole").mkdir()
     whole = Life(tmp_path / "whole", WAYS[way])
     expected = verdicts(whole.lead())
-    rng, done, lives = random.Random(way), 0, 0
-    while done < KILLS:
+    rng, kills, done, lives = random.Random(way), WAYS[way].kills, 0, 0
+    while done < kills:
         lives += 1
         folder = tmp_path / f"life{lives}"
         folder.mkdir()
         life = Life(folder, WAYS[way])
         life.usual = whole.took
-        count = min(KILLS - done, max(2, len(whole.took)))
+        count = min(kills - done, max(2, len(whole.took)))
         run = life.lead([rng.uniform(0.05, 0.95) for _ in range(count)])
         assert run.status == "done"
         assert verdicts(run) == expected
         done += life.kills
-        assert lives < 3 * KILLS, "no step was killed before its end"
+        assert lives < 3 * kills, "no step was killed before its end"

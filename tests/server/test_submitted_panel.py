@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from judge_eval import EvalRun, Evaluator, Member, Panel, Pointwise
+from judge_eval import Chunk, EvalRun, Evaluator, Member, Panel, Pointwise
 from judge_eval.errors import DataError
 from judge_eval.runs.folder.records import Intervals
-from judge_eval.schema import Trace
+from judge_eval.schema import BlankPolicy, Trace
 from judge_eval.server.library import Library
 from judge_eval.server.models import Submission
 from judge_eval.server.settings import ServerLimits
@@ -48,6 +48,21 @@ def test_a_submitted_run_begins_as_any_other_run(tmp_path: Path) -> None:
         assert run.manifest.backend == usual.manifest.backend
 
     asyncio.run(serve())
+
+
+@pytest.mark.parametrize(("blank", "outcome"), [(None, "empty"), ("irrelevant", 0)])
+def test_the_servers_rule_for_chunks_without_text_is_that_of_submissions(
+    tmp_path: Path, blank: BlankPolicy | None, outcome: str | int
+) -> None:
+    """`serve --blank irrelevant` judges submitted chunks without text so; else they have no verdict."""
+    evaluator = Evaluator("fake/overlap", blank=blank, cache=False)
+    submissions = Submissions(Library(tmp_path), evaluator, ServerLimits())
+    submitted = submissions.submit(Submission(traces=(trace().but(chunks=(Chunk(id="c", text=" "),)),)))
+    (folder,) = (path for path in tmp_path.iterdir() if path.name[0] != ".")
+    run = evaluator.evaluate(folder / "submission.jsonl", resume=folder)
+    assert run.manifest.judge == submitted.judge
+    (made,) = run.results[0].outcomes
+    assert (made.grade if made.kind == "verdict" else made.why) == outcome
 
 
 def test_a_submitted_trace_is_checked_as_any_other(tmp_path: Path) -> None:

@@ -297,3 +297,12 @@ def test_many_traces_are_drawn_by_kind(monkeypatch: pytest.MonkeyPatch) -> None:
         if found.interval.method == "gaffke":
             continue
         assert found.standard_error == pytest.approx(one[name].standard_error, rel=0.05)
+
+
+def test_agreement_everywhere_is_no_certainty() -> None:
+    """Twelve traces, two chunks each, no disagreement: kappa is 1, and may be as low as .62."""
+    grades, traces = [1, 0] * 12, [place // 2 for place in range(24)]
+    kappa = agreement_figures(grades, grades, traces, categories=[0, 1])["kappa"]
+    assert kappa.interval is not None
+    assert (kappa.value, kappa.interval.high) == (1.0, 1.0)
+    assert kappa.interval.low == pytest.approx(0.615, abs=5e-3)

@@ -311,3 +311,10 @@ def test_comparisons_read_well() -> None:
     assert "2 wins, 1 ties, 0 losses (n=3)" in str(found)
     assert str(tukey_hsd([[0.5, 0.75]], permutations=99)[0]).startswith("1 - 0: +0.25")
     assert "exact" in str(sign_flip_test([0.5]))
+
+
+def test_a_difference_of_two_traces_stays_in_the_range() -> None:
+    """Student's interval of +1 and +2/3 is [-1.284, 2.951]; the one that is made lies between -1 and 1."""
+    found = compare_paired([0.0, 0.1], [1.0, 0.1 + 2 / 3], limits=(0.0, 1.0)).interval
+    assert found is not None
+    assert (found.low, found.high) == pytest.approx((-0.711, 0.996), abs=1e-3)
