@@ -29,6 +29,7 @@ from benchmarks.stats_agreement import JUDGES as AGREEING
 from benchmarks.stats_agreement import agreement_coverage
 from benchmarks.stats_attribution import FLIPS, parts_coverage, real_parts_coverage
 from benchmarks.stats_attribution import PAIRS as REAL_PAIRS
+from benchmarks.stats_bias import bias_power
 from benchmarks.stats_differences import POPULATIONS, detectable, difference_coverage, skewed_null, unreachable
 from benchmarks.stats_drift import drift_alarms
 from benchmarks.stats_gates import PAIRS, difference_of, gate_errors, gate_planning, gate_power
@@ -361,6 +362,7 @@ def cells(simulations: int) -> list[partial[list[Line]]]:
         *(partial(chunk_labels, draws(0.04, 4), metrics=(name,)) for name in METRICS),
         *(partial(sequential_coverage, draws(0.02, 4), judges=(k,)) for k in (0, 3, 4)),
         partial(planned_width, draws(0.002, 4)),
+        *(partial(bias_power, draws(0.1, 4), traces=n, odds=odds) for n, odds in ((100, 0.8), (150, 0.5))),
         partial(hit_rates, many),
         partial(paired_null, many),
         partial(clustered_null, many),

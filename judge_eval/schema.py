@@ -387,6 +387,10 @@ class Trace(Record):
     """The grades of all judged chunks, where they are known; `bpref` and graded `ndcg` need it."""
     tags: tuple[Annotated[str, Field(max_length=limits.ID)], ...] = ()
     """Words to group and filter by."""
+    origin: dict[Literal["reference", "answer", "reranker"], Annotated[str, Field(max_length=limits.ID)]] = Field(
+        default_factory=dict
+    )
+    """Which model wrote the reference or the answer, or put the chunks in order; kept, never judged by."""
     metadata: PlainObject = Field(default_factory=dict)
     """Anything else; kept, never judged by."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self, cast
@@ -27,9 +28,10 @@ class Listwise(prompted.PromptJudge):
         pointwise: The pointwise prompt for chunks that are left open; by default the listwise prompt's id
             without its first part, in the same version (`listwise/support/binary@1` goes with
             `support/binary@1`). If there is none on its scale, the listwise prompt asks about each alone.
-        relevant: As of `Pointwise`, like `sample` and `evidence`.
+        relevant: As of `Pointwise`, like `evidence`.
         max_tokens: The cap on a reply's tokens for each chunk; by default the prompt's.
         window: The most chunks in one request, >= 2; longer lists are asked in several.
+        sample: Which sample to ask for; 0 is the first. Each later one sees the passages in an order of its own.
 
     Raises:
         ConfigError: The window is below 2.
@@ -105,8 +107,17 @@ class Listwise(prompted.PromptJudge):
         questions = distinct(trace.chunks, known)
         contract = VerdictContract(self.form, self.scale, self.max_tokens, self.sample)
         alone = None if self.pointwise is None else self.pointwise.contract
-        yield from ask_listwise(contract, alone, trace, questions, self.window)
+        asked = [questions[place] for place in order_of_sample(trace, len(questions), self.sample)]
+        yield from ask_listwise(contract, alone, trace, asked, self.window)
         return conclude(trace, questions, self.scale, known, self.blank, self.evidence)
+
+
+def order_of_sample(trace: Trace, count: int, sample: int) -> list[int]:
+    """Return the order in which a sample sees `count` passages: their own for sample 0, else one at random by trace."""
+    order = list(range(count))
+    if sample:
+        random.Random(f"{sample} {trace.digest}").shuffle(order)  # noqa: S311  no secret
+    return order
 
 
 def _fallback(form: PromptForm) -> PromptForm | None:

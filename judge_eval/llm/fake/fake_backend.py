@@ -246,6 +246,7 @@ _SCRIPTS: Final[Mapping[str, tuple[int, Callable[..., Script]]]] = {
     "always": (1, _ruled(rules.always)),
     "never": (1, _ruled(rules.never)),
     "hash": (1, _ruled(rules.by_hash)),
+    "biased": (1, _ruled(rules.biased)),
     "malformed": (1, lambda: malformed),
     "refused": (1, lambda: refused),
     "flaky": (1, Flaky),
@@ -258,18 +259,21 @@ _OF_SERVERS = ("base_url", "timeout", "concurrency", "max_reply", "lacking", "ke
 
 def _create(model: str, /, *, params: Mapping[str, Any] | None = None, **options: Any) -> FakeBackend:
     """Make a fake judge that answers by a named rule."""
-    # `overlap` counts words shared with the reference; `inverted` says the opposite; `obedient` follows instructions
-    # found in chunks; `always` and `never` find everything or nothing relevant; `hash` draws evenly, for tests of
-    # scale; `malformed` never writes a readable verdict; `refused` declines; `flaky` answers as `overlap`, after
-    # faults. Options are `latency` in seconds (>= 0) and `keep` (see `FakeBackend`; 0 here unless told); for `hash` and
-    # `flaky` also `seed`; for `flaky` the shares `transient`, `malformed` and `truncated` of the requests, each from 0
-    # to 1 and at most 1 together. The same request meets the same fault in every run, in any order; another attempt at
-    # it draws anew.
+    # `overlap` counts words shared with the reference; `inverted` says the opposite; `obedient` follows
+    # instructions found in chunks; `always` and `never` find everything or nothing relevant; `hash` draws evenly,
+    # for tests of scale; `biased` errs at stated rates that move with a passage's features; `malformed` never
+    # writes a readable verdict; `refused` declines; `flaky` answers as `overlap`, after faults. Options are
+    # `latency` in seconds (>= 0) and `keep` (see `FakeBackend`; 0 here unless told); for `hash`, `biased` and
+    # `flaky` also `seed`; for `biased` those of its rule; for `flaky` the shares `transient`, `malformed` and
+    # `truncated` of the requests, each from 0 to 1 and at most 1 together. The same request meets the same fault in
+    # every run, in any order; another attempt at it draws anew.
     if model not in RULES:
         raise UnknownNameError("fake judge", model, RULES)
     options = {name: value for name, value in options.items() if name not in _OF_SERVERS} | dict(params or {})
     general = {"latency": options.pop("latency", 0.0), "keep": options.pop("keep", 0)}
     defaults: dict[str, float] = {"seed": 0} if model in ("hash", "flaky") else {}
+    if model == "biased":
+        defaults = {**(rules.biased.__kwdefaults__ or {})}
     if model == "flaky":
         defaults |= {"transient": 0.1, "malformed": 0.05, "truncated": 0.05}
     for name in options:

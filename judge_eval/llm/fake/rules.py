@@ -358,6 +358,40 @@ def by_hash(request: Request, seed: int = 0) -> list[Opinion]:
     ]
 
 
+KIN = "biased"
+"""The word by which `biased` knows its own kin's texts."""
+
+
+def biased(
+    request: Request,
+    *,
+    seed: int = 0,
+    sensitivity: float = 0.9,
+    specificity: float = 0.9,
+    rank: float = 0.0,
+    length: float = 0.0,
+    echo: float = 0.0,
+    kinship: float = 0.0,
+    drift: float = 0.0,
+) -> list[Opinion]:
+    """Judge as `by_overlap` but for errors of stated rates, whose log odds move with each passage's features."""
+    # `rank` moves from the top of the request's list to its end, `length` with each doubling from 50 words, `echo` from
+    # none to all of the question's words, `kinship` where the text holds `KIN`, `drift` everywhere.
+    asked, many = frozenset(bag(request.query)), max(1, len(request.passages) - 1)
+    scale, opinions = request.form.scale, []
+    for place, (passage, own) in enumerate(zip(request.passages, by_overlap(request), strict=True)):
+        words = bag(passage.text)
+        base = sensitivity if own.grade >= scale.relevant else 1 - specificity
+        odds = math.log(max(base, 1e-9) / max(1 - base, 1e-9)) + drift + rank * place / many
+        odds += length * math.log2(max(1, len(words_of(passage.text))) / 50) + kinship * (KIN in words)
+        odds += echo * len(asked & words.keys()) / max(1, len(asked))
+        drawn = digest_parts([str(seed), request.query, passage.text, str(request.sample)])
+        relevant = int.from_bytes(drawn[:7], "big") / (1 << 56) < 1 / (1 + math.exp(-odds))
+        grade = max(own.grade, scale.relevant) if relevant else min(own.grade, scale.relevant - 1)
+        opinions.append(Opinion(grade, _opening(passage) if relevant else "", "Drawn with a bias."))
+    return opinions
+
+
 def share(request: Request, seed: int, attempt: int) -> float:
     """Draw a number from [0, 1) that depends only on the request, a seed and the attempt."""
     drawn = digest_parts([request.digest.hex(), str(seed), str(attempt)])

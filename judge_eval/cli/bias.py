@@ -1,0 +1,79 @@
+"""`bias`: how a judge treats chunks that people find equally relevant."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from judge_eval.cli.flags.calling import CallingFlags
+from judge_eval.cli.flags.common import Json, LabellingFlags, Seed
+from judge_eval.cli.flags.groups import only, without
+from judge_eval.cli.flags.judging import SEVERAL, JudgingFlags
+from judge_eval.cli.flags.keeping import OneRun
+from judge_eval.cli.flags.numbers import NumbersFlags
+from judge_eval.cli.printing.door import give_json, remark
+from judge_eval.cli.printing.errors import verb
+from judge_eval.errors import ConfigError, DataError
+
+EDITS = ("padded", "echo-bait", "length-bait", "order", "other-reference")
+"""The probes that edit chunks: padding, echo of the question, another place in the list, a false reference."""
+
+
+@verb
+def bias(
+    chosen: OneRun,
+    labelling: Annotated[LabellingFlags, only("labels")],
+    judging: Annotated[JudgingFlags, only("model", "prompt", "mode", "evidence", "judge", *SEVERAL)],
+    numbers: Annotated[NumbersFlags, only("relevant")],
+    calling: Annotated[CallingFlags, without("fleet", "record", "replay", "warm_prefix", "hedge", "otel")],
+    origin: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ROLE=MODEL",
+            help="Who reranked the chunks or wrote reference or answer (reranker=NAME), where traces do not say; "
+            "repeatable.",
+        ),
+    ] = None,
+    limit: Annotated[int, typer.Option(help="With a judge: edit chunks of a random sample of this many traces.")] = 50,
+    seed: Seed = 0,
+    json_: Json = False,
+) -> None:
+    """Estimate what length, rank, echo, title, source, language, score and kinship do to the judge's verdicts.
+
+    With labels: the change of the probability of `relevant` at equal label, by a logistic model, corrected by Holm.
+    With a judge (--model): chunks are edited (padded, echoing the question, moved, another trace's reference) and asked
+    again.
+
+    Examples:
+    judge-eval bias latest --labels labels.csv --origin reranker=openai/NAME
+    judge-eval bias latest --model openai/NAME --limit 30
+    """
+    from judge_eval.cli.printing.output import show
+    from judge_eval.study.bias import bias_report
+    from judge_eval.study.matching import labels_of
+    from judge_eval.trials import Prober
+    from judge_eval.views.bias import bias_view
+    from judge_eval.views.probe import probe_view
+
+    origins = dict(text.partition("=")[::2] for text in origin or ())
+    if "" in (*origins, *origins.values()):
+        raise ConfigError("--origin: write ROLE=MODEL, such as reranker=openai/NAME")
+    run = chosen.loaded(remark)
+    try:
+        labels = labels_of(run, labelling.labels)
+    except DataError:
+        if labelling.labels is not None or not judging.is_named:
+            raise
+        labels = None
+    report = bias_report(run, labels, origin=origins)
+    edits = None
+    if judging.is_named:
+        with judging.evaluator(calling, numbers, ["RR"]) as evaluator:
+            edits = Prober(evaluator, EDITS, seed).probe([result.trace for result in run.results], limit=limit)
+    if json_:
+        give_json(report.but(edits=edits).model_dump_json(indent=2))
+        return
+    show(bias_view(report))
+    if edits is not None:
+        show(probe_view(edits))

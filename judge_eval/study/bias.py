@@ -1,0 +1,227 @@
+"""How a judge treats chunks that people find equally relevant: by length, rank, echo, kinship and more."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+import numpy as np
+
+from judge_eval.data.labels import Labels
+from judge_eval.errors import DataError
+from judge_eval.judges.listwise import order_of_sample
+from judge_eval.llm.fake.rules import bag
+from judge_eval.record import Record
+from judge_eval.runs.folder.describing import models_of
+from judge_eval.runs.folder.records import TraceResult
+from judge_eval.runs.folder.run import Run
+from judge_eval.runs.scoring.figure import Figure
+from judge_eval.runs.scoring.rescore import scale_of
+from judge_eval.schema import Chunk
+from judge_eval.stats import holm, mean_interval
+from judge_eval.stats._arrays import Floats, Ints
+from judge_eval.stats.distributions import t_ppf, t_sf
+from judge_eval.stats.logistic import fit_logistic, leave_out, sigmoid
+from judge_eval.stats.sampling import minimal_detectable_difference
+from judge_eval.study.probe_report import ProbeReport
+
+LEAST_EFFECT = 0.05
+"""A bias that is worth seeing: where one of this size could hide, the study cannot say that there is none."""
+FEWEST = 20
+"""Fewer traces, or chunks of either kind of a feature, say nothing."""
+PENALTY = 0.1
+BiasVerdict = Literal["biased", "none seen", "cannot say"]
+
+
+class Bias(Record):
+    """What one feature of a chunk does to the judge's verdict, at equal label and equal other features."""
+
+    feature: str
+    step: str
+    """What changes: one standard deviation more, or having it."""
+    effect: float | None = None
+    """The mean change of the probability of `relevant`, -1 to 1."""
+    interval: tuple[float, float] | None = None
+    p: float | None = None
+    """Corrected by Holm over the features."""
+    detectable: float | None = None
+    """The least effect that would be seen with 80% power, before correction."""
+    verdict: BiasVerdict
+    traces: int
+    """Traces that it rests on."""
+
+
+class BiasReport(Record):
+    """How a judge treats chunks."""
+
+    edits: ProbeReport | None = None
+    """What it said of edited chunks; None if it was not asked."""
+
+    run: str
+    judge: str
+    chunks: int
+    """With verdict and label."""
+    traces: int
+    biases: tuple[Bias, ...]
+    rank_in_list: Figure | None = None
+    """Of a judge that was asked several times about lists in other orders: the change of the share of relevant verdicts
+    from the top of the list to its end, of the same chunk; no label is needed."""
+
+
+def bias_report(run: Run, labels: Labels | None, *, origin: Mapping[str, str] | None = None) -> BiasReport:
+    """Estimate a logistic model of the judge's verdict by label and features, with the jackknife by whole traces.
+
+    Args:
+        run: The run.
+        labels: People's labels; None leaves what needs none.
+        origin: Who reranked the chunks or wrote reference or answer, where traces do not say so.
+
+    Raises:
+        DataError: Fewer than `FEWEST` traces have labels of both kinds together.
+    """
+    family = family_of(models_of(run.manifest))
+    rows = [] if labels is None else list(_rows(run, labels, family, origin or {}))
+    biases: tuple[Bias, ...] = ()
+    if labels is not None:
+        names = sorted(set().union(*(row[3] for row in rows)))
+        codes = np.unique([row[0] for row in rows], return_inverse=True)[1].astype(np.int64)
+        verdict, label = (np.array([row[k] for row in rows], dtype=np.float64) for k in (1, 2))
+        features = {name: np.array([row[3].get(name, 0.0) for row in rows]) for name in names}
+        if not rows or codes.max() + 1 < FEWEST:
+            count = codes.max() + 1 if rows else 0
+            raise DataError(f"{count} traces have verdicts and labels; biases need at least {FEWEST}")
+        biases = estimate_biases(verdict, label, features, codes)
+    return BiasReport(
+        run=run.name, judge=models_of(run.manifest), chunks=len(rows), traces=len({row[0] for row in rows}),
+        biases=biases, rank_in_list=_rank_in_list(run),
+    )  # fmt: skip
+
+
+def family_of(name: str) -> str:
+    """Return the family of a model: the letters that its name begins with, behind the provider's."""
+    found = re.match(r"[a-z]+", name.split("/")[-1].lower())
+    return found.group() if found else name.lower()
+
+
+Row = tuple[int, float, int, dict[str, float]]
+
+
+def _rows(run: Run, labels: Labels, family: str, origin: Mapping[str, str]) -> Iterator[Row]:
+    for place, result in enumerate(run.results):
+        asked = frozenset(bag(result.trace.query))
+        for rank, (chunk, outcome) in enumerate(zip(result.trace.chunks, result.outcomes, strict=True), 1):
+            label = labels.grades.get((result.trace_id, chunk.id))
+            if label is not None and outcome.kind == "verdict":
+                features = dict(_features(result, chunk, rank, asked, family, origin))
+                yield place, float(outcome.relevant), label, features
+
+
+def _features(
+    result: TraceResult, chunk: Chunk, rank: int, asked: frozenset[str], family: str, origin: Mapping[str, str]
+) -> Iterator[tuple[str, float]]:
+    yield "length", math.log2(1 + len(chunk.text))
+    yield "rank", math.log2(rank)
+    if asked:
+        yield "echo", len(asked & bag(chunk.text).keys()) / len(asked)
+    if chunk.score is not None:
+        yield "score", chunk.score
+    yield "title =yes", float(chunk.title is not None)
+    for key in ("language", "source"):
+        value = chunk.metadata.get(key, result.trace.metadata.get(key))
+        if isinstance(value, str) and value:
+            yield f"{key} ={value}", 1.0
+    writers: dict[str, str] = {**origin, **{str(role): name for role, name in result.trace.origin.items()}}
+    if isinstance(own := chunk.metadata.get("origin"), str):
+        writers["chunk"] = own
+    for role, name in writers.items():
+        yield f"kinship with {role} =yes", float(family_of(name) == family)
+
+
+def estimate_biases(verdict: Floats, label: Floats, features: Mapping[str, Floats], codes: Ints) -> tuple[Bias, ...]:
+    """Estimate what each feature does to a verdict at equal label; see `bias_report`.
+
+    Args:
+        verdict: 0 or 1, shape (n,).
+        label: Grades, shape (n,).
+        features: By name, shape (n,) each; a name with ` =` is of a kind that chunks have or not.
+        codes: The trace of each chunk, numbered from 0.
+    """
+    kinds = {name: " =" in name for name in features}
+    groups, none = int(codes.max()) + 1, dict[str, Bias]()
+    columns: dict[str, Floats] = {}
+    for name, values in features.items():
+        step = "having it" if kinds[name] else "one standard deviation more"
+        few = min(Counter(values.tolist()).values()) < FEWEST if kinds[name] else False
+        if values.std() < 1e-12 or few:
+            none[name] = Bias(feature=name, step=step, verdict="cannot say", traces=groups)
+        else:
+            columns[name] = values if kinds[name] else (values - values.mean()) / values.std()
+    base = np.eye(len(levels := np.unique(label)))[np.searchsorted(levels, label)]
+    design = np.column_stack([base, *columns.values()])
+    penalty = np.append(np.full(len(levels), 1e-2), np.full(len(columns), PENALTY))
+    line = fit_logistic(design, verdict, penalty=penalty)
+    without = leave_out(design, verdict, line, codes, penalty)
+    apart = without - without.mean(axis=0)
+    covariance = (groups - 1) / groups * apart.T @ apart
+    made = []
+    for place, name in enumerate(columns, len(levels)):
+        effect, slope = _effect(design, line, place, kinds[name])
+        error = math.sqrt(max(float(slope @ covariance @ slope), 1e-18))
+        p = min(1.0, 2 * t_sf(abs(effect) / error, groups - 1))
+        made.append((name, effect, error, p))
+    biases = []
+    for (name, effect, error, _), p in zip(made, holm([p for *_, p in made]), strict=True):
+        half, detectable = t_ppf(0.975, groups - 1) * error, minimal_detectable_difference(error, groups - 1)
+        blind: BiasVerdict = "none seen" if detectable <= LEAST_EFFECT else "cannot say"
+        biases.append(
+            Bias(
+                feature=name,
+                step="having it" if kinds[name] else "one standard deviation more",
+                effect=effect,
+                interval=(max(-1.0, effect - half), min(1.0, effect + half)),
+                p=p,
+                detectable=detectable,
+                verdict="biased" if p <= 0.05 else blind,
+                traces=groups,
+            )
+        )
+    return tuple(sorted(biases, key=lambda bias: bias.p or 0.0)) + tuple(none.values())
+
+
+def _effect(design: Floats, line: Floats, place: int, kind: bool) -> tuple[float, Floats]:
+    """Return the mean change of the probability, and its derivative by the coefficients."""
+    low, high = design.copy(), design.copy()
+    if kind:
+        low[:, place] = 0.0
+        high[:, place] = 1.0
+    else:
+        high[:, place] += 1.0
+    p, q = sigmoid(low @ line), sigmoid(high @ line)
+    slope = (q * (1 - q)) @ high - (p * (1 - p)) @ low
+    return float((q - p).mean()), slope / len(design)
+
+
+def _rank_in_list(run: Run) -> Figure | None:
+    """Return how far the share of relevant samples moves from the top of a list to its end."""
+    names, least = [], scale_of(run).relevant
+    values: list[float] = []
+    for result in run.results:
+        votes = [(name, grades) for name, grades in result.votes.items() if name.startswith("sample ")]
+        count = len(result.trace.chunks)
+        alike = len({(c.title, c.text) for c in result.trace.chunks if not c.is_blank}) < count
+        if "'window'" not in str(run.manifest.judge) or alike or len(votes) < 2 or count < 2:
+            continue
+        places, relevant = np.zeros((len(votes), count)), np.zeros((len(votes), count))
+        for row, (name, grades) in enumerate(votes):
+            order = order_of_sample(result.trace, count, int(name.split()[1]) - 1)
+            places[row, order] = np.arange(count) / (count - 1)
+            relevant[row] = [np.nan if grade is None else grade >= least for grade in grades]
+        places -= places.mean(axis=0)
+        relevant -= relevant.mean(axis=0)
+        if (spread := float(np.nansum(places**2))) > 0 and not np.isnan(relevant).any():
+            values.append(float((places * relevant).sum()) / spread)
+            names.append(result.trace_id)
+    return Figure.of(mean_interval(values, clusters=names)) if len(values) > 1 else None
