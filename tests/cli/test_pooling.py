@@ -79,3 +79,28 @@ def test_the_cost_of_missing_verdicts_is_shown_first(desk: Desk) -> None:
     made = desk(*asked)
     assert made.code == 0, made.err
     assert "4 verdicts, 4 calls" in made.out
+
+
+def test_a_budget_judges_a_sample_and_says_what_it_means_for_all(desk: Desk) -> None:
+    """`run --pool-budget` makes no more calls than it pays for, judges the first ranks, and estimates the whole."""
+    words = ["alpha", "beta", "gamma", "delta", "omega"]
+    lines = []
+    for number in range(20):
+        chunks = [f"{words[(number + rank) % 5]} stands in part {rank} of {number}" for rank in range(20)]
+        lines.append(json.dumps({"id": f"q{number}", "query": "alpha?", "reference": "alpha stands", "chunks": chunks}))
+    (desk.folder / "deep.jsonl").write_text("\n".join(lines))
+    base = ("run", "deep.jsonl", "--model", "fake/overlap", "--metrics", "P@10")
+    assert desk(*base, "--label", "cheap", "--no-cache").code == 0
+    made = desk(*base, "--pool-budget", "200", "--pool-prior", "label:cheap", "--label", "part", "--no-cache")
+    assert made.code == 0, made.err
+    assert "200 of 400 chunks judged (50%), the first three ranks in full" in made.out
+    assert "half width at 30%" in made.out
+    (manifest,) = [
+        json.loads(p.read_text()) for p in desk.folder.glob("runs/*/manifest.json") if "pool_sample" in p.read_text()
+    ]
+    assert manifest["tally"]["calls"] == 200
+    assert manifest["status"] == "done"
+    assert desk(*base, "--pool-budget", "80").code == 2
+    assert "write 300 or 300calls, 50000tokens, or $2.50" in desk(*base, "--pool-budget", "much").err
+    assert desk(*base, "--pool-budget", "$2").code == 2
+    assert desk("show", "label:part").code == 0

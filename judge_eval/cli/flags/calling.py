@@ -77,6 +77,19 @@ class RunningFlags:
         Path | None,
         Setting("Add the run to this pool (.json; made if there is none), and score all its runs anew.", "Pool"),
     ] = None
+    pool_budget: Annotated[
+        str | None,
+        Setting(
+            "Judge only so much: 300 (calls), 50000tokens or $2. The first three ranks are judged in full, the rest is "
+            "sampled, and metrics are estimated.",
+            "Pool",
+            "N|Ntokens|$N",
+        ),
+    ] = None
+    pool_prior: Annotated[
+        str | None,
+        Setting("With --pool-budget: a run of a cheap judge over the same data, to sample better.", "Pool", "RUN"),
+    ] = None
     engine: Annotated[str, _setting("Where to judge: `local`, or `ray` for a cluster.")] = "local"
     ray_address: Annotated[str | None, _setting("With --engine ray: the cluster's address.")] = None
     workers: Annotated[int | None, _setting("With --engine ray: the number of workers.")] = None

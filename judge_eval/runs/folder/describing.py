@@ -12,7 +12,7 @@ from judge_eval.llm.backend import Identity
 from judge_eval.runs.folder.records import ClaimsOrigin, Manifest
 from judge_eval.safe_text import counted
 
-KEPT_BESIDE: Final = ("what_if", "pool_sample")
+KEPT_BESIDE: Final = ("what_if",)
 """What a judge's record says of verdicts that it did not give."""
 
 

@@ -1,0 +1,29 @@
+"""What people read of a run that judged a sample of its pool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from judge_eval.pools.sampling import SHARES, sample_report
+from judge_eval.runs.folder.run import Run
+from judge_eval.safe_text import counted
+from judge_eval.views.blocks import Cell, Column, Section, Sentence, TableBlock
+
+
+def sample_sections(run: Run) -> Iterator[Section]:
+    """Yield the estimates for the whole pool; nothing of other runs."""
+    report = sample_report(run)
+    if report is None:
+        return
+    columns = (
+        *(Column("estimated for all chunks"), Column("mean", "number"), Column("95% interval", "interval")),
+        *(Column(f"half width at {share:.0%}", "share") for share in SHARES),
+    )
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (name, figure.value, figure.interval, *report.half_widths[name]) for name, figure in report.figures.items()
+    )
+    text = (
+        f"{report.judged:,} of {counted(report.chunks, 'chunk')} judged ({report.judged / max(1, report.chunks):.0%}), "
+        "the first three ranks in full; the intervals include the sampling"
+    )
+    yield Section("sample", (Sentence(text), TableBlock("sample", columns, rows)))

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from judge_eval.stats.pool_sampling import SampledPool, draw_strata, inferred_ndcg, x_inferred_ap
+
+GRADES = np.array([1, 0, 2, 0, 1, 1, 0, 0, 1, 0, 0, 2])
+STRATA = np.array([0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 2])
+TAKEN = {0: 3, 1: 2, 2: 3}
+RANKED = [0, 4, 2, -1, 3, 8, 5, 7, 1, 11]
+"""A list of 10 ranks; the fourth chunk is not in the pool, and some of the pool are not in the list."""
+
+
+def every_sample() -> list[np.ndarray]:
+    """Return the grades of every sample that the strata allow, each as likely as the others."""
+    choices = [itertools.combinations(np.flatnonzero(code == STRATA), take) for code, take in TAKEN.items()]
+    return [
+        np.where(np.isin(np.arange(12), np.concatenate(chosen)), GRADES, -1) for chosen in itertools.product(*choices)
+    ]
+
+
+def test_sums_are_unbiased_over_all_samples() -> None:
+    """P, DCG, the count of relevant chunks and the sum of precisions average to the truth over all 60 samples."""
+    samples = [SampledPool(grades, STRATA) for grades in every_sample()]
+    assert len(samples) == 60
+    relevant = [GRADES[place] > 0 if place >= 0 else False for place in RANKED]
+    precisions = sum(sum(relevant[:rank]) / rank for rank in range(1, 11) if relevant[rank - 1])
+    gains = sum(GRADES[p] / math.log2(rank + 1) for rank, p in enumerate(RANKED[:5], 1) if p >= 0)
+    estimates = [pool.estimates(RANKED, 5) for pool in samples]
+    assert np.mean([each["P@5"].value for each in estimates]) == pytest.approx(sum(relevant[:5]) / 5)
+    assert np.mean([each["DCG@5"].value for each in estimates]) == pytest.approx(gains)
+    assert np.mean([pool.relevant for pool in samples]) == pytest.approx((GRADES > 0).sum())
+    ranks = np.zeros(12)
+    for rank, place in enumerate(RANKED, 1):
+        if place >= 0:
+            ranks[place] = rank
+    sums = [pool._precisions(np.array([p for p in RANKED if p >= 0 and pool.hits[p]]), ranks)[0] for pool in samples]
+    assert np.mean(sums) == pytest.approx(precisions)
+    assert all(0 <= pool.hajek_precision(RANKED, 5) <= 1 for pool in samples)
+
+
+def test_the_variance_of_a_sum_is_unbiased() -> None:
+    """The estimated variance of P@5 averages to the variance of the estimates over all samples."""
+    estimates = [SampledPool(grades, STRATA).estimates(RANKED, 5)["P@5"] for grades in every_sample()]
+    assert np.mean([each.variance for each in estimates]) == pytest.approx(np.var([each.value for each in estimates]))
+
+
+def test_a_pool_that_is_judged_in_full_has_the_metrics_themselves() -> None:
+    """Without sampling each estimate is the metric, with no variance."""
+    made = SampledPool(GRADES, np.zeros(12, dtype=int)).estimates(RANKED, 5)
+    relevant = [GRADES[place] > 0 if place >= 0 else False for place in RANKED]
+    average = sum(sum(relevant[:rank]) / rank for rank in range(1, 11) if relevant[rank - 1]) / 6
+    ideal = sum(g / math.log2(rank + 1) for rank, g in enumerate([2, 2, 1, 1, 1], 1))
+    assert made["AP"] == (pytest.approx(average), 0)
+    assert made["Recall@5"] == (pytest.approx(sum(relevant[:5]) / 6), 0)
+    assert made["NDCG@5"] == (pytest.approx(made["DCG@5"].value / ideal), 0)
+
+
+def sample_eval(grades: np.ndarray, strata: np.ndarray, ranked: list[int]) -> tuple[float, float]:
+    """Compute xinfAP and infNDCG as TREC's sample_eval.pl does, step by step."""
+    kinds = sorted(set(strata.tolist()))
+    pooled = {s: int((strata == s).sum()) for s in kinds}
+    judged = {s: int(((strata == s) & (grades >= 0)).sum()) for s in kinds}
+    found = {s: int(((strata == s) & (grades > 0)).sum()) for s in kinds}
+    total = sum(found[s] * pooled[s] / judged[s] for s in kinds if judged[s])
+    sampled, good, docs, gain, sap = (dict.fromkeys(kinds, 0.0) for _ in range(5))
+    depth = 0
+    for rank, place in enumerate(ranked, 1):
+        if place < 0:
+            continue
+        s, grade = int(strata[place]), int(grades[place])
+        if grade > 0:
+            above = sum(docs[c] / depth * (good[c] + 1e-5) / (sampled[c] + 3e-5) for c in kinds if depth and docs[c])
+            sap[s] += 1 / rank + depth / rank * above
+            good[s] += 1
+            gain[s] += grade / math.log2(rank + 1)
+        depth += 1
+        docs[s] += 1
+        sampled[s] += grade >= 0
+    ap = sum(found[s] * pooled[s] / judged[s] / total * sap[s] / found[s] for s in kinds if judged[s] and found[s])
+    dcg = depth * sum(docs[s] / depth * gain[s] / sampled[s] for s in kinds if sampled[s])
+    best, start = 0.0, 0
+    for grade in sorted({int(g) for g in grades if g > 0}, reverse=True):
+        count = sum(int(((strata == s) & (grades == grade)).sum()) * pooled[s] / judged[s] for s in kinds if judged[s])
+        best += sum(grade / math.log2(r + 1) for r in range(start + 1, start + int(count + 0.5) + 1))
+        start += int(count + 0.5)
+    return ap, dcg / best
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_inferred_metrics_equal_sample_eval(seed: int) -> None:
+    """XinfAP and infNDCG are those of the script, with a stratum that nobody judged and chunks outside the pool too."""
+    rng = np.random.default_rng(seed)
+    strata = rng.integers(0, 4, 40)
+    grades = np.where(rng.random(40) < 0.5, rng.integers(0, 4, 40), -1)
+    grades[strata == 3] = -1
+    ranked = [*rng.permutation(40)[:25].tolist(), -1, -1]
+    rng.shuffle(ranked)
+    pool = SampledPool(grades, strata)
+    assert (x_inferred_ap(pool, ranked), inferred_ndcg(pool, ranked)) == pytest.approx(
+        sample_eval(grades, strata, ranked), rel=1e-12
+    )
+
+
+def test_the_draw_keeps_its_promises() -> None:
+    """The first chunks surely, about as many as asked for, two of each stratum, the likely ones more often."""
+    likely, sure = np.linspace(1, 0, 100), np.arange(100) < 3
+    drawn, strata = draw_strata(likely, sure, 33, seed=1)
+    assert drawn[:3].all()
+    assert drawn.sum() == 33
+    rates = [drawn[strata == code].mean() for code in range(1, strata.max() + 1)]
+    assert all((drawn & (strata == code)).sum() >= 2 for code in range(1, strata.max() + 1))
+    assert rates[0] > 2 * rates[-1] > 0
+    again, _ = draw_strata(likely, sure, 33, seed=1)
+    assert (again == drawn).all()
+    few, _ = draw_strata(likely[:2], sure[:2], 5, seed=0)
+    assert few.all()
+
+
+def test_a_sample_of_known_pools_is_nearly_unbiased() -> None:
+    """Simulated questions at 30%: AP and NDCG are within .02 of full judging on average over draws."""
+    rng = np.random.default_rng(0)
+    errors = []
+    for question in range(100):
+        chance = 0.6 * np.exp(-np.arange(80) / 15)
+        grades = (rng.random(80) < chance).astype(int)
+        ranked = np.argsort(np.arange(80) + rng.normal(0, 8, 80))
+        full = SampledPool(grades, np.zeros(80, dtype=int)).estimates(ranked, 10)
+        drawn, strata = draw_strata(chance, np.arange(80) < 3, 24, seed=question)
+        made = SampledPool(np.where(drawn, grades, -1), strata).estimates(ranked, 10)
+        errors.append([made[name].value - full[name].value for name in ("AP", "NDCG@10")])
+    assert np.abs(np.mean(errors, axis=0)).max() < 0.02
