@@ -121,20 +121,14 @@ def _not_csv(error: Exception, path: Path, name: str, line: int) -> DataError:
     if not isinstance(error, UnicodeDecodeError):
         return DataError(f"not CSV: {error}", file=name, line=line)
     with path.open("rb") as file:  # text is decoded in blocks, so the line is not where the reader stands
-        line = next((number for number, data in enumerate(file, 1) if not _is_utf8(data)), line)
+        line = next(
+            (number for number, data in enumerate(file, 1) if data.decode(errors="ignore").encode() != data), line
+        )
     fault = (
         'not UTF-8; save it as "CSV UTF-8" (Excel\'s plain CSV is Windows-1252), or convert it: '
         "iconv -f cp1252 -t utf-8"
     )
     return DataError(fault, file=name, line=line)
-
-
-def _is_utf8(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 ROWS, COLUMNS = 1_048_576, 1_024

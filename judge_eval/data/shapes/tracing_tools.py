@@ -197,10 +197,10 @@ def _data(query: str | None, chunks: list[Any], where: str, **more: Any) -> dict
     return {"query": query, "chunks": chunks, **{key: value for key, value in more.items() if value}}
 
 
-def _span_data(span: Span, query: Any, chunks: list[Any], where: str) -> dict[str, Any]:
+def _span_data(span: Span, query: Any, chunks: list[Any], where: str, **more: Any) -> dict[str, Any]:
     ids = {"span_id": span.span_id, "trace_id": span.trace_id, "span_name": span.name}
     metadata = {key: value for key, value in ids.items() if value}
-    data = _data(question_in(query), chunks, where, metadata=metadata)
+    data = _data(question_in(query), chunks, where, metadata=metadata, **more)
     return {**data, "id": span.span_id} if span.span_id else data
 
 
@@ -266,9 +266,8 @@ def _mlflow(record: Data) -> Iterator[dict[str, Any]]:
             continue
         chunks = recorded(documents_in(span.attributes.get("mlflow.spanOutputs")), "mlflow.spanOutputs")
         query = span.attributes.get("mlflow.spanInputs")
-        more = {"reference": reference, "answer": answer if isinstance(answer, str) and span is not root else None}
-        data = _span_data(span, query, chunks, "mlflow.spanInputs")
-        data |= {key: value for key, value in more.items() if value}
+        own = answer if isinstance(answer, str) and span is not root else None
+        data = _span_data(span, query, chunks, "mlflow.spanInputs", reference=reference, answer=own)
         trace_id = info.get("trace_id") or info.get("request_id")
         if trace_id:
             data["metadata"]["trace_id"] = str(trace_id)

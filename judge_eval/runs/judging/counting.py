@@ -8,7 +8,6 @@ import os
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
@@ -25,20 +24,29 @@ from judge_eval.runs.folder.records import FORMAT, Manifest, Status, Tally, Trac
 from judge_eval.runs.scoring.outcomes import MOST_NAMED, OutcomeCounts, total_counts
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class RunCounts(Record):
+    """What a run has judged so far, and the calls of this session."""
+
+    traces: int = Field(ge=0)
+    """Traces that have a result."""
+    total: int | None = Field(default=None, ge=0)
+    """How many traces there are; None for a stream."""
+    verdicts: int = Field(ge=0)
+    failed: int = Field(ge=0)
+    """Chunks that were judged and have no verdict."""
+    calls: int = Field(ge=0)
+    hits: int = Field(ge=0)
+    """Answers from the cache."""
+    retries: int = Field(ge=0)
+
+
+class Progress(RunCounts):
     """How far a run is."""
 
-    traces: int
-    total: int | None
-    """How many traces there are; None for a stream."""
-    verdicts: int
-    failed: int
-    calls: int
-    hits: int
-    retries: int
     seconds: float
+    """Since the session began."""
     folder: str | None
+    """Where the run is kept; None in memory."""
 
 
 class Counting:
@@ -146,24 +154,12 @@ _MOST = 4096
 """Bytes that the file may have."""
 
 
-class ProgressFile(Record):
+class ProgressFile(RunCounts):
     """The progress of a run that is being judged: `progress.json`."""
 
     v: int = Field(default=FORMAT, ge=1, le=FORMAT)
     at: AwareDatetime
     """When it was written."""
-    traces: int = Field(ge=0)
-    """Traces that have a result."""
-    total: int | None = Field(default=None, ge=0)
-    """How many there are; None for a stream."""
-    verdicts: int = Field(ge=0)
-    failed: int = Field(ge=0)
-    """Chunks that were judged and have no verdict."""
-    calls: int = Field(ge=0)
-    """Calls of this session."""
-    hits: int = Field(ge=0)
-    """Answers out of the cache in this session."""
-    retries: int = Field(ge=0)
     rate: float | None = Field(default=None, ge=0)
     """Chunks judged in a second, lately; None where it is not known yet."""
     left: float | None = Field(default=None, ge=0)
@@ -240,9 +236,6 @@ async def _publish(folder: Path, progress: Callable[[], Progress]) -> None:
     while True:
         current = progress()
         rate, left = speed.rate(current)
-        counts = {name: getattr(current, name) for name in _COUNTS}
+        counts = current.model_dump(include=set(RunCounts.model_fields))
         write_progress(folder, ProgressFile(at=datetime.now(UTC), rate=rate, left=left, **counts))
         await asyncio.sleep(PROGRESS_EVERY)
-
-
-_COUNTS = ("traces", "total", "verdicts", "failed", "calls", "hits", "retries")
