@@ -21,6 +21,8 @@ from judge_eval.trust import check_address, check_owned, hosts_of, is_loopback, 
 from judge_eval.user_text import read_toml
 
 KeyHeader: TypeAlias = Literal["authorization", "api-key", "x-api-key", "x-goog-api-key"]
+CloudService: TypeAlias = Literal["", "google", "bedrock", "bedrock-mantle"]
+"""Whose credentials are used without a key: Google's, or AWS's for the service of this name."""
 _PLACE = re.compile(r"\{([^{}]*)\}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PART = re.compile(r"[A-Za-z0-9._-]+")
@@ -39,6 +41,7 @@ class ProviderEntry(Record):
     """The command that prints the key, word by word; in the user's own configuration alone."""
     keyless: bool = False
     key_header: KeyHeader = "authorization"
+    credentials: CloudService = ""
     wire: str = "openai-chat"
     decisions: str = ""
     unsupported: tuple[str, ...] = ()

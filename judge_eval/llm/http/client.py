@@ -19,8 +19,10 @@ from judge_eval.foreign import read_json, within
 from judge_eval.llm.backend import Identity
 from judge_eval.llm.http.bounded import Received
 from judge_eval.llm.http.chat_format import status_of
+from judge_eval.llm.http.cloud_credentials import AwsSigner, google_token
 from judge_eval.llm.http.connection import Connection, Endpoint, Transport, open_connection
 from judge_eval.llm.http.failures import beginning, raise_failure, rate_signal
+from judge_eval.llm.http.key_command import KeySource
 from judge_eval.llm.http.key_command import key_command as of_words
 from judge_eval.llm.http.secrets import Scrubber, credentials_in
 from judge_eval.llm.limit import RateSignal
@@ -196,6 +198,13 @@ class HttpBackend:
         if "{model}" in path and ".." in model:
             raise ConfigError(f"the model {model!r} cannot stand in an address")
         self._timeout, self._transport = timeout, transport
+        self.key_variable = key_variable or self.entry.key_env
+        """The environment variable that holds the key; "" if there is none."""
+        words = tuple(key_command) or (() if key_variable else self.entry.key_command)
+        keyless = not (words or key_variable or os.environ.get(self.key_variable, "").strip())
+        cloud = self.entry.credentials if keyless and self._address.authorization is None else ""
+        self._command: KeySource | None = of_words(words) if words else google_token() if cloud == "google" else None
+        self._signer = AwsSigner(cloud) if cloud and self._command is None else None
         self._endpoint = Endpoint(
             url=self._address.under(path.replace("{model}", quote(model, safe="@/:"))),
             place=self._address.public,
@@ -206,11 +215,8 @@ class HttpBackend:
             calls=concurrency,
             timeout=timeout,
             most=max_reply,
+            signer=self._signer,
         )
-        self.key_variable = key_variable or self.entry.key_env
-        """The environment variable that holds the key; "" if there is none."""
-        words = tuple(key_command) or (() if key_variable else self.entry.key_command)
-        self._command = of_words(words) if words else None
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Connection] = WeakKeyDictionary()
         self.listener: Callable[[RateSignal], None] | None = None
         """Called with what the server advertises of its limits."""
@@ -241,7 +247,9 @@ class HttpBackend:
     def key_source(self) -> str:
         """Where the key comes from, and whether it is set."""
         if self._command is not None:
-            return "printed by the key command"
+            return self._command.shown
+        if self._signer is not None:
+            return self._signer.shown
         if self._address.authorization is not None:
             return "user name and password of the base URL"
         if not self.key_variable:
@@ -355,6 +363,8 @@ class HttpBackend:
     def _key(self) -> str:
         if self._command is not None:
             return self._command.key()
+        if self._signer is not None:
+            return self._signer.token or "none"
         return read_key(self.key_variable, self._address, self.entry.keyless)
 
 

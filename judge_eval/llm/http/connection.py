@@ -17,6 +17,7 @@ from urllib.request import getproxies
 
 from judge_eval.errors import needs_extra
 from judge_eval.llm.http.bounded import ASKED_CODING, Received, read_whole
+from judge_eval.llm.http.cloud_credentials import AwsSigner
 from judge_eval.llm.http.secrets import Scrubber
 
 Transport: TypeAlias = Literal["auto", "httpx", "aiohttp"]
@@ -48,6 +49,8 @@ class Endpoint:
     """Seconds one call may take."""
     most: int
     """The most bytes of a reply."""
+    signer: AwsSigner | None = None
+    """What signs each request, in the place of a key."""
 
 
 class Connection(ABC):
@@ -72,6 +75,10 @@ class Connection(ABC):
         self._headers[header] = f"Bearer {key}" if header == "authorization" else key
         if self._endpoint.authorization is not None:
             self._headers["authorization"] = self._endpoint.authorization
+
+    def _headers_of(self, content: bytes) -> dict[str, str]:
+        signer = self._endpoint.signer
+        return self._headers if signer is None else signer.headers(self._endpoint.url, content, self._headers)
 
     @abstractmethod
     async def post(self, content: bytes) -> Received:
@@ -103,7 +110,7 @@ class SdkConnection(Connection):
 
     async def post(self, content: bytes) -> Received:
         """Send a body and read the reply."""
-        sent, headers = _pieces(content, self._headers)
+        sent, headers = _pieces(content, self._headers_of(content))
         request = self._http.build_request("POST", self._url, content=sent, headers=headers)
         response = await self._http.send(request, stream=True)
         try:
@@ -140,7 +147,7 @@ class AiohttpConnection(Connection):
 
     async def post(self, content: bytes) -> Received:
         """Send a body and read the reply."""
-        sent, headers = _pieces(content, self._headers)
+        sent, headers = _pieces(content, self._headers_of(content))
         async with self._session.post(self._url, data=sent, headers=headers, allow_redirects=False) as response:
             parts = response.content.iter_any()
             body = await read_whole(parts, response.headers, self._endpoint.most, self._endpoint.place)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cache
 from time import time
-from typing import Any
+from typing import Any, ClassVar
 
 from judge_eval.errors import ConfigError
 from judge_eval.foreign import read_json
@@ -20,11 +21,13 @@ _MARGIN = 120.0  # seconds before its end in which a token is renewed
 _PATIENCE = 60.0  # seconds that a command may take
 
 
-class KeyCommand:
-    """A command, word by word, that prints a key: as a line, or in a JSON object with the time of its end."""
+class KeySource(ABC):
+    """Where keys come from that end; each is kept until shortly before its end."""
 
-    def __init__(self, words: Sequence[str]) -> None:
-        self._words = tuple(words)
+    shown: ClassVar[str]
+    """Where the key comes from, for people."""
+
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._key, self._until = "", float("inf")
 
@@ -34,17 +37,31 @@ class KeyCommand:
         return not self._key or time() > self._until - _MARGIN
 
     def key(self) -> str:
-        """Return a key that has not expired; raises `ConfigError` if the command does not print one."""
+        """Return a key that has not expired; raises `ConfigError` if there is none."""
         return self.renewed(self._key) if self.expiring else self._key
 
     def renewed(self, old: str) -> str:
-        """Return another key than `old`, if the command prints one; of several callers one runs it."""
+        """Return another key than `old`, if there is one; of several callers one asks for it."""
         with self._lock:
             if self._key in ("", old):
-                self._key, self._until = self._run()
+                self._key, self._until = self._new()
             return self._key
 
-    def _run(self) -> tuple[str, float]:
+    @abstractmethod
+    def _new(self) -> tuple[str, float]:
+        """Return a key, and its end in seconds since 1970; raises `ConfigError` if there is none."""
+
+
+class KeyCommand(KeySource):
+    """A command, word by word, that prints a key: as a line, or in a JSON object with the time of its end."""
+
+    shown = "printed by the key command"
+
+    def __init__(self, words: Sequence[str]) -> None:
+        super().__init__()
+        self._words = tuple(words)
+
+    def _new(self) -> tuple[str, float]:
         name = self._words[0]
         try:
             done = subprocess.run(  # noqa: S603 - words that the user gave, and no shell

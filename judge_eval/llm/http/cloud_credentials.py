@@ -1,0 +1,87 @@
+"""Google's and AWS's own credentials, which stand in the place of a key."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Mapping
+from datetime import UTC
+from functools import cache
+from typing import Any
+
+from judge_eval.errors import ConfigError, needs_extra
+from judge_eval.llm.http.key_command import KeySource
+
+_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+
+
+class GoogleToken(KeySource):
+    """A token of Google's application default credentials (extra `vertex`)."""
+
+    shown = "of Google's default credentials"
+
+    def _new(self) -> tuple[str, float]:
+        try:
+            auth: Any = importlib.import_module("google.auth")
+            transport: Any = importlib.import_module("google.auth.transport.requests")
+        except ImportError:
+            raise needs_extra(f"without {_VERTEX} Vertex needs google-auth", "vertex") from None
+        try:
+            credentials, _ = auth.default(scopes=[_SCOPE])
+            credentials.refresh(transport.Request())
+        except (auth.exceptions.GoogleAuthError, OSError, ValueError) as error:
+            raise ConfigError(
+                f"no token from Google: {str(error).splitlines()[0][:200]} (run `gcloud auth application-default "
+                f"login`, or set {_VERTEX})"
+            ) from None
+        end = credentials.expiry
+        return credentials.token, end.replace(tzinfo=UTC).timestamp() if end else float("inf")
+
+
+class AwsSigner:
+    """Signs requests by AWS's default credentials (extra `bedrock`)."""
+
+    shown = "AWS's default credentials sign each request"
+
+    def __init__(self, service: str) -> None:
+        self._service = service
+        self._credentials: Any = None
+        self._region = ""
+
+    @property
+    def token(self) -> str:
+        """The session's token, which goes along with a signature; raises `ConfigError` without credentials."""
+        if self._credentials is None:
+            try:
+                session = importlib.import_module("botocore.session").Session()
+            except ImportError:
+                raise needs_extra(f"without {_BEDROCK} Bedrock needs botocore", "bedrock") from None
+            try:
+                region = os.environ.get("AWS_REGION") or session.get_config_variable("region")
+                credentials = session.get_credentials()
+            except Exception as error:  # botocore raises errors of many kinds
+                raise ConfigError(f"AWS's credentials cannot be read: {str(error)[:200]}") from None
+            if credentials is None or not region:
+                what = "credentials" if credentials is None else "region"
+                raise ConfigError(f"AWS names no {what}; run `aws configure`, or set {_BEDROCK}")
+            self._credentials, self._region = credentials, region
+        return self._credentials.get_frozen_credentials().token or ""
+
+    def headers(self, url: str, content: bytes, headers: Mapping[str, str]) -> dict[str, str]:
+        """Return the headers of a POST with its signature."""
+        auth: Any = importlib.import_module("botocore.auth")
+        request: Any = importlib.import_module("botocore.awsrequest")
+        kept = {name: value for name, value in headers.items() if name != "authorization"}
+        signed = request.AWSRequest("POST", url, headers={"content-type": kept["content-type"]}, data=content)
+        frozen = self._credentials.get_frozen_credentials()
+        auth.SigV4Auth(frozen, self._service, self._region).add_auth(signed)
+        return {**kept, **{name.lower(): value for name, value in signed.headers.items()}}
+
+
+_VERTEX, _BEDROCK = "GOOGLE_OAUTH_ACCESS_TOKEN", "AWS_BEARER_TOKEN_BEDROCK"
+
+
+@cache
+def google_token() -> GoogleToken:
+    """Return the token that all servers share."""
+    return GoogleToken()
