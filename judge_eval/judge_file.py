@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from judge_eval.errors import ConfigError, advise
 from judge_eval.judges import Cascade, Judge, Member, Panel, Vote
@@ -18,7 +18,7 @@ from judge_eval.judges.kinds import DEFAULT_PROMPT, Mode, make_judge, mode_for
 from judge_eval.llm.options import LOGPROBS, Options
 from judge_eval.llm.stack import UNNAMED, create_backend
 from judge_eval.prompts import DecisionLayout
-from judge_eval.record import PlainObject, Record, data_error
+from judge_eval.record import PlainObject, Record
 from judge_eval.registry import kind_named, stated_of
 from judge_eval.runs.judging.provenance import backends_record
 from judge_eval.schema import BlankPolicy, EvidencePolicy
@@ -141,10 +141,7 @@ class JudgeSpec(Record):
                 _check_names(data[name], ModelSpec, f"{where}: {name}")
         for part in (data, *members, data.get("cheap"), data.get("strong")):
             _check_part(part, where, folder)
-        try:
-            spec = cls.model_validate(data)
-        except ValidationError as error:
-            raise ConfigError(f"{where}: {data_error(error)}") from None
+        spec = cls.of_settings(data, where)
         if bool(spec.member) + bool(spec.cheap or spec.strong) + bool(spec.model or spec.judge) > 1:
             raise ConfigError(
                 f"{where}: one judge (model), a panel ([[member]]) or a cascade ([cheap], [strong]); not two"

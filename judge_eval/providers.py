@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 from urllib.parse import quote, urlsplit
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field
 
 from judge_eval.errors import ConfigError
-from judge_eval.record import Record, data_error
+from judge_eval.record import Record
 from judge_eval.spelling import option
 from judge_eval.trust import check_address, check_owned, hosts_of, is_loopback, user_config
 from judge_eval.user_text import read_toml
@@ -53,11 +53,6 @@ class ProviderEntry(Record):
     file: str = Field("", exclude=True)
     """The project's file that states it, whose host must be trusted; "" for the package's and the user's."""
 
-    @field_validator("base_url", mode="before")
-    @classmethod
-    def _several(cls, value: Any) -> Any:
-        return tuple(value) if isinstance(value, list) else value
-
     @property
     def addresses(self) -> tuple[str, ...]:
         """The address as the table states it, or several of which the first that can be filled in counts."""
@@ -68,8 +63,8 @@ class ProviderEntry(Record):
         """The hosts that may be called, whoever names the provider; a project cannot add one."""
         if self.file:
             return ()
-        found = (_fill(address, "model")[0] for address in self.addresses)
-        return tuple(dict.fromkeys(host for address in found if address for host in hosts_of(address)))
+        filled = (_fill(address, "model")[0] for address in self.addresses)
+        return tuple(dict.fromkeys(host for address in filled for host in hosts_of(address)))
 
     @property
     def local(self) -> bool:
@@ -120,11 +115,6 @@ class Dialect(Record):
     shares: Literal["rows", "by_grade"]
     tokens: tuple[str, str] = ("input_tokens", "output_tokens")
     key_header: KeyHeader | Literal[""] = ""
-
-    @field_validator("probability", "tokens", mode="before")
-    @classmethod
-    def _of_toml(cls, value: Any) -> Any:
-        return tuple(value) if isinstance(value, list) else value
 
 
 def _fill(template: str, model: str) -> tuple[str, tuple[str, ...]]:
@@ -202,11 +192,7 @@ def begin_project(tables: Mapping[str, Any] | None = None, file: Path | str = ""
                 f"{file}: provider.{name}: a project's file may not name a command that is run; write the "
                 f"provider into {user_config()}, or give {option('key_command', 'COMMAND')}"
             )
-        _project[name] = entry.model_copy(update={"file": str(file)})
-
-
-def _of_user() -> Mapping[str, ProviderEntry]:
-    return _entries(_user_table("provider"), str(user_config()))
+        _project[name] = entry.but(file=str(file))
 
 
 def _user_table(name: str) -> Any:
@@ -233,16 +219,13 @@ def _dialects(tables: Any, where: str) -> dict[str, Dialect]:
             raise ConfigError(f"{place}: write a table [dialect.NAME], without a name in it")
         if where != _TABLE and name in built_in_dialects():
             raise ConfigError(f"{place}: the package has a dialect of this name; choose another")
-        try:
-            dialects[name] = Dialect.model_validate({**table, "name": name})
-        except ValidationError as error:
-            raise ConfigError(f"{place}: {data_error(error)}") from None
+        dialects[name] = Dialect.of_settings({**table, "name": name}, place)
     return dialects
 
 
 def known_providers() -> dict[str, ProviderEntry]:
     """Return the providers by name: the package's, those of the user's configuration, and the project's."""
-    return {**_project, **built_in(), **_of_user()}
+    return {**_project, **built_in(), **_entries(_user_table("provider"), str(user_config()))}
 
 
 def _entries(tables: Any, where: str) -> dict[str, ProviderEntry]:
@@ -258,10 +241,7 @@ def _entries(tables: Any, where: str) -> dict[str, ProviderEntry]:
             raise ConfigError(f"{place}: no setting {min(odd)!r}")
         own = where != _TABLE and built_in().get(name)  # whose settings the user's own may replace
         known = own.model_dump(exclude_defaults=True) if own else {}
-        try:
-            entry = ProviderEntry.model_validate({**known, **table, "name": name})
-        except ValidationError as error:
-            raise ConfigError(f"{place}: {data_error(error)}") from None
+        entry = ProviderEntry.of_settings({**known, **table, "name": name}, place)
         shown = [match[0] for address in entry.addresses for match in _PLACE.finditer(address)]
         if where != _TABLE and "base_url" in table and any(text != _MODEL for text in shown):
             raise ConfigError(f"{place}: an address in a configuration takes no variable but {_MODEL}")

@@ -21,7 +21,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from judge_eval import limits
-from judge_eval.errors import DataError
+from judge_eval.errors import ConfigError, DataError
 from judge_eval.foreign import check_single_keys, read_json
 
 R = TypeVar("R", bound="Record")
@@ -110,6 +110,14 @@ class Record(BaseModel):
             return cls.model_validate(data)
         except ValidationError as error:
             raise data_error(error, file=file, line=line) from None
+
+    @classmethod
+    def of_settings(cls, table: Any, where: str) -> Self:
+        """Make a record from a table of settings; a `ConfigError` says `where` the fault is, and which."""
+        try:
+            return cls.model_validate(table)
+        except ValidationError as error:
+            raise ConfigError(f"{where}: {data_error(error)}") from None
 
     @classmethod
     def from_json(cls, data: bytes, *, kept: bool = False) -> Self:

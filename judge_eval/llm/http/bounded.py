@@ -49,19 +49,15 @@ def unpack(content: bytes, most: int, place: str) -> bytes:
 
 def is_packed(headers: Mapping[str, str], place: str) -> bool:
     """Whether a body must be unpacked; raises `CallError` for a coding that was not requested."""
-    codings = headers.get("content-encoding")
-    if not codings:
-        return False
+    codings = headers.get("content-encoding") or ""
     names = [name for part in codings.split(",") if (name := part.strip().lower()) not in ("", "identity")]
-    if not names:
-        return False
-    if names not in (["gzip"], ["x-gzip"]):
+    if names and names not in (["gzip"], ["x-gzip"]):
         shown = ", ".join(names)[:60].encode("ascii", "replace").decode()
         raise CallError(
             f"{place} sent a reply in the content coding {shown!r}; only gzip was asked for and is read",
             why="unparsable",
         )
-    return True
+    return bool(names)
 
 
 def too_large(most: int, place: str) -> CallError:
