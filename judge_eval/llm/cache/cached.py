@@ -7,7 +7,7 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 from weakref import WeakKeyDictionary
@@ -53,11 +53,11 @@ _Waiting: TypeAlias = list[tuple[bytes, "asyncio.Future[KeyClaim]"]]
 
 @dataclass
 class _Queue:
-    """What waits in one event loop."""
+    """What waits in one event loop, and the tasks that claim it."""
 
     waiting: _Waiting = field(default_factory=list)
-    scheduled: bool = False
     under_way: int = 0
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
 
 class BatchedLeases:
@@ -75,7 +75,11 @@ class BatchedLeases:
         queue = self._queues.setdefault(loop, _Queue())
         claimed: asyncio.Future[KeyClaim] = loop.create_future()
         queue.waiting.append((key, claimed))
-        self._schedule(queue, loop)
+        if queue.under_way < _AT_ONCE:
+            queue.under_way += 1
+            task = loop.create_task(self._claim_waiting(queue))  # begins when all who are about to ask have asked
+            queue.tasks.add(task)
+            task.add_done_callback(queue.tasks.discard)
         return await claimed
 
     async def lease(self, key: bytes) -> bool:
@@ -98,42 +102,31 @@ class BatchedLeases:
         if threads is not None and self._pid == os.getpid():
             await asyncio.to_thread(threads.shutdown)
 
-    def _schedule(self, queue: _Queue, loop: asyncio.AbstractEventLoop) -> None:
-        if queue.waiting and not queue.scheduled and queue.under_way < _AT_ONCE:
-            queue.scheduled = True
-            loop.call_soon(self._send, queue, loop)  # after all who are about to ask have asked
+    async def _claim_waiting(self, queue: _Queue) -> None:
+        """Claim what waits, batch by batch."""
+        try:
+            while queue.waiting:
+                batch, queue.waiting = queue.waiting[:_BATCH], queue.waiting[_BATCH:]
+                if batch := [(key, claimed) for key, claimed in batch if not claimed.cancelled()]:
+                    await self._claim_batch(batch)
+        finally:
+            queue.under_way -= 1
 
-    def _send(self, queue: _Queue, loop: asyncio.AbstractEventLoop) -> None:
-        queue.scheduled = False
-        batch, queue.waiting = queue.waiting[:_BATCH], queue.waiting[_BATCH:]
-        batch = [(key, claimed) for key, claimed in batch if not claimed.cancelled()]
-        if not batch:
-            return
-        queue.under_way += 1
-        job = self._pool().submit(self._store.claim_many, [key for key, _ in batch])
-
-        def settle(job: Future[list[KeyClaim]]) -> None:
-            try:
-                loop.call_soon_threadsafe(self._settle, queue, loop, batch, job)
-            except RuntimeError:  # the loop was closed meanwhile
-                self._release([key for key, _ in batch])
-
-        job.add_done_callback(settle)
-        self._schedule(queue, loop)
-
-    def _settle(
-        self, queue: _Queue, loop: asyncio.AbstractEventLoop, batch: _Waiting, job: Future[list[KeyClaim]]
-    ) -> None:
-        queue.under_way -= 1
-        self._schedule(queue, loop)
-        error = job.exception()
-        if error is not None:
+    async def _claim_batch(self, batch: _Waiting) -> None:
+        keys = [key for key, _ in batch]
+        job = self._pool().submit(self._store.claim_many, keys)
+        try:
+            claims = await asyncio.shield(asyncio.wrap_future(job))
+        except asyncio.CancelledError:  # the loop ends: nobody waits any more
+            job.add_done_callback(lambda _: self._release(keys))
+            raise
+        except Exception as error:
             for _, claimed in batch:
                 if not claimed.done():
                     claimed.set_exception(error)
             return
         unused = []
-        for (key, claimed), claim in zip(batch, job.result(), strict=True):
+        for (key, claimed), claim in zip(batch, claims, strict=True):
             if not claimed.done():
                 claimed.set_result(claim)
             elif claim.leased:  # whoever asked was cancelled
