@@ -134,7 +134,11 @@ def weigh(
         for place, name, test in tested
         if test is not None
     )
-    refs, lead = tuple(map(_ref, (baseline, *candidates))), main_metric(names)
+    refs = tuple(
+        RunRef(id=m.id, label=m.label, href=m.href, traces=m.tally.traces, failed_verdicts=m.tally.failed_verdicts)
+        for m in (run.manifest for run in (baseline, *candidates))
+    )
+    lead = main_metric(names)
     least = [scale_of(run).relevant for run in (baseline, *candidates)]
     openings = tuple(
         opening_of(d, pairings[d.candidate - 1], (least[0], least[d.candidate]), len(differences))
@@ -288,9 +292,3 @@ def _doubts(baseline: Run, candidates: Sequence[Run], moved: Sequence[Moved]) ->
 def _some(run: Run, rows: Places) -> str:
     shown = ", ".join(run.results[int(row)].trace_id for row in rows[:3])
     return f"{counted(len(rows), 'trace')} ({shown}{', ...' if len(rows) > 3 else ''})"
-
-
-def _ref(run: Run) -> RunRef:
-    m, tally = run.manifest, run.manifest.tally
-    counts = {"traces": tally.traces, "failed_verdicts": tally.failed_verdicts}
-    return RunRef(id=m.id, label=m.label, href=m.href, **counts)

@@ -80,9 +80,9 @@ def t_ppf(p: float, df: float) -> float:
     tail = min(p, 1 - p)
     # Near the median the tail probability hardly moves; there the central probability is matched instead.
     if tail < 0.25:
-        value = _root(lambda t: 2 * tail - _t_split(t, df)[0], 0.0, 1.0)
+        value = root_of(lambda t: 2 * tail - _t_split(t, df)[0], 0.0, 1.0)
     else:
-        value = _root(lambda t: _t_split(t, df)[1] - 2 * abs(p - 0.5), 0.0, 1.0)
+        value = root_of(lambda t: _t_split(t, df)[1] - 2 * abs(p - 0.5), 0.0, 1.0)
     return value if p > 0.5 else -value
 
 
@@ -184,7 +184,8 @@ def _continued_fraction(a: float, b: float, x: float, y: float) -> float:
     return 1 / value
 
 
-def _root(rising: Callable[[float], float], low: float, high: float) -> float:
+def root_of(rising: Callable[[float], float], low: float, high: float) -> float:
+    """Find where a rising function crosses 0, to the last bit; `high` is doubled until it lies beyond."""
     while rising(high) < 0 and high < 1e150:
         low, high = high, high * 2
     for _ in range(200):
@@ -200,7 +201,7 @@ def _root(rising: Callable[[float], float], low: float, high: float) -> float:
 
 def _log_bisect(rising: Callable[[float], float]) -> float:
     """Find where a rising function of (0, 1) crosses 0, to the last bits of the logarithm."""
-    log_x = _root(lambda u: rising(math.exp(u - 700.0)), 0.0, 700.0)
+    log_x = root_of(lambda u: rising(math.exp(u - 700.0)), 0.0, 700.0)
     return math.exp(log_x - 700.0)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from judge_eval.stats._arrays import Floats, Ints, check_choice, check_level, group_codes, group_sums, numbers, pair
-from judge_eval.stats.distributions import beta_ppf, legendre, normal_cdf, normal_ppf, t_ppf
+from judge_eval.stats.distributions import beta_ppf, legendre, normal_cdf, normal_ppf, root_of, t_ppf
 from judge_eval.stats.estimate import Estimate, Interval
 from judge_eval.stats.resample import Resampler
 
@@ -347,11 +347,7 @@ def manski_quantile(gap: float, error: float, level: float) -> float:
     if error <= 0:
         return normal_ppf(level) if gap > 0 else normal_ppf((1 + level) / 2)
     low, high = normal_ppf(level), normal_ppf((1 + level) / 2)
-    for _ in range(60):
-        middle = (low + high) / 2
-        covers = normal_cdf(middle + gap / error) - normal_cdf(-middle) >= level
-        low, high = (low, middle) if covers else (middle, high)
-    return high
+    return root_of(lambda c: normal_cdf(c + gap / error) - normal_cdf(-c) - level, low, high)
 
 
 def breakdown(

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from judge_eval.stats._arrays import Floats, Ints, check_level, group_codes, group_sums, pair
-from judge_eval.stats.distributions import normal_cdf, normal_ppf, t_ppf, t_sf
+from judge_eval.stats.distributions import normal_cdf, normal_ppf, root_of, t_ppf, t_sf
 from judge_eval.stats.estimate import Interval
 from judge_eval.stats.intervals import (
     Limits,
@@ -58,13 +58,7 @@ def _upper(more: int, fewer: int, n: int, z: float) -> float:
     low, high = (more - fewer) / n, 1.0
     if low == 1.0:
         return 1.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        if _score(more, fewer, n, middle) < -z:
-            high = middle
-        else:
-            low = middle
-    return (low + high) / 2
+    return root_of(lambda difference: -z - _score(more, fewer, n, difference), low, high)
 
 
 def _score(more: int, fewer: int, n: int, difference: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from judge_eval.stats._arrays import Floats, Ints, check_choice, check_level, group_codes, group_sums
-from judge_eval.stats.distributions import binomial_cdf, t_power, t_ppf
+from judge_eval.stats.distributions import binomial_cdf, root_of, t_power, t_ppf
 
 
 @lru_cache(maxsize=1024)
@@ -28,14 +29,8 @@ def errors_allowed(n: int, *, alpha: float = 0.05, level: float = 0.95) -> int |
     Raises:
         ValueError: An argument is out of its range.
     """
-    low, high = -1, n
-    while high - low > 1:
-        middle = (low + high) // 2
-        if _shows(middle, n, alpha, level):
-            low = middle
-        else:
-            high = middle
-    return low if _shows(low, n, alpha, level) and low >= 0 else None
+    too_many = bisect_left(range(max(0, n) + 1), True, key=lambda errors: not _shows(errors, n, alpha, level))
+    return too_many - 1 if too_many else None
 
 
 @lru_cache(maxsize=1024)
@@ -52,16 +47,10 @@ def traces_needed(errors: int = 0, *, alpha: float = 0.05, level: float = 0.95) 
     """
     if errors < 0:
         raise ValueError(f"errors: {errors} is negative")
-    low, high = errors, errors + 1
-    while not _shows(errors, high, alpha, level):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        if _shows(errors, middle, alpha, level):
-            high = middle
-        else:
-            low = middle
-    return high
+    enough = errors + 1
+    while not _shows(errors, enough, alpha, level):
+        enough *= 2
+    return bisect_left(range(enough), True, errors + 1, key=lambda n: _shows(errors, n, alpha, level))
 
 
 def _shows(errors: int, n: int, alpha: float, level: float) -> bool:
@@ -100,16 +89,7 @@ def minimal_detectable_difference(
 
 @lru_cache(maxsize=1024)
 def _noncentrality(df: float, power: float, alpha: float) -> float:
-    low, high = 0.0, t_ppf(1 - alpha / 2, df)
-    while t_power(high, df, alpha) < power:
-        low, high = high, 2 * high
-    while high - low > 1e-12 * high:
-        middle = (low + high) / 2
-        if t_power(middle, df, alpha) < power:
-            low = middle
-        else:
-            high = middle
-    return (low + high) / 2
+    return root_of(lambda shift: t_power(shift, df, alpha) - power, 0.0, t_ppf(1 - alpha / 2, df))
 
 
 @dataclass(frozen=True, slots=True)
