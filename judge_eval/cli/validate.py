@@ -9,7 +9,7 @@ import typer
 
 from judge_eval.cli.flags.common import TracesFile, readable
 from judge_eval.cli.flags.groups import only, without
-from judge_eval.cli.flags.judging import JudgingFlags
+from judge_eval.cli.flags.judging import JudgingFlags, is_flagged
 from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.door import remark, tell
 from judge_eval.cli.printing.errors import USAGE, flag_spelling, verb
@@ -21,7 +21,6 @@ from judge_eval.views.tones import BAD, GOOD
 
 @verb
 def validate(
-    context: typer.Context,
     data: TracesFile,
     reading: Annotated[ReadOptions, without("depth")],
     judging: Annotated[JudgingFlags, only("prompt", "mode")],
@@ -50,7 +49,7 @@ def validate(
     form = load_form(prompt_name(judging.asked))
     scale = form.scale.relevant_from(numbers.relevant)
     scorer = Scorer(numbers.names or DEFAULT_METRICS, scale, by_claims=judging.by_claims)
-    strict = {name: _is_flag(context, name) for name in ("prompt", "metrics")}
+    strict = {name: is_flagged(name) for name in ("prompt", "metrics")}
     misspelt, errors = Misspelt(), 0
     missing: dict[str, tuple[int, str]] = {}
 
@@ -98,8 +97,3 @@ def validate(
     say(one_line(text), BAD if wrong else GOOD)
     if wrong:
         raise typer.Exit(USAGE)
-
-
-def _is_flag(context: typer.Context, name: str) -> bool:
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"

@@ -159,7 +159,7 @@ class JudgingFlags(CascadeFlags):
             shared["model"] = self.model
         for name in shared.keys() & file.model_fields_set:
             stated = shared.pop(name)
-            if stated != getattr(file, name) and _is_flagged(name):
+            if stated != getattr(file, name) and is_flagged(name):
                 raise ConfigError(
                     f"{option(name)} {stated}: {where} says {getattr(file, name)}; leave one of the two out"
                 )
@@ -196,7 +196,7 @@ class JudgingFlags(CascadeFlags):
         from judge_eval.evaluator import DEFAULT_METRICS, Evaluator
 
         spec, options = self.spec(numbers.relevant), calling.options()
-        if spec.base_url and options.base_url not in (None, spec.base_url) and _is_flagged("fleet", "base_url"):
+        if spec.base_url and options.base_url not in (None, spec.base_url) and is_flagged("fleet", "base_url"):
             raise ConfigError(
                 f"{option('base_url')} {public_url(str(options.base_url))}: the judge file says "
                 f"{public_url(str(spec.base_url))}; leave one of the two out"
@@ -220,7 +220,7 @@ class JudgingFlags(CascadeFlags):
         return ask
 
 
-def _is_flagged(*names: str) -> bool:
+def is_flagged(*names: str) -> bool:
     """Tell whether an option is on the command line, not in a configuration file or the environment."""
     click = typer.Context.__base__.__module__.rpartition(".")[0]  # some versions of typer bring their own
     context = import_module(f"{click}.globals").get_current_context(silent=True)
