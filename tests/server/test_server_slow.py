@@ -76,6 +76,7 @@ def test_a_body_that_comes_too_slowly_is_dropped(
 def test_the_slowest_makes_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Past the most bodies that are not whole, the one of which least has come is dropped for a new one."""
     monkeypatch.setattr(bounds, "READING", 3)
+    monkeypatch.setattr(bounds, "BODY_GRACE", 1000.0)  # so that slowness alone drops none of them
     with (
         serving(ServerSettings(tmp_path), Evaluator("fake/overlap", cache=False)) as url,
         begun(url, 2, 200_000),
