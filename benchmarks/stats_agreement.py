@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import numpy.typing as npt
 
 from benchmarks.lines import Line
-from judge_eval.stats import agreement_of
+from judge_eval.stats import agreement_of, figures_of_agreement
 
 Floats = npt.NDArray[np.float64]
 
@@ -65,3 +67,30 @@ def agreement_coverage(
                     for name in FIGURES
                 ]
     return [*lines, Line("intervals of agreement without width", narrow / made, made, 0.0, 0.0)]
+
+
+SHARES = {
+    "accuracy": figures_of_agreement.ACCURACY,
+    "precision": figures_of_agreement.PRECISION,
+    "recall": figures_of_agreement.RECALL,
+    "specificity": figures_of_agreement.SPECIFICITY,
+}
+
+
+def share_coverage(
+    simulations: int, seed: int = 7, judges: tuple[tuple[float, float], ...] = JUDGES, sizes: tuple[int, ...] = (1, 5)
+) -> list[Line]:
+    """How often do the intervals of shares hold the truth? They resample nothing, so more draws are cheap."""
+    lines = []
+    for judge, chunks, n in itertools.product(judges, sizes, (20, 50, 100)):
+        rng = np.random.default_rng((seed, n, chunks, int(judge[0] * 100)))
+        for name, share in SHARES.items():
+            truth, covered, defined = float(share(cells(judge) * 1e6)), 0, 0
+            for _ in range(simulations):
+                tables = drawn_tables(rng, n, chunks, judge)
+                if np.isfinite(share(tables.sum(axis=0))):
+                    low, high = share.bounds(tables, 0.95)
+                    covered, defined = covered + (low - 1e-9 <= truth <= high + 1e-9), defined + 1
+            where = f"{judge[0]:g}/{judge[1]:g}, {chunks} chunks, {n} traces"
+            lines.append(Line(f"coverage, {name}, {where}", covered / defined, defined, 0.93, 1.0))
+    return lines

@@ -26,7 +26,7 @@ from benchmarks.chunk_labels import METRICS, hit_rates
 from benchmarks.chunk_labels import coverage as chunk_labels
 from benchmarks.lines import Line
 from benchmarks.stats_agreement import JUDGES as AGREEING
-from benchmarks.stats_agreement import agreement_coverage
+from benchmarks.stats_agreement import agreement_coverage, share_coverage
 from benchmarks.stats_attribution import FLIPS, parts_coverage, real_parts_coverage
 from benchmarks.stats_attribution import PAIRS as REAL_PAIRS
 from benchmarks.stats_bias import bias_power
@@ -349,10 +349,11 @@ def cells(simulations: int) -> list[partial[list[Line]]]:
         partial(unreachable, many),
         *(partial(detectable, draws(0.04), populations=(k,)) for k in populations),
         *(
-            partial(agreement_coverage, draws(0.15, 4), traces=(n,), judges=(judge,))
+            partial(agreement_coverage, draws(0.05, 4), traces=(n,), judges=(judge,))
             for judge in AGREEING
             for n in (20, 50, 100)
         ),
+        *(partial(share_coverage, draws(0.2), judges=(judge,)) for judge in AGREEING),
         *(partial(parts_coverage, draws(0.03, 4), flips=name, sizes=(n,)) for name in FLIPS for n in (30, 100, 300)),
         *(partial(real_parts_coverage, draws(0.02, 4), pairs=(k,)) for k in range(len(REAL_PAIRS))),
         *(partial(drift_alarms, draws(0.1, 4), noise=noise, fall=0.0) for noise in (0.0, 0.02, 0.05)),

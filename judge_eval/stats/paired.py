@@ -169,8 +169,10 @@ class _Side:
         d = b - a
         # Rounding of equal scores (0.1 + 0.2 against 0.3) is not a win.
         d[np.abs(d) <= 1e-12 * np.maximum(np.abs(a), np.abs(b))] = 0.0
-        differences = Differences.of(a, b, d, units, limits)
-        return cls(d, differences, float(d.mean()), _error(a, b, d, *units[:2]))
+        error = standard_error(d, *units[:2])
+        if error is not None and error < 1e-15 * float(np.maximum(np.abs(a), np.abs(b)).max()):
+            error = 0.0  # all that is left is rounding
+        return cls(d, Differences.of(a, b, d, units, limits), float(d.mean()), error)
 
 
 def _imbens_manski(low: _Side, middle: _Side, high: _Side, level: float) -> Interval | None:
@@ -386,11 +388,3 @@ def _rejected(rows: Floats, alpha: float) -> npt.NDArray[np.bool_]:
         return np.asarray(sums >= normal_ppf(1 - alpha / 2) * np.sqrt((rows**2).sum(axis=1)))
     signs = 1.0 - 2.0 * ((np.arange(2 ** (n - 1))[:, None] >> np.arange(n)) & 1)  # the others are their mirror
     return np.asarray((np.abs(rows @ signs.T) >= sums[:, None] * (1 - 1e-12)).mean(axis=1) <= alpha)
-
-
-def _error(a: Floats, b: Floats, d: Floats, codes: Ints, groups: int) -> float | None:
-    """Return the standard error of the mean difference d = b - a, 0 where all that is left is rounding."""
-    error = standard_error(d, codes, groups)
-    if error is not None and error < 1e-15 * float(np.maximum(np.abs(a), np.abs(b)).max()):
-        return 0.0
-    return error

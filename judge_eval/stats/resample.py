@@ -119,13 +119,9 @@ def _acceleration(left_out: Floats, weights: Floats | None) -> float:
     kept = left_out[there]
     if kept.size < 2:
         return 0.0
-    if weights is None:
-        deviation = kept.mean() - kept
-        spread, skew = float((deviation**2).sum()), float((deviation**3).sum())
-    else:
-        many = weights[there]
-        deviation = np.average(kept, weights=many) - kept
-        spread, skew = float((many * deviation**2).sum()), float((many * deviation**3).sum())
+    many = np.ones_like(kept) if weights is None else weights[there]
+    deviation = np.average(kept, weights=many) - kept
+    spread, skew = float(many @ deviation**2), float(many @ deviation**3)
     return skew / (6 * spread**1.5) if spread > 1e-300 else 0.0
 
 

@@ -126,7 +126,14 @@ def test_intervals_of_agreement_for_few_traces(simulations: ModuleType) -> None:
     check_agreement(lines, narrow)
 
 
-@pytest.mark.slow
+def test_intervals_of_shares_cover(simulations: ModuleType) -> None:
+    """Precision and its like, seeded and short: no cell of a judge with many false alarms is far below the bar."""
+    lines = simulations.share_coverage(60, judges=((0.9, 0.6),), sizes=(1,))
+    assert len(lines) == 12
+    for line in lines:
+        assert line.rate >= 0.93 - 3 * (0.05 * 0.95 / line.simulations) ** 0.5, str(line)
+
+
 @pytest.mark.slow
 def test_intervals_of_agreement_of_good_and_middling_judges(simulations: ModuleType) -> None:
     """The same for four judges and 20, 50 and 100 traces."""
