@@ -362,7 +362,7 @@ def cells(simulations: int) -> list[partial[list[Line]]]:
         *(partial(small_samples, tenth, populations=(k,)) for k in range(len(SMALL))),
         *(partial(chunk_labels, draws(0.04, 4), metrics=(name,)) for name in METRICS),
         *(partial(sequential_coverage, draws(0.02, 4), judges=(k,)) for k in (0, 3, 4)),
-        partial(planned_width, draws(0.002, 4)),
+        *(partial(planned_width, draws(0.002, 4), pilot=n) for n in (60, 500)),
         *(partial(bias_power, draws(0.1, 4), traces=n, odds=odds) for n, odds in ((100, 0.8), (150, 0.5))),
         partial(hit_rates, many),
         partial(paired_null, many),

@@ -63,12 +63,13 @@ def planned_width(
     seed: int = 92,
     traces: int = 500,
     target: float = 0.045,
-    right: tuple[float, float] = (0.85, 0.99),
+    right: tuple[float, float] = (0.9, 0.9),
+    pilot: int = 60,
     ways: tuple[str, ...] = ("none", "neyman", "uncertain", "chunks"),
 ) -> list[Line]:
     """The width over the plan, and the coverage, of labels drawn as planned; and the labels over simple random ones.
 
-    Relevance is rare and in few traces; the judge's errors are known from 60 traces.
+    Relevance is rare and in few traces; the judge's errors are known from `pilot` traces, of all without chance.
     """
     rng = np.random.default_rng(seed)
     ratios: dict[str, list[float]] = {way: [] for way in ways}
@@ -77,8 +78,8 @@ def planned_width(
     for k in range(simulations):
         run, truth = simulated_run(rng, traces, (0.15, 1.5), right, "AP@5")
         people = _mean(run, truth)
-        pilot = Labels({key: label for key, label in truth.grades.items() if int(key[0][1:]) < 60}, sources=("pilot",))
-        planner = LabelPlanner(run, "AP@5", pilot, seed=k)
+        known = Labels({key: label for key, label in truth.grades.items() if int(key[0][1:]) < pilot})
+        planner = LabelPlanner(run, "AP@5", known, seed=k)
         plan = planner.plan(target)
         for way in ways:
             chosen = plan.best("chunks", "metric") if way == "chunks" else plan.best("traces", way)
@@ -97,10 +98,11 @@ def planned_width(
             ratios[way].append((high - low) / 2 / target)
             labels[way].append(chosen.chunks)
             held[way] += low <= people <= high
-    lines = []
+    lines, bounds = [], (0.9, 1.1) if pilot >= traces else (None, None)
     for way in ways:
-        lines.append(Line(f"width over plan, {way}", float(np.mean(ratios[way])), simulations, 0.9, 1.1))
-        lines.append(Line(f"coverage of planned labels, {way}", held[way] / simulations, simulations, 0.93, 1.0))
+        what = f"{way}, {pilot} pilot traces"
+        lines.append(Line(f"width over plan, {what}", float(np.mean(ratios[way])), simulations, *bounds))
+        lines.append(Line(f"coverage of planned labels, {what}", held[way] / simulations, simulations, 0.93, 1.0))
         saved = 1 - float(np.mean(labels[way])) / float(np.mean(labels["none"]))
         lines.append(Line(f"labels saved against simple random traces, {way}", saved, simulations))
     return lines

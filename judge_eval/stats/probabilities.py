@@ -206,7 +206,7 @@ class ProbabilityMap:
         if self.method == "isotonic":
             mapped = np.interp(p, self.knots, self.heights)
         else:
-            mapped = sigmoid(self.slope * _logit(p) + self.intercept)
+            mapped = sigmoid(self.slope * logit(p) + self.intercept)
         return clipped(mapped)
 
 
@@ -269,7 +269,7 @@ def calibrate_probabilities(
             f"{groups} labelled traces are too few for a map; at least {FEWEST} are needed, 100 are sensible"
         )
     wanted = METHODS if method is None else (method,)
-    part = _deal(codes, groups, folds, seed)
+    part = deal_folds(codes, groups, folds, seed)
     mapped = np.empty_like(p)
     for fold in range(folds):
         test_fold = part == fold
@@ -303,14 +303,14 @@ def fit_map(probabilities: Floats, labels: Floats, method: MapMethod) -> Probabi
         needed[1:-1] = (heights[1:-1] != heights[:-2]) | (heights[1:-1] != heights[2:])
         kept = tuple(knots[needed].tolist()), tuple(heights[needed].tolist())
         return ProbabilityMap("isotonic", knots=kept[0], heights=kept[1])
-    slope, intercept = _platt(_logit(probabilities), labels)
+    slope, intercept = _platt(logit(probabilities), labels)
     return ProbabilityMap("logistic", slope=slope, intercept=intercept)
 
 
 def _best(
     p: Floats, y: Floats, codes: Ints, methods: tuple[MapMethod, ...], folds: int, seed: int
 ) -> tuple[MapMethod, dict[MapMethod, float]]:
-    part = _deal(codes, int(codes.max()) + 1, folds, seed + 1)
+    part = deal_folds(codes, int(codes.max()) + 1, folds, seed + 1)
     scores: dict[MapMethod, float] = {}
     for method in methods:
         mapped = np.empty_like(p)
@@ -321,7 +321,7 @@ def _best(
     return min(scores, key=lambda name: scores[name]), scores
 
 
-def _deal(codes: Ints, groups: int, folds: int, seed: int) -> Ints:
+def deal_folds(codes: Ints, groups: int, folds: int, seed: int) -> Ints:
     """Return the fold of each chunk: whole traces, as evenly as can be."""
     order = np.random.default_rng(seed).permutation(groups)
     fold = np.empty(groups, dtype=np.int64)
@@ -329,7 +329,8 @@ def _deal(codes: Ints, groups: int, folds: int, seed: int) -> Ints:
     return fold[codes]
 
 
-def _logit(p: Floats) -> Floats:
+def logit(p: Floats) -> Floats:
+    """Return the log odds of probabilities held within `CLIP` and 1 - `CLIP`."""
     limited = clipped(p)
     return np.log(limited / (1 - limited))
 

@@ -17,7 +17,8 @@ from judge_eval.runs.scoring.figure import Figure
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.stats import agreement_of, alpha_interval
 from judge_eval.stats.figures_of_agreement import Level
-from judge_eval.study.matching import match_labels, tables_of, verdicts_as_labels
+from judge_eval.study.matching import labels_of, match_labels, tables_of, verdicts_as_labels
+from judge_eval.study.members import PanelStudy, study_panel
 from judge_eval.study.reliability import Reliability as Reliability
 from judge_eval.study.reliability import reliability_of
 
@@ -64,6 +65,8 @@ class Agreement(Record):
     """How reliable the judge's probabilities are, in one sentence."""
     reliability: Reliability | None = None
     """Its probabilities beside the labels; None where no verdict on a labelled chunk has one."""
+    panel: PanelStudy | None = None
+    """Of a panel: its members' votes weighted by labels; None with fewer than ten labelled traces."""
     worst: tuple[Disagreement, ...] = ()
     """The traces that differ, most different first."""
     notes: tuple[str, ...] = ()
@@ -92,6 +95,9 @@ def agree(
     reliability = None
     if pairs.probable is not None:
         reliability = reliability_of(pairs.probable, pairs.human >= relevant, pairs.units, seed=seed)
+    panel = None
+    if not isinstance(labels, Run) and run.manifest.judge.get("members"):
+        panel = study_panel(run, labels or labels_of(run), threshold)
     return Agreement(
         judge=run.name,
         trust=trust_sentence(figures, relevant, len(units), another=another),
@@ -116,6 +122,7 @@ def agree(
         confusion=tuple(tuple(row) for row in tables.sum(axis=0).astype(int).tolist()),
         certainty=certainty_sentence(reliability, another=another),
         reliability=reliability,
+        panel=panel,
         worst=_worst(run, tables, rows, most),
         notes=pairs.notes,
     )

@@ -6,13 +6,18 @@ from itertools import combinations
 
 import numpy as np
 
+from judge_eval.data.labels import Labels
 from judge_eval.metrics import GradeTable, parse_metric
 from judge_eval.record import Record
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import main_metric
 from judge_eval.runs.scoring.figure import Figure
 from judge_eval.runs.scoring.rescore import scale_of
+from judge_eval.schema import Scale
 from judge_eval.stats import alpha_interval, cohen_kappa, mean_interval
+from judge_eval.stats.probabilities import FEWEST
+from judge_eval.stats.stacking import stack_judges
+from judge_eval.study.matching import label_scale
 
 
 class MemberFigures(Record):
@@ -117,6 +122,70 @@ def variance_split(run: Run, metric: str | None = None) -> VarianceSplit | None:
         metric=str(parsed), traces=n, samples=k,
         by_traces=between / n / total, by_judge=judge / total, residual=residual / n / total,
     )  # fmt: skip
+
+
+class MemberWeight(Record):
+    """What a member of a panel that learns is worth."""
+
+    name: str
+    weight: float
+    """Of the log odds of its grade."""
+    adds: Figure
+    """How much greater the log loss on held-out traces is without it."""
+
+    @property
+    def adds_nothing(self) -> bool:
+        """Whether the labels do not show that it adds anything."""
+        return self.adds.interval is None or self.adds.interval[0] <= 0
+
+
+class PanelStudy(Record):
+    """A panel whose votes are weighted by labels, beside its majority; figures are of held-out traces."""
+
+    members: tuple[MemberWeight, ...]
+    figures: dict[str, tuple[Figure, Figure]]
+    """`log_loss`, `brier` and `ece`, each stacked and by the share of votes."""
+    gain: Figure
+    """How much smaller the log loss of the stacked panel is."""
+    effective_votes: float
+
+
+def study_panel(run: Run, labels: Labels, threshold: int | None = None) -> PanelStudy | None:
+    """Stack a panel's members on labels (`stack_judges`); None without votes, or with too few labelled traces."""
+    scale = scale_of(run)
+    least = label_scale(labels, scale, threshold).relevant
+    names, rows, human, traces = list[str](), list[list[float]](), list[bool](), list[str]()
+    for result in run.results:
+        names = names or list(result.votes)
+        for place, chunk in enumerate(result.trace.chunks if result.votes else ()):
+            label = labels.grades.get((result.trace_id, chunk.id))
+            if label is not None and not chunk.is_blank:
+                grades = [result.votes[name][place] for name in names]
+                rows.append([np.nan if grade is None else _chance(grade, scale) for grade in grades])
+                human.append(label >= least)
+                traces.append(result.trace_id)
+    if len(names) < 2 or len(set(traces)) < FEWEST or len(set(human)) < 2:
+        return None
+    found = stack_judges(rows, human, traces)
+    return PanelStudy(
+        members=tuple(
+            MemberWeight(name=name, weight=weight, adds=Figure.of(adds))
+            for name, weight, adds in zip(names, found.weights, found.adds, strict=True)
+        ),
+        figures={
+            name: (Figure.of(getattr(found.stacked, name)), Figure.of(getattr(found.vote, name)))
+            for name in ("log_loss", "brier", "ece")
+        },
+        gain=Figure.of(found.gain),
+        effective_votes=found.effective_votes,
+    )
+
+
+def _chance(grade: int, scale: Scale) -> float:
+    """Return a grade as a probability: halves of the scale's sides, so that the threshold lies at one half."""
+    if grade >= scale.relevant:
+        return 0.5 + (grade - scale.relevant + 1) / (scale.maximum - scale.relevant + 1) / 2
+    return (grade - scale.minimum) / (scale.relevant - scale.minimum) / 2
 
 
 def _is_repeated(run: Run) -> bool:

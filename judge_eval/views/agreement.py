@@ -10,6 +10,7 @@ from judge_eval.runs.scoring.figure import Figure
 from judge_eval.safe_text import counted, number
 from judge_eval.study.agree import Agreement
 from judge_eval.study.agree_claims import ClaimAgreement
+from judge_eval.study.members import PanelStudy
 from judge_eval.study.reliability import Reliability
 from judge_eval.study.systems import Rankings
 from judge_eval.views.blocks import Cell, Section, Sentence, TableBlock, TableColumns, View, ViewBlock, make_table
@@ -72,6 +73,8 @@ def agreement_view(result: Agreement, *, whole: bool = False, another: bool = Fa
     certainty: list[ViewBlock] = [Sentence(result.certainty)]
     if result.reliability is not None:
         certainty += _reliability(result.reliability, whole)
+    if result.panel is not None:
+        certainty += panel_blocks(result.panel)
     notes = list(_notes(result))
     sections = [Section("runs", (Sentence(f"{result.judge} against {result.labels}"),)), Section("trust", trust)]
     if not whole:
@@ -81,6 +84,31 @@ def agreement_view(result: Agreement, *, whole: bool = False, another: bool = Fa
         head = Sentence("The traces with the largest differences (`show RUN TRACE` shows one):")
         sections.append(Section("worst", (head, _worst(result))))
     return View("agreement", tuple(sections))
+
+
+def panel_blocks(panel: PanelStudy) -> Iterator[ViewBlock]:
+    """List what a panel's members are worth if their votes are weighted by labels."""
+    figures: TableColumns = [
+        "panel, held out",
+        ("weighted", "number"),
+        ("95% interval", "interval"),
+        ("vote", "number"),
+    ]
+    rows = [(name, a.value, a.interval, b.value) for name, (a, b) in panel.figures.items()]
+    yield Sentence(
+        f"Weighted by labels (logistic stacking) the panel's log loss is smaller by {panel.gain.text} than by majority "
+        f"vote; its {len(panel.members)} members are worth {panel.effective_votes:.1f} independent ones."
+    )
+    yield make_table("panel", figures, rows)
+    members: TableColumns = [
+        "member",
+        ("weight", "signed"),
+        ("adds", "signed"),
+        ("95% interval", "signed interval"),
+        "",
+    ]
+    worth = [(m.name, m.weight, m.adds.value, m.adds.interval, "adds nothing" * m.adds_nothing) for m in panel.members]
+    yield make_table("member weights", members, worth)
 
 
 def raters_view(who: str, figures: Mapping[str, Figure]) -> View:

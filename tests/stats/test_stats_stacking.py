@@ -1,0 +1,61 @@
+"""Panels that learn: weights, effective votes, and members that add nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from judge_eval.stats.probabilities import losses
+from judge_eval.stats.stacking import effective_votes, stack_judges
+
+Floats = np.ndarray
+
+
+def panel(traces: int, seed: int) -> tuple[Floats, Floats, list[int]]:
+    """A good judge, a copy of it, a fair one and one that guesses; labels; the trace of each chunk."""
+    rng = np.random.default_rng(seed)
+    y = (rng.random(traces * 6) < 0.4).astype(float)
+
+    def judge(right: float) -> Floats:
+        return np.where(rng.random(len(y)) < right, y, 1 - y)
+
+    good, fair, guess = judge(0.9), judge(0.75), judge(0.5)
+    return np.column_stack([good, good, fair, guess]), y, np.repeat(np.arange(traces), 6).tolist()
+
+
+def test_the_stacked_panel_beats_the_vote_and_knows_who_adds_nothing() -> None:
+    """Its held-out log loss is smaller than the vote's; the copy and the guesser add nothing, the fair judge does."""
+    p, y, traces = panel(150, 1)
+    found = stack_judges(p, y, traces)
+    assert found.gain.interval is not None
+    assert found.gain.interval.low > 0
+    lows = [each.interval.low for each in found.adds if each.interval is not None]
+    assert lows[2] > 0
+    assert max(lows[0], lows[1], lows[3]) <= 0
+    assert abs(found.weights[3]) < abs(found.weights[2]) < found.weights[0] + found.weights[1]
+
+
+def test_figures_are_of_traces_that_were_not_fitted_on() -> None:
+    """With labels drawn at random no weight helps: the held-out loss is no better than that of a constant."""
+    rng = np.random.default_rng(2)
+    y = (rng.random(240) < 0.5).astype(float)
+    found = stack_judges((rng.random((240, 5)) < 0.5).astype(float), y, np.repeat(np.arange(40), 6).tolist())
+    assert (found.stacked.log_loss.value or 0) > float(losses(np.full(240, 0.5), y).mean()) - 0.01
+
+
+def test_effective_votes_are_those_of_the_error_correlation() -> None:
+    """Copies are one vote; independent judges are as many as they are."""
+    rng = np.random.default_rng(3)
+    y = np.zeros(4000)
+    wrong = (rng.random((4000, 4)) < 0.2).astype(float)
+    assert effective_votes(wrong, y) == pytest.approx(4, rel=0.1)
+    assert effective_votes(np.repeat(wrong[:, :1], 4, axis=1), y) == pytest.approx(1)
+
+
+def test_a_missing_vote_is_no_opinion() -> None:
+    """A member that gave no verdict moves nothing; too few traces are refused."""
+    p, y, traces = panel(40, 4)
+    p[::3, 3] = np.nan
+    assert (stack_judges(p, y, traces).stacked.log_loss.value or 1) < 0.6
+    with pytest.raises(ValueError, match="at least 10"):
+        stack_judges(p[:30], y[:30], traces[:30])
