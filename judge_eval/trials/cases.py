@@ -259,7 +259,8 @@ def build_cases(
     # Injections take their variants in turn, so that each case stands for a trace of its own. `gold` is by
     # trace id a chunk that supports its reference, `irrelevant` chunks that are known not to. `stated` names
     # the fields that say what a chunk is to support; without any, no reference is made false.
-    vocabulary = _vocabulary(traces)
+    first_chunks = [chunk for trace in traces[:200] for chunk in trace.chunks[:5]]
+    vocabulary = [word for chunk in first_chunks for word in words(chunk.text)[:100]]
     sampler = NegativeSampler(traces, gold)
     for place, trace in enumerate(traces):
         rng = random.Random(f"{seed} {trace.id}")  # noqa: S311  no secret
@@ -363,11 +364,3 @@ def _orders(chunks: tuple[Chunk, ...], rng: random.Random) -> list[tuple[str, tu
     if tuple(mixed) not in (chunks, chunks[::-1]):
         orders.append(("shuffled", tuple(mixed)))
     return orders
-
-
-def _vocabulary(traces: Sequence[Trace]) -> list[str]:
-    pool: list[str] = []
-    for trace in traces[:200]:
-        for chunk in trace.chunks[:5]:
-            pool += words(chunk.text)[:100]
-    return pool

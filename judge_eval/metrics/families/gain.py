@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from judge_eval.metrics.families.relevance import divide
 from judge_eval.metrics.ragged import BLOCK_CELLS, add_down
 from judge_eval.metrics.spec import Parameter, rag
-from judge_eval.metrics.table import Grades, GradeTable, Values
+from judge_eval.metrics.table import GradeTable, Values
 
 Gain: TypeAlias = Literal["linear", "exp"]
 
@@ -28,20 +28,16 @@ def _discounts(width: int) -> NDArray[np.float64]:
     return discounts
 
 
-def _dcg_of(grid: Grades, gain: Gain) -> Values:
-    gains = np.maximum(grid, 0).astype(np.float64)
-    if gain == "exp":
-        np.exp2(gains, out=gains)
-        gains -= 1
-    return _discounted(gains)
-
-
 def dcg(table: GradeTable, k: int | None = None, *, gain: Gain = "linear") -> Values:
     """Return DCG (Järvelin & Kekäläinen 2002): the sum over ranks i <= k of gain_i / log2(i + 1)."""
     # `gain` is the grade (`linear`) or 2**grade - 1 (`exp`; Burges et al. 2005); no grade gains 0.
     values = np.zeros(len(table))
     for rows, grid in table.blocks(k):
-        values[rows] = _dcg_of(grid, gain)
+        gains = np.maximum(grid, 0).astype(np.float64)
+        if gain == "exp":
+            np.exp2(gains, out=gains)
+            gains -= 1
+        values[rows] = _discounted(gains)
     return values
 
 
