@@ -1,4 +1,4 @@
-"""Measures the CPU a call costs this process: the backend's stack beside the SDK's own `create`.
+"""Measures the CPU a call costs this process: the stack of each wire beside the SDK's own `create`.
 
 Run `python -m benchmarks.client_cpu`: the server has a process of its own, all variants send equal bodies,
 and each runs several times in turn, since absolute times are noisy.
@@ -14,16 +14,21 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
 from typing import Any
 
-from judge_eval.llm.http.openai import create
+from judge_eval.llm.http import anthropic_messages, gemini, openai
 from judge_eval.llm.limit import Limited
 from judge_eval.llm.retry import Retried
 from judge_eval.wire import Request
 from tests.support.requests import ask
 
 TEXT = "San Marzano tomatoes are crushed by hand for the sauce of a Neapolitan pizza. " * 12
+WIRES: dict[str, Any] = {
+    "openai": openai.create, "anthropic": anthropic_messages.create, "gemini": gemini.create,
+}  # fmt: skip
 Variant = Callable[[str, list[Request], int], Awaitable[None]]
 
 
@@ -40,9 +45,9 @@ async def spread(calls: list[Request], width: int, one: Callable[[Request], Awai
 
 async def bare_sdk(url: str, calls: list[Request], width: int) -> None:
     """Loop over `AsyncOpenAI.chat.completions.create` and read the reply's JSON."""
-    import openai
+    from openai import AsyncOpenAI
 
-    client = openai.AsyncOpenAI(api_key="k", base_url=url, max_retries=0)
+    client = AsyncOpenAI(api_key="k", base_url=url, max_retries=0)
 
     async def one(request: Request) -> None:
         answer = await client.chat.completions.create(
@@ -61,11 +66,12 @@ async def bare_sdk(url: str, calls: list[Request], width: int) -> None:
     await client.close()
 
 
-def stack(transport: Any) -> Variant:
-    """Make the variant that runs the backend's stack over a transport."""
+def stack(transport: Any, provider: str = "openai") -> Variant:
+    """Make the variant that runs a provider's stack over a transport."""
 
     async def run(url: str, calls: list[Request], width: int) -> None:
-        inner = create("m", base_url=url, concurrency=width, transport=transport)
+        settings = {"base_url": url, "concurrency": width, "transport": transport, "provider": provider}
+        inner = WIRES[provider]("m", **settings)
         backend = Retried(Limited(inner, concurrency=width, start=width))
 
         async def one(request: Request) -> None:
@@ -93,27 +99,25 @@ def main() -> None:
     parser.add_argument("--latency", type=float, default=0.02)
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
-    os.environ.setdefault("OPENAI_API_KEY", "k")
-    variants: dict[str, Variant] = {"bare SDK create": bare_sdk, "stack, httpx": stack("httpx")}
-    try:
-        import aiohttp  # noqa: F401
-
-        variants["stack, aiohttp"] = stack("aiohttp")
-    except ImportError:
-        pass
-    command = [sys.executable, "-m", "tests.support.chat_server", "--no-keep", "--latency", str(given.latency)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        url = server.stdout.readline().strip()
-        try:
-            figures: dict[str, list[tuple[float, float]]] = {name: [] for name in variants}
-            for name in variants:
-                measure(variants[name], url, 64, given.width)  # imports, platform look-up
-            for _ in range(given.rounds):
-                for name, variant in variants.items():
-                    figures[name].append(measure(variant, url, given.calls, given.width))
-        finally:
-            server.terminate()
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"):
+        os.environ.setdefault(name, "k")
+    variants: dict[str, tuple[str, Variant]] = {
+        "bare SDK create": ("chat_server", bare_sdk),
+        "stack, httpx": ("chat_server", stack("httpx")),
+    }
+    if find_spec("aiohttp"):
+        variants["stack, aiohttp"] = ("chat_server", stack("aiohttp"))
+    for wire in ("anthropic", "gemini"):
+        variants[wire] = (f"own_wires {wire}", stack("auto", wire))
+    figures: dict[str, list[tuple[float, float]]] = {name: [] for name in variants}
+    with ExitStack() as servers:
+        kinds = {kind for kind, _ in variants.values()}
+        urls = {kind: servers.enter_context(serving(kind, given.latency)) for kind in kinds}
+        for kind, variant in variants.values():
+            measure(variant, urls[kind], 64, given.width)  # imports, platform look-up
+        for _ in range(given.rounds):
+            for name, (kind, variant) in variants.items():
+                figures[name].append(measure(variant, urls[kind], given.calls, given.width))
     base = statistics.median(cpu for cpu, _ in figures["bare SDK create"])
     for name, runs in figures.items():
         cpu = statistics.median(cpu for cpu, _ in runs)
@@ -122,6 +126,19 @@ def main() -> None:
             f"{name:18} {cpu / given.calls * 1e3:6.3f} ms CPU a call, {cpu / base:5.2f} of the bare SDK; "
             f"{given.calls / wall:6.0f} calls/s"
         )
+
+
+@contextmanager
+def serving(kind: str, latency: float) -> Iterator[str]:
+    """Run a server in a process of its own and yield its URL."""
+    module, *wire = kind.split()
+    command = [sys.executable, "-m", f"tests.support.{module}", *wire, "--no-keep", "--latency", str(latency)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            yield server.stdout.readline().strip()
+        finally:
+            server.terminate()
 
 
 if __name__ == "__main__":

@@ -136,6 +136,8 @@ class Usage:
     """How many of the input tokens the server took from its own prefix cache."""
     reasoning_tokens: int = 0
     """How many of the output tokens were thoughts."""
+    written_tokens: int = 0
+    """How many of the input tokens the server put into its prefix cache, for which some ask a higher price."""
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(*(getattr(self, name) + getattr(other, name) for name in _USAGE))
@@ -187,6 +189,8 @@ class Completion:
         usage = [int(getattr(self.usage, name)) for name in _USAGE]
         if not all(0 <= count < MOST_TOKENS for count in usage):
             raise ValueError("no number of tokens")
+        if not usage[-1]:
+            usage.pop()
         row: list[Any] = [self.text, self.finish, usage, self.model, list(self.dropped)]
         if self.logprobs or self.answers:
             row.append([[t.token, t.logprob, [list(pair) for pair in t.top]] for t in self.logprobs])
@@ -211,6 +215,8 @@ class Completion:
             for count in usage:
                 if type(count) is not int or not 0 <= count < MOST_TOKENS:
                     raise ValueError("no number of tokens")
+            if len(usage) == len(_USAGE) - 1:
+                usage.append(0)
             logprobs = tuple(map(_token, more[0])) if more else ()
             answers = tuple(map(answer_of_row, more[1])) if more[1:] else ()
             values = {

@@ -98,7 +98,8 @@ def price_of(identity: Identity, usage: Usage) -> float | None:
     tokens = genai_prices.Usage(
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
-        cache_read_tokens=min(usage.cached_tokens, usage.input_tokens),
+        cache_read_tokens=(read := min(usage.cached_tokens, usage.input_tokens)),
+        cache_write_tokens=min(usage.written_tokens, usage.input_tokens - read),
     )
     entry = built_in().get(identity.provider)
     hints: list[dict[str, str]] = [{"provider_api_url": identity.base_url}] if identity.base_url else []

@@ -280,7 +280,7 @@ class _Connection(asyncio.Protocol):
         self.transport.write(head.encode("latin-1") + b"\r\n" + payload)
 
 
-def main(arguments: list[str] | None = None) -> None:
+def main(arguments: list[str] | None = None, kind: type[ChatServer] = ChatServer) -> None:
     """Serve until SIGINT or SIGTERM; the first line printed is the base URL."""
     parser = argparse.ArgumentParser(prog="chat_server", description="A chat server on loopback for benchmarks.")
     parser.add_argument("--port", type=int, default=0)
@@ -303,7 +303,7 @@ def main(arguments: list[str] | None = None) -> None:
     if given.rpm:
         burst = given.burst or max(1.0, given.rpm / 60)
         bucket = Bucket(given.rpm, burst, level=burst, advertise=not given.no_advertise)
-    server = ChatServer(
+    server = kind(
         latency=given.latency, flavour=given.flavour, faults=faults, bucket=bucket,
         keep=not given.no_keep, port=given.port,
     )  # fmt: skip

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
 
 from tests.support.canned import Canned
-from tests.support.chat_server import ChatServer
+from tests.support.chat_server import ChatServer, main
 
 
 class NativeServer(ChatServer):
@@ -18,6 +20,8 @@ class NativeServer(ChatServer):
         super().__init__(**settings)
         self.native: list[dict[str, Any]] = []
         """The bodies as they were received."""
+        self.paid: Counter[bytes] = Counter()
+        """How often each body was answered."""
 
     def reset(self) -> None:
         """Forget calls, counts and script."""
@@ -27,11 +31,13 @@ class NativeServer(ChatServer):
     def answer(self, raw: bytes, headers: dict[str, str]) -> Canned:
         """Decide on the reply to one call."""
         body = json.loads(raw)
-        self.native.append(body)
+        if self.keep:
+            self.native.append(body)
         canned = super().answer(json.dumps(self.asked(body, headers)).encode(), headers)
         if not isinstance(canned.body, dict):
             return canned
         if "choices" in canned.body:
+            self.paid[raw] += 1
             return Canned(200, canned.headers, self.made(canned.body, body), canned.delay, paid=("paid",))
         if set(canned.body) == {"error"}:
             return Canned(canned.status, canned.headers, self.failed(canned), canned.delay)
@@ -181,3 +187,7 @@ class ContentServer(NativeServer):
         words = {400: "INVALID_ARGUMENT", 429: "RESOURCE_EXHAUSTED", 503: "UNAVAILABLE"}
         message, status = canned.body["error"]["message"], words.get(canned.status, "INTERNAL")
         return {"error": {"code": canned.status, "message": message, "status": status}}
+
+
+if __name__ == "__main__":
+    main(sys.argv[2:], {"anthropic": MessagesServer, "gemini": ContentServer}[sys.argv[1]])

@@ -83,9 +83,10 @@ def read_message(body: Mapping[str, Any], scrub: Scrubber) -> Completion | None:
         text = as_line(within(body, "stop_details", "explanation"))
     usage = body.get("usage")
     cached = count_of(usage, "cache_read_input_tokens")
-    fresh = count_of(usage, "input_tokens") + count_of(usage, "cache_creation_input_tokens")
+    written = count_of(usage, "cache_creation_input_tokens")
+    fresh = count_of(usage, "input_tokens") + written
     thoughts = count_of(usage, "output_tokens_details", "thinking_tokens")
-    made = Usage(fresh + cached, count_of(usage, "output_tokens"), cached, thoughts)
+    made = Usage(fresh + cached, count_of(usage, "output_tokens"), cached, thoughts, written)
     return Completion(scrub.reply(whole(text)), finish, made, model_of(body, scrub))
 
 

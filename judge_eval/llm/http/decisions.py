@@ -192,7 +192,6 @@ _MANY = re.compile(
     r"|\bquestions?\b.{0,60}(too many|at most|maximum|no more than|exceed|up to|limit)",
     re.IGNORECASE | re.DOTALL,
 )
-_REQUEST_ID = "x-request-id"
 
 
 class Decisions(client.HttpBackend):
@@ -272,8 +271,7 @@ class Decisions(client.HttpBackend):
     ) -> wire.Completion:
         inner = body.get(self.dialect.envelope) if self.dialect.envelope else None
         body = {**body, **inner} if isinstance(inner, dict) else body
-        number = headers.get(_REQUEST_ID, "")[:100]
-        of_request = f" ({number})" if number else ""
+        of_request = failures.request_id(headers, scrub)
         answers = [
             each._replace(detail=failures.beginning(each.detail + of_request, scrub)) if each.why else each
             for each in read_in(self.dialect, body.get("answers"), asked.questions)

@@ -147,7 +147,7 @@ def raise_failure(
     if 300 <= status < 400:
         raise _moved(status, headers.get("location"), place, scrub)
     objection, flagged = _objection(body, scrub)
-    message = f"HTTP {status} from {place}: {objection.message or 'no message'}"
+    message = f"HTTP {status} from {place}: {objection.message or 'no message'}{request_id(headers, scrub)}"
     code = objection.code
     cause = f"HTTP {status} {_VARYING.sub('', objection.words)}"
     if code in _NO_CREDIT or status == 402:
@@ -183,6 +183,12 @@ def raise_failure(
     if status in (400, 422):
         raise Declined(objection, errors.RefusedError(message, cause=cause))
     raise errors.RefusedError(message, cause=cause)
+
+
+def request_id(headers: Mapping[str, str], scrub: Scrubber) -> str:
+    """Write the server's name of a request in parentheses, as its support asks for it; "" without one."""
+    number = headers.get("x-request-id") or headers.get("request-id") or ""
+    return f" ({beginning(number[:_LONGEST_WAIT], scrub)})" if number else ""
 
 
 def _retry_info(body: Any) -> float | None:

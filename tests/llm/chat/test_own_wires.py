@@ -12,13 +12,15 @@ import pytest
 
 from judge_eval import Chunk, EvalRun, Evaluator, Trace
 from judge_eval.errors import DeniedError, RequestTooLargeError, TransientError
+from judge_eval.llm.backend import Identity
+from judge_eval.llm.budget import price_of
 from judge_eval.llm.http import anthropic_messages
 from judge_eval.llm.http.failures import rate_signal
 from judge_eval.llm.http.openai import OpenAI
 from judge_eval.llm.options import Options
 from judge_eval.llm.stack import create_backend
 from judge_eval.providers import built_in
-from judge_eval.wire import Completion
+from judge_eval.wire import Completion, Usage
 from tests.support.canned import Canned
 from tests.support.chat_faults import Faults
 from tests.support.chat_server import ChatServer
@@ -54,7 +56,10 @@ def server(name: str) -> Iterator[NativeServer]:
 
 def judged(model: str, url: str, **settings: Any) -> EvalRun:
     """Judge the traces."""
-    options = Options(base_url=url, params=settings.pop("params", {}), attempts=settings.pop("attempts", 5))
+    options = Options(
+        base_url=url, params=settings.pop("params", {}), attempts=settings.pop("attempts", 5),
+        timeout=settings.pop("timeout", 60.0),
+    )  # fmt: skip
     with Evaluator(model, cache=settings.pop("cache", False), options=options, **settings) as evaluator:
         return evaluator.evaluate(TRACES)
 
@@ -97,6 +102,8 @@ def test_usage_is_whole(name: str, server: NativeServer) -> None:
     prompt = sum(len(str(each["content"])) for each in body["messages"]) // 4 + 8
     assert done.usage.input_tokens == prompt + (8 if name == "anthropic" else 0)
     assert (done.usage.cached_tokens, done.usage.reasoning_tokens) == (5, 2)
+    assert done.usage.written_tokens == (3 if name == "anthropic" else 0)
+    assert Completion.decode(done.encode()).usage == done.usage
     assert done.usage.output_tokens == len(done.text) // 4 + 1 + 2 or name == "anthropic"
     assert done.model == "m-2026-01-01"
 
@@ -126,13 +133,14 @@ def test_a_declined_form_is_negotiated(name: str, server: NativeServer) -> None:
 
 @pytest.mark.slow
 def test_faults_cost_nothing_twice(name: str) -> None:
-    """Of 429, 500, resets, cut bodies, refusals and cut replies each verdict comes once, right or missing."""
+    """Through all faults each verdict comes once, right or missing, and no body is answered twice."""
     faults = Faults(
-        rate_429=0.1, rate_500=0.1, rate_reset=0.1, rate_broken_body=0.05, rate_refusal=0.05,
-        rate_length=0.05, retry_after=0.01, seed=3,
+        rate_429=0.1, rate_500=0.1, rate_503=0.05, rate_reset=0.1, rate_hang=0.03, rate_malformed=0.05,
+        rate_broken_body=0.05, rate_refusal=0.05, rate_length=0.05, retry_after=0.01, seed=3,
     )  # fmt: skip
     with SERVERS[name](faults=faults) as server:
-        run = judged(f"{name}/m", server.url, attempts=9)
+        run = judged(f"{name}/m", server.url, attempts=9, timeout=1.0)
+    assert set(server.paid.values()) == {1}
     with ChatServer() as chat:
         plain = judged("openai/m", chat.url)
     right = 0
@@ -210,6 +218,25 @@ def test_long_fixed_texts_are_marked_for_the_prompt_cache(monkeypatch: pytest.Mo
         complete(backend, form=SmallForm(system=(long,)))
     assert "cache_control" not in server.native[0]["system"][0]
     assert server.native[1]["system"][0]["cache_control"] == {"type": "ephemeral"}
+
+
+def test_what_the_prompt_cache_takes_in_has_its_price() -> None:
+    """Tokens written into Anthropic's cache cost more than others, those read from it less."""
+    who = Identity("anthropic", "claude-sonnet-4-5")
+    written, plain, read = (price_of(who, Usage(1000, *more)) for more in ((0, 0, 0, 1000), (), (0, 1000)))
+    assert written is not None
+    assert plain is not None
+    assert read is not None
+    assert written == pytest.approx(1.25 * plain)
+    assert read == pytest.approx(0.1 * plain)
+
+
+def test_a_failure_names_the_request(name: str, server: NativeServer) -> None:
+    """The server's id of the request, under the header of either vendor, stands beside its words."""
+    header = {"anthropic": "request-id", "gemini": "x-request-id"}[name]
+    server.script(Canned(500, {header: "req_7"}, {"error": {"message": "broken"}}))
+    with pytest.raises(TransientError, match=r"broken \(req_7\)"):
+        complete(create_backend(f"{name}/m", Options(base_url=server.url)))
 
 
 def test_anthropics_limits_are_read() -> None:
