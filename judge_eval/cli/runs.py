@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from judge_eval.cli.flags.calling import RunningFlags
-from judge_eval.cli.flags.common import Json, Yes, readable
+from judge_eval.cli.flags.common import Json, Quiet, Yes, output_flag, readable
 from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.keeping import AT_ONCE, KeepingFlags, OneRun, Runs
 from judge_eval.cli.flags.numbers import NumbersFlags
@@ -128,6 +128,7 @@ def import_(
     ] = None,
     resume: Annotated[str | None, typer.Option("--resume", hidden=True)] = None,
     json_: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Make a run from verdicts of another judge, another tool or people, without asking a judge.
 
@@ -150,7 +151,8 @@ def import_(
         parts.load_arrow()
     kept = keeping.resolved()
     keeping.page()
-    with readable(data) as (path, name), written(keeping.out, spelled_remark):
+    say = (lambda _: None) if quiet else spelled_remark
+    with readable(data) as (path, name), written(keeping.out, say):
         done = import_verdicts(
             verdicts,
             path,
@@ -194,6 +196,44 @@ def delete_(
     except FileNotFoundError:
         raise RunError(f"{folder} is gone") from None
     tell(f"{folder}: removed")
+
+
+@app.command("labels")
+@verb
+def labels_(
+    chosen: OneRun,
+    output: Annotated[
+        Path | None, output_flag("The file to write (.jsonl or .csv); else JSON Lines are printed.")
+    ] = None,
+    add: Annotated[Path | None, typer.Option("--add", help="Add the labels of this file to the run.")] = None,
+    by: Annotated[str, typer.Option("--by", help="Who gave the labels of --add that name nobody.")] = "",
+) -> None:
+    """Write the labels that people gave on a run's page, with their names and comments, or add those of a file.
+
+    Examples:
+    judge-eval runs labels latest -o labels.csv
+    judge-eval runs labels latest --add labels_of_anna.csv --by Anna
+    """
+    from judge_eval.export import text as export
+    from judge_eval.runs.folder.labels import add_label, people_labels
+    from judge_eval.study.people import labels_for, labels_text
+
+    if output is not None:
+        export.check_suffix(output, (".jsonl", ".csv"))
+    folder = chosen.find(chosen.run, remark)
+    if add is not None:
+        new = list(labels_for(chosen.load(str(folder)), add, by))
+        for label in new:
+            add_label(folder, label)
+        remark(f"{len(new)} labels added to {folder}")
+        if output is None:
+            return
+    labels = [label for each in people_labels(folder).values() for label in each]
+    if output is None:
+        tell(labels_text(labels, csv=False).rstrip())
+    else:
+        export.write_text(output, labels_text(labels, csv=output.suffix.lower() == ".csv"))
+        remark(f"{len(labels)} labels in {output}")
 
 
 @app.command("columnar")

@@ -112,6 +112,10 @@ def sample(
             "trace_id and chunk_id as text, or write .jsonl"
         )
     remark(f"fill in `label`: {scale}")
+    served = ["judge-eval", "serve", "--sample", str(output)]
+    if chosen.out != Path("runs"):
+        served += ["--out", str(chosen.out)]
+    remark(f"or label in the browser: {shlex.join(served)}")
     remark(f"then: {then}")
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Annotated
+
+import typer
 
 from judge_eval.cli import start_is_over
 from judge_eval.cli.flags.calling import CallingFlags
@@ -26,6 +29,9 @@ def serve(
     judging: ServingJudge,
     numbers: Annotated[NumbersFlags, only("metrics", "relevant")],
     calling: Annotated[CallingFlags, without("offline", "fleet", "record", "replay", "warm_prefix", "hedge", "otel")],
+    sample: Annotated[
+        Path | None, typer.Option("--sample", help="A file of `sample`: label its traces in the browser, in its order.")
+    ] = None,
 ) -> None:
     """Serve pages and a REST API over the folder of runs; with --model it judges submitted traces too.
 
@@ -35,6 +41,7 @@ def serve(
     Examples:
     judge-eval serve
     judge-eval serve --out ci-runs --port 9000
+    judge-eval serve --sample to_label.jsonl
     judge-eval serve --model openai/NAME --fail-under AP@5=0.8
     """
     from contextlib import nullcontext
@@ -42,6 +49,7 @@ def serve(
     from judge_eval.errors import ConfigError
     from judge_eval.runs.keeping.mirror import is_mirror, shown
     from judge_eval.server.process import serve as run_server
+    from judge_eval.study.people import read_sample
 
     out = runs.out
     if is_mirror(out):
@@ -51,6 +59,8 @@ def serve(
         from judge_eval.compare.gate import gate_limits
 
         under = {limit.metric: limit.value for limit in gate_limits(gates)}
+    drawn = None if sample is None else read_sample(sample)
+    page = "" if drawn is None else f"/runs/{runs.load(drawn.run).id}?sample=1&blind=1"
     settings = ServerSettings(
         root=out,
         host=serving.host,
@@ -60,14 +70,15 @@ def serve(
         thresholds={**serving.thresholds, **under},
         cache=None if calling.no_cache else calling.location,
         limits=limits,
+        sample=drawn,
     )
     evaluator = judging.evaluator(calling, numbers) if judging.is_named else nullcontext()
     start_is_over()
     with evaluator as judge:
-        run_server(settings, judge, ready=lambda url: _announce(str(out), url))
+        run_server(settings, judge, ready=lambda url: _announce(str(out), url, page))
 
 
-def _announce(out: str, url: str) -> None:
+def _announce(out: str, url: str, page: str) -> None:
     everywhere = next((host for host in ("0.0.0.0", "[::]") if f"//{host}:" in url), None)  # noqa: S104  shown
     if everywhere is None:
         tell(f"judge_eval serves {out} on {url}")
@@ -75,4 +86,6 @@ def _announce(out: str, url: str) -> None:
         here = url.replace(everywhere, "127.0.0.1" if everywhere[0] == "0" else "[::1]")
         tell(f"judge_eval serves {out} on {here}, and on this machine's other addresses")
         url = here
+    if page:
+        tell(f"label the sample on {url}{page}")
     tell(f"with JUDGE_EVAL_SERVER={url} set, `judge-eval run` prints the address of its page", flush=True)

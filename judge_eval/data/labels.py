@@ -85,12 +85,12 @@ def _json_rows(record: Mapping[str, Any], name: str, line: int, fields: Sequence
         raise DataError("must be a list", file=name, line=line, field="chunks")
     metadata = record.get("metadata")
     sample = metadata.get("sample") if isinstance(metadata, dict) else None
-    chance = {"probability": sample.get("probability")} if isinstance(sample, dict) else {}
+    drawn = {name: sample.get(name) for name in ("probability", "next")} if isinstance(sample, dict) else {}
     for place, chunk in enumerate(record["chunks"]):
         if isinstance(chunk, dict):
             chunk_id = first_of(chunk, "id", *CHUNK) or f"c{place + 1}"
             grade = _grade_in(chunk, name, line, fields, f"chunks[{place}].")
-            yield GradedRow(trace, id_of(chunk_id), grade, name, line, {**chunk, **chance})
+            yield GradedRow(trace, id_of(chunk_id), grade, name, line, {**chunk, **drawn})
 
 
 def _row(row: Mapping[str, Any], name: str, line: int, fields: Sequence[str]) -> GradedRow:
@@ -131,6 +131,13 @@ def _grade(value: Any, name: str, line: int, where: str) -> int:
     return word
 
 
+def agreed_label(grades: Sequence[int], decisions: Sequence[int] = ()) -> int | None:
+    """Return the label of a chunk that several people labelled: a decision, else the grade of more than half."""
+    if decisions:
+        return decisions[-1]
+    return next((grade for grade in set(grades) if 2 * grades.count(grade) > len(grades)), None)
+
+
 @dataclass(slots=True)
 class Labels:
     """Human grades by trace and chunk."""
@@ -144,6 +151,8 @@ class Labels:
     """How many chunks qrels hold with a negative grade: in the pool, but not judged."""
     chunk_chances: dict[tuple[str, str], float] = field(default_factory=dict)
     """By `(trace id, chunk id)`: the chance the chunk had to be chosen, where the file says."""
+    people: dict[str, dict[tuple[str, str], int]] = field(default_factory=dict)
+    """By name: the labels of each person, where names are known."""
 
     def __len__(self) -> int:
         return len(self.grades)
@@ -162,18 +171,33 @@ def read_labels(path: Path | str, given: Mapping[tuple[str, str], int] | None = 
     # An empty or missing label means that the chunk was not labelled. A negative grade in qrels means "in the pool, but
     # not judged", as to trec_eval: it is counted as `unjudged`. A `probability` beside the trace (in its
     # `metadata.sample`, or as a column) is the chance it had to be chosen; a `chunk_probability` beside the chunk is
-    # that of the chunk. `given` are labels from elsewhere for chunks that the file lists without one.
+    # that of the chunk. A row may name who gave its label (`by`): a chunk that people label differently has the label
+    # of most of them, or of the row that decides (`final`). `given` are labels from elsewhere for chunks that the
+    # file lists without one.
     labels = Labels(sources=(str(path),))
+    decided: dict[tuple[str, str], int] = {}
     for row in graded_rows(path):
         _put_chance(labels.chances, row.trace, row, "probability", "trace")
         _put_chance(labels.chunk_chances, (row.trace, row.chunk), row, "chunk_probability", "chunk")
         grade = (given or {}).get((row.trace, row.chunk)) if row.grade is None else row.grade
         if grade is None:
             continue
+        name = row.beside.get("by")
         if grade < 0:
             labels.unjudged += 1
+        elif row.beside.get("final") in (True, 1, "true", "True", "1"):
+            decided[row.trace, row.chunk] = grade
+        elif isinstance(name, str) and name.strip():
+            mine = labels.people.setdefault(name.strip(), {})
+            if mine.setdefault((row.trace, row.chunk), grade) != grade:
+                raise row.fault(f"{name.strip()} labelled chunk {row.chunk!r} of trace {row.trace!r} twice", "label")
         else:
             labels.put(row.trace, row.chunk, grade, row.file, row.line)
+    for key in dict.fromkeys(key for mine in labels.people.values() for key in mine):
+        grades = [mine[key] for mine in labels.people.values() if key in mine]
+        if (grade := agreed_label(grades)) is not None:
+            labels.grades.setdefault(key, grade)
+    labels.grades |= decided
     if not labels.grades:
         raise DataError("holds no label; fill in `label`: a grade, or yes or no", file=str(path))
     return labels

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from judge_eval.pages.figures import bare_head, metric_data
 from judge_eval.pages.rows import TraceRow
 from judge_eval.views.data import JSON
 
-_SHOWN = ("rank", "id", "title", "score", "label")
+_SHOWN = ("id", "title", "label")
 _GROUPS = ("tally", "results")
 """What a page tells of a run's provenance that counts verdicts."""
 
@@ -28,24 +30,50 @@ def blind_page(page: JSON) -> JSON:
     }
 
 
-def blind_row(row: TraceRow) -> TraceRow:
-    """Return a row that shows verdicts only if there is a human label, and no scores before the last."""
-    if "0" not in row.labelled:
+def blind_row(row: TraceRow, own: int | None = None) -> TraceRow:
+    """Return a row that shows nothing of its verdicts before its last chunk has a label.
+
+    `own` is how many of its chunks have a label of the person who looks; None counts everyone's.
+    """
+    if "0" not in row.labelled if own is None else own >= len(row.strip):
         return row
-    ranks = zip(row.strip, row.labelled, strict=True)
-    strip = "".join(sign if labelled == "1" else "?" for sign, labelled in ranks)
-    return replace(row, strip=strip, scores=dict.fromkeys(row.scores), deltas={}, change=None, before=None, failed=0)
+    return replace(
+        row,
+        strip="?" * len(row.strip),
+        off="0" * len(row.strip),
+        scores=dict.fromkeys(row.scores),
+        deltas={},
+        change=None,
+        before=None,
+        failed=0,
+    )
 
 
-def blind_card(page: JSON) -> JSON:
-    """Return a trace's page whose unlabelled chunks show their text and nothing the judge said."""
-    if all(card["label"] is not None for card in page["chunks"]):
-        return page
+def blind_card(
+    page: JSON, own: Mapping[str, int] | None = None, seed: str = "", order: Sequence[str] | None = None
+) -> JSON:
+    """Return a trace's page whose unlabelled chunks show their text, and neither verdict, rank nor score.
+
+    Chunks are shuffled by the seed, or stand in the order of a sample, which alone are shown, until all have a
+    label. `own` are the labels of the person who looks, by chunk; None takes everyone's.
+    """
+    chunks = page["chunks"]
+    if own is not None:
+        chunks = [{**card, "label": own.get(card["id"])} for card in chunks]
+        chunks = [{**card, "agrees": None} if card["label"] is None else card for card in chunks]
+    if order is not None:
+        by_id = {card["id"]: card for card in chunks}
+        chunks = [by_id[chunk] for chunk in order if chunk in by_id]
+    elif any(card["label"] is None for card in chunks):
+        random.Random(f"{seed} {page['id']}").shuffle(chunks := list(chunks))  # noqa: S311  no secret
+    if order is None and all(card["label"] is not None for card in chunks):
+        return {**page, "chunks": chunks}
     cards = []
-    for card in page["chunks"]:
+    for place, card in enumerate(chunks, 1):
         if card["label"] is None:
             kept = {name: card[name] for name in _SHOWN}
-            cards.append({**kept, "hidden": True, "text": ["".join(card["text"])]})
+            shown = {**kept, "hidden": True, "text": ["".join(card["text"])]}
         else:  # what stands before it would tell of the hidden ones
-            cards.append({**card, "precision": None, "share": None, "calls": []})
+            shown = {**card, "precision": None, "share": None, "calls": []}
+        cards.append({**shown, "rank": place, "score": None})
     return {**page, "chunks": cards, "scores": {}, "bounds": {}, "claims": None}

@@ -255,6 +255,29 @@ class ComparedRuns:
             new = self.after.results[int(self.pairs.b[pair])]
             yield changed_trace(row, old, new, self.pairs.first.metrics, scales)
 
+    def add_ranks_before(self, position: int, page: JSON) -> JSON:
+        """Return a trace's page with the rank of each chunk in the baseline, and the relevant ones that fell."""
+        # None where the baseline did not retrieve it. A chunk that is gone fell if the baseline's verdict was relevant.
+        if (pair := self._pair.get(position)) is None:
+            return page
+        old, new = (
+            run.results[int(at[pair])] for run, at in ((self.baseline.run, self.pairs.a), (self.after, self.pairs.b))
+        )
+        moves = change_of("scores", old, new, ()).moves
+        before = [int(rank) if rank else None for rank in moves]
+        cards = [{**card, "before": rank} for card, rank in zip(page["chunks"], before, strict=True)]
+        fell = [
+            {"id": card["id"], "before": card["before"], "rank": card["rank"]}
+            for card in cards
+            if card.get("relevant") and card["before"] is not None and card["before"] < card["rank"]
+        ]
+        fell += [
+            {"id": outcome.chunk_id, "before": rank, "rank": None}
+            for rank, outcome in enumerate(old.outcomes, 1)
+            if rank not in before and outcome.kind == "verdict" and outcome.relevant
+        ]
+        return {**page, "chunks": cards, "fell": sorted(fell, key=lambda chunk: chunk["before"])}
+
     def points(self, metric: str) -> list[JSON]:
         """Return the points of the scatter, traces with equal scores as one; of many, those about equal."""
         scores = np.column_stack(self.pairs.values(self.pairs.first.metrics.index(metric)))

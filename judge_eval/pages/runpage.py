@@ -183,6 +183,9 @@ def _make(runs: Sequence[Run], settings: PageSettings) -> PageData:
     memory, systems = Memory(runs[0].manifest, settings.store), list[str]()
     results = table.run.results if table.whole else (table.run.results[place] for place in table.places)
     traces = (card_page(result, table.scale, table.metrics, memory, systems) for result in results)
+    if compared is not None:
+        positions = (row.position for row in table.rows)
+        traces = (compared.add_ranks_before(position, trace) for position, trace in zip(positions, traces, strict=True))
     rows = compared.rows if compared else table.rows
     data = run_page(table, compared) | {"rows": [row.data() for row in rows], "systems": systems}
     return PageData(runs[0].name, data, traces)

@@ -60,8 +60,12 @@ class GivenLabel(ApiRecord):
     label: int | None = Field(ge=0, le=limits.GRADE)
     """On the run's scale; null takes an earlier label back."""
     by: str = Field(default="", max_length=200)
+    """Who gives it: a label replaces an earlier one of the same person alone."""
     blind: bool = False
     """Whether the judge's verdict was hidden when it was given."""
+    comment: str = Field(default="", max_length=2_000)
+    final: bool = False
+    """Whether it decides a chunk that people label differently."""
 
 
 class RunProgress(ApiRecord):

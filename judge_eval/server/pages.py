@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Annotated, Any, Literal
@@ -22,17 +23,22 @@ from judge_eval.pages.recall import Memory
 from judge_eval.pages.report import embed
 from judge_eval.pages.rows import parse_filter, sort_rows
 from judge_eval.pages.runpage import live_page, run_page
-from judge_eval.runs.folder.labels import Label, add_label, given_labels
+from judge_eval.runs.folder.labels import Label, add_label, people_labels
 from judge_eval.runs.folder.records import Manifest, TraceResult
+from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.schema import Scale
 from judge_eval.server.library import IndexingError, Library
 from judge_eval.server.models import BaselineName, GivenLabel, OfferedBaseline, Offset, PageSize, RunName, Text
 from judge_eval.server.submissions import notes_of
 from judge_eval.study.drift import DriftHistory, drift_points, drift_report
+from judge_eval.study.matching import labels_by_person
+from judge_eval.study.people import LabelSample, agree_people
+from judge_eval.views.agreement import people_sentence
 
 OFFERED = 200
 """The most baselines that are offered."""
 Sort = Literal["order", "score", "-score", "change", "-change", "failed", "disagree", "newest"]
+Person = Annotated[str, Query(max_length=200)]
 ManyRuns = Annotated[list[RunName], Query(max_length=50)]
 
 
@@ -129,9 +135,21 @@ def _same_data(first: Manifest, second: Manifest) -> bool:
     return a.name == b.name or (bool(a.digest) and a.digest == b.digest)
 
 
-def make_page_routes(library: Library, store: Store | None) -> APIRouter:
+def make_page_routes(library: Library, store: Store | None, drawn: LabelSample | None = None) -> APIRouter:
     """Make the routes of the data of pages; `store` is the cache of the judge's raw replies, if any."""
     api = APIRouter()
+
+    def own_labels(run_id: RunName, by: str) -> dict[tuple[str, str], int] | None:
+        if not by:
+            return None
+        labels = people_labels(library.find(str(run_id))[0])
+        mine = ((key, label) for key, each in labels.items() for label in each if label.by == by and not label.final)
+        return {key: label.label for key, label in mine if label.label is not None}
+
+    def sample_of(run_id: RunName) -> LabelSample:
+        if drawn is None or not library.find(str(run_id))[1].id.startswith(drawn.run):
+            raise MissingTraceError("this server was started without a sample of this run (`serve --sample FILE`)")
+        return drawn
 
     def result_of(run_id: RunName, trace_id: str) -> tuple[Manifest, Scale, tuple[str, ...], TraceResult]:
         followed = library.followed(str(run_id))
@@ -177,8 +195,14 @@ def make_page_routes(library: Library, store: Store | None) -> APIRouter:
         locate: Annotated[str | None, Query(max_length=10_000)] = None,
         baseline: BaselineName = None,
         blind: bool = False,
+        by: Person = "",
+        sample: bool = False,
     ) -> dict[str, Any]:
-        """Return a page of a run's traces as rows, filtered and sorted."""
+        """Return a page of a run's traces as rows, filtered and sorted.
+
+        Blind, `by` is the person whose labels count. `sample` gives the traces of the server's sample in its
+        order, and how many of them are labelled (`done`).
+        """
         followed = library.followed(str(run_id))
         if followed is not None:
             metrics, rows = followed.metrics, followed.rows[:: -1 if sort == "newest" else 1]
@@ -186,8 +210,13 @@ def make_page_routes(library: Library, store: Store | None) -> APIRouter:
             table = library.table(str(run_id), patient=False)
             compared, _ = baseline_of(library, str(run_id), "none" if blind else baseline)
             metrics, rows = table.metrics, table.rows if compared is None else compared.rows
+        own = own_labels(run_id, by)
         if blind:
-            rows = [blind_row(row) for row in rows]
+            counts = Counter(trace for trace, _ in own or ())
+            rows = [blind_row(row, None if own is None else counts[row.id]) for row in rows]
+        if sample:
+            places = {trace: place for place, trace in enumerate(sample_of(run_id).chunks)}
+            rows = sorted((row for row in rows if row.id in places), key=lambda row: places[row.id])
         asked = parse_filter(filter, metrics)
         rows = asked.rows(rows)
         if asked.texts:
@@ -199,39 +228,75 @@ def make_page_routes(library: Library, store: Store | None) -> APIRouter:
                 if result.position in wanted and asked.text_fits(result, reasons=not blind)
             }
             rows = [row for row in rows if row.position in fit]
-        if sort != "newest":
+        if sort != "newest" and not sample:
             rows = sort_rows(rows, sort, metrics, metric)
         at = None
         if locate is not None:
             at = next((place for place, row in enumerate(rows) if row.id == locate), -1)
         page = [row.data() for row in rows[offset : offset + limit]]
         # `at` is the place of the row to locate, -1 if it is not there
-        return {"total": len(rows), "offset": offset, "rows": page, "at": at}
+        answer = {"total": len(rows), "offset": offset, "rows": page, "at": at}
+        return answer | ({"done": sample_of(run_id).done(own or ())} if sample else {})
 
     @api.get("/runs/{run_id}/trace", tags=["pages"])
     def get_trace(
-        run_id: RunName, trace_id: Text, blind: bool = False, baseline: BaselineName = None
+        run_id: RunName,
+        trace_id: Text,
+        blind: bool = False,
+        baseline: BaselineName = None,
+        by: Person = "",
+        sample: bool = False,
     ) -> dict[str, Any]:
-        """Return one trace in full; `blind` hides the verdicts of chunks without a human label.
+        """Return one trace in full; `blind` hides verdict, rank and score of chunks without a human label.
 
+        Blind, the labels of `by` alone count and chunks are shuffled, or in the order of the server's sample.
         Beside a baseline `row` holds its row with the differences.
         """
         manifest, scale, metrics, result = result_of(run_id, trace_id)
         systems: list[str] = []
         page = card_page(result, scale, metrics, Memory(manifest, store), systems)
+        labels = people_labels(library.find(str(run_id))[0])
+        for card in page["chunks"]:
+            there = labels.get((trace_id, card["id"]), [])
+            kept = [label for label in there if not blind or label.by == by]
+            card["people"] = [label.model_dump(include={"by", "label", "comment", "final"}) for label in kept]
         if blind:
-            return {"trace": blind_card(page), "systems": systems}
+            own = own_labels(run_id, by)
+            mine = None if own is None else {chunk: grade for (trace, chunk), grade in own.items() if trace == trace_id}
+            order = sample_of(run_id).chunks.get(trace_id) if sample else None
+            return {"trace": blind_card(page, mine, str(run_id), order), "systems": systems}
         answer = {"trace": page, "systems": systems}
         if library.followed(str(run_id)) is not None:
             return answer
         compared, _ = baseline_of(library, str(run_id), baseline)
         row = None if compared is None else compared.row(result.position)
-        return answer if row is None else {**answer, "row": row.data()}
+        if compared is None or row is None:
+            return answer
+        return {**answer, "trace": compared.add_ranks_before(result.position, page), "row": row.data()}
 
     @api.get("/runs/{run_id}/labels", tags=["labels"])
     def get_labels(run_id: RunName) -> list[Label]:
-        """List the human labels given after the run."""
-        return list(given_labels(library.find(str(run_id))[0]).values())
+        """List the human labels given after the run, each person's last one of a chunk."""
+        return [label for labels in people_labels(library.find(str(run_id))[0]).values() for label in labels]
+
+    @api.get("/runs/{run_id}/people", tags=["labels"])
+    def get_people(run_id: RunName) -> dict[str, Any]:
+        """Tell how far people agree, and list the chunks on which they differ, undecided ones first."""
+        folder = library.find(str(run_id))[0]
+        run, labels = library.table(str(run_id)).run, people_labels(folder)
+        people = labels_by_person(run)
+        differing = []
+        for (trace, chunk), each in labels.items():
+            if len({label.label for label in each if not label.final}) > 1:
+                shown = [label.model_dump(include={"by", "label", "comment", "final"}) for label in each]
+                decided = any(label.final for label in each)
+                differing.append({"trace": trace, "chunk": chunk, "labels": shown, "decided": decided})
+        pairs = agree_people(people, scale_of(run))
+        return {
+            "people": [{"by": name, "n": len(grades)} for name, grades in people.items()],
+            "pairs": [people_sentence(pair) for pair in pairs],
+            "differing": sorted(differing, key=lambda each: each["decided"]),
+        }
 
     @api.post("/runs/{run_id}/labels", status_code=201, tags=["labels"])
     def give_label(run_id: RunName, label: GivenLabel) -> Label:

@@ -342,7 +342,7 @@ def make_router(
         return models.ResultPage(total=len(results), offset=offset, results=page)
 
     api.include_router(make_judging_routes(library, submissions, limits, incoming, summary))
-    api.include_router(make_page_routes(library, store))
+    api.include_router(make_page_routes(library, store, settings.sample))
     return api
 
 

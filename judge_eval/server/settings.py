@@ -13,6 +13,7 @@ from judge_eval.errors import ConfigError
 from judge_eval.ranges import Range
 from judge_eval.settings import Setting, check
 from judge_eval.spelling import option
+from judge_eval.study.people import LabelSample
 from judge_eval.trust import is_loopback
 
 TOKEN = "JUDGE_EVAL_SERVER_TOKEN"  # noqa: S105  the variable's name
@@ -163,6 +164,8 @@ class ServerSettings(Serving):
     cache: str | Path | None = field(default=None, kw_only=True)
     """Where raw replies are looked up."""
     limits: ServerLimits = field(default=ServerLimits(), kw_only=True)
+    sample: LabelSample | None = field(default=None, kw_only=True)
+    """A random sample to label, whose order the page of its run follows."""
 
     def __post_init__(self) -> None:
         check(self)

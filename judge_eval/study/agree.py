@@ -17,8 +17,9 @@ from judge_eval.runs.scoring.figure import Figure
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.stats import agreement_of, alpha_interval
 from judge_eval.stats.figures_of_agreement import Level
-from judge_eval.study.matching import labels_of, match_labels, tables_of, verdicts_as_labels
+from judge_eval.study.matching import labels_by_person, labels_of, match_labels, tables_of, verdicts_as_labels
 from judge_eval.study.members import PanelStudy, study_panel
+from judge_eval.study.people import PeopleAgreement, agree_people
 from judge_eval.study.reliability import Reliability as Reliability
 from judge_eval.study.reliability import reliability_of
 
@@ -67,6 +68,8 @@ class Agreement(Record):
     """Its probabilities beside the labels; None where no verdict on a labelled chunk has one."""
     panel: PanelStudy | None = None
     """Of a panel: its members' votes weighted by labels; None with fewer than ten labelled traces."""
+    people: tuple[PeopleAgreement, ...] = ()
+    """How well each two people agree who labelled the same chunks."""
     worst: tuple[Disagreement, ...] = ()
     """The traces that differ, most different first."""
     notes: tuple[str, ...] = ()
@@ -92,6 +95,7 @@ def agree(
     estimates = agreement_of(units, np.array(grades, dtype=np.float64), seed=seed)
     figures = {name: Figure.of(estimate) for name, estimate in estimates.items()}
     another = isinstance(labels, Run)
+    named = labels.people if isinstance(labels, Labels) else labels_by_person(run)
     reliability = None
     if pairs.probable is not None:
         reliability = reliability_of(pairs.probable, pairs.human >= relevant, pairs.units, seed=seed)
@@ -123,6 +127,7 @@ def agree(
         certainty=certainty_sentence(reliability, another=another),
         reliability=reliability,
         panel=panel,
+        people=() if another else agree_people(named, scale_of(run), threshold=threshold, seed=seed),
         worst=_worst(run, tables, rows, most),
         notes=pairs.notes,
     )

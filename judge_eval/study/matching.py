@@ -14,7 +14,7 @@ from judge_eval.data.spreadsheets import changed_by_spreadsheets
 from judge_eval.errors import DataError
 from judge_eval.runs.columns import packed
 from judge_eval.runs.columns.parquet import columns_of
-from judge_eval.runs.folder.labels import given_labels, with_labels
+from judge_eval.runs.folder.labels import given_labels, people_labels, with_labels
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.schema import BINARY, Scale
@@ -30,7 +30,7 @@ def labels_of(run: Run, path: str | Path | None = None) -> Labels:
     if path is not None:
         on_page = {} if run.folder is None else given_labels(run.folder)
         return read_labels(path, {key: each.label for key, each in on_page.items() if each.label is not None})
-    labels = Labels(sources=("the dataset",))
+    labels = Labels(sources=("the dataset",), people=labels_by_person(run))
     for result in with_labels(run).results:
         for chunk in result.trace.chunks:
             if chunk.label is not None:
@@ -38,6 +38,16 @@ def labels_of(run: Run, path: str | Path | None = None) -> Labels:
     if not labels.grades:
         raise _no_labels()
     return labels
+
+
+def labels_by_person(run: Run) -> dict[str, dict[tuple[str, str], int]]:
+    """Return the labels that people gave on a run's page, by their names."""
+    people: dict[str, dict[tuple[str, str], int]] = {}
+    for key, labels in ({} if run.folder is None else people_labels(run.folder)).items():
+        for label in labels:
+            if not label.final and label.by and label.label is not None:
+                people.setdefault(label.by, {})[key] = label.label
+    return people
 
 
 def _no_labels() -> DataError:

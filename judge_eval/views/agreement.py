@@ -11,6 +11,7 @@ from judge_eval.safe_text import counted, number
 from judge_eval.study.agree import Agreement
 from judge_eval.study.agree_claims import ClaimAgreement
 from judge_eval.study.members import PanelStudy
+from judge_eval.study.people import PeopleAgreement
 from judge_eval.study.reliability import Reliability
 from judge_eval.study.systems import Rankings
 from judge_eval.views.blocks import Cell, Section, Sentence, TableBlock, TableColumns, View, ViewBlock, make_table
@@ -77,6 +78,8 @@ def agreement_view(result: Agreement, *, whole: bool = False, another: bool = Fa
         certainty += panel_blocks(result.panel)
     notes = list(_notes(result))
     sections = [Section("runs", (Sentence(f"{result.judge} against {result.labels}"),)), Section("trust", trust)]
+    if result.people:
+        sections.append(Section("people", tuple(map(Sentence, map(people_sentence, result.people)))))
     if not whole:
         return View("agreement", (*sections, Section("certainty", (*certainty, *notes))))
     sections += [Section("certainty", tuple(certainty)), Section("grades", (_confusion(result), *notes))]
@@ -149,6 +152,12 @@ def figure_tone(figure: Figure) -> Tone:
         return "doubtful"
     low = figure.interval[0]
     return "good" if low > MODERATE else "bad" if low <= 0 else "doubtful"
+
+
+def people_sentence(pair: PeopleAgreement) -> str:
+    """Say how well two people agree."""
+    both = f"{counted(pair.n, 'chunk')} that both labelled; they differ on {pair.differ:,}"
+    return f"{' and '.join(pair.people)}: kappa {pair.kappa.text} on {both}"
 
 
 def _notes(result: Agreement) -> Iterator[Sentence]:

@@ -147,11 +147,12 @@ def test_blind_shows_nothing_the_judge_said() -> None:
     """Before a label is given, neither row nor card tells verdict, reason, quote, score or call."""
     told = result([1, 0], [None, 1], scores={"AP@5": 1.0})
     hidden = blind_row(row_of(told, BINARY))
-    assert hidden.strip == "?."
+    assert hidden.strip == "??"
     assert hidden.scores == {"AP@5": None}
     page = blind_card(card_page(told, BINARY, ["AP@5"], None, []))
-    first, second = page["chunks"]
+    first, second = sorted(page["chunks"], key=lambda card: card["label"] is not None)
     assert set(first) == {"rank", "id", "title", "score", "label", "text", "hidden"}
+    assert first["score"] is None
     assert second["relevant"] is False
     assert second["precision"] is None
     assert page["scores"] == {}

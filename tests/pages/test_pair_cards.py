@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judge_eval.pages.blind import blind_row
+from judge_eval.pages.card import card_page
 from judge_eval.pages.compared import SNIPPET, ComparedRuns, snippet
 from judge_eval.pages.rows import Table
 from tests.pages.test_compare_page import failed_verdicts, other_judge, without_ids
@@ -39,6 +40,26 @@ def test_a_card_names_what_moved_with_its_text_and_reason() -> None:
             assert (move["now"] is None) == (move["b"] is None)
         assert all("".join(move["text"]).startswith("the text ") for move in notable)
         assert all((move["now"] or move["was"])["reason"] for move in notable)
+
+
+def test_a_trace_says_where_each_chunk_was_and_which_relevant_ones_fell() -> None:
+    """Each card holds its rank in the baseline; relevant chunks that stand lower or are gone come by old rank."""
+    sides = two_runs()
+    items = list(sides.in_full(sides.rows))
+    assert any(move["b"] is None for item in items for move in item["moves"])
+    for row, item in zip(sides.rows, items, strict=True):
+        result = sides.after.results[row.position]
+        page = card_page(result, sides.candidate.scale, sides.candidate.metrics, None, [])
+        told = sides.add_ranks_before(row.position, page)
+        assert [card["before"] for card in told["chunks"]] == [m["a"] for m in item["moves"] if m["b"] is not None]
+        fell = [
+            (move["a"], move["b"], move["id"])
+            for move in item["moves"]
+            if move["a"] is not None
+            and (move["b"] is None or move["b"] > move["a"])
+            and (move["now"] or move["was"]).get("relevant")
+        ]
+        assert [(each["before"], each["rank"], each["id"]) for each in told["fell"]] == sorted(fell)
 
 
 def test_what_tells_most_stands_first() -> None:

@@ -1,8 +1,9 @@
 import { el, put, quoted, num, phrase, pieces, tagChip, wayOf, changeOf } from "./dom.js";
-import { gradesOf, meaning, square, gradeWord } from "./draw.js";
+import { meaning, square, gradeWord } from "./draw.js";
 import { clamped } from "./clamp.js";
 import { strips } from "./strips.js";
 import { claimGrid } from "./claims.js";
+import { labelling } from "./labelling.js";
 
 const SHOWN = 20000;
 const STEP = 200000;
@@ -63,24 +64,6 @@ function callOf(call, systems) {
   return details;
 }
 
-function labelling(source, trace, chunk, scale, again) {
-  if (!source.canLabel) return null;
-  const grades = gradesOf(scale);
-  const told = el("span.dim", { role: "status" });
-  const give = async (grade) => {
-    try {
-      await source.label(trace.id, chunk.id, grade);
-      again(chunk.rank);
-    } catch (error) {
-      told.textContent = error.message;
-    }
-  };
-  return el("div.labelling", { role: "group", "aria-label": phrase("card.label_rank", { rank: chunk.rank }) }, el("span.dim", null, phrase("card.label")),
-    grades.map((grade) => el("button.quiet", { type: "button", "aria-pressed": String(chunk.label === grade), onclick: () => give(grade) },
-      scale && scale.maximum > 1 ? String(grade) : phrase(grade ? "draw.relevant" : "draw.irrelevant"))),
-    chunk.label !== null && el("button.quiet", { type: "button", onclick: () => give(null) }, "clear"), told);
-}
-
 function cardOf(source, trace, chunk, scale, systems, again) {
   const sign = chunk.hidden ? "?" : chunk.why ? "!" : String(chunk.grade);
   const told = meaning(sign, scale);
@@ -105,7 +88,7 @@ function cardOf(source, trace, chunk, scale, systems, again) {
     el("header", null,
       el("span.rank", null, chunk.rank), square(sign, scale, chunk.agrees === false), el(`strong.word.${told.kind}`, null, word),
       chunk.stage && el(`span.chip.stage.${chunk.stage}`, { title: phrase("card.stage_title", { stage: chunk.stage }) }, phrase("dom.stage", { stage: chunk.stage })),
-      quoted("span.cid", chunk.id), human, el("span.facts", null, facts)),
+      !chunk.hidden && quoted("span.cid", chunk.id), wasAt(chunk), human, el("span.facts", null, facts)),
     chunk.title && el("h3.title", { dir: "auto" }, ...(chunk.title_marks || [chunk.title]).map((piece, i) => i % 2 ? quoted("mark", piece) : piece)),
     marked(chunk.text, "p.text"),
     flags,
@@ -114,6 +97,20 @@ function cardOf(source, trace, chunk, scale, systems, again) {
         : chunk.reason && el("p.reason", null, el("b", null, "reason: "), quoted("span", chunk.reason)),
     labelling(source, trace, chunk, scale, again),
     (chunk.calls || []).map((call) => callOf(call, systems)));
+}
+
+function wasAt(chunk) {
+  if (chunk.before === undefined) return null;
+  const same = chunk.before === chunk.rank;
+  return el(same ? "span.dim" : "span.chip", null, phrase(same ? "card.same_rank" : chunk.before === null ? "card.new" : "card.was", { rank: chunk.before }));
+}
+
+// The relevant chunks that stand lower than in the baseline, or are gone: what a loss is made of.
+function fallen(trace) {
+  if (!(trace.fell || []).length) return null;
+  return el("div.field", null, el("h3", null, phrase("card.fell")), el("ul", null, trace.fell.map((chunk) => el("li", null,
+    chunk.rank === null ? quoted("bdi", chunk.id) : el("a", { href: `#${encodeURIComponent(trace.id)}@${chunk.rank}` }, quoted("bdi", chunk.id)),
+    ": ", phrase(chunk.rank === null ? "card.gone" : "card.moved", { before: chunk.before, rank: chunk.rank })))));
 }
 
 // One trace in full.
@@ -130,6 +127,7 @@ export function traceView(source, trace, scale, systems, again, back, cutoff, fe
       scores, trace.tags.map(tagChip),
       trace.relevant_total !== null && el("span.chip", null, phrase("card.pool", { n: trace.relevant_total }))),
     trace.row && trace.row.before !== null && trace.row.before !== undefined && strips(trace.row, scale, cutoff),
+    fallen(trace),
     field("Reference", trace.reference), field("Answer", trace.answer),
     meta && el("details", null, el("summary", null, "Metadata"), quoted("pre", JSON.stringify(trace.metadata, null, 2))),
     claimGrid(trace.claims, trace.chunks),

@@ -5,6 +5,7 @@ import { disagreements, failures, provenance } from "./runtabs.js";
 import { TraceList } from "./traces.js";
 import { againstWhat } from "./baselines.js";
 import { traceView } from "./card.js";
+import { keptName, nameBox, peopleTab } from "./labelling.js";
 import { EmbeddedRun, ServedRun } from "./source.js";
 
 function stat(name, value, kind = "") {
@@ -26,7 +27,7 @@ export function headOf(head) {
 function metricCard(metric, baseline) {
   const pair = metric.pair;
   return el("div.metric", { title: metric.definition },
-    el("div.top", null, el("h3", null, metric.name), el("p.dim", null, `n = ${metric.n}`)),
+    el("div.top", null, el("h2", null, metric.name), el("p.dim", null, `n = ${metric.n}`)),
     el("div.top.mean", null, el("p.big", null, shownMean(metric)), el("p.interval", null, range(metric.interval))),
     whisker(metric.mean, metric.interval, pair ? pair.baseline : null),
     (metric.notes || []).map((note) => el(note.tone === "bad" ? "p.dim.badtext" : "p.dim", { title: note.title }, note.text)),
@@ -115,6 +116,7 @@ export async function runPage(root, source, served) {
     { name: "traces", title: "Traces", badge: data.live ? undefined : data.head.traces, draw: tracesTab },
     figured && data.claims && { name: "claims", title: "Claims", badge: data.claims.distinct, draw: () => el("div.missed", null, (data.opening ? data.opening.claims : []).map((text) => el("p.told", null, pieces("runpage.change", { text: quoted("span", text) }))), drawBlocks(data.claims.blocks)) },
     figured && { name: "disagreements", title: "Disagreements", badge: data.agreement ? data.agreement.count : undefined, draw: () => disagreements(data.agreement) },
+    figured && served && { name: "people", title: phrase("runpage.people"), draw: () => peopleTab(source) },
     figured && { name: "failures", title: "Failures", badge: data.failures.count, draw: () => failures(data.failures) },
     { name: "provenance", title: "Provenance", draw: () => provenance(data.provenance) },
   ].filter(Boolean), "traces", (tab) => history.replaceState(null, "", tab === "traces" ? "#" : "#/" + tab));
@@ -149,11 +151,15 @@ export async function runPage(root, source, served) {
       await runPage(root, source, served);
       document.getElementById("blind")?.focus();
     } }), " ", phrase("runpage.blind"));
+  const person = served && nameBox(source, async () => {
+    ended.abort();
+    await runPage(root, source, served);
+  });
   const extras = figured && againstWhat(source, data, served);
   const cardOfMetric = (m) => metricCard(m, data.baseline);
   const skip = el("button.skip", { type: "button", onclick: () => { told.pick("traces"); list.box.focus(); } }, phrase("runpage.skip"));
   const going = served && data.live && (await import("./livepanel.js")).livePanel(source, list, ended.signal);
-  root.replaceChildren(skip, topBar(served, blind), el("main", null, headOf(data.head),
+  root.replaceChildren(skip, topBar(served, person, blind), el("main", null, headOf(data.head),
     going && going.node, extras || "",
     data.blind && el("p.versus", { id: "hidden" }, phrase("runpage.blind_note")),
     figured && el("section.metrics", { "aria-label": "Metrics" }, data.metrics.slice(0, SOME_METRICS).map(cardOfMetric)),
@@ -191,6 +197,8 @@ export async function runPage(root, source, served) {
 
 page("run", (root, data) => {
   const query = new URLSearchParams(location.search);
-  const served = () => new ServedRun(decodeURIComponent(location.pathname.split("/")[2]), query.get("baseline"), query.get("blind") === "1");
+  const served = () => Object.assign(
+    new ServedRun(decodeURIComponent(location.pathname.split("/")[2]), query.get("baseline"), query.get("blind") === "1"),
+    { by: keptName(), sample: query.get("sample") === "1" });
   return runPage(root, data ? new EmbeddedRun(data) : served(), !data);
 });

@@ -209,6 +209,8 @@ export class ServedRun {
     this.baseline = baseline;
     this.blind = blind;
     this.canLabel = true;
+    this.by = "";
+    this.sample = false; // whether the server's sample is shown, in its order
     this.path = `/runs/${encodeURIComponent(id)}`;
     this.known = [];
   }
@@ -225,10 +227,12 @@ export class ServedRun {
   async systems() { return this.known; }
   live() { return api(`${this.path}/live`, { blind: this.blind || null }); }
   baselines() { return api(`${this.path}/baselines`); }
-  rows(asked) { return api(`${this.path}/rows`, { ...asked, baseline: this.baseline, blind: this.blind || null }); }
+  get view() { return { baseline: this.baseline, blind: this.blind || null, by: this.blind ? this.by : null, sample: this.sample || null }; }
+  rows(asked) { return api(`${this.path}/rows`, { ...asked, ...this.view }); }
+  people() { return api(`${this.path}/people`); }
   async trace(id) {
     try {
-      const told = await api(`${this.path}/trace`, { trace_id: id, baseline: this.baseline, blind: this.blind || null });
+      const told = await api(`${this.path}/trace`, { trace_id: id, ...this.view });
       this.known = told.systems;
       return { ...told.trace, row: told.row };
     } catch (error) {
@@ -236,8 +240,8 @@ export class ServedRun {
       throw error;
     }
   }
-  label(trace_id, chunk_id, label) {
-    return api(`${this.path}/labels`, {}, { method: "POST", body: { trace_id, chunk_id, label, blind: this.blind } });
+  label(trace_id, chunk_id, label, comment, final) {
+    return api(`${this.path}/labels`, {}, { method: "POST", body: { trace_id, chunk_id, label, blind: this.blind, by: this.by, comment, final } });
   }
 }
 

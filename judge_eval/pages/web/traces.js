@@ -44,7 +44,7 @@ export class TraceList {
     this.more = el("button.quiet.moar", { type: "button", hidden: true, onclick: () => this.extend() }, phrase("dom.more"));
     this.view = el("div.rowsbox", null, this.list, this.more);
     this.node = el("div.tracelist", null,
-      el("div.controls", null, this.box, el("div.pair", null, this.sort, this.which),
+      el("div.controls", null, this.box, !source.sample && el("div.pair", null, this.sort, this.which),
         el("details.help", null, el("summary", null, phrase("traces.help")),
           el("dl", null, HELP.map(([word, name]) => [el("dt", null, el("code", null, word)), el("dd", null, phrase(name))])),
           el("p", null, pieces("traces.keys", { j: el("kbd", null, "j"), k: el("kbd", null, "k"), slash: el("kbd", null, "/"), esc: el("kbd", null, "Esc") }))),
@@ -93,6 +93,7 @@ export class TraceList {
     if (turn !== this.turn) return; // a later question has overtaken this one
     this.rows = told.rows;
     this.total = told.total;
+    this.done = told.done;
     this.at = told.at === null || told.at === undefined ? -1 : told.at;
     if (this.live && locate === null) this.at = this.rows.findIndex((row) => row.id === this.chosen);
     const focused = this.list.contains(document.activeElement);
@@ -118,7 +119,7 @@ export class TraceList {
   }
 
   say() {
-    this.told.textContent = phrase(!this.total ? "dom.none" : this.box.value ? "dom.matching" : "dom.traces", { n: this.total });
+    this.told.textContent = this.done !== undefined ? phrase("traces.progress", { done: this.done, n: this.total }) : phrase(!this.total ? "dom.none" : this.box.value ? "dom.matching" : "dom.traces", { n: this.total });
     this.more.hidden = this.rows.length >= this.total;
   }
 

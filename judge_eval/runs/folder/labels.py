@@ -33,18 +33,35 @@ class Label(Record):
     label: int | None = Field(ge=0, le=limits.GRADE)
     """On the scale of the run; None takes an earlier label back."""
     by: str = ""
-    """Who gave it, where told."""
+    """The name of the person, if known; each person's labels are kept."""
+    comment: str = ""
+    final: bool = False
+    """Whether it decides a chunk on which people differ."""
     blind: bool = False
     """Whether it was given before the judge's verdict was shown."""
     given: datetime = Field(default_factory=lambda: datetime.now(UTC))
 
 
 def given_labels(folder: Path) -> dict[tuple[str, str], Label]:
-    """Read the labels of a run, the last one of each chunk."""
+    """Read the label of each chunk: the decision if there is one, else the one that most people gave."""
+    # A chunk on which people differ, without a decision and without a majority, has none.
+    from judge_eval.data.labels import agreed_label
+
+    labels = dict[tuple[str, str], Label]()
+    for key, of_people in people_labels(folder).items():
+        graded = [(label.label, label.final) for label in of_people if label.label is not None]
+        grade = agreed_label([grade for grade, _ in graded], [grade for grade, final in graded if final])
+        if grade is not None:
+            labels[key] = next(label for label in reversed(of_people) if label.label == grade)
+    return labels
+
+
+def people_labels(folder: Path) -> dict[tuple[str, str], list[Label]]:
+    """Read all labels of each chunk: the last one of each person, and the last decision."""
     path = folder / LABELS
-    labels: dict[tuple[str, str], Label] = {}
+    labels: dict[tuple[str, str], dict[str | None, Label]] = {}
     if not os.path.lexists(path):
-        return labels
+        return {}
     for number, (_, line) in enumerate(whole_lines(path), 1):
         try:
             label = Label.from_json(line)
@@ -52,8 +69,11 @@ def given_labels(folder: Path) -> dict[tuple[str, str], Label]:
             raise RunError(f"not a label: {error}", file=path, line=number) from None
         except ValueError:
             raise RunError("not a label; the file was changed or damaged", file=path, line=number) from None
-        labels[label.trace_id, label.chunk_id] = label
-    return {key: label for key, label in labels.items() if label.label is not None}
+        by_person = labels.setdefault((label.trace_id, label.chunk_id), {})
+        by_person.pop(name := None if label.final else label.by, None)
+        if label.label is not None:
+            by_person[name] = label
+    return {key: list(by_person.values()) for key, by_person in labels.items() if by_person}
 
 
 def add_label(folder: Path, label: Label) -> None:

@@ -92,12 +92,17 @@ def test_blind_labelling(
     assert page.locator(".detail mark").count() == 0
     assert set(page.locator(".strip .sq").all_inner_texts()) == {"?"}
     card = page.locator("#rank-1")
+    card.get_by_role("button", name="not relevant", exact=True).click()
+    assert "Enter your name" in card.inner_text()
+    page.locator("#person").fill("Anna")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("html[data-ready]")
     card.get_by_role("button", name="not relevant", exact=True).focus()
     page.keyboard.press("Enter")
     page.locator("#rank-1", has_text="human label 0").wait_for()
     assert "hidden" in page.locator("#rank-2").inner_text()
     (label,) = given_labels(run.folder).values()
-    assert (label.label, label.blind) == (0, True)
+    assert (label.label, label.blind, label.by) == (0, True, "Anna")
 
 
 def test_a_run_under_way_tells_how_far_it_is(
