@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import select
 import socket
 import time
@@ -11,9 +12,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
 
 from judge_eval import Evaluator
 from judge_eval.server import settings as bounds
+from judge_eval.server.guard import Guard
 from judge_eval.server.settings import ServerLimits, ServerSettings
 from tests.support.serving import ask, serving
 
@@ -106,3 +110,41 @@ def test_a_client_that_leaves_gives_its_room_back(tmp_path: Path) -> None:
         while (code := ask(f"{url}/api/v1/runs", method="POST", body=large)[0]) != 202:
             assert code == 503
             time.sleep(0.01)
+
+
+def test_no_more_requests_are_answered_at_once_than_there_are_places(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While one takes the only place another gets a 503 and /health an answer; then there is room again."""
+    monkeypatch.setattr(bounds, "REQUESTS", 1)
+
+    async def statuses() -> list[int]:
+        begun, may_end, sent = asyncio.Event(), asyncio.Event(), []
+
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["path"] == "/slow":
+                begun.set()
+                await may_end.wait()
+            await Response(status_code=200)(scope, receive, send)
+
+        async def receive() -> Message:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message: Message) -> None:
+            sent.extend([message["status"]] if "status" in message else [])
+
+        async def ask_for(path: str) -> None:
+            scope = {"type": "http", "method": "GET", "path": path, "headers": [(b"host", b"localhost")]}
+            await guard(scope, receive, send)
+
+        guard = Guard(app, ServerSettings(tmp_path))
+        slow = asyncio.create_task(ask_for("/slow"))
+        await begun.wait()
+        await ask_for("/api/v1/runs")
+        await ask_for("/api/v1/health")
+        may_end.set()
+        await slow
+        await ask_for("/api/v1/runs")
+        return sent
+
+    assert asyncio.run(statuses()) == [503, 200, 200, 200]
