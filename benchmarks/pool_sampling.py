@@ -96,7 +96,8 @@ def simulate(folder: Path, share: float, draws: int) -> Iterator[Outcome]:
         picked = np.random.default_rng(draw).integers(0, len(topics), len(topics))
         again = [_estimates(topics[at], share, 10**6 + 1000 * draw + place)[0] for place, at in enumerate(picked)]
         for cell in np.ndindex(*truth.shape):
-            interval = mean_interval(np.array(again)[:, *cell]).interval
+            values = np.array(again)[:, *cell]
+            interval = mean_interval(values, limits=(0.0, max(1.0, values.max()))).interval
             if interval is not None:
                 held[cell] += truth[cell] in interval
                 widths[cell] += (interval.high - interval.low) / 2

@@ -62,7 +62,7 @@ def test_the_shipped_prompts_are_locked() -> None:
     assert set(lock()) == shipped | {"repair@1"}
     assert {load_prompt(ref).ref for ref in shipped} == shipped
     for name in prompt_ids():
-        assert prompt_versions(name) == ([1] if "decision" in name or "claims" in name else [2, 1])
+        assert prompt_versions(name) == ([1] if "decision" in name or "claims" in name or "harm" in name else [2, 1])
     assert prompt_ids() == [
         "claims/decision",
         "claims/split",
@@ -79,6 +79,7 @@ def test_the_shipped_prompts_are_locked() -> None:
         "support/decision",
         "support/decision-graded",
         "support/graded",
+        "support/harm",
         "utilisation/binary",
     ]
 
@@ -130,7 +131,7 @@ def test_the_schema_asks_for_the_contract(name: str) -> None:
     form = load_form(name)
     schema: Any = form.schema
     item = schema["properties"]["verdicts"]["items"] if form.listwise else schema
-    decision = "grade" if form.scale.name == "graded" else "verdict"
+    decision = "verdict" if form.scale.binary else "grade"
     wanted = [*(["id"] if form.listwise else []), "evidence", "reason", "instruction_in_chunk", decision]
     assert list(item["properties"]) == item["required"] == wanted
     assert item["additionalProperties"] is schema["additionalProperties"] is False

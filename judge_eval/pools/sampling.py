@@ -186,7 +186,9 @@ def sample_report(run: Run, k: int | None = None) -> SampleReport | None:
     sampling = np.array(variances).mean(axis=0) / len(table)
     figures, halves = {}, {}
     for column, name in enumerate(names):
-        figure = Figure.of(mean_interval(table[:, column], clusters=fill_clusters(clusters)))
+        most = None if name.startswith("DCG") else max(1.0, float(table[:, column].max()))
+        limits = (0.0, most)  # an unbiased estimate may pass 1
+        figure = Figure.of(mean_interval(table[:, column], clusters=fill_clusters(clusters), limits=limits))
         figures[name] = figure
         halves[name] = _half_widths(figure, float(sampling[column]), share)
     return SampleReport(chunks=chunks, judged=judged, figures=figures, half_widths=halves)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from functools import cache
 from pathlib import Path
 
@@ -114,3 +115,19 @@ def test_a_sample_of_a_pool_says_what_full_judging_says(conformance_data: Path, 
     assert ap.bias < 0.008 + 0.006
     assert ap.tau > 0.9
     assert 0.85 < ap.coverage <= 1
+
+
+def test_udcg_equals_the_authors_values(conformance_data: Path) -> None:
+    """The three stored values reproduce to 1e-9, as a metric of a run whose chunks carry the reader's probabilities."""
+    examples = json.loads((conformance_data / "pools" / "udcg" / "dataset_with_udcg.json").read_text())
+    traces, grades = [], {}
+    for each in examples:
+        chunks = []
+        for passage in each["passages"]:
+            ((_, info),) = passage["models_info"].items()
+            chunks.append({"id": passage["doc_id"], "text": passage["text"], "metadata": info})
+            grades[each["example_id"], passage["doc_id"]] = int(passage["is_relevant"])
+        traces.append(Trace(id=each["example_id"], query=each["question"], chunks=chunks))
+    run = import_verdicts(grades, traces, metrics=["UDCG"])
+    for result, each in zip(run.results, examples, strict=True):
+        assert result.scores["UDCG"] == pytest.approx(next(iter(each["udcg"].values())), abs=1e-9)

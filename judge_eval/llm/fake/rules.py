@@ -8,7 +8,7 @@ import re
 import tomllib
 import unicodedata
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import chain
@@ -291,8 +291,29 @@ def by_overlap(request: Request) -> list[Opinion]:
     # words does not. Sentences that instruct the judge are not read.
     wanted = request.reference or request.answer
     source = "reference answer" if request.reference else "answer" if request.answer else "question"
-    goal = target(wanted or request.query, request.query)
-    return [_by_overlap(passage, goal, request.form.scale, source) for passage in request.passages]
+    goal, scale = target(wanted or request.query, request.query), request.form.scale
+    opinions = [_by_overlap(passage, goal, scale, source) for passage in request.passages]
+    if scale.name != "harm":
+        return opinions
+    return [
+        _of_harm(passage, goal, wanted or "", each) for passage, each in zip(request.passages, opinions, strict=True)
+    ]
+
+
+_NUMBERS = re.compile(r"\d+(?:[.,:]\d+)*")
+_DENIAL = re.compile(r"\b(?:not|no|never|cannot|without)\b|n't\b", re.IGNORECASE)
+
+
+def _of_harm(passage: Passage, goal: Target, wanted: str, opinion: Opinion) -> Opinion:
+    """Say that a passage misleads if its nearest sentence has other numbers, or denies what the reference does not."""
+    match = best_match(sentences(passage.text), passage.title, goal)
+    theirs, ours = (set(_NUMBERS.findall(text)) for text in (wanted, match.sentence))
+    differs = bool(theirs and ours and not theirs & ours) or bool(_DENIAL.search(wanted)) != bool(
+        _DENIAL.search(match.sentence)
+    )
+    if not opinion.steered and match.similarity >= CUT / 2 and differs:
+        return Opinion(0, quote(match.sentence, goal), "Says otherwise than the reference.", False, opinion.confidence)
+    return replace(opinion, grade=max(1, opinion.grade))
 
 
 def _by_overlap(passage: Passage, goal: Target, scale: Scale, source: str) -> Opinion:

@@ -27,6 +27,8 @@ class GradedTrace(NamedTuple):
     """The judge's probability that each chunk is relevant; empty if it gave none."""
     expected: ChunkNumbers = ()
     """Each chunk's mean grade under these probabilities."""
+    abstains: ChunkNumbers = ()
+    """The reader's probability to abstain with each chunk alone, from `metadata.no_res_prob`; empty if none has one."""
     chances: tuple[tuple[float, ...] | None, ...] = ()
     """Each chunk's probability of each grade."""
 
@@ -45,6 +47,7 @@ class GradedTrace(NamedTuple):
             pool=trace.pool,
             rest=rest,
             repeats=tuple(repeats_of(trace.chunks)),
+            abstains=abstentions(trace),
         )
         for v in verdicts:
             if v is not None and (v.confidence is not None or v.expected_grade is not None):
@@ -56,3 +59,10 @@ class GradedTrace(NamedTuple):
             expected=tuple(v.expected_grade if v else None for v in verdicts),
             chances=tuple(v.grade_probabilities if v else None for v in verdicts),
         )
+
+
+def abstentions(trace: Trace) -> ChunkNumbers:
+    """Return a reader's probability to abstain with each chunk alone; nothing if none has one from 0 to 1."""
+    named = [chunk.metadata.get("no_res_prob") if chunk.metadata else None for chunk in trace.chunks]
+    known = tuple(float(p) if isinstance(p, int | float) and 0 <= p <= 1 else None for p in named)
+    return known if any(p is not None for p in known) else ()

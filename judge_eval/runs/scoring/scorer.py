@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,7 +14,8 @@ from numpy.typing import NDArray
 from judge_eval.errors import DataError, MetricError
 from judge_eval.metrics import ClaimTable, GradeTable, Metric, parse_metric
 from judge_eval.metrics.metric import try_metric
-from judge_eval.runs.folder.graded import GradedTrace
+from judge_eval.metrics.ragged import flatten_numbers
+from judge_eval.runs.folder.graded import GradedTrace, abstentions
 from judge_eval.runs.folder.judgedclaims import answers_on_claims, verdict_of
 from judge_eval.schema import Claim, ClaimsJudged, Outcome, Scale, Trace, TracePool
 
@@ -67,7 +69,8 @@ class Scorer:
         self.scale, self.by_claims = scale, by_claims
         for metric in self.metrics.values():
             try_metric(metric, scale.relevant - scale.minimum, scale.maximum - scale.minimum)
-        self._faults: dict[tuple[int, int | None, bool, bool], tuple[str | None, str] | None] = {}
+        self._reads_abstention = any(metric.name == "UDCG" for metric in self.metrics.values())
+        self._faults: dict[tuple[int, int | None, bool, bool, bool], tuple[str | None, str] | None] = {}
         self._by_pool: dict[tuple[str, bool], bool] = {}
 
     @property
@@ -78,7 +81,8 @@ class Scorer:
     def check(self, trace: Trace, by_claims: bool | None = None) -> None:
         """Check that a trace has what the metrics need; `by_claims` None takes the scorer's own setting."""
         by_claims = self.by_claims if by_claims is None else by_claims
-        kind = len(trace.chunks), trace.relevant_total, self._on_scale(trace.pool) is not None, by_claims
+        abstains = self._reads_abstention and bool(abstentions(trace) or not trace.chunks)
+        kind = len(trace.chunks), trace.relevant_total, self._on_scale(trace.pool) is not None, by_claims, abstains
         if kind not in self._faults:
             if len(self._faults) >= KINDS_KEPT:
                 self._faults.clear()
@@ -99,10 +103,14 @@ class Scorer:
             return None
         return pool if not scale.minimum or min(pool.grades.values(), default=0) >= scale.minimum else None
 
-    def _fault(self, chunks: int, total: int | None, pool: bool, by_claims: bool) -> tuple[str | None, str] | None:
+    def _fault(
+        self, chunks: int, total: int | None, pool: bool, by_claims: bool, abstains: bool
+    ) -> tuple[str | None, str] | None:
         """Return the field that a metric misses in such traces, with advice; None if none is missing."""
         # Each metric is computed on a list without a relevant chunk: only the metric itself knows what it needs.
         for name, metric in self.metrics.items():
+            if metric.name == "UDCG" and abstains:
+                continue
             if metric.spec.claims:
                 if by_claims:
                     continue
@@ -221,7 +229,11 @@ class Scorer:
         if pooled:
             more["rest"] = [trace.rest for trace in graded]
         totals, ids = [trace.total for trace in graded], [trace.id for trace in graded]
-        return self._table([t.grades for t in graded], totals=totals, ids=ids, claims=claims, **more)
+        table = self._table([t.grades for t in graded], totals=totals, ids=ids, claims=claims, **more)
+        if self._reads_abstention and any(t.abstains for t in graded):
+            known = flatten_numbers([t.abstains or [None] * len(t.grades) for t in graded])
+            table = replace(table, abstains=known)
+        return table
 
     @staticmethod
     def _compute(metric: Metric, table: GradeTable, out: Sequence[Scores]) -> None:
