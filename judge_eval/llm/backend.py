@@ -128,9 +128,9 @@ def calls_nobody(backend: Backend) -> bool:
     return bool(_stated(backend, "calls_nobody"))
 
 
-def caches_prompt_from(backend: Backend) -> int:
-    """Tokens from which a prompt's fixed part is marked for the server's cache; 0 if it is never marked."""
-    return int(_stated(backend, "caches_prompt_from"))
+def caches_prompt_from(backend: Backend) -> tuple[int, int]:
+    """Tokens from which some model, and every model, caches a prompt's fixed part that is marked; 0 if it never is."""
+    return _stated(backend, "caches_prompt_from") or (0, 0)
 
 
 def is_outdated(backend: Backend, stored: Completion) -> bool:

@@ -25,12 +25,13 @@ def plan_lines(stack: Stack | Stacks, plan: Plan) -> Iterator[str]:
         return
     likely = expect_output(stack, plan)
     yield f"about {plan.input_tokens:,} input tokens"
-    least = caches_prompt_from(stack.backend)
-    if plan.fixed_tokens < least:
-        yield (
-            f"the server's prompt cache is not used: the fixed part of the prompt has about "
-            f"{plan.fixed_tokens:,} tokens, less than {least:,}"
-        )
+    some, every = caches_prompt_from(stack.backend)
+    if plan.fixed_tokens < every:
+        length = f"the fixed part of the prompt has about {plan.fixed_tokens:,} tokens"
+        if plan.fixed_tokens < some:
+            yield f"the server's prompt cache is not used: {length}, less than {some:,}"
+        else:
+            yield f"the server's prompt cache may not be used: {length}, and some models want {every:,}"
     if plan.output_tokens:
         yield f"about {likely.output_tokens:,} output tokens are likely ({likely.source})"
         yield f"at most {plan.output_tokens:,} output tokens, if no answer has to be repaired"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -15,10 +16,17 @@ class RawServer:
     Args:
         answer: What to write, in pieces, for a request: its head and body.
         pause: Seconds before each piece.
+        tls: A certificate, if connections are to be encrypted.
     """
 
-    def __init__(self, answer: Callable[[bytes], bytes | Iterable[bytes]], *, pause: float = 0.0) -> None:
-        self._answer, self._pause = answer, pause
+    def __init__(
+        self,
+        answer: Callable[[bytes], bytes | Iterable[bytes]],
+        *,
+        pause: float = 0.0,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._answer, self._pause, self._tls = answer, pause, tls
         self.requests: list[bytes] = []
         """What was received."""
         self._open: set[socket.socket] = set()
@@ -26,7 +34,7 @@ class RawServer:
     @property
     def url(self) -> str:
         """The base URL to give to a client."""
-        return f"http://127.0.0.1:{self.port}/v1"
+        return f"http{'s' if self._tls else ''}://127.0.0.1:{self.port}/v1"
 
     def __enter__(self) -> Self:
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=256)
@@ -50,6 +58,8 @@ class RawServer:
 
     def _handle(self, connection: socket.socket) -> None:
         try:
+            if self._tls is not None:
+                connection = self._tls.wrap_socket(connection, server_side=True)
             request = self._read(connection)
             if not request:
                 return

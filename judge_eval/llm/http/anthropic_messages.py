@@ -17,8 +17,8 @@ from judge_eval.registry import Provider
 from judge_eval.wire import Completion, Finish, Form, Request, Usage
 
 WIRE = "anthropic-messages"
-CACHED_FROM = 4_096
-"""Tokens of a system text from which it is marked for the prompt cache: so many every model caches."""
+CACHED_FROM = 512, 4_096
+"""Tokens from which some model caches a system text, which is marked then, and from which every model does."""
 CHARACTERS = 4
 """Of a token, about."""
 _FINISHES: Mapping[str, Finish] = {
@@ -30,7 +30,7 @@ _FINISHES: Mapping[str, Finish] = {
 
 def is_cached(system: str) -> bool:
     """Whether a system text is long enough to be marked for the server's prompt cache."""
-    return len(system) >= CACHED_FROM * CHARACTERS
+    return len(system) >= CACHED_FROM[0] * CHARACTERS
 
 
 class MessageBodies(Bodies):
@@ -93,7 +93,7 @@ def read_message(body: Mapping[str, Any], scrub: Scrubber) -> Completion | None:
 class AnthropicMessages(OpenAI):
     """A server that speaks Anthropic's Messages; calls, failures and negotiation are those of `OpenAI`."""
 
-    caches_prompt_from: ClassVar[int] = CACHED_FROM
+    caches_prompt_from: ClassVar[tuple[int, int]] = CACHED_FROM
     _path = "messages"
     version: ClassVar[Mapping[str, str]] = {"anthropic-version": "2026-10-21"}
     _own_headers = version

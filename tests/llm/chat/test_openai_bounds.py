@@ -6,10 +6,14 @@ import asyncio
 import gzip
 import json
 import socket
+import ssl
 import subprocess
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -42,6 +46,57 @@ def complete(backend: OpenAI, times: int = 1) -> Completion:
             await backend.aclose()
 
     return asyncio.run(go())
+
+
+# Who is called
+
+
+@pytest.mark.foreign
+def test_a_certificate_is_checked(transport: Transport, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A server whose certificate nobody vouches for gets no request; one of `SSL_CERT_FILE` is called."""
+    certificate = certify(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    with RawServer(lambda _: http(200, GOOD, "content-type: application/json"), tls=context) as server:
+        with pytest.raises(TransientError) as caught:
+            complete(create("m", base_url=server.url, transport=transport))
+        assert not caught.value.sent
+        assert not server.requests
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        assert "verdict" in complete(create("m", base_url=server.url, transport=transport)).text
+
+
+def certify(folder: Path) -> Path:
+    """Make a certificate of 127.0.0.1 that vouches for itself, with its key."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key, now, day = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC), timedelta(days=1)
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    builder = builder.serial_number(1).not_valid_before(now - day).not_valid_after(now + day)
+    host = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
+    ca = x509.BasicConstraints(ca=True, path_length=None)
+    made = builder.add_extension(host, critical=False).add_extension(ca, critical=True).sign(key, hashes.SHA256())
+    secret = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    path = folder / "certificate.pem"
+    path.write_bytes(secret + made.public_bytes(serialization.Encoding.PEM))
+    return path
+
+
+def test_a_proxy_of_the_environment_is_used(transport: Transport, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever library calls, a proxy gets the whole address, and a host that is excepted is called itself."""
+    with RawServer(lambda _: http(200, GOOD, "content-type: application/json")) as proxy:
+        monkeypatch.setenv("http_proxy", proxy.url.removesuffix("/v1"))
+        monkeypatch.setenv("no_proxy", "127.0.0.1")
+        complete(create("m", base_url="http://judge.example/v1", transport=transport))
+        assert proxy.requests[0].startswith(b"POST http://judge.example/v1/chat/completions HTTP/1.1")
+        complete(create("m", base_url=proxy.url, transport=transport))
+        assert proxy.requests[1].startswith(b"POST /v1/chat/completions HTTP/1.1")
 
 
 # Where a reply may send a request

@@ -14,12 +14,14 @@ from judge_eval import Chunk, EvalRun, Evaluator, Trace
 from judge_eval.errors import DeniedError, RequestTooLargeError, TransientError
 from judge_eval.llm.backend import Identity
 from judge_eval.llm.budget import price_of
+from judge_eval.llm.expected_usage import Plan
 from judge_eval.llm.http import anthropic_messages
 from judge_eval.llm.http.failures import rate_signal
 from judge_eval.llm.http.openai import OpenAI
 from judge_eval.llm.options import Options
-from judge_eval.llm.stack import create_backend
+from judge_eval.llm.stack import build_stack, create_backend
 from judge_eval.providers import built_in
+from judge_eval.views.plan import plan_lines
 from judge_eval.wire import Completion, Usage
 from tests.support.canned import Canned
 from tests.support.chat_faults import Faults
@@ -208,12 +210,12 @@ def test_gemini_tells_token_probabilities(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_long_fixed_texts_are_marked_for_the_prompt_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A breakpoint stands after the fixed part if every model caches so much; a short one has none."""
+    """A breakpoint stands after the fixed part if some model caches so much; a short one has none."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     with MessagesServer() as server:
         backend = create_backend("anthropic/m", Options(base_url=server.url))
         assert isinstance(backend, OpenAI)
-        long = "A rule. " * (anthropic_messages.CACHED_FROM * anthropic_messages.CHARACTERS // 8 + 1)
+        long = "A rule. " * (anthropic_messages.CACHED_FROM[0] * anthropic_messages.CHARACTERS // 8 + 1)
         complete(backend)
         complete(backend, form=SmallForm(system=(long,)))
     assert "cache_control" not in server.native[0]["system"][0]
@@ -237,6 +239,15 @@ def test_a_failure_names_the_request(name: str, server: NativeServer) -> None:
     server.script(Canned(500, {header: "req_7"}, {"error": {"message": "broken"}}))
     with pytest.raises(TransientError, match=r"broken \(req_7\)"):
         complete(create_backend(f"{name}/m", Options(base_url=server.url)))
+
+
+@pytest.mark.parametrize(("length", "words"), [(0, "is not used"), (700, "may not be used"), (4200, "")])
+def test_a_dry_run_says_if_the_prompt_is_too_short(length: int, words: str) -> None:
+    """Below what some model caches it is not used, below what every model caches it may not be."""
+    plan = Plan(calls=1, input_tokens=5000, output_tokens=100, fixed_tokens=length)
+    stack = build_stack("anthropic/m", None, Options(base_url="http://127.0.0.1:9/v1"))
+    told = [line for line in plan_lines(stack, plan) if "prompt cache" in line]
+    assert (len(told), words in "".join(told)) == (bool(words), True)
 
 
 def test_anthropics_limits_are_read() -> None:
