@@ -30,7 +30,7 @@ def compare(
             autocompletion=completion.runs,
         ),
     ],
-    numbers: Annotated[NumbersFlags, only("metrics")],
+    numbers: Annotated[NumbersFlags, only("metrics", "by")],
     keeping: Runs,
     gates: Annotated[Gates, without("baseline")],
     judging: Annotated[JudgingFlags, only("model", "prompt", "mode", "evidence", "judge", *SEVERAL)],
@@ -74,7 +74,9 @@ def compare(
     if judge_again:
         with judging.evaluator(calling, numbers, ["P@5"]) as evaluator:
             again = ask_again(evaluator, baseline, candidates[0], wanted[0], judge_again)
-    comparison = compare_runs(baseline, *candidates, metrics=wanted, cluster=cluster, seed=seed, again=again)
+    comparison = compare_runs(
+        baseline, *candidates, metrics=wanted, cluster=cluster, seed=seed, again=again, by=numbers.by
+    )
     checks = check_gates(candidates, gates, comparison)
     comparison = comparison.model_copy(update={"checks": tuple(checks)})
     if json_:

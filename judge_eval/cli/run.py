@@ -72,6 +72,7 @@ def run(
     from judge_eval.trials.drift import watch_judge
     from judge_eval.views.pool import pool_view
     from judge_eval.views.run import cache_view, member_sections
+    from judge_eval.views.slices import run_slices, slices_section
 
     export.check_suffixes(output or (), SUFFIXES)
     if keeping.columnar:
@@ -123,6 +124,8 @@ def run(
             made = counted(done.manifest.tally.calls - earlier, "call")
             tell(f"{made} by this command, {earlier:,} before it")
         show_more(member_sections(done))
+        if numbers.by:
+            show_more([slices_section(run_slices(done, numbers.by))])
         tell_cache(done.manifest.tally.hits)
     if running.pool is not None:
         grown = pool_view(*grow(running.pool, done, remark))

@@ -115,7 +115,7 @@ def import_(
     data: Annotated[str, "The traces that were judged: a file, folder or URL of any known format."],
     reading: ReadOptions,
     selection: Annotated[Selection, without("claims")],
-    numbers: NumbersFlags,
+    numbers: Annotated[NumbersFlags, without("by")],
     keeping: Annotated[KeepingFlags, AT_ONCE],
     running: Annotated[RunningFlags, only("max_failures")],
     scale: Annotated[

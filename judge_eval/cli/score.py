@@ -33,10 +33,11 @@ def score(
     judge-eval score label:main --relevant 3 -o scored.csv
     judge-eval score latest --metrics SoftP@5 --calibration calibration.json
     """
-    from judge_eval.cli.printing.output import summary
+    from judge_eval.cli.printing.output import show_more, summary
     from judge_eval.export import text as export
     from judge_eval.runs.scoring.calibrating import read_calibration
     from judge_eval.runs.scoring.rescore import rescore
+    from judge_eval.views.slices import run_slices, slices_section
 
     export.check_suffixes(output or ())
     learnt = None if calibration is None else read_calibration(calibration)
@@ -44,5 +45,7 @@ def score(
     wanted = numbers.names or run.manifest.metrics
     scored = rescore(run, wanted, numbers.relevant, intervals=numbers.intervals, calibration=learnt)
     summary(scored, json_)
+    if numbers.by and not json_:
+        show_more([slices_section(run_slices(scored, numbers.by))])
     for path in output or ():
         export.write(scored, path)

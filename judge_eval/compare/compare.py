@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from judge_eval.runs.folder.describing import escalation, judge_differences, jud
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import less_is_better, limits_of, main_metric
 from judge_eval.runs.scoring.rescore import rescore, scale_of
+from judge_eval.runs.scoring.slices import SliceBy, SliceFigure, slice_figures, slices_of
 from judge_eval.safe_text import counted
 from judge_eval.schema import Trace
 from judge_eval.stats import PairedComparison, compare_paired, holm, tukey_hsd
@@ -37,6 +38,7 @@ def compare(
     seed: int = 0,
     keep: int = KEEP,
     again: Run | None = None,
+    by: Sequence[SliceBy] = (),
 ) -> Comparison:
     """Compare runs with a baseline, trace by trace, without a call.
 
@@ -53,6 +55,7 @@ def compare(
         seed: Of the randomisation tests.
         keep: How many changed traces of each candidate to name.
         again: Verdicts of the first candidate's judge on chunks of the baseline (`traces_to_ask`), for the split.
+        by: Test the change of every metric in each slice of the baseline's traces too.
 
     Raises:
         RunError: There is no candidate, or one has no trace in common with the baseline.
@@ -80,7 +83,22 @@ def compare(
         for change in changes(moved.pairing, moved.kinds, before, run, place, keep)
     ]
     asked = None if again is None else columns_of(again, (), key)
-    return weigh(baseline, candidates, moves, traces, seed=seed, again=asked)
+    made = weigh(baseline, candidates, moves, traces, seed=seed, again=asked)
+    if not by:
+        return made
+    slices = [
+        figure for run, moved in zip(candidates, moves, strict=True) for figure in _slices(before, run, moved, by)
+    ]
+    return made.but(slices=tuple(slices))
+
+
+def _slices(before: Run, run: Run, moved: Moved, by: Sequence[SliceBy]) -> Iterator[SliceFigure]:
+    results = [before.results[row] for row in moved.pairing.a.tolist()]
+    kinds = [(each, slices_of(results, each)) for each in dict.fromkeys(by)]
+    clusters = cluster_codes(moved.pairing.first.clusters[moved.pairing.a])
+    for column, name in enumerate(moved.pairing.first.metrics):
+        old, new = moved.columns(column)
+        yield from slice_figures(f"{name}, {run.name}", new.value - old.value, kinds, clusters, change=True)
 
 
 def traces_to_ask(baseline: Run, candidate: Run, metric: str, count: int) -> list[Trace]:

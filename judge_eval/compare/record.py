@@ -15,6 +15,7 @@ from judge_eval.record import Record
 from judge_eval.runs.columns.packed import Columns, Places
 from judge_eval.runs.folder.records import FORMAT, name_of
 from judge_eval.runs.scoring.aggregate import less_is_better
+from judge_eval.runs.scoring.slices import SliceFigure
 from judge_eval.safe_text import counted, interval, signed_pair
 
 LimitKind = Literal["fail-under", "max-drop", "non-inferior", "fail-over", "max-rise"]
@@ -433,6 +434,8 @@ class Comparison(Record):
     differences: tuple[Difference, ...]
     attributions: tuple[Attribution, ...] = ()
     """Whose change each difference is, of each candidate that another judge judged than the baseline."""
+    slices: tuple[SliceFigure, ...] = ()
+    """The change of each metric by slice of the traces, where it was asked for."""
     pairs: tuple[PairOfRuns, ...] = ()
     """All pairs of three runs or more."""
     changed: tuple[dict[Change, int], ...]

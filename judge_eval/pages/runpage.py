@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -21,12 +21,14 @@ from judge_eval.runs.folder.records import Manifest
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import limits_of
 from judge_eval.runs.scoring.missedclaims import missed_claims
+from judge_eval.runs.scoring.slices import SliceBy
 from judge_eval.stats import Estimate, agreement_of, breakdown
 from judge_eval.study.matching import scale_of_labels, tables_of
 from judge_eval.study.reliability import reliability_of
 from judge_eval.views.agreement import certainty_sentence, figure_name
 from judge_eval.views.data import JSON, blocks_data
 from judge_eval.views.run import claim_blocks
+from judge_eval.views.slices import run_slices
 
 BINS = 20
 _FIGURES = ("kappa", "kappa_linear", "kappa_quadratic", "ac1", "accuracy", "bias")
@@ -60,6 +62,7 @@ def run_page(table: Table, compared: ComparedRuns | None = None) -> JSON:
         ],
         "histograms": {name: histogram(table, name) for name in table.metrics},
         "by_tag": {name: by_tag(table, name) for name in table.metrics},
+        "slices": slices(table),
         "agreement": agreement(table),
         "failures": failed_verdicts(table),
         "claims": claims(table.run),
@@ -97,6 +100,14 @@ def by_tag(table: Table, metric: str) -> list[JSON]:
     values, tags = [value for _, value in rows], [row.tags for row, _ in rows]
     estimates = breakdown(values, tags, limits=limits_of(metric, values))
     return [{"tag": tag, **estimate_data(each)} for tag, each in sorted(estimates.items(), key=lambda pair: -pair[1].n)]
+
+
+def slices(table: Table) -> JSON:
+    """Return by metric the slices with enough traces to test, by tag, language, length and source."""
+    if not table.whole:
+        return {}
+    figures = [figure for figure in run_slices(table.run, get_args(SliceBy)) if figure.p is not None]
+    return {name: [f.model_dump(mode="json") for f in figures if f.figure == name] for name in table.metrics}
 
 
 def agreement(table: Table) -> JSON | None:

@@ -27,6 +27,7 @@ from judge_eval.views.blocks import (
     make_table,
 )
 from judge_eval.views.claims import vital_word
+from judge_eval.views.slices import slices_section
 from judge_eval.views.tones import Tone
 
 TERMINAL_TRACES = 10
@@ -47,6 +48,7 @@ def comparison_view(comparison: Comparison, *, traces: int, claims: int) -> View
             Section("title", tuple(_opening(comparison))),
             Section("differences", (_differences(comparison),)),
             *_attributions(comparison),
+            *([slices_section(comparison.slices, "no change")] if comparison.slices else ()),
             Section("findings", tuple(_findings(comparison))),
             *_pairs(comparison),
             *_claims(comparison, claims),

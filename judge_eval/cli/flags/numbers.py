@@ -7,14 +7,27 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from judge_eval.errors import ConfigError
 from judge_eval.settings import Setting
+from judge_eval.spelling import option
 
 if TYPE_CHECKING:
     from judge_eval.runs.folder.records import Intervals
+    from judge_eval.runs.scoring.slices import SliceBy
+else:  # flags start without NumPy
+    SliceBy = str
 
 PANEL = "Numbers"
 JUDGING = "Judging"
 _setting = partial(Setting, env=True, file=True, panel=PANEL)
+
+
+def _slices(texts: list[str]) -> tuple[str, ...]:
+    known = ("tag", "language", "length", "source")
+    for text in texts:
+        if text not in known:
+            raise ConfigError(f"{option('by')} {text!r}: write {', '.join(known[:-1])} or {known[-1]}")
+    return tuple(texts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +60,17 @@ class NumbersFlags:
     cluster: Annotated[
         str, _setting("The key of a trace's metadata that says which traces belong together.", metavar="KEY")
     ] = "cluster"
+
+    by: Annotated[
+        tuple[SliceBy, ...],
+        Setting(
+            "Also show every figure by tag, language, length or source of the traces; repeatable.",
+            PANEL,
+            metavar="tag|language|length|source",
+            type=list[str] | None,
+            read=_slices,
+        ),
+    ] = ()
 
     @property
     def names(self) -> list[str]:
