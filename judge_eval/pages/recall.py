@@ -47,6 +47,8 @@ class Memory:
     reply_problem: str = field(init=False, default="")
     """Why replies cannot be looked up; empty if they can."""
     _judge: Judge | None = field(init=False, default=None)
+    identities: dict[str, Identity] = field(init=False, default_factory=dict)
+    """By route, who answered; a judge whose replies are never stored is not among them."""
     _cached: dict[str, Cached] = field(init=False, default_factory=dict)
     """By route, whose answers are looked up."""
 
@@ -59,15 +61,15 @@ class Memory:
             self.problem = str(error)
         except (KeyError, TypeError, ValueError):
             self.problem = "the run does not say in full how it was judged"
-        identities = _identities_of(self.manifest)
+        self.identities = _identities_of(self.manifest)
         if self.store is None:
             self.reply_problem = "no cache was at hand when this page was made"
         elif self.manifest.imported:
             self.reply_problem = "the verdicts were imported: no judge was asked"
-        elif not identities:
+        elif not self.identities:
             self.reply_problem = "this judge's replies are never stored"
         else:
-            for route, identity in identities.items():
+            for route, identity in self.identities.items():
                 backend = Unavailable(identity, "the cache", "a page asks no judge")
                 self._cached[route] = Cached(backend, self.store, offline=True)
 
@@ -87,6 +89,16 @@ class Memory:
                 same.remove(match)
             out.append(match or (same[0] if same else None))
         return out
+
+    def first_questions(self, result: TraceResult) -> list[tuple[Request, bool]]:
+        """Return what a trace's inquiry asks first, and whether the cache holds the answer."""
+        if self._judge is None:
+            return []
+        try:
+            wave = list(next(self._judge.inquire(result.trace)))
+        except (StopIteration, JudgeEvalError, TypeError, ValueError):
+            return []
+        return [(request, reply is not None) for request, reply in zip(wave, self._look_up(wave), strict=True)]
 
     def _followed(self, result: TraceResult) -> dict[str, list[Recalled]]:
         if self._judge is None:

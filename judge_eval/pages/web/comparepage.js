@@ -78,7 +78,7 @@ function changedCard(told, scales, lead, served, ids, words) {
     pairStrips(told, scales, lead ? lead.cutoff : null),
     drawBlocks(told.claims, phrase("comparepage.claims_of", { id: plain(told.id) })),
     movedChunks(told, scales),
-    el("details", null, el("summary", null, phrase("comparepage.all", { n: told.moves.length })), table([{ name: "chunk" }, { name: "place" }, { name: "A" }, { name: "B" }], rows, { label: phrase("comparepage.chunks") }),
+    el("details", null, el("summary", null, phrase("comparepage.all", { n: told.moves.length })), table([{ name: "chunk" }, { name: "place" }, { name: "A" }, { name: "B" }], rows, { label: phrase("comparepage.chunks", { id: plain(told.id) }) }),
       served && el("p.chips", null, el("a", { href: `/runs/${ids[0]}#${encodeURIComponent(told.a.id)}` }, phrase("comparepage.trace", { side: "A" })), el("a", { href: `/runs/${ids[1]}?baseline=${ids[0]}#${encodeURIComponent(told.id)}` }, phrase("comparepage.trace", { side: "B" })))));
 }
 

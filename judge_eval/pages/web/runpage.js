@@ -114,10 +114,10 @@ export async function runPage(root, source, served) {
 
   function tracesTab() {
     split.append(list.node, detail);
-    return split;
+    return source.sample ? el("div", null, list.told, split) : split; // how far one is, beside a trace too
   }
   const told = tabs([
-    { name: "traces", title: "Traces", badge: data.live ? undefined : data.head.traces, draw: tracesTab },
+    { name: "traces", title: "Traces", badge: data.live || source.sample ? undefined : data.head.traces, draw: tracesTab },
     figured && data.claims && { name: "claims", title: "Claims", badge: data.claims.distinct, draw: () => el("div.missed", null, (data.opening ? data.opening.claims : []).map((text) => el("p.told", null, pieces("runpage.change", { text: quoted("span", text) }))), drawBlocks(data.claims.blocks)) },
     figured && { name: "disagreements", title: "Disagreements", badge: data.agreement ? data.agreement.count : undefined, draw: () => disagreements(data.agreement) },
     figured && served && { name: "people", title: phrase("runpage.people"), draw: () => peopleTab(source) },

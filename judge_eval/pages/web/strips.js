@@ -99,7 +99,7 @@ export function pairStrips(told, scales, cutoff) {
     return svg("foreignObject", { x: part.x, y, width: 20, height: 20 }, box);
   });
   const say = (name, signs, scale) => `${name}: ` + (heard(signs.map((sign) => sign.sign), scale, cutoff, (i) => signs[i].off) || "nothing");
-  return el("div.scroll", { tabindex: "0", role: "region", "aria-label": phrase("strips.both") }, svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, class: "pairs", role: "img",
+  return el("div.scroll", { tabindex: "0", role: "region", "aria-label": phrase("strips.both", { id: told.id }) }, svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, class: "pairs", role: "img",
     "aria-label": say("A", told.a.strip, scales[0]) + ". " + say("B", told.b.strip, scales[1]) },
     lines,
     svg("text", { x: 4, y: top + 15, class: "name" }, "A"), svg("text", { x: 4, y: below + 15, class: "name" }, "B"),
