@@ -34,6 +34,7 @@ def show(
     ] = None,
     limit: Annotated[int | None, f"List at most this many traces; {LISTED} by default, with --json all."] = None,
     tags: Annotated[bool, "Show each metric by tag, its percentiles, and the claims covered by tag."] = False,
+    sessions: Annotated[bool, "Show searches with a common session or trace id: what each added."] = False,
     members: Annotated[bool, "Show how well the members of a panel agree."] = False,
     json_: Json = False,
 ) -> None:
@@ -49,6 +50,7 @@ def show(
     from judge_eval.runs.scoring.aggregate import less_is_better
     from judge_eval.views.ordering import pick_traces, sorting_key
     from judge_eval.views.run import LISTED_CLAIMS, claim_sections, member_sections, picked_sections, spread_sections
+    from judge_eval.views.steps import session_sections
     from judge_eval.views.trace import trace_view
 
     run = chosen.loaded(remark)
@@ -76,6 +78,9 @@ def show(
         give_json(json.dumps([run.results[place].model_dump(mode="json") for place in places], indent=2))
         return
     summary(run)
+    if sessions:
+        show_more(session_sections(run))
+        return
     show_more(claim_sections(run, LISTED_CLAIMS, tags=tags))
     if members or tags:
         show_more(member_sections(run) if members else spread_sections(run))

@@ -224,14 +224,15 @@ class DatasetReading:
                     if record is not None and ours in record:
                         data[ours] = record[ours]
                 remarks = data.pop(REMARKS, ())
+                if not data:  # the record holds no retrieval
+                    self._pass(remarks, row)
+                    continue
                 if not joined and data.get("chunks") is not None:
                     data["chunks"] = self._chunks(data["chunks"])
                 trace = Trace.parse(worded(mend(data)))
                 if self._admit is not None:
                     trace = self._admit(trace, row.line)
-                if self._on_remark is not None:
-                    for remark in remarks:
-                        self._on_remark(remark, row.line)
+                self._pass(remarks, row)
             except DataError as error:
                 self._refuse(error, row, place)
                 continue
@@ -239,6 +240,11 @@ class DatasetReading:
                 self._refuse(DataError(TOO_DEEP), row)
                 continue
             yield trace
+
+    def _pass(self, remarks: Iterable[str], row: Row) -> None:
+        if self._on_remark is not None:
+            for remark in remarks:
+                self._on_remark(remark, row.line)
 
     def _chunks(self, value: Any) -> list[dict[str, Any]]:
         out = []

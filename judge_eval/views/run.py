@@ -37,6 +37,7 @@ from judge_eval.views.blocks import (
 from judge_eval.views.claims import vital_word
 from judge_eval.views.ordering import Picked
 from judge_eval.views.sampled import sample_sections
+from judge_eval.views.steps import reranker_sections
 from judge_eval.views.tones import Tone
 
 MOST_GROUPS = 3
@@ -54,7 +55,16 @@ def summary_view(run: Run) -> View:
     """Build the summary of a run for people who are not at its folder: Markdown, a comment, a note."""
     m = run.manifest
     title = Headline((Link(m.name, m.href),), "## judge_eval: "), Sentence(described_by(m))
-    return View("run", (Section("title", title), *figure_sections(m), *sample_sections(run), *claim_sections(run)))
+    return View(
+        "run",
+        (
+            Section("title", title),
+            *figure_sections(m),
+            *sample_sections(run),
+            *reranker_sections(run),
+            *claim_sections(run),
+        ),
+    )
 
 
 def notebook_view(run: Run) -> View:
@@ -75,7 +85,16 @@ def terminal_view(run: Run, page: str | None = None) -> View:
         blocks.append(Sentence(f"its page: {page}"))
     metrics, remarks = figure_sections(run.manifest)
     described = Section("title", (Sentence(described_by(run.manifest)),))
-    return View("run", (described, *sample_sections(run), metrics, Section(remarks.name, (*remarks.blocks, *blocks))))
+    return View(
+        "run",
+        (
+            described,
+            *sample_sections(run),
+            *reranker_sections(run),
+            metrics,
+            Section(remarks.name, (*remarks.blocks, *blocks)),
+        ),
+    )
 
 
 def runs_view(manifests: Sequence[Manifest], unreadable: Sequence[tuple[str, str]]) -> View:

@@ -11,6 +11,9 @@ Data: TypeAlias = Mapping[str, Any]
 
 REMARKS = "remarks"
 """Where a shape puts sentences on a record that are worth knowing, beside the fields of a trace."""
+RERANKED = "reranked"
+"""In a chunk's metadata, its rank after reranking, from 1; 0 if the reranker dropped it. The chunks stand as they were
+retrieved, so that one judgment serves both lists."""
 PLACE = "place"
 """Where a shape puts the place of a trace inside its record, for messages."""
 NESTS = frozenset({"resourceSpans", "resource_spans", "scopeSpans", "scope_spans", "spans", "observations"})
@@ -30,7 +33,8 @@ class Shape:
             (`inputs.query`), and those inside lists of spans or attributes are there as well.
         read: Yields the data of the traces in a record, none where it holds no retrieval: mappings with the fields of
             `Trace`, chunks as `chunks.chunk_data` takes them, and perhaps `remarks`: sentences on the record that are
-            worth knowing. It raises `DataError` with the field; file and line are added by the caller.
+            worth knowing, also alone, of a record without a retrieval. It raises `DataError` with the field; file and
+            line are added by the caller.
         known: The keys it is known by, to find the nearest shape where none fits.
         lists: Keys whose value is a list. Where a file holds a text instead (a CSV cell, JSON inside JSON)
             it is decoded before `read` is called.

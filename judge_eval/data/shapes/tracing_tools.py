@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from judge_eval.data.files.values import decode_mapping, first_of, maybe_list, rest
-from judge_eval.data.shapes.shape import Data, Keys, Shape, has, has_any
+from judge_eval.data.shapes.chunks import chunk_data
+from judge_eval.data.shapes.shape import REMARKS, RERANKED, Data, Keys, Shape, has, has_any
 from judge_eval.errors import DataError
 from judge_eval.objects import plain
 from judge_eval.spelling import option
@@ -198,10 +199,31 @@ def _data(query: str | None, chunks: list[Any], where: str, **more: Any) -> dict
 
 
 def _span_data(span: Span, query: Any, chunks: list[Any], where: str, **more: Any) -> dict[str, Any]:
-    ids = {"span_id": span.span_id, "trace_id": span.trace_id, "span_name": span.name}
+    session = span.attributes.get("session.id") or span.attributes.get("gen_ai.conversation.id")
+    ids = {"span_id": span.span_id, "trace_id": span.trace_id, "span_name": span.name, "session_id": session}
     metadata = {key: value for key, value in ids.items() if value}
     data = _data(question_in(query), chunks, where, metadata=metadata, **more)
     return {**data, "id": span.span_id} if span.span_id else data
+
+
+def reranked(before: list[Any], after: list[Any], where: str) -> list[dict[str, Any]]:
+    """Return what a reranker was given, each chunk with its rank in what it returned, by id, else by text."""
+    chunks = [chunk_data(item, where) for item in before]
+    ranks: dict[Any, int] = {}
+    for rank, item in enumerate(after, 1):
+        chunk = chunk_data(item, where)
+        for key in (("id", chunk.get("id")), ("text", chunk.get("text"))):
+            if key[1] is not None:
+                ranks.setdefault(key, rank)
+    for chunk in chunks:
+        rank = ranks.get(("id", chunk.get("id"))) or ranks.get(("text", chunk.get("text"))) or 0
+        chunk["metadata"] = {**chunk.get("metadata", {}), RERANKED: rank}
+    return chunks
+
+
+def not_a_retrieval(tool: str) -> dict[str, Any]:
+    """Name a tool whose call is left out."""
+    return {REMARKS: [f"a call of the tool {tool or 'without a name'} is no retrieval and is left out"]}
 
 
 def _openinference(record: Data) -> Iterator[dict[str, Any]]:
@@ -210,7 +232,19 @@ def _openinference(record: Data) -> Iterator[dict[str, Any]]:
             span.attributes.get("openinference.span.kind", record.get("span_kind", record.get("spanKind", "")))
         ).upper()
         documents = listed(span.attributes, "retrieval.documents")
-        if kind not in ("RETRIEVER", "") or (documents is None and kind == ""):
+        if kind == "RERANKER":
+            lists = [listed(span.attributes, f"reranker.{name}_documents") for name in ("input", "output")]
+            given, kept = (None if docs is None else [_undotted(doc) for doc in docs] for docs in lists)
+            before, after = (recorded(docs, "attributes.reranker") for docs in (given, kept))
+            query = span.attributes.get("reranker.query") or span.attributes.get("input.value")
+            made = reranked(before, after, "attributes.reranker")
+            yield {**_span_data(span, query, made, "attributes.reranker.query"), "tags": [RERANKED]}
+            continue
+        if kind in ("TOOL", "") and documents is None:
+            documents = _tool_documents(span)
+        if kind not in ("RETRIEVER", "TOOL", "") or (documents is None and kind != "RETRIEVER"):
+            if kind == "TOOL":
+                yield not_a_retrieval(span.name)
             continue
         returned = documents_in(span.attributes.get("output.value"))
         documents_read = returned if documents is None else [_undotted(document) for document in documents]
@@ -221,6 +255,17 @@ def _openinference(record: Data) -> Iterator[dict[str, Any]]:
                 if isinstance(document, Mapping) and isinstance(document.get("id"), str):
                     chunk.setdefault("id", document["id"])
         yield _span_data(span, span.attributes.get("input.value"), chunks, "attributes.input.value")
+
+
+_SEARCHES = re.compile(r"search|retriev|lookup", re.IGNORECASE)
+
+
+def _tool_documents(span: Span) -> list[dict[str, Any]] | None:
+    """Return what a tool with the name of a search returned (also over MCP), if these are documents with texts."""
+    name = str(span.attributes.get("tool.name") or span.name)
+    found = documents_in(span.attributes.get("output.value")) if _SEARCHES.search(name) else None
+    documents = [{"text": item} if isinstance(item, str) else item for item in found or ()]
+    return documents if documents and all(isinstance(each, Mapping) for each in documents) else None
 
 
 def _undotted(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -239,7 +284,10 @@ def _genai(record: Data) -> Iterator[dict[str, Any]]:
             inner = event.get("attributes")
             known |= inner if isinstance(inner, Mapping) else {}
         documents = listed(known, "gen_ai.retrieval.documents")
-        if documents is None and known.get("gen_ai.operation.name") != "retrieval":
+        operation = str(known.get("gen_ai.operation.name") or "")
+        if documents is None and operation != "retrieval":
+            if operation == "execute_tool":
+                yield not_a_retrieval(str(known.get("gen_ai.tool.name") or span.name))
             continue
         query = known.get("gen_ai.retrieval.query.text")
         chunks = recorded(documents, "gen_ai.retrieval.documents")
@@ -262,7 +310,10 @@ def _mlflow(record: Data) -> Iterator[dict[str, Any]]:
     root = next((span for span in spans if span.parent is None), None)
     answer = None if root is None else decode_mapping(_unquoted(root.attributes.get("mlflow.spanOutputs")))
     for span in spans:
-        if _unquoted(span.attributes.get("mlflow.spanType")) != "RETRIEVER":
+        kind = _unquoted(span.attributes.get("mlflow.spanType"))
+        if kind != "RETRIEVER":
+            if kind == "TOOL":
+                yield not_a_retrieval(span.name)
             continue
         chunks = recorded(documents_in(span.attributes.get("mlflow.spanOutputs")), "mlflow.spanOutputs")
         query = span.attributes.get("mlflow.spanInputs")
@@ -282,20 +333,28 @@ def _unquoted(value: Any) -> Any:
 
 
 def _langsmith(record: Data) -> Iterator[dict[str, Any]]:
+    children = [child for child in maybe_list(record, "child_runs") if isinstance(child, Mapping)]
     if record.get("run_type") == "retriever":
         outputs = decode_mapping(record.get("outputs"))
+        chunks = recorded(documents_in(outputs), "outputs.documents")
+        base = [child for child in children if child.get("run_type") == "retriever"]
+        if len(base) == 1:  # a retriever around another, as `ContextualCompressionRetriever`, reranks what that returns
+            before = recorded(documents_in(decode_mapping(base[0].get("outputs"))), "child_runs.outputs.documents")
+            chunks = reranked(before, chunks, "outputs.documents")
+            children.remove(base[0])
         data = _data(
             question_in(record.get("inputs")),
-            recorded(documents_in(outputs), "outputs.documents"),
+            chunks,
             "inputs.query",
             reference=reference_in(decode_mapping(record.get("reference_outputs"))),
             tags=[tag for tag in maybe_list(record, "tags") if isinstance(tag, str)],
             metadata={key: plain(record[key]) for key in ("name", "trace_id", "session_id") if record.get(key)},
         )
         yield {**data, "id": str(record["id"])} if record.get("id") else data
-    for child in maybe_list(record, "child_runs"):
-        if isinstance(child, Mapping):
-            yield from _langsmith(child)
+    elif record.get("run_type") == "tool":
+        yield not_a_retrieval(str(record.get("name") or ""))
+    for child in children:
+        yield from _langsmith(child)
 
 
 def _langfuse(record: Data) -> Iterator[dict[str, Any]]:

@@ -1,0 +1,69 @@
+"""What people read of rerankers and of sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from judge_eval.pools.sessions import session_report
+from judge_eval.runs.folder.run import Run
+from judge_eval.runs.scoring.steps import reranker_gain
+from judge_eval.safe_text import counted, signed_pair
+from judge_eval.views.blocks import Cell, Column, Section, Sentence, TableBlock
+
+MOST_CALLS = 200
+"""How many calls are listed."""
+
+
+def reranker_sections(run: Run) -> Iterator[Section]:
+    """Say what the reranker changed; nothing if no trace says how its chunks were reranked."""
+    gain = reranker_gain(run)
+    if gain is None:
+        return
+    text = f"it dropped {gain.n_dropped:,} of {counted(gain.relevant, 'relevant chunk')}"
+    for first in gain.metrics[:1]:
+        moved = signed_pair(first.difference.value or 0.0, first.difference.interval)
+        text = f"the reranker moves {first.metric} from {first.before:.3f} to {first.after:.3f}, {moved}; {text}"
+    named = ", ".join(f"{trace}: {chunk}" for trace, chunk in gain.dropped[:3])
+    columns = (
+        *(Column("metric"), Column("retrieved", "number"), Column("reranked", "number")),
+        *(Column("difference", "signed"), Column("95% interval", "signed interval")),
+    )
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (m.metric, m.before, m.after, m.difference.value, m.difference.interval) for m in gain.metrics
+    )
+    sentence = Sentence(f"{text}{f' ({named})' if named else ''}; {counted(gain.traces, 'trace')}")
+    yield Section("reranker", (sentence, TableBlock("reranker", columns, rows)))
+
+
+def session_sections(run: Run) -> Iterator[Section]:
+    """List sessions: all of them by call, then a row for each call; nothing if no session has two searches."""
+    report = session_report(run)
+    if report is None:
+        return
+    calls = [call for session in report.sessions for call in session.calls]
+    wasted, chunks = sum(call.wasted for call in calls), sum(call.chunks for call in calls)
+    again = sum(call.duplicates for call in calls)
+    what = "claims" if report.of_claims else "relevant chunks"
+    text = (
+        f"{counted(len(report.sessions), 'session')} with {counted(len(calls), 'search', 'searches')}: {wasted:,} "
+        f"found nothing new, {again:,} of {counted(chunks, 'chunk')} were in an earlier search of the session"
+    )
+    columns = (
+        *(Column("search", "count"), Column("sessions", "count"), Column("Coverage@calls", "number")),
+        *(Column("95% interval", "interval"), Column(f"new {what}", "number"), Column("wasted", "share")),
+    )
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (f.call, f.sessions, f.coverage.value, f.coverage.interval, f.novelty, f.wasted) for f in report.by_call
+    )
+    listed = (
+        *(Column("session"), Column("search", "count"), Column("trace"), Column("query", cut=50)),
+        *(Column("chunks", "count"), Column("seen before", "count"), Column("relevant", "count")),
+        *(Column(f"new {what}", "count"), Column("covered", "share")),
+    )
+    each: tuple[tuple[Cell, ...], ...] = tuple(
+        (session.id, number, c.trace, c.query, c.chunks, c.duplicates, c.relevant, c.new, c.coverage)
+        for session in report.sessions
+        for number, c in enumerate(session.calls, 1)
+    )
+    yield Section("sessions", (Sentence(text), TableBlock("sessions", columns, rows)))
+    yield Section("calls", (TableBlock("calls", listed, each, of="searches").cut(min(MOST_CALLS, len(each))),))
