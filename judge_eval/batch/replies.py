@@ -27,7 +27,7 @@ NOTHING, FAILURE, SUCCESS = range(3)
 
 @runtime_checkable
 class BatchBackend(Backend, Protocol):
-    """A backend whose requests and replies can go through files, as those of `OpenAI` can."""
+    """A backend whose requests and replies can go through files, as those of a `TextServer` can."""
 
     def body(self, request: Request) -> bytes:
         """Write the JSON body of a request."""

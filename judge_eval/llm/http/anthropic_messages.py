@@ -10,8 +10,8 @@ from judge_eval.foreign import dicts_in, within
 from judge_eval.llm.http.capabilities import Capabilities
 from judge_eval.llm.http.chat_format import Bodies, count_of, model_of
 from judge_eval.llm.http.failures import as_line, whole
-from judge_eval.llm.http.openai import OpenAI
 from judge_eval.llm.http.secrets import Scrubber
+from judge_eval.llm.http.text_server import TextServer
 from judge_eval.providers import built_in
 from judge_eval.registry import Provider
 from judge_eval.wire import Completion, Finish, Form, Request, Usage
@@ -90,8 +90,8 @@ def read_message(body: Mapping[str, Any], scrub: Scrubber) -> Completion | None:
     return Completion(scrub.reply(whole(text)), finish, made, model_of(body, scrub))
 
 
-class AnthropicMessages(OpenAI):
-    """A server that speaks Anthropic's Messages; calls, failures and negotiation are those of `OpenAI`."""
+class AnthropicMessages(TextServer):
+    """A server that speaks Anthropic's Messages."""
 
     caches_prompt_from: ClassVar[tuple[int, int]] = CACHED_FROM
     _path = "messages"

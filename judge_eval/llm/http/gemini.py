@@ -10,8 +10,8 @@ from judge_eval.foreign import dicts_in, within
 from judge_eval.llm.http.capabilities import Capabilities
 from judge_eval.llm.http.chat_format import Bodies, count_of, model_of, token_logprobs
 from judge_eval.llm.http.failures import as_line, spelled, whole
-from judge_eval.llm.http.openai import OpenAI
 from judge_eval.llm.http.secrets import Scrubber
+from judge_eval.llm.http.text_server import TextServer
 from judge_eval.providers import built_in
 from judge_eval.registry import Provider
 from judge_eval.wire import Completion, Finish, Form, Request, TokenLogprob, Usage
@@ -128,8 +128,8 @@ def _logprobs(result: Any) -> tuple[TokenLogprob, ...]:
     return token_logprobs(pairs, "logProbability")
 
 
-class Gemini(OpenAI):
-    """A server that speaks `generateContent`; calls, failures and negotiation are those of `OpenAI`."""
+class Gemini(TextServer):
+    """A server that speaks `generateContent`."""
 
     _path = "models/{model}:generateContent"
     _writer = ContentBodies

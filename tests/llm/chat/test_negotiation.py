@@ -15,7 +15,8 @@ import pytest
 
 from judge_eval import Evaluator, Trace
 from judge_eval.errors import CallError, DeniedError, RefusedError
-from judge_eval.llm.http.openai import FILE, OpenAI, create, forget_forms
+from judge_eval.llm.http.openai import OpenAI, create
+from judge_eval.llm.http.text_server import FILE, forget_forms
 from judge_eval.llm.options import LOGPROBS, Options
 from judge_eval.wire import Completion
 from tests.support.canned import Canned, error
@@ -180,7 +181,7 @@ def test_a_server_that_takes_nothing_gets_few_requests() -> None:
 @pytest.mark.parametrize("takes", ["nothing", "tool"])
 def test_a_slow_server_that_declines_gets_few_requests(takes: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """However long it takes to decline, all calls together send at most 8 requests before the first answer."""
-    monkeypatch.setattr("judge_eval.llm.http.openai._PATIENCE", 0.02)
+    monkeypatch.setattr("judge_eval.llm.http.text_server._PATIENCE", 0.02)
     sent: list[int] = []
     condition = CONDITIONS.get(takes, lambda body: False)
 
@@ -198,7 +199,7 @@ def test_a_slow_server_that_declines_gets_few_requests(takes: str, monkeypatch: 
 
 def test_calls_go_on_beside_a_first_one_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     """If another call is answered meanwhile, nobody waits for the first."""
-    monkeypatch.setattr("judge_eval.llm.http.openai._PATIENCE", 0.02)
+    monkeypatch.setattr("judge_eval.llm.http.text_server._PATIENCE", 0.02)
     with ChatServer() as server:
         server.script(Canned(fate="hang"))
         started = monotonic()

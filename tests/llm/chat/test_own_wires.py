@@ -17,7 +17,7 @@ from judge_eval.llm.budget import price_of
 from judge_eval.llm.expected_usage import Plan
 from judge_eval.llm.http import anthropic_messages
 from judge_eval.llm.http.failures import rate_signal
-from judge_eval.llm.http.openai import OpenAI
+from judge_eval.llm.http.text_server import TextServer
 from judge_eval.llm.options import Options
 from judge_eval.llm.stack import build_stack, create_backend
 from judge_eval.providers import built_in
@@ -214,7 +214,7 @@ def test_long_fixed_texts_are_marked_for_the_prompt_cache(monkeypatch: pytest.Mo
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     with MessagesServer() as server:
         backend = create_backend("anthropic/m", Options(base_url=server.url))
-        assert isinstance(backend, OpenAI)
+        assert isinstance(backend, TextServer)
         long = "A rule. " * (anthropic_messages.CACHED_FROM[0] * anthropic_messages.CHARACTERS // 8 + 1)
         complete(backend)
         complete(backend, form=SmallForm(system=(long,)))
