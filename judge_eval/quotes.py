@@ -41,7 +41,8 @@ def normalized(text: str, form: Literal["NFKC", "NFKD"] = "NFKC") -> str:
     """Return a text in a Unicode form, in linear time: U+034F breaks a run of marks each 30 (UAX 15)."""
 
     def broken(run: re.Match[str]) -> str:
-        return BREAK.join(run[0][at : at + _MOST_MARKS] for at in range(0, len(run[0]), _MOST_MARKS))
+        marks = run[0]  # each look at it is a copy
+        return BREAK.join(marks[at : at + _MOST_MARKS] for at in range(0, len(marks), _MOST_MARKS))
 
     return unicodedata.normalize(form, _long_runs().sub(broken, text))
 

@@ -33,6 +33,7 @@ from judge_eval.server.submissions import notes_of
 from judge_eval.study.drift import DriftHistory, drift_points, drift_report
 from judge_eval.study.matching import labels_by_person
 from judge_eval.study.people import LabelSample, agree_people
+from judge_eval.spelling import option
 from judge_eval.views.agreement import people_sentence
 
 OFFERED = 200
@@ -148,7 +149,7 @@ def make_page_routes(library: Library, store: Store | None, drawn: LabelSample |
 
     def sample_of(run_id: RunName) -> LabelSample:
         if drawn is None or not library.find(str(run_id))[1].id.startswith(drawn.run):
-            raise MissingTraceError("this server was started without a sample of this run (`serve --sample FILE`)")
+            raise MissingTraceError(f"this server was started without a sample of this run ({option('sample', 'FILE')})")
         return drawn
 
     def result_of(run_id: RunName, trace_id: str) -> tuple[Manifest, Scale, tuple[str, ...], TraceResult]:

@@ -61,5 +61,5 @@ def label_plan_sentences(plan: LabelPlan, taken: PlannedSample) -> Iterator[str]
         yield f"- {option.n:,} {_WAYS[option.unit, option.by]}: {option.chunks:,} chunks to read{short}{mark}"
     best = plan.options[0]
     if best.unit != taken.unit and best.chunks < 0.9 * taken.chunks:
-        other = "single chunks (--chunks)" if best.unit == "chunks" else "whole traces (without --chunks)"
-        yield f"{other} would take fewer labels"
+        other = "labels of single chunks" if best.unit == "chunks" else "labels of whole traces"
+        yield f"{other} would take fewer chunks to read"

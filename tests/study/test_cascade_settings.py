@@ -34,7 +34,7 @@ SPEC = {
 """Settings of a judge file."""
 MODEL = {
     "model": CHECKED, "prompt": DIGEST, "mode": DIGEST, "base_url": CHECKED, "key_env": CALLS,
-    "params": CHECKED, "unsupported": FORM, "file": NAMES,
+    "params": CHECKED, "unsupported": FORM,
 }  # fmt: skip
 """Settings of one stage."""
 FLAGS = {
