@@ -149,7 +149,7 @@ def make_page_routes(library: Library, store: Store | None, drawn: LabelSample |
 
     def sample_of(run_id: RunName) -> LabelSample:
         if drawn is None or not library.find(str(run_id))[1].id.startswith(drawn.run):
-            raise MissingTraceError(f"this server was started without a sample of this run ({option('sample', 'FILE')})")
+            raise MissingTraceError(f"the server needs a sample of this run: start it with {option('sample', 'FILE')}")
         return drawn
 
     def result_of(run_id: RunName, trace_id: str) -> tuple[Manifest, Scale, tuple[str, ...], TraceResult]:
