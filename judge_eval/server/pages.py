@@ -30,10 +30,10 @@ from judge_eval.schema import Scale
 from judge_eval.server.library import IndexingError, Library
 from judge_eval.server.models import BaselineName, GivenLabel, OfferedBaseline, Offset, PageSize, RunName, Text
 from judge_eval.server.submissions import notes_of
+from judge_eval.spelling import option
 from judge_eval.study.drift import DriftHistory, drift_points, drift_report
 from judge_eval.study.matching import labels_by_person
 from judge_eval.study.people import LabelSample, agree_people
-from judge_eval.spelling import option
 from judge_eval.views.agreement import people_sentence
 
 OFFERED = 200
