@@ -16,7 +16,8 @@ from judge_eval.trust import begin_command
 
 VERBS = (
     "init", "run", "judge", "score", "show", "compare", "pool", "what-if", "agree", "sample", "correct", "calibrate",
-    "probe", "bias", "drift", "claims", "report", "serve", "mcp", "export", "validate", "convert", "doctor",
+    "probe", "bias", "drift", "claims", "report", "serve", "mcp", "export", "validate",
+    "validate-judge", "convert", "doctor",
 )  # fmt: skip
 """The verbs in the order of the help; each is a function in the module of its name."""
 GROUPS = ("runs", "batch", "cascade", "prompts", "cache")

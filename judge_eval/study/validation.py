@@ -1,0 +1,135 @@
+"""A judge on public labelled sets: one row a set, language and prompt, in a table that anyone can make again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from judge_eval.data.collection import read_run
+from judge_eval.data.labels import Labels
+from judge_eval.errors import DataError
+from judge_eval.metrics import GradeTable, parse_metric
+from judge_eval.record import Record
+from judge_eval.runs.folder.describing import models_of, prompt_of
+from judge_eval.runs.folder.run import Run
+from judge_eval.runs.scoring.figure import Figure
+from judge_eval.runs.scoring.rescore import scale_of
+from judge_eval.runs.scoring.slices import slices_of
+from judge_eval.stats import mean_interval, ranking_figures
+from judge_eval.study.agree import agree
+from judge_eval.study.matching import labels_of
+
+SYSTEMS_BY = "NDCG@10"
+
+
+class ValidatedSet(Record):
+    """A judge on one set, or on the part of it in one language."""
+
+    set: str
+    language: str = ""
+    """Empty for the whole set."""
+    digest: str
+    """Of the judged traces."""
+    model: str
+    prompt: str
+    chunks: int
+    traces: int
+    kappa: Figure
+    """At the judge's threshold, by question."""
+    auc: Figure | None = None
+    systems: Figure | None = None
+    """Kendall's tau-b of systems by `SYSTEMS_BY`, where the set's folder holds their runs in `runs/`."""
+    evidence_found: Figure | None = None
+    """The share of relevant verdicts whose quote stands in the chunk."""
+    cost: float | None = None
+    """In US dollars, of the whole set; None if no price is known."""
+    tokens: int = 0
+
+
+class ValidationTable(Record):
+    """Rows of one model or of several."""
+
+    rows: tuple[ValidatedSet, ...]
+
+    @classmethod
+    def joined(cls, paths: Sequence[Path], rows: Sequence[ValidatedSet] = ()) -> ValidationTable:
+        """Join tables that were written as JSON with further rows.
+
+        Raises:
+            DataError: A file is not such a table.
+        """
+        every: list[ValidatedSet] = []
+        for path in paths:
+            try:
+                every += cls.from_json(path.read_bytes()).rows
+            except (OSError, ValueError) as error:
+                raise DataError(f"is not a table of validate-judge: {type(error).__name__}", file=str(path)) from None
+        return cls(rows=(*every, *rows))
+
+
+def validated_sets(run: Run, name: str, systems: Path | None = None) -> list[ValidatedSet]:
+    """Measure a run of a labelled set: as a whole, and by language if there are two or more.
+
+    Args:
+        run: The run, whose traces carry labels.
+        name: What to call the set.
+        systems: A folder of TREC runs over the same queries and passages.
+
+    Raises:
+        DataError: There is no label.
+    """
+    labels, results = labels_of(run), list(run.results)
+    rows = [_row(run, name, "", labels, None if systems is None else _systems(run, labels, systems))]
+    languages = slices_of(results, "language")
+    names = sorted(frozenset[str]().union(*languages))
+    for language in names if len(names) > 1 else ():
+        here = {r.trace_id for r, own in zip(results, languages, strict=True) if language in own}
+        part = Labels({key: grade for key, grade in labels.grades.items() if key[0] in here}, sources=labels.sources)
+        if part.grades:
+            rows.append(_row(run, name, language, part, None))
+    return rows
+
+
+def _row(run: Run, name: str, language: str, labels: Labels, systems: Figure | None) -> ValidatedSet:
+    found = agree(run, labels)
+    traces = {trace for trace, _ in labels.grades}
+    quoted = [
+        (result.trace_id, float(bool(o.evidence_found)))
+        for result in run.results
+        if result.trace_id in traces
+        for o in result.outcomes
+        if o.kind == "verdict" and o.relevant and o.evidence is not None
+    ]
+    evidence = None
+    if quoted:
+        clusters = [trace for trace, _ in quoted]
+        evidence = Figure.of(mean_interval([value for _, value in quoted], clusters=clusters, limits=(0.0, 1.0)))
+    tally = run.manifest.tally
+    return ValidatedSet(
+        set=name, language=language, digest=run.manifest.dataset.digest, model=models_of(run.manifest),
+        prompt=prompt_of(run.manifest) or "", chunks=found.n, traces=found.traces,
+        kappa=found.figures[f"kappa_ge{found.relevant}"] if f"kappa_ge{found.relevant}" in found.figures
+        else found.figures["kappa"], auc=found.figures.get("auc"), systems=systems, evidence_found=evidence,
+        cost=tally.cost, tokens=tally.input_tokens + tally.output_tokens,
+    )  # fmt: skip
+
+
+def _systems(run: Run, labels: Labels, folder: Path) -> Figure | None:
+    """Rank the systems by judge and by people; what neither graded counts as not relevant."""
+    scale, metric = scale_of(run), parse_metric(SYSTEMS_BY)
+    judged = {(r.trace_id, o.chunk_id): o.grade for r in run.results for o in r.outcomes if o.kind == "verdict"}
+    highest = max([*labels.grades.values(), 1])
+    sides: tuple[list[list[float]], list[list[float]]] = ([], [])
+    queries = sorted({trace for trace, _ in labels.grades})
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        lists = {q: sorted(docs, key=docs.__getitem__, reverse=True) for q, docs in read_run(path).items()}
+        both = (judged, scale.minimum, scale.maximum), (labels.grades, 0, highest)
+        for side, (grades, least, most) in zip(sides, both, strict=True):
+            rows = [[grades.get((query, doc), least) - least for doc in lists.get(query, ())] for query in queries]
+            side.append(metric.compute(GradeTable.from_rows(rows, maximum=most - least)).tolist())
+    if len(sides[0]) < 2:
+        return None
+    figures = ranking_figures(*(np.array(side).T for side in sides))
+    return Figure.of(figures["tau_b"])
