@@ -356,8 +356,8 @@ class HttpBackend:
             key = self._key()
             self.__dict__["scrub"] = Scrubber(key, self._address.secrets)
             client = self._clients[loop] = open_connection(self._endpoint, key, self._transport)
-        elif self._command is not None:
-            self._use(client, self._command.key())
+        elif self._command is not None or self._signer is not None:
+            self._use(client, self._key())
         return client
 
     def _key(self) -> str:

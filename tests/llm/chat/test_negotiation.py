@@ -190,7 +190,7 @@ def test_a_slow_server_that_declines_gets_few_requests(takes: str, monkeypatch: 
             canned = super().answer(raw, headers)
             if not sent and canned.status == 200:
                 sent.append(len(self.calls))
-            return replace(canned, delay=0.3)
+            return replace(canned, delay=0.1)
 
     with Slow((condition, lambda: "This is not taken.")) as server:
         complete(create("m", base_url=server.url), 24)
@@ -203,7 +203,7 @@ def test_calls_go_on_beside_a_first_one_that_hangs(monkeypatch: pytest.MonkeyPat
     with ChatServer() as server:
         server.script(Canned(fate="hang"))
         started = monotonic()
-        first, *others = complete(create("m", base_url=server.url, timeout=2), 40)
+        first, *others = complete(create("m", base_url=server.url, timeout=1), 40)
         assert isinstance(first, CallError)
         assert all(isinstance(each, Completion) for each in others)
         assert server.counts["paid"] == 39
