@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from judge_eval.pools.pool import Pool
     from judge_eval.runs.folder.run import Run
 
-FORMATS = (".json", ".qrels", ".md")
+FORMATS = (".json", ".qrels", ".md", ".html")
 
 
 @verb
@@ -41,7 +41,7 @@ def pool(
     ] = "majority",
     output: Annotated[
         list[Path] | None,
-        output_flag("Write the pool here (.json), its judgments (.qrels) or the report (.md). Repeatable."),
+        output_flag("Write the pool here (.json), its judgments (.qrels) or the report (.md, .html). Repeatable."),
     ] = None,
     json_: Json = False,
 ) -> None:
@@ -57,6 +57,7 @@ def pool(
     from judge_eval.export import text as export
     from judge_eval.export.trec import pool_lines
     from judge_eval.pools.scoring import score_pool
+    from judge_eval.views.html import document_of
     from judge_eval.views.markdown import markdown_of
     from judge_eval.views.pool import pool_view
 
@@ -68,8 +69,9 @@ def pool(
         if path.suffix.lower() == ".json":
             made.save(path)
         else:
-            text = markdown_of(pool_view(report)) if path.suffix.lower() == ".md" else pool_lines(made)
-            export.write_text(path, text)
+            writers = {".md": markdown_of, ".html": document_of}
+            write = writers.get(path.suffix.lower())
+            export.write_text(path, pool_lines(made) if write is None else write(pool_view(report)))
 
 
 def _joined(names: list[str], keeping: Runs, depth: int | None, conflicts: Settling) -> Pool:

@@ -14,7 +14,7 @@ from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.judging import OneJudge
 from judge_eval.cli.flags.keeping import AT_ONCE, KeepingFlags
 from judge_eval.cli.flags.numbers import NumbersFlags
-from judge_eval.cli.printing.door import give_json, remark
+from judge_eval.cli.printing.door import give_json, remark, tell
 from judge_eval.cli.printing.errors import INCOMPLETE, spelled_remark, verb
 from judge_eval.pools.pool import Settling
 from judge_eval.pools.recipe import Recipe
@@ -56,10 +56,12 @@ def what_if(
     judge-eval what-if label:bm25 label:dense --fuse rrf
     judge-eval what-if label:dense --rerank mmr:lambda=.7 --cut 5 --label diverse
     judge-eval what-if label:bm25 label:dense --fuse weighted --sweep a=0:1:.1
+    judge-eval what-if label:dense --threshold fit
     judge-eval what-if label:bm25 label:dense --fuse rrf --judge-missing --model openai/NAME --dry-run
     """
     from judge_eval.cli.printing.output import print_record, say, show_comparison, summary
     from judge_eval.cli.printing.progress import show_plan
+    from judge_eval.pools.cutting import cut_by_score
     from judge_eval.runs.columns import parquet as parts
     from judge_eval.runs.keeping.mirror import written
     from judge_eval.views.pool import sweep_view
@@ -69,6 +71,14 @@ def what_if(
     if keeping.columnar:
         parts.load_arrow()
     given, names = [keeping.load(name, remark) for name in runs], numbers.names or None
+    if recipe.threshold == "fit":
+        for run in given:
+            cut = cut_by_score(run)
+            if json_:
+                give_json(cut.model_dump_json(indent=2))
+            else:
+                tell(f"{run.name}: {cut.sentence}")
+        return
     if sweep is not None:
         tried = try_values(given, sweep, metric=(names or (None,))[0], conflicts=conflicts, **recipe.keywords())
         print_record(tried, json_, sweep_view)

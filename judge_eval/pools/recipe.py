@@ -24,7 +24,8 @@ class Recipe:
     """See `Fusion`."""
     interleave: Annotated[bool, _setting("Take the next chunk of each run in turn.")] = False
     threshold: Annotated[
-        str | None, _setting("Keep chunks whose retriever's score is high enough.", metavar="score>=X")
+        str | None,
+        _setting("Keep chunks whose retriever's score is high enough; `fit` finds how high.", metavar="score>=X"),
     ] = None
     """`score>=x` or `score<=x`, by the retrievers' scores."""
     dedup: Annotated[

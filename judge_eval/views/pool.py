@@ -11,6 +11,7 @@ from judge_eval.pools.sweep_report import SweepReport
 from judge_eval.safe_text import counted
 from judge_eval.views.blocks import (
     Cell,
+    Column,
     Headline,
     Link,
     Remark,
@@ -68,13 +69,17 @@ def _added(added: Added | None) -> Iterator[Section]:
     """List what each run adds: a bar for each set of runs that found the same, then shares of the pool."""
     if added is None:
         return
-    most = max(each.chunks for each in added.found_by)
-    bars = (
-        (" + ".join(each.systems) or "none", each.chunks, "█" * max(1, round(BAR * each.chunks / most)))
+    most, names = max(each.chunks for each in added.found_by), [each.systems[0] for each in added.each]
+    bars: list[tuple[Cell, ...]] = [
+        (
+            *(" + ".join(each.systems) or "none", *("●" if name in each.systems else "" for name in names)),
+            *(each.chunks, "█" * max(1, round(BAR * each.chunks / most))),
+        )
         for each in added.found_by
-    )
+    ]
     cut = f"within rank {added.k}"
-    found = make_table("found by", [f"relevant, found {cut} by", ("chunks", "count"), ""], bars)
+    dots = [Column(name, wide=True) for name in names]
+    found = make_table("found by", [f"relevant, found {cut} by", *dots, ("chunks", "count"), ""], bars)
     covered: TableColumns = [("share", "share"), ("95% interval", "interval")]
     gains: TableColumns = [("adds", "signed"), ("95% interval", "signed interval")]
     columns: TableColumns = [f"covered of the pool {cut}", *covered, *gains, ("questions it alone answers", "count")]
@@ -84,8 +89,7 @@ def _added(added: Added | None) -> Iterator[Section]:
         rows.append((" + ".join(c.systems), c.share.value, c.share.interval, *gain))
     blocks = [found, make_table("covered", columns, rows)]
     if added.tags:
-        names = (*(each.systems[0] for each in added.each), "together")
-        shares: TableColumns = [(name, "share") for name in names]
+        shares: TableColumns = [(name, "share") for name in (*names, "together")]
         tags: list[tuple[Cell, ...]] = [(each.tag, each.relevant, *each.shares) for each in added.tags]
         blocks.append(make_table("covered by tag", ["tag", ("relevant", "count"), *shares], tags, of="tags"))
     yield Section("added", tuple(blocks))

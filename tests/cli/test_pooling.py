@@ -12,12 +12,17 @@ def test_the_verb_prints_and_writes_the_pool(desk: Desk) -> None:
     """Two runs: scores marked as of the pool, the pool as JSON, qrels and Markdown, and the pool read again."""
     for name in ("text", "title"):
         assert desk("run", FIXTURES / f"docs_qa_by_{name}.jsonl", "--model", "fake/overlap", "--label", name).code == 0
-    told = desk("pool", "label:text", "label:title", "-o", "p.json", "-o", "p.qrels", "-o", "p.md")
+    told = desk("pool", "label:text", "label:title", "-o", "p.json", "-o", "p.qrels", "-o", "p.md", "-o", "p.html")
     assert told.code == 0, told.err
     assert "Pool of 2 runs: text, title" in told.out
     assert "Recall@5 of the pool" in told.out
     assert "nothing bounds how many more exist: it takes 3 systems or more" in told.out
     assert "| text | Recall@5 of the pool | 0.7895 |" in (desk.folder / "p.md").read_text()
+    page = (desk.folder / "p.html").read_text()
+    assert "<title>Pool of 2 runs: text, title</title>" in page
+    assert "██████" in page
+    assert "●" in page
+    assert "<script" not in page
     qrels = read_qrels(desk.folder / "p.qrels")
     assert qrels == {q: grades for q, grades in Pool.load(desk.folder / "p.json").qrels.items() if grades}
     again = json.loads(desk("pool", "p.json", "--json").out)
@@ -47,6 +52,8 @@ def test_a_fusion_is_compared_with_its_parents(desk: Desk) -> None:
     assert [point["value"] for point in tried["points"]] == [1.0, 3.0]
     assert desk("what-if", "label:text", "label:title").code == 2
     assert "--fuse rrf" in desk("what-if", "label:text", "label:title").err
+    cut = desk("what-if", "label:text", "--threshold", "fit")
+    assert "on the questions that did not choose it precision is" in cut.out, cut.err
 
 
 def test_a_new_run_joins_a_pool(desk: Desk) -> None:

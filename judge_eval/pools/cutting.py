@@ -1,0 +1,90 @@
+"""Cutting lists by the retriever's score: what it keeps, with a threshold that other questions chose."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from judge_eval.errors import DataError
+from judge_eval.record import Record
+from judge_eval.runs.folder.journal import cluster_of
+from judge_eval.runs.folder.run import Run
+from judge_eval.runs.scoring.aggregate import fill_clusters
+from judge_eval.runs.scoring.figure import Figure
+from judge_eval.stats import Resampler
+from judge_eval.stats._arrays import group_codes
+
+MOST_TRIED = 101
+"""How many thresholds are tried, quantiles of the scores."""
+
+
+class ScoreCut(Record):
+    """Precision and recall of a cut, each question under the threshold that the other half of them chose by F1."""
+
+    thresholds: tuple[float, float]
+    """The best of each half."""
+    precision: Figure
+    recall: Figure
+    """Of the relevant chunks that were retrieved."""
+    uncut: Figure
+    """Precision without a cut; its recall is 1."""
+    questions: int
+
+    @property
+    def sentence(self) -> str:
+        """What the cut does, in words."""
+        values = " and ".join(f"{value:.4g}" for value in dict.fromkeys(self.thresholds))
+        return (
+            f"the halves of the {self.questions:,} questions choose score>={values}; on the questions that did not "
+            f"choose it precision is {self.precision.text} (without a cut {self.uncut.text}), and "
+            f"{self.recall.text} of the relevant chunks stay"
+        )
+
+
+def cut_by_score(run: Run, *, seed: int = 0) -> ScoreCut:
+    """Choose a threshold of the retriever's scores by cross-fitting; failed verdicts are left out.
+
+    Args:
+        run: A run whose chunks have scores, higher for better ones.
+        seed: Of the halves and the bootstrap over questions (or clusters).
+
+    Raises:
+        DataError: A chunk has no score, or no relevant chunk was found.
+    """
+    scores, hits, rows, clusters = [], [], [], []
+    for row, result in enumerate(run.results):
+        clusters.append(cluster_of(result.trace, run.manifest.intervals.cluster))
+        for chunk, outcome in zip(result.trace.chunks, result.outcomes, strict=True):
+            if chunk.score is None:
+                raise DataError(f"chunk {chunk.id!r} has no score; a threshold needs the retriever's scores")
+            if outcome.kind == "verdict":
+                scores.append(chunk.score)
+                hits.append(outcome.relevant)
+                rows.append(row)
+    if not any(hits):
+        raise DataError(f"run {run.name} has no relevant chunk; no threshold can be chosen")
+    score, hit = np.array(scores), np.array(hits, dtype=np.float64)
+    codes, groups = group_codes(fill_clusters(clusters), len(clusters))
+    group = codes[np.array(rows)]
+    half = (np.random.default_rng(seed).permutation(groups) % 2)[group]
+    tried = np.unique(np.quantile(score, np.linspace(0, 1, MOST_TRIED), method="lower"))
+    best = []
+    for side in (0, 1):
+        mine = half == side
+        kept = score[mine] >= tried[:, None]
+        f1 = 2 * (kept * hit[mine]).sum(axis=1) / np.maximum(kept.sum(axis=1) + hit[mine].sum(), 1)
+        best.append(float(tried[int(np.argmax(f1))]))
+    kept = score >= np.where(half == 0, best[1], best[0])
+    parts = np.column_stack([kept * hit, kept, hit, np.ones(len(hit))])
+    sums = np.column_stack([np.bincount(group, column, groups) for column in parts.T])
+    draws = Resampler(sums, seed=seed)
+
+    def share(above: int, below: int) -> Figure:
+        return Figure.of(draws.estimate(lambda totals: totals[:, above] / np.maximum(totals[:, below], 1)))
+
+    return ScoreCut(
+        thresholds=(best[0], best[1]),
+        precision=share(0, 1),
+        recall=share(0, 2),
+        uncut=share(2, 3),
+        questions=len(clusters),
+    )
