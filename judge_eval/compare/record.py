@@ -231,7 +231,7 @@ class Attribution(Record):
         size = signed_pair(abs(self.difference), None).removeprefix("+").removesuffix(" without an interval")
         what = f"{self.metric} {moved} by {size}" if self.difference else f"{self.metric} is the same"
         span = "" if self.interval is None else " " + signed_pair(0, self.interval).partition(" ")[2]
-        shared = f"{self.shared:.0%} of the chunks are in both runs"
+        shared = f"{self.shared:.0%} of the chunks have both verdicts"
         if not (self.retrieval.is_known and self.judge.is_known):
             ends = [signed_pair(0, part.envelope).partition(" ")[2] for part in (self.retrieval, self.judge)]
             return (

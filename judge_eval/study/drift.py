@@ -237,7 +237,7 @@ def drift_report(history: DriftHistory, notes: Sequence[str] = ()) -> DriftRepor
     noise = _noise(earlier if earlier.shape[1] > 1 or not since else np.column_stack([earlier, *since]))
     traces = [trace for trace, _ in anchors.chunks]
     n, needed = len(traces), anchors_needed(noise, len(before))
-    common = {
+    common: dict[str, Any] = {
         "anchors": n, "traces": len(set(traces)), "labelled": labelled, "asked_before": len(before),
         "looks": len(later), "failed": last.failed, "noise": noise, "needed": needed, "notes": tuple(notes),
         "models_before": tuple(sorted({name for look in before for name in look.models})), "models_now": last.models,
@@ -260,6 +260,13 @@ def drift_report(history: DriftHistory, notes: Sequence[str] = ()) -> DriftRepor
             "became_relevant": int(((usual < 0.5) & (now == 1)).sum()),
             "became_irrelevant": int(((usual > 0.5) & (now == 0)).sum()),
         }
+    changed = same_judge(earlier, now[:, None])
+    if verdict != "drifted" and labelled and changed.p_change <= ALARM:
+        flips = f"{figures['became_relevant']} became relevant, {figures['became_irrelevant']} irrelevant"
+        common["notes"] += (
+            f"the verdicts changed more than repeats do (p={changed.p_change:.2g}; {flips}), but not to a "
+            "smaller share of right ones",
+        )
     return DriftReport(
         verdict=verdict, why=why, **common, **figures, **_agreement(labels, earlier, now, traces),
         confidence_shift=_confidence_shift(before, last, traces),

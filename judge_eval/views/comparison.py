@@ -96,7 +96,7 @@ def _attributions(c: Comparison) -> Iterator[Section]:
     columns += ["whose change", ("difference", "signed")]
     for side in ("by retrieval", "by the judge"):
         columns += [(side, "signed"), ("95% interval", "signed interval")]
-    columns.append(("chunks in both", "share"))
+    columns.append(("both verdicts", "share"))
     rows: list[tuple[Cell, ...]] = []
     for a in c.attributions:
         sides: list[Cell] = []
@@ -106,7 +106,7 @@ def _attributions(c: Comparison) -> Iterator[Section]:
     few = any(a.shared < LEAST_SHARED for a in c.attributions)
     remark = Remark(
         "note",
-        f"under {LEAST_SHARED:.0%} of the chunks are in both runs: intervals hold if the others' verdicts flip half "
+        f"under {LEAST_SHARED:.0%} of the chunks have both verdicts: intervals hold if the others' verdicts flip half "
         "to twice as often",
         "plain",
         "note",

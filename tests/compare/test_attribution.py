@@ -100,7 +100,7 @@ def test_the_first_sentence_says_whose_change_it_is() -> None:
     found = compare(run_of(first, one, "a"), run_of(second, two, "b"))
     assert "by the judge (" in found.sentences[0]
     assert "by retrieval; " in found.sentences[0]
-    assert found.sentences[0].endswith("of the chunks are in both runs")
+    assert found.sentences[0].endswith("of the chunks have both verdicts")
     assert len(found.sentences) == 2
 
 

@@ -173,3 +173,12 @@ def test_a_look_that_was_killed_is_paid_once(tmp_path: Path) -> None:
         done = shell(*command, OPENAI_API_KEY="sk-x")
         assert done.code == 1, done.out + done.err
         assert done.out.startswith("drifted: ")
+
+
+def test_a_change_for_the_better_is_noted(tmp_path: Path) -> None:
+    """A judge that rejects what it wrongly accepted is no worse by the labels, but another one: a note says so."""
+    watch_judge(lambda _: asked(set(PLACES)), tmp_path / "h.jsonl")
+    report = watch_judge(lambda _: asked(RELEVANT), tmp_path / "h.jsonl")
+    assert report.verdict == "stable"
+    assert "80 irrelevant" in report.notes[0]
+    assert "the verdicts changed more than repeats do" in markdown_of(drift_view(report))
