@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Self, TypeAlias, cast
 
 from judge_eval.errors import CallError
-from judge_eval.judges.judge import Inquiry, Judge, Wave, imagined_split, inquiry_of
+from judge_eval.judges.judge import Inquiry, Judge, Wave, imagined_split, plan_of
 from judge_eval.llm.backend import Backend, peek
 from judge_eval.llm.expected_usage import Plan
 from judge_eval.schema import Judgment, NoVerdict, Trace
@@ -84,7 +84,7 @@ class OpenTraces:
         self.count += len(items)
         opened: list[OpenTrace] = []
         for item in items:
-            self._advance(OpenTrace(item, inquiry_of(self._judge, item.trace, item.earlier)), opened)
+            self._advance(OpenTrace(item, plan_of(self._judge, item.trace, item.earlier)), opened)
         self._look_up(opened)
 
     def answer(self, state: OpenTrace, index: int, reply: Reply, *, go_on: bool) -> bool:
@@ -352,7 +352,7 @@ def plan(judge: Judge, backend: Backend, source: Iterator[Item]) -> Plan:
 
 def _first_rounds(judge: Judge, backend: Backend, item: Item) -> list[Request]:
     """Return what the first round of a trace asks; if it splits a reference, also an imagined next one."""
-    rounds = inquiry_of(judge, item.trace, item.earlier)
+    rounds = plan_of(judge, item.trace, item.earlier)
     earlier: list[Request] = []
     try:
         requests = next(rounds)

@@ -218,7 +218,7 @@ class Evaluator:
                 in `out`, returns the newest as it is if it is done, or starts one if there is none.
             new_if_done: With `resume=True`: starts a run if the newest of the same data is done.
             watch: Called with the progress after each block of finished traces; in a notebook it is shown if None.
-            driver: Who drives the inquiries, such as `RayDriver`; None has it done in this process.
+            driver: Who drives the plans, such as `RayDriver`; None has it done in this process.
             push_every: If `out` is a URL, seconds between pushes of what is judged; 0 pushes at the end.
             push_grace: Seconds that the last push may take if the evaluation is ended by a signal.
             limit: The most traces to judge.

@@ -227,7 +227,7 @@ class Verdict(Record):
         return self.relevant and self.evidence is not None and not self.evidence_found
 
     @property
-    def sureness(self) -> float | None:
+    def side_confidence(self) -> float | None:
         """The probability of its own side, relevant or not; None if unknown."""
         return None if self.confidence is None else side_confidence(self.confidence, self.relevant)
 

@@ -271,7 +271,7 @@ _USAGE = tuple(each.name for each in fields(Usage))
 
 
 Reply: TypeAlias = Completion | CallError
-"""What an inquiry is sent for each request of its wave: an answer, or why there is none."""
+"""What a plan is sent for each request of a round: an answer, or why there is none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
-from judge_eval.judges.confidence import belief_of
+from judge_eval.judges.confidence import read_confidence
 from judge_eval.judges.parsing import without_surrogates
 from judge_eval.llm.backend import Identity
 from judge_eval.llm.cache.cached import cache_key
@@ -172,8 +172,8 @@ def test_whatever_is_decoded_can_be_used_and_stored_again(
         input_tokens=read.usage.input_tokens, output_tokens=read.usage.output_tokens,
         dropped=read.dropped,
     ).model_dump_json()  # fmt: skip
-    belief = belief_of(read, BINARY, 1)
-    assert belief is None or 0 <= belief.confidence <= 1
+    token_confidence = read_confidence(read, BINARY, 1)
+    assert token_confidence is None or 0 <= token_confidence.confidence <= 1
 
 
 def test_usage_adds_up() -> None:

@@ -131,20 +131,20 @@ def open_requests(
     while block := list(islice(rest, BLOCK)):
         going: list[tuple[Inquiry, Wave, frozenset[str]]] = []
         for trace in block:
-            inquiry = judge.inquire(trace, {})
-            if (wave := next(inquiry, None)) is not None:
-                going.append((inquiry, wave, frozenset()))
+            plan = judge.inquire(trace, {})
+            if (requests := next(plan, None)) is not None:
+                going.append((plan, requests, frozenset()))
         while going:
-            replies = iter(answer([request for _, wave, _ in going for request in wave]))
+            replies = iter(answer([request for _, requests, _ in going for request in requests]))
             following = []
-            for inquiry, wave, waiting in going:
-                answers = list(islice(replies, len(wave)))
-                missing = [request for request, reply in zip(wave, answers, strict=True) if reply is None]
+            for plan, requests, waiting in going:
+                answers = list(islice(replies, len(requests)))
+                missing = [request for request, reply in zip(requests, answers, strict=True) if reply is None]
                 yield from (request for request in missing if waiting.isdisjoint(request.chunk_ids))
                 out = waiting.union(*(request.chunk_ids for request in missing))
                 with suppress(StopIteration):
-                    wave = inquiry.send([_TO_COME if reply is None else reply for reply in answers])
-                    following.append((inquiry, wave, out))
+                    requests = plan.send([_TO_COME if reply is None else reply for reply in answers])
+                    following.append((plan, requests, out))
             going = following
 
 

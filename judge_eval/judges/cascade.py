@@ -17,12 +17,12 @@ from judge_eval.judges.judge import (
     ModelUse,
     as_begun,
     check_trace,
-    inquiry_of,
     join_calls,
     judges_by_claims,
     judges_chunks_alone,
     models_asked,
-    route_inquiry,
+    plan_of,
+    route_plan,
     with_blank,
 )
 from judge_eval.judges.kinds import judge_of_record, make_judge, mode_for
@@ -88,7 +88,7 @@ class WholeTraces(JudgeAround):
     def resume(self, trace: schema.Trace, earlier: schema.Judgment) -> Inquiry:
         """Plan what is missing: all chunks are asked about again, and verdicts that are there stand."""
         if earlier.parts or not earlier.open:
-            return (yield from inquiry_of(self.judge, trace, earlier))
+            return (yield from plan_of(self.judge, trace, earlier))
         judgment = yield from self.inquire(trace, earlier.known)
         return judgment.but(calls=join_calls(trace, earlier.calls, judgment.calls))
 
@@ -228,11 +228,11 @@ class Cascade:
 
     def inquire(self, trace: schema.Trace, known: Mapping[str, schema.Verdict] = {}) -> Inquiry:
         """Plan the judging of one trace: the cheap judge's rounds, then the strong one's."""
-        first = yield from route_inquiry(self.cheap.inquire(trace, known), self.routes[0])
+        first = yield from route_plan(self.cheap.inquire(trace, known), self.routes[0])
         kept = {
             outcome.chunk_id: outcome for outcome in first.outcomes if outcome.kind == "verdict" and self.keeps(outcome)
         }
-        second = yield from route_inquiry(self.strong.inquire(trace, {**kept, **known}), self.routes[1])
+        second = yield from route_plan(self.strong.inquire(trace, {**kept, **known}), self.routes[1])
         return self._conclude(trace, first, second, kept, known)
 
     def is_complete(self, trace: schema.Trace, earlier: schema.Judgment) -> bool:  # noqa: ARG002
@@ -260,10 +260,10 @@ class Cascade:
                 kept[outcome.chunk_id] = outcome
         if (part := earlier.parts.get(STRONG)) is not None:
             escalated = {id_: schema.NoVerdict(chunk_id=id_, why="unjudged") for id_ in reopened - kept.keys()}
-            inquiry = inquiry_of(self.strong, trace, _filled(part, {**escalated, **kept}))
+            plan = plan_of(self.strong, trace, _filled(part, {**escalated, **kept}))
         else:
-            inquiry = self.strong.inquire(trace, {**stands, **kept})
-        second = yield from route_inquiry(inquiry, self.routes[1])
+            plan = self.strong.inquire(trace, {**stands, **kept})
+        second = yield from route_plan(plan, self.routes[1])
         judgment = self._conclude(trace, first, second, kept, {})
         votes = {stage: self._votes(stage, earlier, column, reopened) for stage, column in judgment.votes.items()}
         calls = judgment.calls
@@ -287,8 +287,8 @@ class Cascade:
                 outcomes=tuple(schema.NoVerdict(chunk_id=chunk.id, why="unjudged") for chunk in trace.chunks),
             )
             known = {chunk_id: verdict for chunk_id, verdict in stands.items() if chunk_id not in verdicts}
-            return (yield from route_inquiry(inquiry_of(self.cheap, trace, _filled(before, known)), self.routes[0]))
-        first = yield from route_inquiry(self.cheap.inquire(trace, {}), self.routes[0])
+            return (yield from route_plan(plan_of(self.cheap, trace, _filled(before, known)), self.routes[0]))
+        first = yield from route_plan(self.cheap.inquire(trace, {}), self.routes[0])
         calls = join_calls(trace, () if part is None else part.calls, first.calls)
         return _filled(first, verdicts).but(calls=calls)
 
@@ -339,7 +339,7 @@ class Cascade:
         """Tell whether a verdict of the cheap judge stands."""
         if self.explain_positives and verdict.relevant:
             return False
-        return is_sure(verdict.sureness, self.threshold)
+        return is_sure(verdict.side_confidence, self.threshold)
 
 
 def _of_stage(outcome: schema.Outcome, stage: schema.Stage) -> schema.Outcome:

@@ -17,7 +17,7 @@ _LEAD = ' \t\r\n":'
 
 
 @dataclass(frozen=True, slots=True)
-class Belief:
+class Confidence:
     """What the probabilities of the verdict token say."""
 
     confidence: float
@@ -28,7 +28,7 @@ class Belief:
     """The probability of each grade, the lowest first; None on the scale 0-1: `confidence` says both."""
 
     @classmethod
-    def of(cls, shares: Sequence[float], scale: Scale) -> Belief:
+    def of(cls, shares: Sequence[float], scale: Scale) -> Confidence:
         """Make it of what each grade weighs, the lowest first, more than 0 in all."""
         total = sum(shares)
         sure = sum(shares[scale.relevant - scale.minimum :]) / total
@@ -37,7 +37,7 @@ class Belief:
         return cls(min(1.0, sure), min(float(scale.maximum), mean), grades)
 
 
-def belief_of(completion: Completion, scale: Scale, grade: int, number: int | None = None) -> Belief | None:
+def read_confidence(completion: Completion, scale: Scale, grade: int, number: int | None = None) -> Confidence | None:
     """Read off how sure the judge was of one verdict; None if the server told nothing that fits."""
     # The probabilities are those the server told for the token that holds the verdict, over the values of the
     # contract alone: what stands for none of them (white space, another word) is left out. A token that holds
@@ -50,7 +50,7 @@ def belief_of(completion: Completion, scale: Scale, grade: int, number: int | No
             own = _value(token.token, scale)
             if own != grade or not sum(shares.values()) > 0 or _begins_two(shares, scale):
                 continue
-            return Belief.of([shares.get(value, 0.0) for value in scale.grades], scale)
+            return Confidence.of([shares.get(value, 0.0) for value in scale.grades], scale)
     return None
 
 

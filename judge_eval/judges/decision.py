@@ -8,7 +8,7 @@ from pathlib import Path
 
 from judge_eval.errors import CallError, ConfigError
 from judge_eval.judges import prompted
-from judge_eval.judges.confidence import Belief
+from judge_eval.judges.confidence import Confidence
 from judge_eval.judges.judge import Inquiry
 from judge_eval.judges.parsing import Problem, Reading
 from judge_eval.judges.questions import Question, call_of, conclude, distinct, request_for, rounds
@@ -103,7 +103,7 @@ class Decision(prompted.PromptJudge):
         answers = read_answers(reply, len(questions), len(self.scale.grades))
         for question, answer in zip(questions, answers, strict=True):
             if not isinstance(answer, Problem):
-                grade, question.belief = weighed(answer, self.scale)
+                grade, question.token_confidence = weighed(answer, self.scale)
                 question.reading, question.call = Reading(grade, None, None, None), call
             elif again or answer.why != "unparsable":
                 question.problem = answer
@@ -124,14 +124,14 @@ def read_answers(reply: Completion, count: int, grades: int) -> list[Sequence[fl
     return answers
 
 
-def weighed(probabilities: Sequence[float], scale: Scale) -> tuple[int, Belief]:
+def weighed(probabilities: Sequence[float], scale: Scale) -> tuple[int, Confidence]:
     """Return the lower median grade under probabilities by grade, whose sum is > 0, and how sure they are."""
     total = sum(probabilities)
     below, place = probabilities[0], 0
     while 2 * below < total - _TIE and place < len(scale.grades) - 1:
         place += 1
         below += probabilities[place]
-    return scale.grades[place], Belief.of(probabilities, scale)
+    return scale.grades[place], Confidence.of(probabilities, scale)
 
 
 _TIE = 1e-9  # two decimals, summed up, may miss a half by the last bits of a float

@@ -127,7 +127,7 @@ def is_complete(judge: Judge, trace: Trace, earlier: Judgment) -> bool:
     return complete(trace, earlier) if complete is not None else not earlier.open
 
 
-def inquiry_of(judge: Judge, trace: Trace, earlier: Judgment | None = None) -> Inquiry:
+def plan_of(judge: Judge, trace: Trace, earlier: Judgment | None = None) -> Inquiry:
     """Plan what is missing in an earlier judgment of a trace (None: all); it returns the whole, with earlier calls."""
     if earlier is None:
         return judge.inquire(trace, {})
@@ -178,7 +178,7 @@ def route_request(request: Request, route: str) -> Request:
     return replace(request, route=route, origin=origin)
 
 
-def route_inquiry(plan: Inquiry, route: str) -> Inquiry:
+def route_plan(plan: Inquiry, route: str) -> Inquiry:
     """Lead a plan on as it is, its requests sent to the model of a route."""
     replies: Sequence[Reply] | None = None
     while True:
@@ -265,7 +265,7 @@ class JudgeAround:
 
     def resume(self, trace: Trace, earlier: Judgment) -> Inquiry:
         """Plan what is missing in an earlier judgment, as the judge does."""
-        return self.conclude(trace, (yield from inquiry_of(self.judge, trace, earlier)))
+        return self.conclude(trace, (yield from plan_of(self.judge, trace, earlier)))
 
 
 class OnRoute(JudgeAround):
@@ -281,11 +281,11 @@ class OnRoute(JudgeAround):
 
     def inquire(self, trace: Trace, known: Mapping[str, Verdict] = {}) -> Inquiry:
         """Plan the judging of one trace, as the judge does."""
-        return route_inquiry(self.judge.inquire(trace, known), self.route)
+        return route_plan(self.judge.inquire(trace, known), self.route)
 
     def resume(self, trace: Trace, earlier: Judgment) -> Inquiry:
         """Plan what is missing in an earlier judgment, as the judge does."""
-        return route_inquiry(inquiry_of(self.judge, trace, earlier), self.route)
+        return route_plan(plan_of(self.judge, trace, earlier), self.route)
 
     def models_asked(self) -> Iterator[ModelUse]:
         """Return the models that the judge asks, all of them on the route."""

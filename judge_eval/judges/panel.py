@@ -16,11 +16,11 @@ from judge_eval.judges.judge import (
     Wave,
     as_begun,
     check_trace,
-    inquiry_of,
     join_calls,
     judges_by_claims,
     judges_chunks_alone,
     models_asked,
+    plan_of,
     route_request,
     with_blank,
 )
@@ -219,7 +219,7 @@ class Panel:
         """Plan the votes that are missing: each member goes on from its own."""
         parts = [earlier.parts.get(member.name) for member in self.members]
         plans = [
-            inquiry_of(member.judge, trace, part or _part_of(trace, earlier, member))
+            plan_of(member.judge, trace, part or _part_of(trace, earlier, member))
             for member, part in zip(self.members, parts, strict=True)
         ]
         judgments = yield from self._side_by_side(plans)

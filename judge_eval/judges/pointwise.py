@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from judge_eval.judges import prompted
-from judge_eval.judges.confidence import Belief, belief_of
+from judge_eval.judges.confidence import Confidence, read_confidence
 from judge_eval.judges.judge import Inquiry
 from judge_eval.judges.parsing import Problem, Reading, read_many, read_one
 from judge_eval.judges.questions import Contract, ask_pointwise, conclude, distinct
@@ -100,9 +100,9 @@ class VerdictContract(Contract[Reading]):
         """Tell whether a relevant verdict lacks a quote."""
         return reading.grade >= self.form.scale.relevant and not (reading.evidence or "").strip()
 
-    def belief(self, reply: Completion, reading: Reading, number: int | None = None) -> Belief | None:
+    def token_confidence(self, reply: Completion, reading: Reading, number: int | None = None) -> Confidence | None:
         """Return how sure the model is of a verdict."""
-        return belief_of(reply, self.scale, reading.grade, number)
+        return read_confidence(reply, self.scale, reading.grade, number)
 
 
 KIND = Kind(Pointwise, asks="text")

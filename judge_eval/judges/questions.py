@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from judge_eval import schema
 from judge_eval.errors import CallError
-from judge_eval.judges.confidence import Belief
+from judge_eval.judges.confidence import Confidence
 from judge_eval.judges.judge import Wave
 from judge_eval.judges.parsing import Problem, evidence_found, fault_of, without_surrogates
 from judge_eval.prompts import AnyForm, ClaimsForm, PromptForm
@@ -43,7 +43,7 @@ class Question(Generic[R]):
     reading: R | None = None
     problem: Problem | None = None
     call: schema.Call | None = None
-    belief: Belief | None = None
+    token_confidence: Confidence | None = None
     tried: set[str] = field(default_factory=set)
 
     def failure(self, chunk_id: str) -> schema.NoVerdict:
@@ -163,7 +163,7 @@ def conclude(
         if question is None:
             outcomes.append(known.get(chunk.id) or blank_outcome(chunk, scale, blank))
         elif (reading := question.reading) is not None:
-            quote, relevant, belief = reading.evidence, reading.grade >= least, question.belief
+            quote, relevant, token_confidence = reading.evidence, reading.grade >= least, question.token_confidence
             is_found = None if quote is None else evidence_found(quote, question.passage)
             if evidence == "required" and relevant and quote is not None and not is_found:
                 detail = f"relevant, but {fault_of(quote, question.passage)}"
@@ -181,9 +181,9 @@ def conclude(
                         "evidence": quote,
                         "evidence_found": is_found,
                         "instruction_in_chunk": reading.instruction_in_chunk,
-                        "confidence": belief.confidence if belief else None,
-                        "expected_grade": belief.expected_grade if belief else None,
-                        "grade_probabilities": belief.grades if belief else None,
+                        "confidence": token_confidence.confidence if token_confidence else None,
+                        "expected_grade": token_confidence.expected_grade if token_confidence else None,
+                        "grade_probabilities": token_confidence.grades if token_confidence else None,
                         "stage": None,
                         "supports": None,
                     },
@@ -242,7 +242,7 @@ class Contract(ABC, Generic[R]):
     def is_bare(self, reading: R) -> bool:
         """Tell whether a reading lacks a quote."""
 
-    def belief(self, reply: Completion, reading: R, number: int | None = None) -> Belief | None:  # noqa: ARG002
+    def token_confidence(self, reply: Completion, reading: R, number: int | None = None) -> Confidence | None:  # noqa: ARG002
         """Return how sure the model is of a reading; in a list, of the passage with that number."""
         return None
 
@@ -283,7 +283,7 @@ def _take_one(contract: Contract[R], question: Question[R], request: Request, re
     question.reading, question.problem = reading, None
     question.call = call_of(request, reply)
     if reply.logprobs:
-        question.belief = contract.belief(reply, reading)
+        question.token_confidence = contract.token_confidence(reply, reading)
     if "evidence" not in question.tried and contract.is_bare(reading) and contract.second_look:
         question.tried.add("evidence")
         return second_look(request, reply, contract.second_look)
@@ -353,7 +353,7 @@ def _take_many(contract: Contract[R], window: _Window[R], request: Request, repl
     for number, question in enumerate(window.questions, 1):
         if number in readings:
             question.reading, question.call = readings[number], call
-            question.belief = contract.belief(reply, readings[number], number)
+            question.token_confidence = contract.token_confidence(reply, readings[number], number)
             if contract.is_bare(readings[number]):
                 question.tried.add("bare")
     return None

@@ -20,7 +20,7 @@ from judge_eval.wire import Completion, Request
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """One request of a trace's inquiry, and its reply if the cache holds it."""
+    """One request of a trace's plan, and its reply if the cache holds it."""
 
     request: Request
     reply: Completion | None
@@ -75,7 +75,7 @@ class Memory:
 
     def calls(self, result: TraceResult) -> list[Recalled | None]:
         """Return what each call of a trace asked, in their order; None if that cannot be followed."""
-        # The inquiry is driven with the replies the cache holds; a repair that was never stored under a key
+        # The plan is driven with the replies the cache holds; a repair that was never stored under a key
         # of its own cannot be followed, and what it asked is not shown. Two models may have been asked one
         # thing: whose reply a call took is told by its model and its tokens, and not shown where they differ.
         followed = self._followed(result)
@@ -91,14 +91,14 @@ class Memory:
         return out
 
     def first_questions(self, result: TraceResult) -> list[tuple[Request, bool]]:
-        """Return what a trace's inquiry asks first, and whether the cache holds the answer."""
+        """Return what a trace's plan asks first, and whether the cache holds the answer."""
         if self._judge is None:
             return []
         try:
-            wave = list(next(self._judge.inquire(result.trace)))
+            requests = list(next(self._judge.inquire(result.trace)))
         except (StopIteration, JudgeEvalError, TypeError, ValueError):
             return []
-        return [(request, reply is not None) for request, reply in zip(wave, self._look_up(wave), strict=True)]
+        return [(request, reply is not None) for request, reply in zip(requests, self._look_up(requests), strict=True)]
 
     def _followed(self, result: TraceResult) -> dict[str, list[Recalled]]:
         if self._judge is None:
@@ -113,28 +113,28 @@ class Memory:
             by_key.setdefault(key, []).append(exchange)
         return by_key
 
-    def _drive(self, inquiry: Inquiry, recalled: dict[tuple[str, str], Recalled]) -> None:
+    def _drive(self, plan: Inquiry, recalled: dict[tuple[str, str], Recalled]) -> None:
         try:
-            wave = next(inquiry)
+            requests = next(plan)
             while True:
-                replies = self._look_up(list(wave))
-                for request, reply in zip(wave, replies, strict=True):
+                replies = self._look_up(list(requests))
+                for request, reply in zip(requests, replies, strict=True):
                     digest = (request.origin or request).digest.hex()
                     recalled.setdefault((digest, request.route), Recalled(request, reply))
                 if any(reply is None for reply in replies):
                     break
-                wave = inquiry.send([reply for reply in replies if reply is not None])
+                requests = plan.send([reply for reply in replies if reply is not None])
         except StopIteration:
             pass
         except (JudgeEvalError, TypeError, ValueError):  # a run from elsewhere may say odd things
             pass
 
-    def _look_up(self, wave: list[Request]) -> list[Completion | None]:
-        replies: list[Completion | None] = [None] * len(wave)
-        for route in {request.route for request in wave} & self._cached.keys():
-            places = [place for place, request in enumerate(wave) if request.route == route]
+    def _look_up(self, requests: list[Request]) -> list[Completion | None]:
+        replies: list[Completion | None] = [None] * len(requests)
+        for route in {request.route for request in requests} & self._cached.keys():
+            places = [place for place, request in enumerate(requests) if request.route == route]
             try:
-                cached = self._cached[route].peek([wave[place] for place in places])
+                cached = self._cached[route].peek([requests[place] for place in places])
             except JudgeEvalError as error:
                 self._cached, self.reply_problem = {}, str(error)
                 return replies

@@ -124,7 +124,7 @@ def load_prompt(name: str | Path) -> AnyPrompt:
 
 @cache
 def load_repair() -> Repair:
-    """Load the texts of the repair waves."""
+    """Load the texts of the repair rounds."""
     return _parse(_table(_root() / "repair.toml", "repair"), Repair, "repair")
 
 

@@ -112,7 +112,7 @@ def fit_runs(
         own = next((o for o in result.outcomes if o.chunk_id == strong_outcome.chunk_id), None)
         cheap_verdict = own if own is not None and own.kind == "verdict" else None
         unjudged += cheap_verdict is None
-        not_probable += cheap_verdict is not None and cheap_verdict.sureness is None
+        not_probable += cheap_verdict is not None and cheap_verdict.side_confidence is None
         sure.append(_confidence(cheap_verdict, facts))
         first.append(int(cheap_verdict is not None and cheap_verdict.relevant))
         if target == "labels":
@@ -179,9 +179,9 @@ def _is_unsupported(outcome: Outcome) -> bool:
 
 def _confidence(verdict: Verdict | None, facts: SampleFacts) -> float | None:
     """Return the confidence of a cheap verdict; 0 if it is escalated anyway, None if nothing is known."""
-    if verdict is None or verdict.sureness is None:
+    if verdict is None or verdict.side_confidence is None:
         return None
-    return 0.0 if facts.explain_positives and verdict.relevant else verdict.sureness
+    return 0.0 if facts.explain_positives and verdict.relevant else verdict.side_confidence
 
 
 def _share_read(cheap: Run, facts: SampleFacts, threshold: float | None) -> float:

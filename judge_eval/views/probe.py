@@ -38,7 +38,7 @@ def _findings(report: ProbeReport) -> Iterator[Sentence]:
         if r.variants:
             counts = ", ".join(f"{name} {fooled} of {n}" for name, (fooled, n) in r.variants.items())
             yield Sentence(f"{r.probe}: {counts}{_noticed(r)}")
-        for line in _sureness(r):
+        for line in _confidences(r):
             yield Sentence(f"{r.probe}: {line}")
         for example in r.examples:
             text = f"  {r.probe} {example.variant} {example.trace_id}: {example.text[:120]}"
@@ -56,7 +56,7 @@ def _noticed(result: ProbeResult) -> str:
     return "" if result.noticing is None else "; not known whether one was noticed (decision model)"
 
 
-def _sureness(result: ProbeResult) -> Iterator[str]:
+def _confidences(result: ProbeResult) -> Iterator[str]:
     """Yield what is said of accepted chunks, then of probabilities: a line each."""
     if result.chunks is not None and result.chunks > result.n:
         yield f"{result.false_positives} of {result.chunks} chunks accepted"

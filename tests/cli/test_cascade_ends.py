@@ -161,8 +161,8 @@ def test_a_listwise_pass_comes_first(desk: Desk, server: UnsureServer) -> None:
             if outcome.stage == "strong":
                 assert outcome.relevant == (GOLD in chunk.text)
             else:
-                assert outcome.sureness is not None
-                assert outcome.sureness >= file.fit.threshold
+                assert outcome.side_confidence is not None
+                assert outcome.side_confidence >= file.fit.threshold
     assert "on data like the 150 traces" in told.out
     told = desk("run", data, "--cascade-file", "cascade.json", "--cascade-mode", "pointwise", **KEY)
     assert told.code == 2

@@ -11,7 +11,7 @@ from judge_eval import Evaluator, Options
 from judge_eval.errors import CallError
 from judge_eval.eval_run import EvalRun
 from judge_eval.judges import claim_questions, claims
-from judge_eval.judges.judge import inquiry_of
+from judge_eval.judges.judge import plan_of
 from judge_eval.judges.kinds import make_judge, mode_for
 from judge_eval.llm.fake.fake_backend import FakeBackend
 from judge_eval.wire import Completion
@@ -147,7 +147,7 @@ def test_answers_about_the_set_are_not_paid_twice(monkeypatch: pytest.MonkeyPatc
     rows = [decided(0.1, 0.1), decided(0.1), decided(0.1, 0.1), decided(0.1)]
     begun, _ = drive(judge, shown, [rows, [decided(0.1, 0.9), CallError("gone")]])
     assert begun.claims.together == {"1": False, "2": True, "3": None}
-    plan = inquiry_of(judge, shown, begun)
+    plan = plan_of(judge, shown, begun)
     (request,) = next(plan)
     assert request.claims == (CLAIMS[2].text,)
     with pytest.raises(StopIteration) as stop:

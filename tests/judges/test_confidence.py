@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from judge_eval import Completion, Evaluator, FakeBackend, Identity, Request, Trace
-from judge_eval.judges.confidence import belief_of
+from judge_eval.judges.confidence import read_confidence
 from judge_eval.llm.fake import rules
 from judge_eval.runs.scoring.rescore import rescore
 from judge_eval.schema import BINARY, GRADED
@@ -29,10 +29,10 @@ def reply(*tokens: str | tuple[str, dict[str, float]]) -> Completion:
 def test_the_verdict_token_tells_the_probability() -> None:
     """P(relevant) is the share of `true` among `true` and `false`; other tokens are left out."""
     shares = {" true": 0.6, " false": 0.2, " maybe": 0.2}
-    belief = belief_of(reply(HEAD, '"verdict":', (" true", shares), "}"), BINARY, 1)
-    assert belief is not None
-    assert belief.confidence == pytest.approx(0.75)
-    assert belief.expected_grade == pytest.approx(0.75)
+    token_confidence = read_confidence(reply(HEAD, '"verdict":', (" true", shares), "}"), BINARY, 1)
+    assert token_confidence is not None
+    assert token_confidence.confidence == pytest.approx(0.75)
+    assert token_confidence.expected_grade == pytest.approx(0.75)
 
 
 @pytest.mark.parametrize(
@@ -54,18 +54,18 @@ def test_the_verdict_token_tells_the_probability() -> None:
 )
 def test_tokens_are_cut_anywhere(tokens: tuple[str | tuple[str, dict[str, float]], ...]) -> None:
     """Parts of words, joined punctuation, other cases, an earlier draft: the same probability."""
-    belief = belief_of(reply(*tokens), BINARY, 1)
-    assert belief is not None
-    assert belief.confidence == pytest.approx(0.9)
+    token_confidence = read_confidence(reply(*tokens), BINARY, 1)
+    assert token_confidence is not None
+    assert token_confidence.confidence == pytest.approx(0.9)
 
 
 def test_grades_have_a_mean_and_a_share_above_the_threshold() -> None:
     """On a graded scale the mean grade and the probability of reaching the threshold are told."""
     shares = {"3": 0.4, "2": 0.3, "1": 0.2, "0": 0.1, "7": 0.0}
-    belief = belief_of(reply(HEAD, '"grade": ', ("3", shares), "}"), GRADED, 3)
-    assert belief is not None
-    assert belief.confidence == pytest.approx(0.7)
-    assert belief.expected_grade == pytest.approx(2.0)
+    token_confidence = read_confidence(reply(HEAD, '"grade": ', ("3", shares), "}"), GRADED, 3)
+    assert token_confidence is not None
+    assert token_confidence.confidence == pytest.approx(0.7)
+    assert token_confidence.expected_grade == pytest.approx(2.0)
 
 
 def test_each_entry_of_a_listwise_reply_has_its_own() -> None:
@@ -78,19 +78,19 @@ def test_each_entry_of_a_listwise_reply_has_its_own() -> None:
         ("true", {"true": 0.9, "false": 0.1}),
         "}]}",
     )
-    one, two = belief_of(text, BINARY, 1, 1), belief_of(text, BINARY, 0, 2)
+    one, two = read_confidence(text, BINARY, 1, 1), read_confidence(text, BINARY, 0, 2)
     assert one is not None
     assert two is not None
     assert (one.confidence, two.confidence) == pytest.approx((0.9, 0.2))
-    assert belief_of(text, BINARY, 1, 3) is None
+    assert read_confidence(text, BINARY, 1, 3) is None
 
 
 def test_what_does_not_fit_is_no_confidence() -> None:
     """No log-probabilities, another verdict than was read, or no mass on the contract: None, silently."""
-    assert belief_of(Completion(HEAD + '"verdict": true}'), BINARY, 1) is None
-    assert belief_of(reply(HEAD, '"verdict": ', "true", "}"), BINARY, 0) is None
-    assert belief_of(reply(HEAD, '"verdict": ', ("true", {"true": 0.0}), "}"), BINARY, 1) is None
-    assert belief_of(reply("nothing"), BINARY, 1) is None
+    assert read_confidence(Completion(HEAD + '"verdict": true}'), BINARY, 1) is None
+    assert read_confidence(reply(HEAD, '"verdict": ', "true", "}"), BINARY, 0) is None
+    assert read_confidence(reply(HEAD, '"verdict": ', ("true", {"true": 0.0}), "}"), BINARY, 1) is None
+    assert read_confidence(reply("nothing"), BINARY, 1) is None
 
 
 def _sure(request: Request) -> Completion:

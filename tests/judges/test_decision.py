@@ -178,15 +178,15 @@ def test_the_grade_is_the_lower_median(weights: Sequence[int], relevant: int) ->
     total = sum(weights)
     shares = [weight / total for weight in weights]
     scale = Scale.parse({**GRADED.model_dump(), "relevant": relevant})
-    grade, belief = weighed(shares, scale)
+    grade, token_confidence = weighed(shares, scale)
     assert 2 * sum(weights[: grade + 1]) >= total
     assert 2 * sum(weights[:grade]) < total
     assert (grade >= relevant) == (2 * sum(weights[relevant:]) > total)
-    assert belief.confidence == pytest.approx(sum(weights[relevant:]) / total)
-    assert belief.expected_grade == pytest.approx(sum(n * w for n, w in enumerate(weights)) / total)
-    assert 0 <= belief.confidence <= 1
-    assert belief.expected_grade is not None
-    assert 0 <= belief.expected_grade <= 3
+    assert token_confidence.confidence == pytest.approx(sum(weights[relevant:]) / total)
+    assert token_confidence.expected_grade == pytest.approx(sum(n * w for n, w in enumerate(weights)) / total)
+    assert 0 <= token_confidence.confidence <= 1
+    assert token_confidence.expected_grade is not None
+    assert 0 <= token_confidence.expected_grade <= 3
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from judge_eval import EvalRun, Evaluator, GradeTable, parse_metric
 from judge_eval.errors import JudgeEvalError
 from judge_eval.export.formats import write_as
-from judge_eval.judges.confidence import Belief
+from judge_eval.judges.confidence import Confidence
 from judge_eval.judges.panel import combine
 from judge_eval.runs.columns.parquet import write_parts
 from judge_eval.runs.scoring.rescore import rescore
@@ -110,7 +110,7 @@ def test_a_panel_has_the_mean_of_its_members() -> None:
     unknown = combine("c", [first, old], GRADED, "median", 1)
     assert unknown.kind == "verdict"
     assert unknown.grade_probabilities is None
-    assert Belief.of([1, 3], BINARY) == Belief(0.75, 0.75, None)
+    assert Confidence.of([1, 3], BINARY) == Confidence(0.75, 0.75, None)
 
 
 @pytest.mark.parametrize("told", [(0.5, 1.5), (-0.1, 1.1)])

@@ -14,7 +14,7 @@ import pytest
 from judge_eval import Evaluator, FakeBackend, Options
 from judge_eval.errors import ConfigError, PromptError
 from judge_eval.judges.cascade import cascade_of
-from judge_eval.judges.confidence import belief_of
+from judge_eval.judges.confidence import read_confidence
 from judge_eval.judges.judge import Judge
 from judge_eval.judges.listwise import Listwise
 from judge_eval.prompts import load_form
@@ -204,5 +204,5 @@ def test_a_token_that_may_begin_ten_has_no_probability(
         TokenLogprob(token, math.log(top[token]), logs),
         TokenLogprob("}", 0.0, ()),
     )
-    belief = belief_of(Completion(f'{{"grade":{grade}}}', logprobs=tokens), SCALES["0-10"], grade)
-    assert (belief and belief.grades) == (pytest.approx(tuple(expected)) if expected else None)
+    token_confidence = read_confidence(Completion(f'{{"grade":{grade}}}', logprobs=tokens), SCALES["0-10"], grade)
+    assert (token_confidence and token_confidence.grades) == (pytest.approx(tuple(expected)) if expected else None)

@@ -17,10 +17,10 @@ from judge_eval.judges.judge import (
     OnRoute,
     check_trace,
     imagined_split,
-    inquiry_of,
     is_complete,
     judges_by_claims,
     judges_chunks_alone,
+    plan_of,
 )
 from judge_eval.schema import Judgment, Verdict
 from tests.support.claim_fixtures import TrueJudge
@@ -118,7 +118,7 @@ def test_a_minimal_judge_needs_nothing_more() -> None:
     assert waves == []
     assert is_complete(judge, one, judgment)
     with pytest.raises(StopIteration) as stop:
-        next(inquiry_of(judge, one, judgment))
+        next(plan_of(judge, one, judgment))
     assert stop.value.value == judgment
 
 

@@ -8,7 +8,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from judge_eval.judges.confidence import belief_of
+from judge_eval.judges.confidence import read_confidence
 from judge_eval.judges.parsing import Problem, evidence_found, read_many, read_one
 from judge_eval.schema import BINARY, GRADED
 from judge_eval.wire import Completion, Passage
@@ -202,5 +202,5 @@ def use(completion: Completion) -> None:
                 continue
             (reading.evidence + reading.reason).encode()
             evidence_found(reading.evidence, Passage("San Marzano tomatoes."))
-            belief_of(completion, scale, reading.grade)
-            belief_of(completion, scale, reading.grade, 1)
+            read_confidence(completion, scale, reading.grade)
+            read_confidence(completion, scale, reading.grade, 1)

@@ -61,7 +61,7 @@ class RunContext:
     lead: bool
     """Whether a trace's first call goes ahead of its siblings."""
     driver: Driver | None = None
-    """Who drives the inquiries; None has it done in this process."""
+    """Who drives the plans; None has it done in this process."""
     paid: Tally = field(default_factory=Tally)
     """What was paid for before the run begins or goes on: the replies of a batch."""
     run_id: str | None = None
