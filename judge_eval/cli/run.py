@@ -17,7 +17,7 @@ from judge_eval.cli.flags.judging import JudgingFlags
 from judge_eval.cli.flags.keeping import KeepingFlags
 from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.door import complain, remark, tell
-from judge_eval.cli.printing.errors import GATE, INCOMPLETE, advise_resume, close, spelled_remark, verb
+from judge_eval.cli.printing.errors import GATE, INCOMPLETE, advise_resume, advising, close, spelled_remark, verb
 from judge_eval.compare.options import Gates
 from judge_eval.data.options import ReadOptions
 from judge_eval.runs.judging.selection import Selection
@@ -110,7 +110,11 @@ def run(
             return
         kept = keeping.resolved(baseline).keywords()
         before = datetime.now(UTC)
-        with written(keeping.out, spelled_remark, keeping.push_grace), watching(quiet) as watch:
+        with (
+            advising(keeping.out, before),
+            written(keeping.out, spelled_remark, keeping.push_grace),
+            watching(quiet) as watch,
+        ):
             done = evaluator.evaluate(judged, watch=watch, driver=running.driver(evaluator), **kept, **selected)
             if keeping.columnar:
                 parts.write_parts(done)

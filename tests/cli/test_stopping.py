@@ -60,6 +60,7 @@ def test_sigterm_while_waiting_for_a_retry_keeps_what_was_paid(shell: Shell, par
         assert "stopped by SIGTERM" in told
         ((folder, manifest),) = run_folders(shell.folder / "runs")
         assert manifest.status == "interrupted"
+        assert f"the same command with --resume {folder.relative_to(shell.folder)} continues" in told
         assert manifest.tally.verdicts == 4
         server._scripted.clear()
         assert shell(*judge, "--resume", "-q", **KEY).code == 0

@@ -8,7 +8,9 @@ import os
 import shlex
 import tempfile
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -167,6 +169,22 @@ def advise_resume(folder: str, resumes: bool = True) -> None:
     """Print how to go on with a run that ended early; `resumes`: whether the verb has the flag."""
     again = f"the same command with --resume {folder}" if resumes else "the same command"
     remark(f"the run is kept in {folder}; {again} continues where it stopped")
+
+
+@contextmanager
+def advising(root: Path, begun: datetime) -> Iterator[None]:
+    """Say where the run is, and how to go on with it, if the block is interrupted or stopped."""
+    from judge_eval.runs.folder.files import MANIFEST
+    from judge_eval.runs.keeping.lookup import run_folders
+
+    try:
+        yield
+    except (KeyboardInterrupt, Terminated):
+        interrupted = [folder for folder, manifest in run_folders(root) if manifest.status == "interrupted"]
+        newest = max(interrupted, key=lambda folder: (folder / MANIFEST).stat().st_mtime, default=None)
+        if newest is not None and (newest / MANIFEST).stat().st_mtime >= begun.timestamp():
+            advise_resume(str(newest))
+        raise
 
 
 def close(evaluator: Evaluator) -> None:

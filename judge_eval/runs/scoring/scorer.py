@@ -18,6 +18,7 @@ from judge_eval.metrics.ragged import flatten_numbers
 from judge_eval.runs.folder.graded import GradedTrace, abstentions
 from judge_eval.runs.folder.judgedclaims import answers_on_claims, verdict_of
 from judge_eval.schema import Claim, ClaimsJudged, Outcome, Scale, Trace, TracePool
+from judge_eval.spelling import option
 
 Row = tuple[str | None, ...]
 
@@ -95,6 +96,10 @@ class Scorer:
                     f"; the pool's grades go from {lowest} to {trace.pool.maximum}, the judge's from "
                     f"{self.scale.minimum} to {self.scale.maximum}"
                 )
+                if field == "relevant_total" and self.scale.maximum < 2:
+                    message += "; a prompt with grades of that range, such as support/graded, can use the pool"
+                elif field == "relevant_total":
+                    message += f"; {option('relevant', 2)} says that the pool's grades from 2 up count as relevant"
             raise DataError(message, field=field)
 
     def _on_scale(self, pool: TracePool | None) -> TracePool | None:
