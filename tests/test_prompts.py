@@ -62,7 +62,8 @@ def test_the_shipped_prompts_are_locked() -> None:
     assert set(lock()) == shipped | {"repair@1"}
     assert {load_prompt(ref).ref for ref in shipped} == shipped
     for name in prompt_ids():
-        assert prompt_versions(name) == ([1] if "decision" in name or "claims" in name or "harm" in name else [2, 1])
+        first = any(word in name for word in ("decision", "claims", "harm", "reader"))
+        assert prompt_versions(name) == ([1] if first else [2, 1])
     assert prompt_ids() == [
         "claims/decision",
         "claims/split",
@@ -71,6 +72,8 @@ def test_the_shipped_prompts_are_locked() -> None:
         "claims/together",
         "listwise/support/binary",
         "listwise/support/graded",
+        "reader/binary",
+        "reader/decision",
         "relevance/binary",
         "relevance/decision",
         "relevance/decision-graded",

@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+import typer
+
+from judge_eval.cli.flags import completion
 from judge_eval.cli.flags.common import Json, output_flag
 from judge_eval.cli.flags.keeping import OneRun
 from judge_eval.cli.flags.numbers import NumbersFlags
@@ -22,6 +25,14 @@ def score(
     calibration: Annotated[
         Path | None, "A file written by `calibrate -o` for this judge: a threshold or calibrated probabilities."
     ] = None,
+    reader: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RUN",
+            help="The run of a reader (prompt reader/binary, with --confidence), for UDCG.",
+            autocompletion=completion.runs,
+        ),
+    ] = None,
     json_: Json = False,
 ) -> None:
     """Compute metrics over a run's verdicts, without a call; the run itself does not change.
@@ -32,6 +43,7 @@ def score(
     judge-eval score latest --metrics P@1,NDCG@10
     judge-eval score label:main --relevant 3 -o scored.csv
     judge-eval score latest --metrics SoftP@5 --calibration calibration.json
+    judge-eval score label:main --metrics UDCG --reader label:reader
     """
     from judge_eval.cli.printing.output import show_more, summary
     from judge_eval.export import text as export
@@ -43,7 +55,8 @@ def score(
     learnt = None if calibration is None else read_calibration(calibration)
     run = chosen.loaded(remark)
     wanted = numbers.names or run.manifest.metrics
-    scored = rescore(run, wanted, numbers.relevant, intervals=numbers.intervals, calibration=learnt)
+    read = None if reader is None else chosen.load(reader, remark)
+    scored = rescore(run, wanted, numbers.relevant, intervals=numbers.intervals, calibration=learnt, reader=read)
     summary(scored, json_)
     if numbers.by and not json_:
         show_more([slices_section(run_slices(scored, numbers.by))])

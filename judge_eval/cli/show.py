@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -48,6 +49,7 @@ def show(
     from judge_eval.cli.printing.output import print_record, show_more, summary
     from judge_eval.errors import ConfigError, RunError, advise
     from judge_eval.runs.scoring.aggregate import less_is_better
+    from judge_eval.runs.scoring.rescore import scale_of
     from judge_eval.views.ordering import pick_traces, sorting_key
     from judge_eval.views.run import LISTED_CLAIMS, claim_sections, member_sections, picked_sections, spread_sections
     from judge_eval.views.steps import session_sections
@@ -57,7 +59,7 @@ def show(
     if trace is not None:
         for result in run.results:
             if result.trace_id == trace:
-                print_record(result, json_, trace_view)
+                print_record(result, json_, partial(trace_view, scale=scale_of(run)))
                 return
         ids = [result.trace_id for result in run.results]
         raise RunError(f"no trace {trace!r} in this run; {advise(trace, ids[:1000])}")

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from judge_eval.metrics.table import MISSING, Grades, GradeTable, Values, regraded
 
-Reads: TypeAlias = Literal["relevance", "grades", "gains", "anything"]
+Reads: TypeAlias = Literal["relevance", "grades", "gains", "monotone", "anything"]
 """What a metric reads: which chunks are relevant, their grades, or anything.
 
 The first three also say that the value never falls if a chunk moves up past a worse one; `gains` says that it
-never falls if a grade rises.
+never falls if a grade rises, and `monotone` that alone, or that it never rises.
 """
 
 MOST_COMPLETIONS = 20_000
@@ -73,10 +73,9 @@ def bounds(table: GradeTable, rows: NDArray[np.int64], question: Bounding) -> Bo
             low[places], high[places] = extremes(question.compute(regraded(table, repeated, grades)), counts)
             waiting.clear()
 
-    alike = table.pool is None and table.rest is None and table.probable is None and table.expected is None
     for place, row in enumerate(rows.tolist()):
         grades = table.row(row)
-        if alike:
+        if table.grades_alone:
             total = -1 if table.totals is None else int(table.totals[row])
             key = grades.tobytes() + total.to_bytes(8, "big", signed=True)
             if key in known:
@@ -124,7 +123,7 @@ def _fillings(head: int, tail: int, reads: Reads, top: int) -> Grades | None:
         if (top + 1) ** (head + tail) > MOST_COMPLETIONS:
             return None
         return np.array(list(product(range(top + 1), repeat=head + tail)), dtype=np.int8)
-    if reads == "gains":
+    if reads in ("gains", "monotone"):
         return np.array([[0] * (head + tail), [top] * (head + tail)], dtype=np.int8)
     levels = (0, top) if reads == "relevance" else tuple(range(top + 1))
     extra = len(levels) - 1

@@ -72,7 +72,6 @@ def expected_values(table: GradeTable, question: Bounding, chances: Values, two_
     same: list[tuple[int, int]] = []
     waiting: list[tuple[int, Grades, Values]] = []
     cells = 0
-    alike = table.pool is None and table.rest is None and table.probable is None and table.expected is None
 
     def settle() -> None:
         if waiting:
@@ -86,7 +85,7 @@ def expected_values(table: GradeTable, question: Bounding, chances: Values, two_
 
     for row in range(len(table)):
         grades, chance = table.row(row), chances[starts[row] : starts[row + 1]]
-        if alike:
+        if table.grades_alone:
             total = -1 if table.totals is None else int(table.totals[row])
             key = total, grades.tobytes(), chance.tobytes()
             if key in known:

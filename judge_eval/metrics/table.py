@@ -138,6 +138,12 @@ class GradeTable:
             if values is not None and len(values) != len(self):
                 raise MetricError(f"{name} has {len(values)} entries, the table {len(self)} rows")
 
+    @property
+    def grades_alone(self) -> bool:
+        """Whether rows of the same grades and totals have the same values."""
+        beside = (self.pool, self.rest, self.probable, self.expected, self.abstains)
+        return all(each is None for each in beside)
+
     @classmethod
     def from_rows(
         cls,

@@ -23,6 +23,7 @@ from judge_eval.installed import own_version
 from judge_eval.runs.judging.counting import Progress
 from judge_eval.runs.keeping.lookup import find_run, listing, names_in
 from judge_eval.runs.scoring.aggregate import less_is_better
+from judge_eval.runs.scoring.rescore import scale_of
 from judge_eval.schema import Chunk, Trace
 from judge_eval.server.settings import ServerLimits
 from judge_eval.spelling import json_spelling
@@ -109,7 +110,10 @@ def make_tools(root: Path, evaluator: Evaluator | None, limits: ServerLimits, *,
             raise ConfigError(f"the run has no {name}; it has {', '.join(loaded.manifest.metrics)}")
         scored = [result for result in loaded.results if result.scores.get(name) is not None]
         scored.sort(key=lambda result: result.scores[name] or 0.0, reverse=less_is_better(name))
-        return "\n\n".join(text(trace_view(result)) for result in scored[:most]) or f"no trace has a value of {name}"
+        return (
+            "\n\n".join(text(trace_view(result, scale_of(loaded))) for result in scored[:most])
+            or f"no trace has a value of {name}"
+        )
 
     @tool
     def compare_runs(baseline: RunName, candidate: RunName, metrics: list[str] | None = None, most: Most = 10) -> str:
@@ -186,7 +190,7 @@ def _add_judging(
         listed = [Chunk(id=f"c{rank}", text=chunk) for rank, chunk in enumerate(chunks, 1)]
         trace = Trace(id="asked", query=query, reference=reference, answer=answer, chunks=listed)
         run = await evaluator.aevaluate(checked([trace]))
-        return markdown_of(trace_view(run.results[0]))
+        return markdown_of(trace_view(run.results[0], scale_of(run)))
 
     @tool
     async def judge_traces(traces: list[Trace], context: Context[Any, Any], label: str | None = None) -> str:

@@ -10,7 +10,7 @@ from judge_eval.quotes import marked
 from judge_eval.runs.folder.judgedclaims import CLAIM_SIGNS, ClaimVerdict, Cover, JudgedClaim, judged_claims
 from judge_eval.runs.folder.records import TraceResult
 from judge_eval.safe_text import number, one_line
-from judge_eval.schema import Chunk, ClaimSupport, Outcome
+from judge_eval.schema import Chunk, ClaimSupport, Outcome, Scale
 from judge_eval.views.blocks import Mark, Pieces, Section, Sentence, Strip, Toned, View, ViewBlock
 from judge_eval.views.claims import SAID_WORDS, claims_in_words, cover_sentence, cover_word, needed_first, vital_word
 from judge_eval.views.run import outcome_tone, strip_of
@@ -32,11 +32,13 @@ def strip(outcomes: Iterable[Outcome]) -> str:
     return "".join(outcome.sign for outcome in outcomes) or "(nothing retrieved)"
 
 
-def word(outcome: Outcome) -> str:
-    """Name the grade, the probability of relevance and the stage of an outcome."""
+def word(outcome: Outcome, scale: Scale | None = None) -> str:
+    """Name the grade (with its description if the scale has one), the probability of relevance and the stage."""
     if outcome.kind == "no_verdict":
         return f"no verdict ({outcome.why})"
-    details = [str(outcome.grade)]
+    levels = {} if scale is None else dict(zip(scale.grades, scale.levels, strict=False))
+    level = levels.get(outcome.grade)
+    details = [f"{outcome.grade}: {one_line(level)}" if level else str(outcome.grade)]
     if outcome.confidence is not None:
         details.append(f"probability of relevance {outcome.confidence:.2f}")
     if outcome.stage is not None:
@@ -44,7 +46,7 @@ def word(outcome: Outcome) -> str:
     return f"{'relevant' if outcome.relevant else 'not relevant'} (grade {', '.join(details)})"
 
 
-def trace_view(result: TraceResult) -> View:
+def trace_view(result: TraceResult, scale: Scale | None = None) -> View:
     """Build what people read of a trace: every verdict, its reason, and the chunk with the quote marked."""
     chunks = zip(result.trace.chunks, result.outcomes, strict=True)
     return View(
@@ -52,7 +54,7 @@ def trace_view(result: TraceResult) -> View:
         (
             Section("trace", tuple(_opening(result))),
             *(
-                Section("chunk", tuple(_chunk(rank, chunk, outcome, result)))
+                Section("chunk", tuple(_chunk(rank, chunk, outcome, result, scale)))
                 for rank, (chunk, outcome) in enumerate(chunks, 1)
             ),
         ),
@@ -103,8 +105,8 @@ def _supports(claim: JudgedClaim) -> Strip:
     return Strip(tuple(marks))
 
 
-def _chunk(rank: int, chunk: Chunk, outcome: Outcome, result: TraceResult) -> Iterator[ViewBlock]:
-    verdict = f"NO VERDICT ({outcome.why})" if outcome.kind == "no_verdict" else word(outcome)
+def _chunk(rank: int, chunk: Chunk, outcome: Outcome, result: TraceResult, scale: Scale | None) -> Iterator[ViewBlock]:
+    verdict = f"NO VERDICT ({outcome.why})" if outcome.kind == "no_verdict" else word(outcome, scale)
     label = "" if chunk.label is None else f", human label {chunk.label}"
     state = Toned(verdict, outcome_tone(outcome))
     yield Pieces((f"{rank}. [{outcome.sign}] ", state, one_line(f"  {chunk.id}{label}")))

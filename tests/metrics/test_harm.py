@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
 
-from judge_eval import Evaluator, GradeTable, Trace, parse_metric
+from judge_eval import Evaluator, FakeBackend, GradeTable, Trace, parse_metric
 from judge_eval.errors import DataError, MetricError
+from judge_eval.runs.scoring.rescore import rescore
 
 
 def test_udcg_by_hand() -> None:
@@ -57,3 +59,45 @@ def test_the_fake_judge_finds_planted_distractors() -> None:
     assert [outcome.grade for outcome in run.results[0].outcomes if outcome.kind == "verdict"] == [0, 2, 1, 0]
     assert (run["Harm@4"], run["P@4"]) == (0.5, 0.25)
     assert run.aggregate("Harm@4").definition.startswith("Harm@4")
+
+
+@pytest.mark.parametrize("name", ["Harm", "Harm@2", "UDCG", "UDCG@2"])
+def test_bounds_are_the_extremes_over_all_completions(name: str) -> None:
+    """Bounds equal a brute force over all completions, also if rows differ in the reader's probabilities only."""
+    rng = np.random.default_rng(27)
+    rows = [[None if rng.random() < 0.4 else int(rng.integers(3)) for _ in range(4)] for _ in range(12)] * 2
+    reader = np.where(rng.random(96) < 0.15, np.nan, rng.random(96))
+    metric = parse_metric(name)
+    low, high, exact = metric.bounds(replace(GradeTable.from_rows(rows, relevant=2, maximum=2), abstains=reader))
+    for place, row in enumerate(rows):
+        filled = [list(each) for each in product(*(range(3) if grade is None else [grade] for grade in row))]
+        table = GradeTable.from_rows(filled, relevant=2, maximum=2)
+        values = metric.compute(replace(table, abstains=np.tile(reader[4 * place : 4 * place + 4], len(filled))))
+        assert (low[place], high[place]) == pytest.approx((values.min(), values.max()), abs=1e-12)
+    assert exact.all()
+
+
+def test_bounds_of_many_failed_verdicts_are_exact() -> None:
+    """A grade moves the value one way only, so 40 failed verdicts need two completions."""
+    table = GradeTable.from_rows([[None] * 40], relevant=2, maximum=2)
+    low, high, exact = parse_metric("UDCG").bounds(replace(table, abstains=np.zeros(40)))
+    assert (low[0], high[0], exact[0]) == pytest.approx((1 / (1 + np.exp(0.333)), 1 / (1 + np.exp(-1)), True))
+
+
+def test_harm_of_a_judge_by_claims_counts_contradictions() -> None:
+    """Harm@K of a judge by claims is Conflict@K under its own name, in a run and in a score of it."""
+    trace = Trace(
+        id="q",
+        query="How long?",
+        reference="It lasts 24 months.",
+        claims=[{"id": "1", "text": "It lasts 24 months."}],
+        chunks=[{"id": text, "text": text} for text in ("12 months.", "24 months.", "Lunch is at noon.")],
+    )
+    answers = {"12 months.": {"claims": {1: "contradicts"}}, "24 months.": {"claims": {1: "full"}}}
+    backend = FakeBackend.table(answers, default=0)
+    metrics = ["Harm@2", "Conflict@2", "Harm"]
+    with Evaluator(backend, mode="claims", metrics=metrics, cache=False) as evaluator:
+        run = evaluator.evaluate([trace])
+    assert run.results[0].scores == {"Harm@2": 0.5, "Conflict@2": 0.5, "Harm": pytest.approx(1 / 3)}
+    assert rescore(run, ["Harm@1"])["Harm@1"] == 1
+    assert "contradict" in run.aggregate("Harm@2").definition

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from judge_eval.errors import MetricError
@@ -16,7 +18,10 @@ IRRELEVANT_WEIGHT = -0.333
 def harm(table: GradeTable, k: int | None = None) -> Values:
     """Return the share of the first `k` chunks that mislead: those of grade 0 on a scale of 3 (0 to 2)."""
     if table.maximum != 2:
-        raise MetricError("Harm needs a scale of 3 grades whose lowest says that a chunk misleads, as support/harm has")
+        raise MetricError(
+            "Harm needs a judge by claims, or a scale of 3 grades whose lowest says that a chunk misleads, as the "
+            "prompt support/harm has"
+        )
     counts = np.zeros(len(table))
     for rows, grid in table.blocks(k):
         counts[rows] = ((grid == 0) & (np.arange(len(grid))[:, None] < table.lengths[rows])).sum(axis=0)
@@ -29,7 +34,8 @@ def udcg(table: GradeTable, k: int | None = None) -> Values:
     # of abstention a_i adds nothing and counts in n.
     if table.abstains is None:
         raise MetricError(
-            "UDCG needs the reader's probability to abstain with each chunk alone; give chunks metadata.no_res_prob"
+            "UDCG needs the reader's probability to abstain with each chunk alone; give chunks metadata.no_res_prob, "
+            "or ask a reader by the prompt reader/binary, and score with its run (`score --reader`)"
         )
     rows = np.repeat(np.arange(len(table)), table.lengths)
     ranks = np.arange(len(rows)) - table.offsets[:-1][rows]
@@ -45,8 +51,8 @@ SPECS = (
         (),
         harm,
         "chunks within the top K that mislead (grade 0 of a scale of 3, as that of the prompt support/harm) / "
-        "min(K, retrieved): the less the better; 0 for an empty list",
-        reads="anything",
+        "min(K, retrieved): the less the better; 0 for an empty list. Of a judge by claims it is Conflict@K",
+        reads="monotone",
         less_is_better=True,
     ),
     rag(
@@ -56,6 +62,7 @@ SPECS = (
         "sigmoid((1/n) * sum over ranks i <= K of w_i * (1 - a_i)), w_i = 1 for a relevant chunk, else -0.333, "
         "a_i = the reader's probability to abstain with the chunk alone (metadata.no_res_prob), n = min(K, "
         "retrieved); 0 for an empty list (arXiv 2510.21440)",
-        reads="anything",
+        reads="monotone",
+        limits=(0.0, 1 / (1 + math.exp(-1))),
     ),
 )

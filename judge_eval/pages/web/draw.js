@@ -10,6 +10,8 @@ const traces = (n) => phrase("dom.traces", { n });
 
 export function gradeWord(relevant, grade, scale) {
   const word = phrase(relevant ? "draw.relevant" : "draw.irrelevant");
+  const level = scale && scale.levels ? scale.levels[grade - (scale.minimum || 0)] : null;
+  if (level) return phrase("draw.level", { word, grade, level });
   return scale && scale.maximum > 1 ? phrase("draw.graded", { word, grade }) : word;
 }
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from judge_eval.schema import Outcome, Trace, TracePool, repeats_of
 
@@ -28,7 +29,7 @@ class GradedTrace(NamedTuple):
     expected: ChunkNumbers = ()
     """Each chunk's mean grade under these probabilities."""
     abstains: ChunkNumbers = ()
-    """The reader's probability to abstain with each chunk alone, from `metadata.no_res_prob`; empty if none has one."""
+    """The reader's probability to abstain with each chunk alone, as `abstentions` returns it."""
     chances: tuple[tuple[float, ...] | None, ...] = ()
     """Each chunk's probability of each grade."""
 
@@ -60,9 +61,34 @@ class GradedTrace(NamedTuple):
             chances=tuple(v.grade_probabilities if v else None for v in verdicts),
         )
 
+    @property
+    def as_read(self) -> GradedTrace:
+        """Without the grade of chunks whose reader failed: the worst and the best one bound what they add."""
+        failed = [p is not None and math.isnan(p) for p in self.abstains]
+        if not any(failed):
+            return self
+        grades = tuple(None if fault else grade for grade, fault in zip(self.grades, failed, strict=True))
+        abstains = tuple(0.0 if fault else p for p, fault in zip(self.abstains, failed, strict=True))
+        return self._replace(grades=grades, abstains=abstains)
+
+
+ABSTAINS: Final = "no_res_prob"
+"""The key of a chunk's metadata that says with which probability a reader abstains if it has that chunk alone."""
+
 
 def abstentions(trace: Trace) -> ChunkNumbers:
-    """Return a reader's probability to abstain with each chunk alone; nothing if none has one from 0 to 1."""
-    named = [chunk.metadata.get("no_res_prob") if chunk.metadata else None for chunk in trace.chunks]
-    known = tuple(float(p) if isinstance(p, int | float) and 0 <= p <= 1 else None for p in named)
-    return known if any(p is not None for p in known) else ()
+    """Return a reader's probabilities to abstain: None if nobody asked, NaN if it failed; empty if nobody asked at all.
+
+    A value that is not a probability, such as null, says that the reader failed.
+    """
+    named = [chunk.metadata.get(ABSTAINS, _UNASKED) if chunk.metadata else _UNASKED for chunk in trace.chunks]
+    if all(p is _UNASKED for p in named):
+        return ()
+    return tuple(None if p is _UNASKED else _probability(p) for p in named)
+
+
+_UNASKED = object()
+
+
+def _probability(p: object) -> float:
+    return float(p) if isinstance(p, int | float) and 0 <= p <= 1 else math.nan

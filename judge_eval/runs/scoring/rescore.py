@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
@@ -13,6 +13,7 @@ from judge_eval.metrics import Metric
 from judge_eval.runs.folder.journal import Index
 from judge_eval.runs.folder.records import Intervals, TraceResult
 from judge_eval.runs.folder.run import AnyRun, Run
+from judge_eval.runs.scoring.abstaining import chances_to_abstain, read_by
 from judge_eval.runs.scoring.aggregate import figures
 from judge_eval.runs.scoring.outcomes import OutcomeCounts
 from judge_eval.runs.scoring.scorer import Scorer
@@ -39,6 +40,7 @@ def rescore(
     *,
     intervals: Intervals | None = None,
     calibration: JudgeCalibration | None = None,
+    reader: Run | None = None,
 ) -> AnyRun:
     """Compute metrics over the verdicts of a run, without a call.
 
@@ -51,6 +53,8 @@ def rescore(
         calibration: What labels taught of this very judge: its threshold takes the place of the run's, its
             map turns the judge's probabilities into calibrated ones before any metric sees them. On a scale
             of more than two grades expected grades stay the judge's own.
+        reader: A run that asked a reader by the prompt `reader/binary`, with token probabilities: `UDCG` takes
+            from it with which probability the reader abstains, by question and chunk.
 
     Returns:
         The run with these metrics, its results computed as they are read.
@@ -75,7 +79,10 @@ def rescore(
     if relevant is not None:
         scale = scale.relevant_from(relevant)
     scorer = Scorer(metrics, scale)
-    results = _Rescored(run.results, scorer, Threshold.moved(run, scorer), mapping)
+    if any(metric.name == "Harm" for metric in scorer.metrics.values()) and any(r.claims for r in run.results):
+        scorer = Scorer(metrics, scale, by_claims=True)
+    chances = None if reader is None else chances_to_abstain(reader)
+    results = _Rescored(run.results, scorer, Threshold.moved(run, scorer), mapping, chances)
     chosen = intervals or run.manifest.intervals
     index = Index(scorer.names, chosen.cluster)
     counts = OutcomeCounts(run.manifest.imported)
@@ -95,6 +102,8 @@ def rescore(
     judge = {**run.manifest.judge, "scale": scale.model_dump()}
     if calibration is not None:
         judge["calibration"] = calibration.in_manifest()
+    if reader is not None:
+        judge["reader"] = {"run": str(reader.manifest.id), "backend": reader.manifest.backend}
     tally = run.manifest.tally.but(**counts.tally())
     computed = figures(index, scorer, chosen)
     return run.but(
@@ -170,9 +179,10 @@ class _Rescored(Sequence[TraceResult]):
         scorer: Scorer,
         threshold: Threshold | None,
         mapping: ProbabilityMap | None,
+        chances: Mapping[bytes, float] | None,
     ) -> None:
         self._results, self._scorer = results, scorer
-        self._threshold, self._mapping = threshold, mapping
+        self._threshold, self._mapping, self._chances = threshold, mapping, chances
 
     def __len__(self) -> int:
         return len(self._results)
@@ -187,6 +197,8 @@ class _Rescored(Sequence[TraceResult]):
             yield from self._score(block)
 
     def _score(self, results: Sequence[TraceResult]) -> list[TraceResult]:
+        if self._chances is not None:
+            results = [result.but(trace=read_by(result.trace, self._chances)) for result in results]
         if self._threshold is None and self._mapping is None:
             return scored_again(results, self._scorer)
         mapped = iter(self._mapped(results))

@@ -64,7 +64,11 @@ class Scorer:
     def __init__(self, metrics: Sequence[str | Metric], scale: Scale, *, by_claims: bool = False) -> None:
         metrics = [metrics] if isinstance(metrics, str) else metrics
         parsed = [metric if isinstance(metric, Metric) else parse_metric(metric) for metric in metrics]
-        self.metrics: dict[str, Metric] = {str(metric): metric for metric in parsed}
+        # A judge by claims says which chunks mislead by contradictions, which Conflict counts.
+        self.metrics: dict[str, Metric] = {
+            str(metric): Metric("Conflict", metric.cutoff) if by_claims and metric.name == "Harm" else metric
+            for metric in parsed
+        }
         if not self.metrics:
             raise MetricError("name at least one metric, such as AP@5")
         self.scale, self.by_claims = scale, by_claims
@@ -163,19 +167,19 @@ class Scorer:
         out: list[Scores] = [({}, {}) for _ in judged]
         graded = [GradedTrace.of(trace, outcomes) for trace, outcomes in judged]
         plain: dict[bool, GradeTable] = {}
-        for metric in self.metrics.values():
+        for name, metric in self.metrics.items():
             try:
                 if metric.spec.claims and True not in plain:
                     plain[True] = self._table_of(graded, claims=claims_of_judged(judged, claims))
                 for rows, table in self._tables(metric, graded, plain):
-                    self._compute(metric, table, [out[row] for row in rows])
+                    self._compute(name, metric, table, [out[row] for row in rows])
             except MetricError as error:
                 if failed is None:
                     raise
                 failed.append(error)
                 for scores, bounds in out:
-                    scores[str(metric)] = None
-                    bounds.pop(str(metric), None)
+                    scores[name] = None
+                    bounds.pop(name, None)
         return out
 
     def expected(self, graded: Sequence[GradedTrace], counts: NDArray[np.int64]) -> list[dict[str, float]]:
@@ -197,6 +201,13 @@ class Scorer:
     ) -> Iterator[tuple[list[int], GradeTable]]:
         # Rows whose pool the metric takes are in a table of their own. `plain` keeps the table of all rows,
         # by whether it has claims.
+        if metric.name == "UDCG":
+            read = [trace.as_read for trace in graded]
+            table = self._table_of(read)
+            if all(trace.abstains or not trace.grades for trace in read):
+                table = replace(table, abstains=flatten_numbers([trace.abstains for trace in read]))
+            yield list(range(len(read))), table
+            return
         pooled = [
             row
             for row, trace in enumerate(graded)
@@ -234,15 +245,10 @@ class Scorer:
         if pooled:
             more["rest"] = [trace.rest for trace in graded]
         totals, ids = [trace.total for trace in graded], [trace.id for trace in graded]
-        table = self._table([t.grades for t in graded], totals=totals, ids=ids, claims=claims, **more)
-        if self._reads_abstention and any(t.abstains for t in graded):
-            known = flatten_numbers([t.abstains or [None] * len(t.grades) for t in graded])
-            table = replace(table, abstains=known)
-        return table
+        return self._table([t.grades for t in graded], totals=totals, ids=ids, claims=claims, **more)
 
     @staticmethod
-    def _compute(metric: Metric, table: GradeTable, out: Sequence[Scores]) -> None:
-        name = str(metric)
+    def _compute(name: str, metric: Metric, table: GradeTable, out: Sequence[Scores]) -> None:
         if not metric.misses(table):
             for (scores, _), value in zip(out, metric.compute(table).tolist(), strict=True):
                 scores[name] = None if math.isnan(value) else value
