@@ -20,8 +20,8 @@ MOST = 65_000
 def pull_request_comment(run: Run | None, comparison: Comparison | None, checks: Sequence[Check]) -> str:
     """Write the comment, at most `MOST` characters, the marker first; without a run only the comparison."""
     sections = [] if run is None else [*summary_view(run).sections]
-    if checks:
-        sections.append(gate_section(checks))
+    if checks:  # a failed gate is what the reader must see first
+        sections.insert(len(sections) if all(check.passed for check in checks) else 0, gate_section(checks))
     if comparison is not None:
         sections += comparison_view(comparison, traces=REPORT_TRACES, claims=MOST_MISSED).sections
     return f"{MARKER}\n\n{markdown_of(View('comment', tuple(sections)), MOST - len(MARKER))}"

@@ -180,13 +180,17 @@ def _changed(traces: Iterable[TraceChange], metrics: list[str], total: int) -> T
 
 
 def gate_section(checks: Sequence[Check]) -> Section:
-    """Say of each limit whether it was kept, after a sentence that sums up the gate."""
+    """Say of each limit whether it was kept, and which traces lost most, after a sentence on the whole gate."""
     failed = sum(not check.passed for check in checks)
     undecided = sum(check.passed and check.outcome == "undecided" for check in checks)
     title = f"Gate failed: {failed} of {len(checks)}" if failed else "Gate passed"
     if undecided:
         title += f", {undecided} of {len(checks)} undecided"
-    items = (Toned(check_lines(c)[0], "plain" if c.outcome == "passed" else "strong") for c in checks)
+    items = [
+        Toned(line, "plain" if place or check.outcome == "passed" else "strong")
+        for check in checks
+        for place, line in enumerate(check_lines(check))
+    ]
     return Section("gate", (Sentence(title, "strong"), Bullets(tuple(items))))
 
 
