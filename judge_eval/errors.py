@@ -40,7 +40,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 Why = Literal[
-    "unreachable", "refused", "unparsable", "truncated", "budget", "unsupported", "unjudged", "unsampled", "empty"
+    "unreachable", "refused", "unparsable", "truncated", "budget", "unsupported", "unjudged", "empty", "unsampled"
 ]  # fmt: skip
 """Why there is no verdict; the closed vocabulary of `NoVerdict.why`.
 
