@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from judge_eval import Evaluator
 from judge_eval.pages.rows import Table, parse_filter, sort_rows
 from tests.support.browsing import chosen, filtered, listed
+from tests.support.reports import run_report
 from tests.support.serving import rows
 
 pytestmark = pytest.mark.browser
@@ -30,6 +33,17 @@ def test_the_head_says_what_was_judged(reports: dict[str, Any], open_page: Calla
     failed = reports["new_run"].manifest.tally.failed_verdicts
     assert f"{failed} in" in page.inner_text(".stat.bad")
     assert "against the baseline" in page.locator(".metric").first.inner_text()
+
+
+def test_a_card_says_what_a_grade_means(tmp_path: Path, open_page: Callable[..., Any]) -> None:
+    """With a scale that describes its grades, a chunk that misleads is called so in words."""
+    chunks = [{"id": "c1", "text": "The warranty lasts 12 months."}]
+    trace = {"id": "q", "query": "How long is the warranty?", "reference": "The warranty lasts 24 months."}
+    with Evaluator("fake/overlap", prompt="support/harm", metrics=["Harm@1"], cache=False) as evaluator:
+        run = evaluator.evaluate([{**trace, "chunks": chunks}])
+    (tmp_path / "harm.html").write_text(run_report(run), encoding="utf-8")
+    page = open_page((tmp_path / "harm.html").as_uri())
+    assert "not relevant, grade 0: misleads to a wrong answer" in page.inner_text("main").lower()
 
 
 FILTERS = (
