@@ -246,9 +246,3 @@ def test_ids_that_share_their_first_bits_are_told_apart() -> None:
     assert find_ids(wanted, among).tolist() == [3, -1, 2, -1, 1]
     assert find_ids(wanted[:0], among).tolist() == []
     assert find_ids(wanted, among[:0]).tolist() == [-1] * 5
-
-
-def test_reasons_keep_their_codes() -> None:
-    """Parts that were written before hold reasons by their place: new ones come last."""
-    before = ("unreachable", "refused", "unparsable", "truncated", "budget", "unsupported", "unjudged", "empty")
-    assert WHYS[: len(before)] == before
