@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,9 +14,12 @@ from judge_eval.cli.flags.common import Json, Seed, output_flag
 from judge_eval.cli.flags.groups import only, without
 from judge_eval.cli.flags.judging import SEVERAL, JudgingFlags
 from judge_eval.cli.flags.numbers import NumbersFlags
-from judge_eval.cli.printing.door import give_json, remark
-from judge_eval.cli.printing.errors import verb
-from judge_eval.errors import ConfigError
+from judge_eval.cli.printing.door import complain, give_json, remark
+from judge_eval.cli.printing.errors import INCOMPLETE, verb
+from judge_eval.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from judge_eval.evaluator import Evaluator
 
 
 @verb
@@ -24,7 +29,7 @@ def validate_judge(
     calling: Annotated[CallingFlags, without("fleet", "record", "replay", "warm_prefix", "hedge", "otel")],
     sets: Annotated[
         list[Path] | None,
-        typer.Option(help="A labelled set: a file, or a folder with queries, corpus and qrels; repeatable."),
+        typer.Option(help="A labelled set: a file, the folder of a set, or a folder of such folders; repeatable."),
     ] = None,
     limit: Annotated[int | None, typer.Option(help="Judge a random sample of this many traces of each set.")] = None,
     join: Annotated[
@@ -38,6 +43,9 @@ def validate_judge(
 ) -> None:
     """Measure a judge on public labelled sets: a row for each set, language and prompt, that anyone can make again.
 
+    Without --prompt sets with references are judged by support/binary and support/graded, others by relevance/binary
+    and relevance/graded. Replies are cached: a command that was stopped goes on where it stood.
+
     Sets: TREC DL and LLMJudge (queries, collection, qrels), WiCE, AttributionBench, NoMIRACL, HotpotQA, ClapNQ, BEIR
     folders, TREC RAG nuggets. Nothing is downloaded. TREC runs in a folder `runs/` beside qrels are ranked too.
 
@@ -46,24 +54,41 @@ def validate_judge(
     judge-eval validate-judge --join one.json --join two.json -o both.md
     """
     from judge_eval.cli.printing.output import show
-    from judge_eval.data.collection import JUDGED
+    from judge_eval.data.labelled_sets import read_sets
     from judge_eval.data.options import ReadOptions
     from judge_eval.export import text as export
-    from judge_eval.study.validation import ValidationTable, validated_sets
+    from judge_eval.study.validation import ValidatedSet, ValidationTable, validated_sets
     from judge_eval.views.markdown import markdown_of
     from judge_eval.views.validation import validation_page, validation_view
 
     export.check_suffixes(output or (), (".md", ".html", ".json"))
     if not sets and not join:
         raise ConfigError("name a set with --sets, or tables to join with --join")
-    rows = []
-    for path in sets or ():
-        reader = ReadOptions(format=JUDGED if path.is_dir() else None, relevant=numbers.relevant, yes_ids=True)
-        with judging.evaluator(calling, numbers, ["P@5"]) as evaluator:
-            run = evaluator.evaluate(path, reader=reader, limit=limit, seed=seed if limit else None, name=path.name)
-        remark(f"{path.name}: {run.manifest.tally.verdicts:,} verdicts")
-        rows += validated_sets(run, path.name, path / "runs" if path.is_dir() else None)
-    table = ValidationTable.joined(join or (), rows)
+    reader = ReadOptions(relevant=numbers.relevant, yes_ids=True)
+    known = [each for path in sets or () for each in read_sets(path, reader)]
+    earlier = ValidationTable.joined(join or ()).rows
+    rows: list[ValidatedSet] = []
+    open_verdicts = 0
+    with ExitStack() as opened:
+        first: Evaluator | None = None
+        for each in known:
+            family = "support" if any(trace.reference for trace in each.traces) else "relevance"
+            stated = judging.prompt or judging.mode or replace(judging, model=None).is_named
+            for prompt in (judging.prompt,) if stated else (f"{family}/binary", f"{family}/graded"):
+                made = replace(judging, prompt=prompt).evaluator(calling, numbers, ["P@5"])
+                first = first or opened.enter_context(made)
+                first.calling()  # opens its stack, which all share: a budget is for all
+                evaluator = first.with_judge(made.judge)
+                evaluator.scorer = made.scorer
+                drawn = seed if limit else None
+                run = evaluator.evaluate(each.traces, limit=limit, seed=drawn, name=each.name, on_invalid="skip")
+                open_verdicts += run.manifest.tally.open_verdicts
+                remark(f"{each.name}: {run.manifest.tally.verdicts:,} verdicts")
+                try:
+                    rows += validated_sets(run, each.name, each.runs)
+                except DataError as error:  # the rows of other sets stay
+                    complain(f"{each.name}: {error}")
+    table = ValidationTable(rows=(*earlier, *rows))
     if json_:
         give_json(table.model_dump_json(indent=2))
     else:
@@ -72,3 +97,5 @@ def validate_judge(
         suffix = path.suffix.lower()
         text = {".json": lambda: table.model_dump_json(indent=2) + "\n", ".html": lambda: validation_page(table)}
         export.write_text(path, text.get(suffix, lambda: markdown_of(validation_view(table)))())
+    if open_verdicts:
+        raise typer.Exit(INCOMPLETE)

@@ -82,7 +82,9 @@ def _put(table: dict[str, dict[str, T]], query: str, document: str, value: T, pa
 
 NAMES = ("corpus", "collection", "documents", "docs")
 SUFFIXES = (".jsonl", ".json", ".tsv", ".csv", ".parquet")
-BODY = ("text", "contents", "content", "page_content", "body", "passage", "document", "abstract")
+BODY = ("text", "contents", "content", "page_content", "body", "passage", "document", "abstract", "doc")
+MS_MARCO = "msmarco_v2_passage"
+"""The folder of the passages of MS MARCO v2, and how the names of its files begin."""
 
 
 class Corpus:
@@ -105,29 +107,31 @@ class Corpus:
 
 def corpus_file(folder: Path) -> Path | None:
     """Find the corpus in a folder by its name, such as `corpus.jsonl` or `collection.tsv`."""
-    places = (folder / f"{name}{suffix}" for name in NAMES for suffix in SUFFIXES)
-    return next((path for path in places if path.is_file()), None)
+    names = (f"{name}{suffix}{packed}" for packed in ("", ".gz") for name in NAMES for suffix in SUFFIXES)
+    return _first(folder, *names, "llm4eval_document*")
 
 
 def load_corpus(path: Path, wanted: Container[str] | None = None) -> Corpus:
     """Read a corpus into memory; with `wanted` only these ids."""
     # JSON Lines, JSON, CSV, TSV or Parquet with an id (`_id`, `id`, `doc_id`), a text, perhaps a title; TSV
     # of id and text without a header; a JSON object of texts by id; or a folder that holds one of these as
-    # `corpus.*` or `collection.tsv`. Ids must differ.
+    # `corpus.*` or `collection.tsv`, or the files of MS MARCO v2. Ids must differ.
+    files = [path]
     if path.is_dir():
         file = corpus_file(path)
-        if file is None:
+        files = [file] if file is not None else sorted(path.glob(f"{MS_MARCO}_*"))
+        if not files:
             raise DataError(f"no corpus here; name it corpus.jsonl ({', '.join(NAMES)})", file=str(path))
-        path = file
     chunks: dict[str, tuple[str | None, str]] = {}
-    with steady(path) as plain:
-        for key, title, text, line in _entries(plain, str(path)):
-            if wanted is not None and key not in wanted:
-                continue
-            if key in chunks:
-                raise DataError(f"the id {key!r} occurs twice in the corpus", file=str(path), line=line)
-            chunks[key] = (title, text)
-    return Corpus(chunks, str(path))
+    for file in files:
+        with steady(file) as plain:
+            for key, title, text, line in _entries(plain, str(file)):
+                if wanted is not None and key not in wanted:
+                    continue
+                if key in chunks:
+                    raise DataError(f"the id {key!r} occurs twice in the corpus", file=str(file), line=line)
+                chunks[key] = (title, text)
+    return Corpus(chunks, str(files[0] if len(files) == 1 else path))
 
 
 def _entries(path: Path, name: str) -> Iterator[tuple[str, str | None, str, int | None]]:
@@ -198,8 +202,17 @@ JUDGMENT = re.compile(
 """The first line of a qrels file: TREC's, or the header of BEIR's."""
 PATTERNS: Mapping[str, tuple[str, ...]] = {
     "run": ("run*.trec", "run*.txt", "*.run", "run*.tsv", "run.json"),
-    "queries": ("queries.*", "topics.*", "topics*"),
-    "qrels": ("qrels/test.tsv", "qrels/dev.tsv", "qrels/*.tsv", "qrels*.t*", "*.qrels", "qrels"),
+    "queries": ("queries.*", "topics.*", "topics*", "*queries*.tsv*", "llm4eval_query*"),
+    "qrels": (
+        "qrels/test.tsv",
+        "qrels/dev.tsv",
+        "qrels/*.tsv",
+        "qrels*.t*",
+        "*.qrels",
+        "qrels",
+        "*qrels*.t*",
+        "*_qrel_*",
+    ),
 }
 """What the files of a collection are called, the first match first."""
 TOPIC = re.compile(r"<top>(.*?)</top>", re.DOTALL | re.IGNORECASE)
@@ -236,7 +249,7 @@ def _in_folder(home: Path, run: Path | None, corpus: Path | None) -> Parts:
     for place in places:
         for part, patterns in PATTERNS.items():
             files[part] = files.get(part) or _first(place, *patterns)
-        files["corpus"] = files["corpus"] or corpus_file(place)
+        files["corpus"] = files["corpus"] or corpus_file(place) or next(place.glob(MS_MARCO), None)
     return Parts(home, **files)
 
 

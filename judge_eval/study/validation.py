@@ -34,13 +34,24 @@ class ValidatedSet(Record):
     """Of the judged traces."""
     model: str
     prompt: str
+    prompt_digest: str = ""
+    served: tuple[str, ...] = ()
+    """What the server called the model."""
     chunks: int
     traces: int
+    """Questions: traces that share a cluster are one."""
+    failed: int = 0
+    """Labelled chunks without a verdict; they are in no figure."""
+    skipped: int = 0
+    """Traces of the whole set that lack what the prompt needs."""
     kappa: Figure
     """At the judge's threshold, by question."""
     auc: Figure | None = None
+    """Of the judge's grades."""
     systems: Figure | None = None
     """Kendall's tau-b of systems by `SYSTEMS_BY`, where the set's folder holds their runs in `runs/`."""
+    spearman: Figure | None = None
+    """Spearman's rho of the same."""
     evidence_found: Figure | None = None
     """The share of relevant verdicts whose quote stands in the chunk."""
     cost: float | None = None
@@ -81,22 +92,22 @@ def validated_sets(run: Run, name: str, systems: Path | None = None) -> list[Val
         DataError: There is no label.
     """
     labels, results = labels_of(run), list(run.results)
-    rows = [_row(run, name, "", labels, None if systems is None else _systems(run, labels, systems))]
+    rows = [_row(run, name, "", labels, {} if systems is None else _systems(run, labels, systems))]
     languages = slices_of(results, "language")
     names = sorted(frozenset[str]().union(*languages))
     for language in names if len(names) > 1 else ():
         here = {r.trace_id for r, own in zip(results, languages, strict=True) if language in own}
         part = Labels({key: grade for key, grade in labels.grades.items() if key[0] in here}, sources=labels.sources)
         if part.grades:
-            rows.append(_row(run, name, language, part, None))
+            rows.append(_row(run, name, language, part, {}))
     return rows
 
 
-def _row(run: Run, name: str, language: str, labels: Labels, systems: Figure | None) -> ValidatedSet:
+def _row(run: Run, name: str, language: str, labels: Labels, systems: dict[str, Figure]) -> ValidatedSet:
     found = agree(run, labels)
     traces = {trace for trace, _ in labels.grades}
     quoted = [
-        (result.trace_id, float(bool(o.evidence_found)))
+        (str(result.trace.metadata.get(run.manifest.intervals.cluster, result.trace_id)), float(bool(o.evidence_found)))
         for result in run.results
         if result.trace_id in traces
         for o in result.outcomes
@@ -106,17 +117,20 @@ def _row(run: Run, name: str, language: str, labels: Labels, systems: Figure | N
     if quoted:
         clusters = [trace for trace, _ in quoted]
         evidence = Figure.of(mean_interval([value for _, value in quoted], clusters=clusters, limits=(0.0, 1.0)))
-    tally = run.manifest.tally
+    tally, at, prompt = run.manifest.tally, f"_ge{found.relevant}", run.manifest.judge.get("prompt")
+    kappa = found.figures[f"kappa{at}"]
     return ValidatedSet(
         set=name, language=language, digest=run.manifest.dataset.digest, model=models_of(run.manifest),
-        prompt=prompt_of(run.manifest) or "", chunks=found.n, traces=found.traces,
-        kappa=found.figures[f"kappa_ge{found.relevant}"] if f"kappa_ge{found.relevant}" in found.figures
-        else found.figures["kappa"], auc=found.figures.get("auc"), systems=systems, evidence_found=evidence,
-        cost=tally.cost, tokens=tally.input_tokens + tally.output_tokens,
+        prompt=prompt_of(run.manifest) or "", chunks=found.n, traces=kappa.traces or 0, failed=found.failed,
+        prompt_digest=str(prompt.get("digest", "")) if isinstance(prompt, dict) else "",
+        served=tuple(sorted({call.model for result in run.results for call in result.calls if call.model})),
+        skipped=run.manifest.dataset.skipped, kappa=kappa, auc=found.figures[f"auc{at}"], evidence_found=evidence,
+        systems=systems.get("tau_b"), spearman=systems.get("spearman"), cost=tally.cost,
+        tokens=tally.input_tokens + tally.output_tokens,
     )  # fmt: skip
 
 
-def _systems(run: Run, labels: Labels, folder: Path) -> Figure | None:
+def _systems(run: Run, labels: Labels, folder: Path) -> dict[str, Figure]:
     """Rank the systems by judge and by people; what neither graded counts as not relevant."""
     scale, metric = scale_of(run), parse_metric(SYSTEMS_BY)
     judged = {(r.trace_id, o.chunk_id): o.grade for r in run.results for o in r.outcomes if o.kind == "verdict"}
@@ -130,6 +144,6 @@ def _systems(run: Run, labels: Labels, folder: Path) -> Figure | None:
             rows = [[grades.get((query, doc), least) - least for doc in lists.get(query, ())] for query in queries]
             side.append(metric.compute(GradeTable.from_rows(rows, maximum=most - least)).tolist())
     if len(sides[0]) < 2:
-        return None
+        return {}
     figures = ranking_figures(*(np.array(side).T for side in sides))
-    return Figure.of(figures["tau_b"])
+    return {name: Figure.of(each).but(n=len(sides[0]), traces=len(queries)) for name, each in figures.items()}

@@ -5,31 +5,36 @@ from __future__ import annotations
 from judge_eval.digest import short
 from judge_eval.runs.scoring.figure import Figure
 from judge_eval.study.validation import SYSTEMS_BY, ValidationTable
-from judge_eval.views.blocks import Section, Sentence, TableColumns, View, make_table
+from judge_eval.views.blocks import Column, Section, Sentence, TableColumns, View, make_table
 from judge_eval.views.html import html_of
 
 
 def validation_view(table: ValidationTable) -> View:
     """Build the table: a row a set, language, prompt and model."""
     columns: TableColumns = [
-        *("set", "language", "model", "prompt", ("n", "count"), ("traces", "count"), ("kappa", "number")),
-        *(("95% interval", "interval"), ("AUC", "number"), ("AUC, 95%", "interval"), ("systems, tau-b", "number")),
+        *("set", "language", "model", "prompt", ("n", "count"), ("traces", "count"), ("failed", "count")),
+        *(("skipped", "count"), ("kappa", "number"), ("95% interval", "interval"), ("AUC", "number")),
         *(
+            Column("AUC, 95%", "interval", wide=True),
+            ("systems, tau-b", "share"),
+            ("Spearman", "share"),
             ("evidence found", "share"),
-            ("evidence, 95%", "interval"),
+        ),
+        *(
+            Column("evidence, 95%", "interval", wide=True),
             ("cost, $", "number"),
             ("tokens", "count"),
             "data",
+            Column("prompt digest", wide=True),
         ),
+        Column("called by the server", wide=True),
     ]
     rows = [
         (
-            *(row.set, row.language or "all", row.model, row.prompt, row.chunks, row.traces),
-            *_cells(row.kappa),
-            *_cells(row.auc),
-            _cells(row.systems)[0],
-            *_cells(row.evidence_found),
-            *(row.cost, row.tokens, short(row.digest)),
+            *(row.set, row.language or "all", row.model, row.prompt, row.chunks, row.traces, row.failed, row.skipped),
+            *(*_cells(row.kappa), *_cells(row.auc), _cells(row.systems)[0], _cells(row.spearman)[0]),
+            *(*_cells(row.evidence_found), row.cost, row.tokens, short(row.digest), short(row.prompt_digest)),
+            ", ".join(row.served),
         )
         for row in table.rows
     ]

@@ -30,7 +30,9 @@ def _wice(record: Data) -> Iterator[dict[str, Any]]:
     id_ = meta.get("id") if isinstance(meta, Mapping) else None
     data: dict[str, Any] = {"query": claim, "reference": claim, "chunks": [chunk], REMARKS: [CHOSEN]}
     used = {"claim", "evidence", "label", "supporting_sentences", "meta"}
-    yield values.completed(data | ({"id": str(id_)} if id_ is not None else {}), record, used)
+    made = values.completed(data | ({"id": str(id_)} if id_ is not None else {}), record, used)
+    article = meta.get("claim_title") if isinstance(meta, Mapping) else None
+    yield made | ({"metadata": {**made.get("metadata", {}), "cluster": article}} if article else {})
 
 
 def _attribution(record: Data) -> Iterator[dict[str, Any]]:
@@ -40,7 +42,8 @@ def _attribution(record: Data) -> Iterator[dict[str, Any]]:
     data: dict[str, Any] = {
         "query": values.text(record, "question") or claim, "reference": claim, "chunks": [chunk], REMARKS: [CHOSEN],
     }  # fmt: skip
-    yield values.completed(data, record, {"question", "claim", "references", "attribution_label"}, "id")
+    made = values.completed(data, record, {"question", "claim", "references", "attribution_label"}, "id")
+    yield made | {"metadata": {**made.get("metadata", {}), "cluster": data["query"]}}
 
 
 def _miracl(record: Data) -> Iterator[dict[str, Any]]:
@@ -57,14 +60,14 @@ def _miracl(record: Data) -> Iterator[dict[str, Any]]:
 
 def _clapnq(record: Data) -> Iterator[dict[str, Any]]:
     answers = [a for a in values.as_list(record.get("output"), "output") if isinstance(a, Mapping)]
-    selected = {str(s) for answer in answers for s in values.maybe_list(answer, "selected_sentences")}
+    selected = {str(s).strip() for answer in answers for s in values.maybe_list(answer, "selected_sentences")}
     chunks = []
     for place, passage in enumerate(values.items(record, "passages")):
         if not isinstance(passage, Mapping):
             raise DataError("is not a passage", field=f"passages[{place}]")
         for sentence in values.as_list(passage.get("sentences"), f"passages[{place}].sentences"):
             title = {"title": passage["title"]} if isinstance(passage.get("title"), str) else {}
-            chunks.append({"text": str(sentence), "label": int(str(sentence) in selected), **title})
+            chunks.append({"text": str(sentence), "label": int(str(sentence).strip() in selected), **title})
     data: dict[str, Any] = {"query": values.need_text(record, "input"), "chunks": chunks, REMARKS: [CHOSEN]}
     answer = next((str(a["answer"]) for a in answers if not values.is_missing(a.get("answer"))), None)
     yield values.completed(
