@@ -159,6 +159,8 @@ def test_a_pull_request_is_compared_and_gated(job: Job) -> None:
     report = Path(outputs["steps.run.outputs.report"]).read_text(encoding="utf-8")
     assert "AP@5" in report
     page = data_of((Path(outputs["steps.run.outputs.report"]).parent / "report.html").read_text(encoding="utf-8"))
+    assert page["gate"][0].startswith("Gate failed")
+    assert page["gate"][1] in report.replace("\\", "")
     assert page["baseline"]["id"] == json.loads((job.folder / ".judge_eval/baseline/manifest.json").read_text())["id"]
     assert "AP@5 -0" in page["opening"]["sentence"]
     done, _ = job.step("gate", PULL | outputs)

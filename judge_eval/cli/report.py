@@ -9,9 +9,11 @@ import typer
 
 from judge_eval.cli.flags.calling import CachingFlags
 from judge_eval.cli.flags.common import output_flag
+from judge_eval.cli.flags.groups import without
 from judge_eval.cli.flags.keeping import OneRun
 from judge_eval.cli.printing.door import remark, tell
 from judge_eval.cli.printing.errors import verb
+from judge_eval.compare.options import Gates
 from judge_eval.settings import Setting
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 def report(
     chosen: OneRun,
     caching: CachingFlags,
+    gates: Annotated[Gates, without("baseline")],
     other: Annotated[
         list[str] | None,
         typer.Argument(
@@ -46,7 +49,7 @@ def report(
 
     Examples:
     judge-eval report latest -o report.html
-    judge-eval report latest --baseline label:main
+    judge-eval report latest --baseline label:main --max-drop AP@5=0.03
     judge-eval report label:main latest -o compare.html
     judge-eval report label:main label:a label:b -o matrix.html
     """
@@ -56,6 +59,8 @@ def report(
 
     if other and baseline is not None:
         raise ConfigError("`report A B` compares B with A; leave out --baseline, or name only one run")
+    if other and gates.has_limits:
+        raise ConfigError("limits are shown on the page of one run; name one run, and --baseline")
     first = chosen.loaded(remark)
     runs = [first, *(chosen.load(name, remark) for name in other or ())]
     if not other and (before := _baseline(chosen, first, baseline)) is not None:
@@ -63,7 +68,7 @@ def report(
     name = page or ("run" if not other else "compare" if len(other) == 1 else "matrix")
     store = None if caching.no_cache else store_at(caching.location)
     try:
-        text = page_report(name, runs, PageSettings(store, max_traces))
+        text = page_report(name, runs, PageSettings(store, max_traces, gate=_gate(runs, gates)))
     finally:
         close = getattr(store, "close", None)
         if close is not None:
@@ -71,6 +76,18 @@ def report(
     save_page(text, output)
     of = "" if len(first.results) <= max_traces else f", {max_traces:,} of {len(first.results):,} traces in full"
     tell(f"{output}: {len(text.encode()) / 1e6:.1f} MB{of}")
+
+
+def _gate(runs: list[EvalRun], gates: Gates) -> tuple[str, ...]:
+    """Say what the gate says of the run that is shown, if it fails."""
+    if not gates.has_limits:
+        return ()
+    from judge_eval.compare.compare import compare
+    from judge_eval.compare.gate import check_gates
+    from judge_eval.views.comparison import failed_gate_lines
+
+    run, *before = runs
+    return failed_gate_lines(check_gates([run], gates, compare(before[0], run) if before else None))
 
 
 def _baseline(chosen: OneRun, run: EvalRun, baseline: str | None) -> EvalRun | None:

@@ -42,6 +42,8 @@ class PageSettings:
     """The cache in which the judge's raw replies are looked up; None leaves them out."""
     most: int | None = MOST
     """The most traces to hold in full; figures are of all. None holds all."""
+    gate: tuple[str, ...] = ()
+    """What a failed gate says: its title, then a line for each limit and each trace that lost most."""
 
 
 @dataclass(frozen=True, slots=True)

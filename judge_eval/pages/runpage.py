@@ -198,7 +198,7 @@ def _make(runs: Sequence[Run], settings: PageSettings) -> PageData:
         positions = (row.position for row in table.rows)
         traces = (compared.add_ranks_before(position, trace) for position, trace in zip(positions, traces, strict=True))
     rows = compared.rows if compared else table.rows
-    data = run_page(table, compared) | {"rows": [row.data() for row in rows], "systems": systems}
+    data = run_page(table, compared) | {"rows": [row.data() for row in rows], "systems": systems, "gate": settings.gate}
     return PageData(runs[0].name, data, traces)
 
 

@@ -194,6 +194,15 @@ def gate_section(checks: Sequence[Check]) -> Section:
     return Section("gate", (Sentence(title, "strong"), Bullets(tuple(items))))
 
 
+def failed_gate_lines(checks: Sequence[Check]) -> tuple[str, ...]:
+    """Say what a failed gate says, a line each; nothing of one that passed."""
+    section = gate_section(checks)
+    if all(check.passed for check in checks):
+        return ()
+    title = next(block.text for block in section.blocks if isinstance(block, Sentence))
+    return title, *(line for check in checks for line in check_lines(check))
+
+
 def check_lines(check: Check) -> list[str]:
     """Say whether a limit was kept and by how much it was missed; then which traces moved most, if it was."""
     movers = () if check.passed else check.movers
