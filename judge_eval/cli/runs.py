@@ -230,7 +230,8 @@ def labels_(
             return
     labels = [label for each in people_labels(folder).values() for label in each]
     if output is None:
-        tell(labels_text(labels, csv=False).rstrip())
+        for line in labels_text(labels, csv=False).splitlines():
+            give_json(line)
     else:
         export.write_text(output, labels_text(labels, csv=output.suffix.lower() == ".csv"))
         remark(f"{len(labels)} labels in {output}")

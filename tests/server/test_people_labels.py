@@ -75,6 +75,8 @@ def test_labels_are_kept_by_name_and_a_decision_settles_a_difference(tmp_path: P
         lines = list(csv.DictReader(text))
     assert {line["by"] for line in lines} == {"Anna", "Ben", "Cleo"}
     assert [line["comment"] for line in lines if line["comment"]] == ["clear"]
+    printed = CliRunner().invoke(app, ["runs", "labels", run.id[:8], "--out", str(tmp_path)]).stdout.splitlines()
+    assert [json.loads(line)["by"] for line in printed] == [line["by"] for line in lines]
     read = read_labels(file)
     assert read.grades[chunks[0]] == 1
     assert set(read.people) == {"Anna", "Ben"}
