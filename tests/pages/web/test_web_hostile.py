@@ -178,11 +178,10 @@ def test_the_list_of_runs(site: dict[str, Any], open_page: Callable[..., Any]) -
 def test_blind_labelling_of_hostile_texts(site: dict[str, Any], open_page: Callable[..., Any]) -> None:
     """Blind, hostile texts are labelled like others, and the label reaches the server."""
     page = open_page(f"{site['url']}/runs/{site['one'].id}")
+    page.locator("#person").fill("<b>Anna</b>")
+    page.keyboard.press("Enter")  # without a name a chunk that the dataset labels is shown, at any place
     page.locator("#blind").check()
     page.locator("#rank-2", has_text="hidden until you label it").wait_for()
-    page.locator("#person").fill("<b>Anna</b>")
-    page.keyboard.press("Enter")
-    page.wait_for_selector("html[data-ready]")
     card = page.locator("#rank-2")
     card.get_by_role("button", name="not relevant", exact=True).click()
     page.locator("#rank-2", has_text="human label 0").wait_for()
