@@ -10,7 +10,9 @@ import typer
 
 from judge_eval.cli.flags import completion
 from judge_eval.cli.flags.common import Json
+from judge_eval.cli.flags.groups import only
 from judge_eval.cli.flags.keeping import OneRun
+from judge_eval.cli.flags.numbers import NumbersFlags
 from judge_eval.cli.printing.door import give_json, remark
 from judge_eval.cli.printing.errors import verb
 
@@ -21,6 +23,7 @@ LISTED = 1000
 @verb
 def show(
     chosen: OneRun,
+    numbers: Annotated[NumbersFlags, only("by")],
     trace: Annotated[str | None, typer.Argument(help="A trace's id: show its verdicts.")] = None,
     failed: Annotated[bool, "List only traces with failed verdicts."] = False,
     worst: Annotated[int | None, "List this many traces with the worst scores, worst first."] = None,
@@ -52,6 +55,7 @@ def show(
     from judge_eval.runs.scoring.rescore import scale_of
     from judge_eval.views.ordering import pick_traces, sorting_key
     from judge_eval.views.run import LISTED_CLAIMS, claim_sections, member_sections, picked_sections, spread_sections
+    from judge_eval.views.slices import run_slices, slices_section
     from judge_eval.views.steps import session_sections
     from judge_eval.views.trace import trace_view
 
@@ -80,6 +84,9 @@ def show(
         give_json(json.dumps([run.results[place].model_dump(mode="json") for place in places], indent=2))
         return
     summary(run)
+    if numbers.by:
+        show_more([slices_section(run_slices(run, numbers.by))])
+        return
     if sessions:
         show_more(session_sections(run))
         return

@@ -18,7 +18,7 @@ from judge_eval.runs.folder.describing import escalation, judge_differences, jud
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.aggregate import less_is_better, limits_of, main_metric
 from judge_eval.runs.scoring.rescore import rescore, scale_of
-from judge_eval.runs.scoring.slices import SliceBy, SliceFigure, slice_figures, slices_of
+from judge_eval.runs.scoring.slices import SliceBy, SliceTest, corrected_slices, slice_tests, slices_of
 from judge_eval.safe_text import counted
 from judge_eval.schema import Trace
 from judge_eval.stats import PairedComparison, compare_paired, holm, tukey_hsd
@@ -86,19 +86,17 @@ def compare(
     made = weigh(baseline, candidates, moves, traces, seed=seed, again=asked)
     if not by:
         return made
-    slices = [
-        figure for run, moved in zip(candidates, moves, strict=True) for figure in _slices(before, run, moved, by)
-    ]
-    return made.but(slices=tuple(slices))
+    slices = [test for run, moved in zip(candidates, moves, strict=True) for test in _slices(before, run, moved, by)]
+    return made.but(slices=tuple(corrected_slices(slices)))
 
 
-def _slices(before: Run, run: Run, moved: Moved, by: Sequence[SliceBy]) -> Iterator[SliceFigure]:
+def _slices(before: Run, run: Run, moved: Moved, by: Sequence[SliceBy]) -> Iterator[SliceTest]:
     results = [before.results[row] for row in moved.pairing.a.tolist()]
     kinds = [(each, slices_of(results, each)) for each in dict.fromkeys(by)]
     clusters = cluster_codes(moved.pairing.first.clusters[moved.pairing.a])
     for column, name in enumerate(moved.pairing.first.metrics):
         old, new = moved.columns(column)
-        yield from slice_figures(f"{name}, {run.name}", new.value - old.value, kinds, clusters, change=True)
+        yield from slice_tests(f"{name}, {run.name}", new.value - old.value, kinds, clusters, change=True)
 
 
 def traces_to_ask(baseline: Run, candidate: Run, metric: str, count: int) -> list[Trace]:

@@ -15,9 +15,9 @@ from judge_eval.runs.columns.packed import Places
 from judge_eval.runs.folder.run import Run
 from judge_eval.runs.scoring.figure import Figure
 from judge_eval.runs.scoring.rescore import scale_of
-from judge_eval.runs.scoring.slices import SliceBy, SliceFigure, slice_figures, slices_of
+from judge_eval.runs.scoring.slices import SliceBy, SliceFigure, corrected_slices, slice_tests, slices_of
 from judge_eval.stats import agreement_of, alpha_interval
-from judge_eval.stats.figures_of_agreement import Level
+from judge_eval.stats.figures_of_agreement import Cut, Level, kappa
 from judge_eval.study.matching import labels_by_person, labels_of, match_labels, tables_of, verdicts_as_labels
 from judge_eval.study.members import PanelStudy, study_panel
 from judge_eval.study.people import PeopleAgreement, agree_people
@@ -72,7 +72,7 @@ class Agreement(Record):
     people: tuple[PeopleAgreement, ...] = ()
     """How well each two people agree who labelled the same chunks."""
     slices: tuple[SliceFigure, ...] = ()
-    """The mean over traces of the share of equal grades, by slice."""
+    """By slice: the mean over traces of the share of equal grades, and kappa of relevance (`kappa`)."""
     worst: tuple[Disagreement, ...] = ()
     """The traces that differ, most different first."""
     notes: tuple[str, ...] = ()
@@ -89,7 +89,7 @@ def agree(
 ) -> Agreement:
     """Measure a run's verdicts against human labels, or against the verdicts of another run."""
     # Labels None takes those of the run's dataset and those added since; `threshold` is the least label that
-    # counts as relevant. At most `most` traces with differences are named. `by` asks for the accuracy by slice.
+    # counts as relevant. At most `most` traces with differences are named. `by` asks for accuracy and kappa by slice.
     from judge_eval.views.agreement import certainty_sentence, evidence_sentence, trust_sentence
 
     if isinstance(labels, Run) and threshold is None:
@@ -137,19 +137,21 @@ def agree(
         reliability=reliability,
         panel=panel,
         people=() if another else agree_people(named, scale_of(run), threshold=threshold, seed=seed),
-        slices=_slices(run, tables, rows, codes, by) if by else (),
+        slices=_slices(run, tables, rows, codes, np.array(grades) >= relevant, by) if by else (),
         worst=_worst(run, tables, rows, most),
         notes=pairs.notes,
     )
 
 
 def _slices(
-    run: Run, tables: NDArray[np.float64], rows: Places, units: Places, by: Sequence[SliceBy]
+    run: Run, tables: NDArray[np.float64], rows: Places, units: Places, high: NDArray[np.bool_], by: Sequence[SliceBy]
 ) -> tuple[SliceFigure, ...]:
     results = [run.results[row] for row in rows.tolist()]
     right = np.trace(tables, axis1=1, axis2=2) / tables.sum(axis=(1, 2))
     kinds = [(each, slices_of(results, each)) for each in dict.fromkeys(by)]
-    return tuple(slice_figures("accuracy", right, kinds, units.tolist()))
+    measure = (tables, Cut(kappa(), (high, high)))
+    shares = slice_tests("accuracy", right, kinds, units.tolist())
+    return tuple(corrected_slices([*shares, *slice_tests("kappa", right, kinds, units.tolist(), measure=measure)]))
 
 
 def _worst(run: Run, tables: NDArray[np.float64], rows: Places, most: int) -> tuple[Disagreement, ...]:

@@ -93,7 +93,7 @@ def validated_sets(run: Run, name: str, systems: Path | None = None) -> list[Val
     """
     labels, results = labels_of(run), list(run.results)
     rows = [_row(run, name, "", labels, {} if systems is None else _systems(run, labels, systems))]
-    languages = slices_of(results, "language")
+    languages = slices_of(results, "language", guess=False)
     names = sorted(frozenset[str]().union(*languages))
     for language in names if len(names) > 1 else ():
         here = {r.trace_id for r, own in zip(results, languages, strict=True) if language in own}

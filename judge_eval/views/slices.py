@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from judge_eval.runs.columns.parquet import columns_of
 from judge_eval.runs.folder.run import Run
-from judge_eval.runs.scoring.slices import FEWEST, SliceBy, SliceFigure, slice_figures, slices_of
+from judge_eval.runs.scoring.opened import opened
+from judge_eval.runs.scoring.slices import FEWEST, SliceBy, SliceFigure, corrected_slices, slice_tests, slices_of
 from judge_eval.views.blocks import Section, Sentence, TableColumns, Toned, make_table
 
 
@@ -23,6 +25,8 @@ def slices_section(figures: Sequence[SliceFigure], against: str = "the other tra
         for f in figures
     ]
     words = f"Slices against {against}; fewer than {FEWEST} traces, or too little power to see .05, cannot say."
+    if any(f.by == "language" and f.name.startswith("(") for f in figures):
+        words += " A script in brackets is guessed from the question, because the trace states no language."
     return Section("slices", (make_table("slices", columns, rows), Sentence(words)))
 
 
@@ -32,13 +36,11 @@ def run_slices(run: Run, by: Sequence[SliceBy]) -> list[SliceFigure]:
     kinds = [(each, slices_of(results, each)) for each in dict.fromkeys(by)]
     key = run.manifest.intervals.cluster
     clusters = [str(r.trace.metadata.get(key) or f" {place}") for place, r in enumerate(results)]
-    return [
-        figure
-        for name in run.manifest.metrics
-        for figure in slice_figures(name, [nan(r.scores.get(name)) for r in results], kinds, clusters)
-    ]
-
-
-def nan(value: float | None) -> float:
-    """Return NaN for none."""
-    return float("nan") if value is None else value
+    filled = opened(run, columns_of(run, run.manifest.metrics, key)).value  # open traces count as in the means
+    return corrected_slices(
+        [
+            test
+            for column, name in enumerate(run.manifest.metrics)
+            for test in slice_tests(name, filled[:, column], kinds, clusters)
+        ]
+    )

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
-from typing import Literal, TypeAlias
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from judge_eval.record import Record
 from judge_eval.runs.folder.records import TraceResult
-from judge_eval.stats import holm
-from judge_eval.stats._arrays import group_codes
+from judge_eval.schema import Trace
+from judge_eval.stats import holm, sign_flip_test
+from judge_eval.stats._arrays import Floats, Ints, defined, group_codes
 from judge_eval.stats.distributions import t_ppf, t_sf
+from judge_eval.stats.figures_of_agreement import ratio
 from judge_eval.stats.sampling import minimal_detectable_difference
 
 SliceBy: TypeAlias = Literal["tag", "language", "length", "source"]
@@ -21,6 +26,13 @@ FEWEST = 20
 """A slice of fewer traces, or that leaves fewer, says nothing."""
 LEAST_DIFFERENCE = 0.05
 """Where a difference of this size could hide, a slice cannot be said to be like the others."""
+DRAWS = 4999
+LARGE = 200
+"""Where the slice and the others have this many traces each, Student's test needs no permutations beside it."""
+OfSums: TypeAlias = Callable[[Floats], Floats]
+"""A figure as a function of sums over traces, vectorised over the first axis; NaN where it is undefined."""
+SliceTest: TypeAlias = "tuple[SliceFigure, float | None]"
+"""A slice with its p before correction, None if it is not tested."""
 SliceVerdict: TypeAlias = Literal["differs", "no difference seen", "cannot say"]
 
 
@@ -32,21 +44,23 @@ class SliceFigure(Record):
     figure: str
     """What is measured: a metric, or a share of agreement."""
     n: int
-    mean: float
-    difference: float
+    mean: float | None
+    """None if the figure is undefined, as kappa of equal labels is."""
+    difference: float | None
     """From the mean of the other traces; of a comparison the mean change itself."""
     interval: tuple[float, float] | None = None
     """Of the difference, 95%."""
     p: float | None = None
-    """Of no difference, corrected by Holm over all slices of the figure."""
+    """Of no difference, corrected by Holm over all slices and figures that are shown."""
     verdict: SliceVerdict
 
 
-def slices_of(results: Iterable[TraceResult], by: SliceBy) -> list[frozenset[str]]:
+def slices_of(results: Sequence[TraceResult], by: SliceBy, *, guess: bool = True) -> list[frozenset[str]]:
     """Return the slices of each trace.
 
     `language` and `source` are those of the trace's metadata, else of its chunks'; `length` is the quarter of the
-    traces by the characters of their chunks.
+    traces by the characters of their chunks. A language may also be `lang` or a tag such as `lang:de`; with `guess` the
+    script of the question, in brackets, stands for one that is not stated.
     """
     if by == "tag":
         return [frozenset(result.trace.tags) for result in results]
@@ -59,20 +73,46 @@ def slices_of(results: Iterable[TraceResult], by: SliceBy) -> list[frozenset[str
         return [frozenset([names[int(q)]]) for q in quarters]
     out = []
     for result in results:
-        own = result.trace.metadata.get(by)
+        own = result.trace.metadata.get(by) or (_stated_elsewhere(result.trace) if by == "language" else None)
         every = [own] if own else [chunk.metadata.get(by) for chunk in result.trace.chunks]
         out.append(frozenset(str(value) for value in every if value))
+    if by == "language" and guess:
+        return [own or frozenset([_script(result.trace.query)]) for own, result in zip(out, results, strict=True)]
     return out
 
 
-def slice_figures(
+def _stated_elsewhere(trace: Trace) -> str | None:
+    """Return the language by `lang` of the metadata, or by a tag such as `lang:de`."""
+    tags = (re.fullmatch(r"lang(?:uage)?[:=]\s*(.+)", tag, re.IGNORECASE) for tag in trace.tags)
+    stated = trace.metadata.get("lang")
+    return str(stated) if stated else next((tag[1] for tag in tags if tag), None)
+
+
+def _script(text: str) -> str:
+    """Return the most frequent script of a text, in brackets, since it stands for a language that is not stated."""
+    names = (unicodedata.name(sign, "UNKNOWN").split()[0] for sign in text if sign.isalpha())
+    scripts = Counter("LATIN" if name == "FULLWIDTH" else name for name in names)
+    if not scripts:
+        return "(no letters)"
+    if scripts.keys() & {"HIRAGANA", "KATAKANA"}:
+        return "(Japanese script)"
+    (script, _), *_ = scripts.most_common(1)
+    return f"({'Han' if script == 'CJK' else script.capitalize()} script)"
+
+
+def _mean(sums: Floats) -> Floats:
+    return ratio(sums[..., 0], sums[..., 1])
+
+
+def slice_tests(
     figure: str,
     values: ArrayLike,
     kinds: Sequence[tuple[SliceBy, Sequence[frozenset[str]]]],
     clusters: Sequence[Hashable] | None = None,
     *,
     change: bool = False,
-) -> list[SliceFigure]:
+    measure: tuple[Floats, OfSums] | None = None,
+) -> list[SliceTest]:
     """Test each slice against the other traces, or a change of each against 0.
 
     Args:
@@ -81,10 +121,16 @@ def slice_figures(
         kinds: By what, and the slices of each trace.
         clusters: The cluster of each trace; intervals are robust to them (CR1, Student's t).
         change: Whether the values are differences between two runs, to be tested against 0.
+        measure: What to measure in place of the mean: what each trace adds to the sums, and the figure of these.
+
+    Student's test of few or lopsided values rejects too often. Where it rejects, the greater p of it and a second test
+    counts: random slices of the same size, which are exact if traces are exchangeable (clusters: whole ones of equal
+    size trade their places in and out of the slice); for changes flipped signs.
     """
     x = np.asarray(values, dtype=np.float64)
     there = ~np.isnan(x)
     codes, _ = group_codes(clusters, len(x))
+    parts, of = measure or (np.column_stack([np.where(there, x, 0.0), np.ones(len(x))]), _mean)
     made: list[tuple[SliceFigure, float | None]] = []
     for by, sets in kinds:
         for name in sorted(frozenset[str]().union(*sets)):
@@ -93,14 +139,16 @@ def slice_figures(
             n, others = int(inside.sum()), int(rest.sum())
             if not n or (not others and not change):
                 continue
-            mean = float(x[inside].mean())
-            base = 0.0 if change else float(x[rest].mean())
-            common = {"by": by, "name": name, "figure": figure, "n": n, "mean": mean, "difference": mean - base}
-            if min(n, n if change else others) < FEWEST:
+            influence, base = np.zeros(len(x)), 0.0
+            mean, influence[inside] = _jackknife(parts[inside], of)
+            if not change:
+                base, moved = _jackknife(parts[rest], of)
+                influence[rest] = -moved
+            common: dict[str, Any] = {"by": by, "name": name, "figure": figure, "n": n}
+            common |= {"mean": defined(mean), "difference": defined(mean - base)}
+            if min(n, n if change else others) < FEWEST or np.isnan(influence).any() or np.isnan(mean - base):
                 made.append((SliceFigure(**common, verdict="cannot say"), None))
                 continue
-            influence = np.where(inside, (x - mean) / n, 0.0)
-            influence -= 0.0 if change else np.where(rest, (x - base) / others, 0.0)
             sums = np.bincount(codes[there], weights=influence[there])
             groups = min(len(np.unique(codes[part])) for part in ((inside,) if change else (inside, rest)))
             error = math.sqrt(float(sums @ sums) * groups / max(groups - 1, 1)) or 1e-12
@@ -108,7 +156,43 @@ def slice_figures(
             blind = minimal_detectable_difference(error, groups - 1) > LEAST_DIFFERENCE
             verdict: SliceVerdict = "cannot say" if blind else "no difference seen"
             ends = mean - base - half, mean - base + half
-            made.append((SliceFigure(**common, interval=ends, verdict=verdict), min(1.0, 2 * t_sf(t, groups - 1))))
+            p = min(1.0, 2 * t_sf(t, groups - 1))
+            if p <= 0.05 and change:
+                p = max(p, sign_flip_test(np.bincount(codes[inside], weights=x[inside]), permutations=DRAWS).p)
+            elif p <= 0.05 and min(n, others) < LARGE:
+                p = max(p, _permuted(parts[there], inside[there], codes[there], of, abs(mean - base)))
+            made.append((SliceFigure(**common, interval=ends, verdict=verdict), p))
+    return made
+
+
+def _jackknife(parts: Floats, of: OfSums) -> tuple[float, Floats]:
+    """Return a figure of some traces, and by how much each of them moves it."""
+    whole = parts.sum(axis=0, keepdims=True)
+    value = float(of(whole)[0])
+    return value, value - of(whole - parts)
+
+
+def _permuted(parts: Floats, inside: NDArray[np.bool_], codes: Ints, of: OfSums, gap: float) -> float:
+    """Return the share of random slices whose figure is at least as far from that of the others."""
+    rng, whole = np.random.default_rng(0), parts.sum(axis=0)
+    _, codes, counts = np.unique(codes, return_inverse=True, return_counts=True)
+    if counts.max() == 1:
+        size = min(int(inside.sum()), int((~inside).sum()))
+        drawn = [rng.choice(len(parts), size, replace=False, shuffle=False) for _ in range(DRAWS)]
+    else:
+        order = np.lexsort((codes, counts[codes]))
+        parts, sizes = parts[order], counts[codes][order]
+        places = [inside[order][sizes == size].reshape(-1, size) for size in np.unique(sizes)]
+        drawn = [
+            np.flatnonzero(np.concatenate([rng.permutation(block).ravel() for block in places])) for _ in range(DRAWS)
+        ]
+    sums = np.stack([parts[rows].sum(axis=0) for rows in drawn])
+    far = ~(np.abs(of(sums) - of(whole - sums)) < gap * (1 - 1e-9))  # an undefined one counts
+    return (int(far.sum()) + 1) / (DRAWS + 1)
+
+
+def corrected_slices(made: Sequence[SliceTest]) -> list[SliceFigure]:
+    """Correct the tests of all slices and figures that are shown together by Holm's method."""
     corrected = iter(holm([p for _, p in made if p is not None]))
     out = []
     for each, p in made:
