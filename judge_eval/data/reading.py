@@ -224,7 +224,7 @@ class DatasetReading:
                     if record is not None and ours in record:
                         data[ours] = record[ours]
                 remarks = data.pop(REMARKS, ())
-                if not data:  # the record holds no retrieval
+                if remarks and not data:  # the record is not a retrieval
                     self._pass(remarks, row)
                     continue
                 if not joined and data.get("chunks") is not None:

@@ -10,6 +10,7 @@ from judge_eval.errors import MetricError
 from judge_eval.metrics.families.relevance import depth, divide
 from judge_eval.metrics.spec import rag
 from judge_eval.metrics.table import GradeTable, Values
+from judge_eval.spelling import option
 
 IRRELEVANT_WEIGHT = -0.333
 """The weight of an irrelevant passage, as in the stored values of the authors (not -1/3)."""
@@ -35,7 +36,7 @@ def udcg(table: GradeTable, k: int | None = None) -> Values:
     if table.abstains is None:
         raise MetricError(
             "UDCG needs the reader's probability to abstain with each chunk alone; give chunks metadata.no_res_prob, "
-            "or ask a reader by the prompt reader/binary, and score with its run (`score --reader`)"
+            f"or ask a reader by the prompt reader/binary, and score with its run ({option('reader', 'RUN')})"
         )
     rows = np.repeat(np.arange(len(table)), table.lengths)
     ranks = np.arange(len(rows)) - table.offsets[:-1][rows]
